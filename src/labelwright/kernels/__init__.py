@@ -1,0 +1,120 @@
+"""The only home of compiled code: arrays in, arrays out, no Python objects, the GIL released.
+
+`kernel` is the one decorator.  It keeps machine code in a cache of its own, in a folder named after a hash of
+*all* kernel sources (a kernel inlines the kernels it calls, so an edit in one file must also forget the others),
+one file per function and signature.  Files appear by an atomic rename, so any number of processes may start at once.
+Nothing is set for the rest of the user's process.  Without Numba, kernels run as plain Python, slowly.
+"""
+
+import functools
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+try:
+    import numba
+    from numba.core import caching
+    from numba.core.serialize import dumps
+
+    COMPILED = not numba.config.DISABLE_JIT
+except ImportError:  # a Python that Numba does not support yet
+    COMPILED = False
+    warnings.warn("labelwright: Numba cannot be imported; everything works, but slowly", RuntimeWarning, stacklevel=2)
+
+# Sums may be reordered and multiplications fused, which lets loops use vector instructions;
+# infinities and NaN keep their meaning.
+FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@functools.cache
+def cache_folder() -> Path | None:
+    """Where machine code is kept: LABELWRIGHT_CACHE, else the user's cache folder, else a temporary one."""
+    sources = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        sources.update(file.read_bytes())
+    sources.update(f"{numba.__version__} {sys.version} {numba.config.CPU_NAME} {numba.config.OPT}".encode())
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA")
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or (str(Path(os.environ["HOME"], ".cache")) if "HOME" in os.environ else None)
+    places = [os.environ.get("LABELWRIGHT_CACHE"), home and str(Path(home, "labelwright")), tempfile.gettempdir()]
+    for place in filter(None, places):
+        user = "" if place != tempfile.gettempdir() else f"labelwright-{getattr(os, 'getuid', lambda: 0)()}-"
+        folder = Path(place, user + "kernels-" + sources.hexdigest()[:16])
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            owner_is_me = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
+            if owner_is_me and os.access(folder, os.W_OK):
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+if COMPILED:
+
+    class _KernelCache(caching._Cache):
+        """Numba's cache protocol with one file per function and signature: no index that two processes could race for."""
+
+        def __init__(self, function: Callable[..., Any]):
+            self._function = function
+            self._impl = caching.CompileResultCacheImpl
+            self._enabled = True
+
+        @property
+        def cache_path(self) -> str:
+            return str(cache_folder())
+
+        def _file(self, signature: Any, codegen: Any) -> Path | None:
+            folder = cache_folder()
+            if folder is None or not self._enabled:
+                return None
+            key = hashlib.sha256(f"{signature} {codegen.magic_tuple()}".encode()).hexdigest()[:16]
+            return folder / f"{self._function.__module__.rpartition('.')[2]}.{self._function.__name__}-{key}.kernel"
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            target_context.refresh()
+            file = self._file(sig, target_context.codegen())
+            try:
+                payload = pickle.loads(file.read_bytes()) if file is not None else None
+            except (OSError, EOFError, pickle.UnpicklingError):
+                return None
+            return payload and numba.core.compiler.CompileResult._rebuild(target_context, *payload)
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            file = self._file(sig, data.codegen)
+            if file is None:
+                return
+            fresh = file.with_suffix(f".{os.getpid()}-{id(data)}")
+            try:
+                fresh.write_bytes(dumps(data._reduce()))
+                os.replace(fresh, file)
+            except OSError:  # a full disk only costs compiling again
+                fresh.unlink(missing_ok=True)
+
+        def enable(self) -> None:
+            self._enabled = True
+
+        def disable(self) -> None:
+            self._enabled = False
+
+        def flush(self) -> None:
+            for file in Path(self.cache_path).glob(f"*.{self._function.__name__}-*.kernel"):
+                file.unlink(missing_ok=True)
+
+
+def kernel(function: F) -> F:
+    """Compile `function` at its first call, or take its machine code from the cache."""
+    if not COMPILED:
+        return function
+    compiled = numba.njit(nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
+    compiled._cache = _KernelCache(function)
+    return compiled  # type: ignore[no-any-return]
