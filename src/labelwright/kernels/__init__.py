@@ -44,7 +44,9 @@ def cache_folder() -> Path | None:
     if sys.platform == "win32":
         home = os.environ.get("LOCALAPPDATA")
     else:
-        home = os.environ.get("XDG_CACHE_HOME") or (str(Path(os.environ["HOME"], ".cache")) if "HOME" in os.environ else None)
+        home = os.environ.get("XDG_CACHE_HOME") or (
+            str(Path(os.environ["HOME"], ".cache")) if "HOME" in os.environ else None
+        )
     places = [os.environ.get("LABELWRIGHT_CACHE"), home and str(Path(home, "labelwright")), tempfile.gettempdir()]
     for place in filter(None, places):
         user = "" if place != tempfile.gettempdir() else f"labelwright-{getattr(os, 'getuid', lambda: 0)()}-"

@@ -1,0 +1,38 @@
+"""labelwright: sequence labelling on a CPU, with proofs and probabilities.
+
+Names are imported when first used, so that `import labelwright` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labelwright.corpus.columns import read_columns as read_columns
+    from labelwright.corpus.spans import Span as Span
+    from labelwright.decode.record import Decoding as Decoding
+    from labelwright.errors import LabelwrightError as LabelwrightError
+    from labelwright.models.crf import CRF as CRF
+    from labelwright.models.files import load as load
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CRF": "labelwright.models.crf",
+    "Decoding": "labelwright.decode.record",
+    "LabelwrightError": "labelwright.errors",
+    "Span": "labelwright.corpus.spans",
+    "load": "labelwright.models.files",
+    "read_columns": "labelwright.corpus.columns",
+}
+
+__all__ = ["CRF", "Decoding", "LabelwrightError", "Span", "__version__", "load", "read_columns"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'labelwright' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,47 @@
+"""Corpora: column files, CoNLL-U, label schemes, spans, and generated text."""
+
+from labelwright.corpus.columns import read_columns, stream_columns, write_columns
+from labelwright.corpus.conllu import CONLLU_NAMES, read_conllu, write_conllu
+from labelwright.corpus.generated import builtin_corpus
+from labelwright.corpus.schemes import (
+    SCHEMES,
+    Allowed,
+    Boundaries,
+    Problem,
+    allowed,
+    boundaries,
+    convert,
+    detect_scheme,
+    repair,
+    split_label,
+    validate,
+)
+from labelwright.corpus.spans import Span, labels_of, spans_of
+from labelwright.corpus.table import Column, Corpus, RawText
+
+__all__ = [
+    "CONLLU_NAMES",
+    "SCHEMES",
+    "Allowed",
+    "Boundaries",
+    "Column",
+    "Corpus",
+    "Problem",
+    "RawText",
+    "Span",
+    "allowed",
+    "boundaries",
+    "builtin_corpus",
+    "convert",
+    "detect_scheme",
+    "labels_of",
+    "read_columns",
+    "read_conllu",
+    "repair",
+    "spans_of",
+    "split_label",
+    "stream_columns",
+    "validate",
+    "write_columns",
+    "write_conllu",
+]

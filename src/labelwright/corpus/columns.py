@@ -1,0 +1,251 @@
+"""Column files: one token per line, its columns parted by blanks or tabs, a blank line after each sentence."""
+
+import os
+import re
+import select
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from labelwright.corpus.files import Source, codec_of, decompressed, explain, name_of, read_bytes, write_bytes
+from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
+from labelwright.errors import CorpusError
+from labelwright.kernels import text as kernels
+
+_BOM = b"\xef\xbb\xbf"
+_SENTENCE_END = re.compile(rb"\n(?:[ \t]*\r?\n)+")
+_MARK = "-DOCSTART-"
+
+Labels = Sequence[Sequence[str]]  # [N][T]
+
+
+class Layout(NamedTuple):
+    """What the first token line of a file settles for all the others."""
+
+    names: tuple[str, ...]  # [C]
+    label: str | None
+    tabs: bool  # columns are split at tabs only
+    conllu: bool = False
+
+
+def read_columns(
+    path: Source,
+    names: Sequence[str] | str | None = None,
+    label: str | bool | None = None,
+    scheme: str | None = None,
+) -> Corpus:
+    """Read a column file, plain or compressed; the label is the last column unless named, and False means none.
+
+    >>> import io
+    >>> corpus = read_columns(io.BytesIO(b"He PRP B-NP\\nran VBD B-VP\\n"), names="word,pos,chunk")
+    >>> corpus.X, corpus.y
+    ([[('He', 'PRP'), ('ran', 'VBD')]], [['B-NP', 'B-VP']])
+    """
+    source = name_of(path)
+    text = read_bytes(path)
+    layout = lay_out(text, source, names, label)
+    if layout is None:
+        raise CorpusError(f"{source}: no tokens, expected one token per line and a blank line after each sentence")
+    corpus = parse(text, source, layout)
+    return corpus if scheme is None else corpus.with_scheme(scheme)
+
+
+def stream_columns(
+    stream: BinaryIO,
+    names: Sequence[str] | str | None = None,
+    label: str | bool | None = None,
+    size: int = 1 << 20,
+) -> Iterator[Corpus]:
+    """Yield corpora of whole sentences while input still flows: whenever no more is waiting, or `size` bytes are here.
+
+    Blank lines after the last sentence may be dropped.
+
+    >>> import io
+    >>> [piece.X for piece in stream_columns(io.BytesIO(b"a\\nb\\n\\nc\\n"))]
+    [[['a', 'b'], ['c']]]
+    """
+    source = name_of(stream)
+    layout: Layout | None = None
+    waiting = b""
+    first_line = 1
+    while True:
+        fresh = _read_some(stream, size, source)
+        waiting += fresh
+        if first_line == 1 and codec_of(waiting):  # compressed input is read to its end first
+            rest = b"".join(iter(lambda: _read_some(stream, size, source), b""))
+            waiting = decompressed(waiting + rest, source)
+        if fresh and len(waiting) < size and _more_is_waiting(stream):
+            continue
+        cut = len(waiting) if not fresh else max((found.end() for found in _SENTENCE_END.finditer(waiting)), default=0)
+        layout = layout or lay_out(waiting[:cut], source, names, label)
+        if layout is not None and cut:
+            corpus = parse(waiting[:cut], source, layout, first_line)
+            if len(corpus):
+                yield corpus
+                first_line += waiting.count(b"\n", 0, cut)
+                waiting = waiting[cut:]
+        if not fresh:
+            return
+
+
+def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
+    """Write a corpus, with further columns of labels if given; what was read from a file comes back byte for byte.
+
+    >>> import io
+    >>> out = io.BytesIO()
+    >>> write_columns(Corpus.from_sequences([["He", "ran"]]), out, extra=[["B-NP", "B-VP"]])
+    >>> out.getvalue()
+    b'He B-NP\\nran B-VP\\n\\n'
+    """
+    columns = flat_columns(corpus, extra)
+    if corpus.raw is not None:
+        write_bytes(target, corpus.raw.edited(columns, replacing=False) if columns else corpus.raw.text)
+        return
+    for name in corpus.names:
+        check_writable(corpus, name, "\t\n")
+    blanks = any(" " in value for column in corpus.columns for value in column.values)
+    separator = "\t" if blanks else " "
+    rows = zip(*map(corpus.tokens, corpus.names), *columns, strict=True)
+    lines = [*map(separator.join, rows)]
+    mark = separator.join([_MARK, *["O"] * (len(corpus.names) + len(columns) - 1)])
+    documents = set(corpus.documents.tolist())
+    bounds = corpus.offsets.tolist()
+    blocks = []
+    for number in range(len(corpus)):
+        block = lines[bounds[number] : bounds[number + 1]]
+        blocks += [mark, "", *block, ""] if number in documents else [*block, ""]
+    write_bytes(target, "".join(f"{line}\n" for line in blocks).encode())
+
+
+def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: str | bool | None) -> Layout | None:
+    """Settle names, label and separator by the first token line, or return None when there is no token."""
+    if label is True:
+        raise CorpusError(f"{source}: label is True, expected the name of a column, or False for none")
+    first, number = _first_token_line(text)
+    if first is None:
+        return None
+    tabs = b"\t" in first
+    n_columns = sum(1 for field in first.split(b"\t" if tabs else b" ") if field)
+    labelled = label is not False and (n_columns > 1 or label is not None)
+    if names is None:
+        names = default_names(n_columns, labelled)
+    elif isinstance(names, str):
+        names = [name.strip() for name in names.split(",")]
+    check_names(names, n_columns, f"{source}:{number}")
+    if label is None and labelled:
+        label = names[-1]
+    check_label(label or None, names, source)
+    return Layout(tuple(names), label or None, tabs)
+
+
+def _first_token_line(text: bytes) -> tuple[bytes | None, int]:
+    """The first line that is neither blank nor a document mark, and its number."""
+    start = len(_BOM) if text.startswith(_BOM) else 0
+    number = 0
+    while start < len(text):
+        number += 1
+        end = text.find(b"\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start:end].removesuffix(b"\r").rstrip(b" \t")
+        if line and line.replace(b"\t", b" ").split(b" ", 1)[0] != _MARK.encode():
+            return line, number
+        start = end + 1
+    return None, number
+
+
+def parse(text: bytes, source: str, layout: Layout, first_line: int = 1) -> Corpus:
+    """Turn the bytes of a file into a corpus; `first_line` is the number of its first line, for messages."""
+    array = np.frombuffer(text, dtype=np.uint8)
+    begin = len(_BOM) if first_line == 1 and text.startswith(_BOM) else 0
+    n_columns = len(layout.names)
+    edited = layout.names.index(layout.label) if layout.conllu and layout.label else n_columns - 1
+    scanned = kernels.scan(array, begin, n_columns, layout.tabs, layout.conllu, edited)
+    if scanned.fail >= 0:
+        line = first_line + text.count(b"\n", 0, scanned.fail)
+        hint = "; columns are split at tabs, as in the first line" if layout.tabs and not layout.conllu else ""
+        raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.found}{hint}")
+    columns = []
+    for number in range(n_columns):
+        buffer = kernels.gather(array, scanned.entries, number).tobytes()
+        try:
+            values = buffer.decode().split("\n")[:-1]
+        except UnicodeDecodeError:
+            raise _bad_utf8(text, scanned.entries, source, first_line) from None
+        columns.append(Column(values, scanned.codes[number]))
+    separator = b"\t" if layout.tabs else _separator(text, scanned.starts)
+    return Corpus(
+        names=layout.names,
+        columns=tuple(columns),
+        offsets=scanned.offsets,
+        label=layout.label,
+        source=source,
+        documents=np.unique(scanned.documents[scanned.documents < len(scanned.offsets) - 1]),
+        raw=RawText(text, scanned.starts, scanned.ends, scanned.marks, separator),
+    )
+
+
+def _separator(text: bytes, starts: np.ndarray) -> bytes:
+    """The blank before the last column of the first token; a space where there is one column only."""
+    before = text[starts[0] - 1 : starts[0]] if len(starts) and starts[0] else b" "
+    return before if before == b"\t" else b" "
+
+
+def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) -> CorpusError:
+    """Say where the first byte stands that is not UTF-8."""
+    for start, size in entries[:, [kernels.START, kernels.SIZE]].tolist():
+        try:
+            text[start : start + size].decode()
+        except UnicodeDecodeError as error:
+            place = start + error.start
+            line = first_line + text.count(b"\n", 0, place)
+            column = place - text.rfind(b"\n", 0, place)
+            return CorpusError(
+                f"{source}:{line}: byte {column} of the line (0x{text[place]:02x}) is not UTF-8; convert the file first"
+            )
+    return CorpusError(f"{source}: not UTF-8; convert the file to UTF-8")
+
+
+def check_writable(corpus: Corpus, name: str, forbidden: str) -> None:
+    """Refuse values that would not be read back as they are."""
+    for value in corpus.values(name):
+        if not value or any(character in value for character in forbidden):
+            raise CorpusError(
+                f"{corpus.source}: column {name}: cannot write {value!r}, expected no tab, newline or empty value"
+            )
+
+
+def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> list[list[str]]:
+    """Flatten one column of labels per sentence, or several, into lists [T], checked against the corpus."""
+    if extra is None:
+        return []
+    several = next((not isinstance(item, str) for sentence in extra for item in sentence), False)
+    columns: list[list[str]] = []
+    lengths = np.diff(corpus.offsets).tolist()
+    for column in extra if several else [extra]:
+        if len(column) != len(lengths):
+            raise CorpusError(f"extra: {len(column)} sentences, but {corpus.source} has {len(lengths)}")
+        for number, (sentence, length) in enumerate(zip(column, lengths, strict=True)):
+            if len(sentence) != length:
+                got = f"sentence {number} has {len(sentence)} labels"
+                raise CorpusError(f"extra: {got}, but {corpus.source} has {length} tokens there")
+        columns.append(list(chain.from_iterable(column)))  # type: ignore[arg-type]
+    return columns
+
+
+def _read_some(stream: BinaryIO, size: int, source: str) -> bytes:
+    """Read what is there, waiting only while there is nothing."""
+    try:
+        read = getattr(stream, "read1", None) or stream.read
+        return bytes(read(size) or b"")
+    except OSError as error:
+        raise CorpusError(f"{source}: cannot read: {explain(error)}") from None
+
+
+def _more_is_waiting(stream: BinaryIO) -> bool:
+    """Whether a read would not block; where that cannot be told, no."""
+    try:
+        return bool(select.select([stream.fileno()], [], [], 0)[0])
+    except (OSError, ValueError, AttributeError):  # no file behind it, or a system that selects sockets only
+        return os.name != "nt" and hasattr(stream, "getbuffer")

@@ -1,0 +1,337 @@
+"""Label schemes: how B, I, E, S and O letters write chunks down, and how conlleval reads any mixture of them.
+
+Whether a chunk ends or starts between two neighbouring tokens depends on their two labels alone, so everything here
+is a table over pairs of labels (or over windows of three), filled once per distinct pair.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from labelwright.errors import OptionError
+
+# The same roles under other names: BILOU's last and unit, BMES's middle.
+_ALIASES = {"L": "E", "U": "S", "M": "I"}
+_OPENING = frozenset("BS[]")  # a chunk always starts at these letters
+_CLOSING = frozenset("ES[]")  # a chunk always ends after these letters
+_INSIDE = _OPENING | _CLOSING | {"I"}
+
+# The letters each scheme writes.
+_LETTERS = {"iob1": "BIO", "iob2": "BIO", "ioe1": "IEO", "ioe2": "IEO", "bioes": "BIESO", "io": "IO"}
+SCHEMES = tuple(_LETTERS)
+
+# May letter j follow letter i?  `same`: both are inside chunks of one type.  The edge of a sentence counts as O.
+_FITS: dict[str, Callable[[str, str, bool], bool]] = {
+    "iob1": lambda i, j, same: j != "B" or same,
+    "iob2": lambda i, j, same: j != "I" or same,
+    "ioe1": lambda i, j, same: i != "E" or same,
+    "ioe2": lambda i, j, same: i != "I" or same,
+    "bioes": lambda i, j, same: (i in "BI") == (j in "IE") and (same or i not in "BI"),
+    "io": lambda i, j, same: True,
+}
+
+
+class Place(NamedTuple):
+    """Where a token stands in its chunk, and whether another chunk of the same type touches that end."""
+
+    first: bool
+    last: bool
+    touched_before: bool
+    touched_after: bool
+
+
+# The letter that each scheme writes at a place inside a chunk.
+_WRITE: dict[str, Callable[[Place], str]] = {
+    "iob1": lambda place: "B" if place.first and place.touched_before else "I",
+    "iob2": lambda place: "B" if place.first else "I",
+    "ioe1": lambda place: "E" if place.last and place.touched_after else "I",
+    "ioe2": lambda place: "E" if place.last else "I",
+    "bioes": lambda place: ("S" if place.last else "B") if place.first else ("E" if place.last else "I"),
+    "io": lambda place: "I",
+}
+
+
+class Boundaries(NamedTuple):
+    """Where chunks start and end between labels i and j; index L stands for the outside of the sentence."""
+
+    starts: np.ndarray  # [L+1, L+1] bool   a chunk starts at a token labelled j that follows i
+    ends: np.ndarray  # [L+1, L+1] bool   a chunk ends at a token labelled i that j follows
+    types: list[str]  # [C]          chunk types, sorted
+    type_of: np.ndarray  # [L+1] int64       index into types, -1 outside chunks
+
+
+class Allowed(NamedTuple):
+    """What a scheme permits."""
+
+    start: np.ndarray  # [L] bool     a sentence may start with the label
+    arc: np.ndarray  # [L, L] bool  label j may follow label i
+    end: np.ndarray  # [L] bool     a sentence may end with the label
+
+
+class Problem(NamedTuple):
+    """One place where labels break their scheme; sentence and token count from 0."""
+
+    sentence: int
+    token: int
+    message: str
+
+
+def split_label(label: str) -> tuple[str, str]:
+    """Part a label into its letter and its type.
+
+    >>> split_label("B-NP"), split_label("I-NP-SBJ"), split_label("O")
+    (('B', 'NP'), ('I', 'NP-SBJ'), ('O', ''))
+    """
+    letter, _, kind = label.partition("-")
+    return letter, kind
+
+
+def join_label(letter: str, kind: str) -> str:
+    """Write a letter and a type as one label; a chunk without a type is its bare letter."""
+    return f"{letter}-{kind}" if kind and letter != "O" else letter
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _parts(label: str | None) -> tuple[str, str]:
+    """The role (B, I, E, S, a bracket or O) and type of a label; None, the edge, is O, and so is no chunk label."""
+    if label is None:
+        return "O", ""
+    letter, kind = split_label(label)
+    letter = _ALIASES.get(letter, letter)
+    return (letter, kind) if letter in _INSIDE else ("O", "")
+
+
+def _broken(before: tuple[str, str], after: tuple[str, str]) -> bool:
+    """Whether no chunk continues from one token to the next: conlleval's rule, for all letters at once."""
+    (i, type_i), (j, type_j) = before, after
+    return i == "O" or j == "O" or i in _CLOSING or j in _OPENING or type_i != type_j
+
+
+def is_chunk_label(label: str) -> bool:
+    """Whether a label can be read as part of a chunk scheme: O, or one of B I E S L U M [ ] with or without a type."""
+    return label == "O" or _parts(label)[0] != "O"
+
+
+def boundaries(labels: Sequence[str]) -> Boundaries:
+    """Read any mixture of B I O E S [ ] labels as conlleval does, for every pair of labels.
+
+    A chunk runs on from i to j when both are inside chunks of one type, i does not close it (E S) and j does not
+    open another (B S).
+    Bare letters count as outside when other labels are no chunk labels at all: then `B` is a phoneme or a tag.
+
+    >>> table = boundaries(["O", "B-NP", "I-NP"])
+    >>> bool(table.starts[0, 2]), bool(table.starts[1, 2]), bool(table.ends[2, 3]), table.types
+    (True, False, True, ['NP'])
+    """
+    chunky = all(map(is_chunk_label, labels))
+    parts = [_parts(label if chunky or "-" in label else None) for label in labels] + [_parts(None)]
+    types = sorted({kind for letter, kind in parts if letter != "O"})
+    index = {kind: number for number, kind in enumerate(types)}
+    type_of = np.array([-1 if letter == "O" else index[kind] for letter, kind in parts], dtype=np.int64)
+    inside = type_of >= 0
+    opening = np.array([letter in _OPENING for letter, _ in parts])
+    closing = np.array([letter in _CLOSING for letter, _ in parts])
+    broken = closing[:, None] | opening[None, :] | (type_of[:, None] != type_of[None, :])
+    return Boundaries(
+        starts=inside[None, :] & (broken | ~inside[:, None]),
+        ends=inside[:, None] & (broken | ~inside[None, :]),
+        types=types,
+        type_of=type_of,
+    )
+
+
+def check_scheme(scheme: str) -> str:
+    """Return the scheme's name in lower case, or say which ones there are."""
+    name = {"iobes": "bioes", "bilou": "bioes", "bmes": "bioes", "bio": "iob2", "iob": "iob1"}.get(
+        scheme.lower(), scheme.lower()
+    )
+    if name not in SCHEMES:
+        raise OptionError(f"scheme: got {scheme!r}, expected one of {', '.join(SCHEMES)}")
+    return name
+
+
+def _checked_parts(label: str, scheme: str) -> tuple[str, str]:
+    """The role and type of a label that the scheme must know."""
+    letter, kind = _parts(label)
+    if not is_chunk_label(label) or letter not in _LETTERS[scheme]:
+        raise OptionError(
+            f"scheme {scheme}: label {label!r} is not one it writes (letters {' '.join(_LETTERS[scheme])}); "
+            "name the scheme the labels are in"
+        )
+    return letter, kind
+
+
+def _fits(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
+    """Whether the scheme lets one label follow another."""
+    same = "O" not in (before[0], after[0]) and before[1] == after[1]
+    return _FITS[scheme](before[0], after[0], same)
+
+
+def allowed(labels: Sequence[str], scheme: str) -> Allowed:
+    """Say which labels may start a sentence, follow each other, and end a sentence under a scheme.
+
+    >>> rules = allowed(["O", "B-NP", "I-NP"], "iob2")
+    >>> rules.start.tolist(), rules.arc[0].tolist()
+    ([True, True, False], [True, True, False])
+    """
+    scheme = check_scheme(scheme)
+    edge = _parts(None)
+    parts = [_checked_parts(label, scheme) for label in labels]
+    return Allowed(
+        start=np.array([_fits(edge, part, scheme) for part in parts], dtype=bool),
+        arc=np.array([[_fits(i, j, scheme) for j in parts] for i in parts], dtype=bool).reshape(len(parts), len(parts)),
+        end=np.array([_fits(part, edge, scheme) for part in parts], dtype=bool),
+    )
+
+
+class _Pairs(dict[tuple[str | None, str | None], bool]):
+    """Whether a scheme permits a pair of labels (None is the edge of a sentence), worked out once per pair."""
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+
+    def __missing__(self, pair: tuple[str | None, str | None]) -> bool:
+        before, after = (_parts(None) if label is None else _checked_parts(label, self.scheme) for label in pair)
+        self[pair] = _fits(before, after, self.scheme)
+        return self[pair]
+
+
+def validate(sentences: Iterable[Sequence[str]], scheme: str) -> list[Problem]:
+    """List every place where labels break the scheme.
+
+    >>> validate([["O", "I-NP"]], "iob2")
+    [Problem(sentence=0, token=1, message='I-NP cannot follow O in iob2')]
+    """
+    permitted = _Pairs(check_scheme(scheme))
+    problems: list[Problem] = []
+    for number, sentence in enumerate(sentences):
+        pairs = list(zip([None, *sentence], [*sentence, None], strict=True))
+        if all(map(permitted.__getitem__, pairs)):
+            continue
+        for token, pair in enumerate(pairs):
+            if not permitted[pair]:
+                before, after = pair
+                if after is None:
+                    message = f"{before} cannot end a sentence in {permitted.scheme}"
+                elif before is None:
+                    message = f"{after} cannot start a sentence in {permitted.scheme}"
+                else:
+                    message = f"{after} cannot follow {before} in {permitted.scheme}"
+                problems.append(Problem(number, min(token, len(sentence) - 1), message))
+    return problems
+
+
+def detect_scheme(labels: Iterable[str], sentences: Iterable[Sequence[str]] | None = None) -> str | None:
+    """Name the chunk scheme that distinct labels come from, or None when they are no chunk labels.
+
+    The letters alone cannot tell IOB1 from IOB2 (nor IOE1 from IOE2); given the sentences, the scheme with fewer
+    broken pairs wins, and the second of each where they tie.
+
+    >>> detect_scheme({"O", "B-NP", "I-NP"}), detect_scheme({"NN", "VB"})
+    ('iob2', None)
+    >>> detect_scheme({"O", "B-NP", "I-NP"}, [["I-NP", "O", "I-NP", "B-NP"]])
+    'iob1'
+    """
+    labels = set(labels)
+    if not all(map(is_chunk_label, labels)):
+        return None
+    letters = {_parts(label)[0] for label in labels} - {"O"}
+    if not letters or letters & set("[]"):
+        return None
+    if letters == {"I"}:
+        return "io"
+    if "S" in letters or letters >= {"B", "E"}:
+        return "bioes"
+    strict, loose = ("iob2", "iob1") if "B" in letters else ("ioe2", "ioe1")
+    if sentences is None:
+        return strict
+    pairs: Counter[tuple[str | None, str | None]] = Counter()
+    for sentence in sentences:
+        pairs.update(zip([None, *sentence], [*sentence, None], strict=True))
+
+    def broken(scheme: str) -> int:
+        permitted = _Pairs(scheme)
+        return sum(count for pair, count in pairs.items() if not permitted[pair])
+
+    return min((strict, loose), key=broken)
+
+
+class _Windows(dict[tuple[str | None, str, str | None], str]):
+    """The label that the target scheme writes for the middle of three labels, worked out once per window."""
+
+    def __init__(self, source: str | None, target: str) -> None:
+        self.source, self.target = source, target
+
+    def __missing__(self, window: tuple[str | None, str, str | None]) -> str:
+        left, label, right = window
+        if self.source is not None:
+            _checked_parts(label, self.source)
+        elif not is_chunk_label(label):
+            raise OptionError(
+                f"scheme: label {label!r} is no chunk label, expected O or a letter of B I E S with a type"
+            )
+        before, here, after = _parts(left), _parts(label), _parts(right)
+        if here[0] == "O":
+            written = "O"
+        else:
+            first, last = _broken(before, here), _broken(here, after)
+            place = Place(
+                first,
+                last,
+                touched_before=first and before[0] != "O" and before[1] == here[1],
+                touched_after=last and after[0] != "O" and after[1] == here[1],
+            )
+            written = join_label(_WRITE[self.target](place), here[1])
+        self[window] = written
+        return written
+
+
+def convert(sentences: Iterable[Sequence[str]], source: str | None, target: str) -> list[list[str]]:
+    """Rewrite labels from one scheme into another; with source None they may be any mixture, read as conlleval does.
+
+    >>> convert([["I-NP", "B-NP", "O"]], "iob1", "bioes")
+    [['S-NP', 'S-NP', 'O']]
+    """
+    written: Mapping[tuple[str | None, str, str | None], str]
+    written = _Windows(check_scheme(source) if source is not None else None, check_scheme(target))
+    return [
+        [written[window] for window in zip([None, *sentence[:-1]], sentence, [*sentence[1:], None], strict=True)]
+        if sentence
+        else []
+        for sentence in sentences
+    ]
+
+
+def repair(sentences: Iterable[Sequence[str]], scheme: str) -> list[list[str]]:
+    """Make labels valid in a scheme while keeping the chunks that conlleval reads in them.
+
+    >>> repair([["O", "I-NP", "I-PP"]], "iob2")
+    [['O', 'B-NP', 'B-PP']]
+    """
+    return convert(sentences, None, scheme)
+
+
+def convert_codes(
+    values: Sequence[str], codes: np.ndarray, offsets: np.ndarray, source: str | None, target: str
+) -> tuple[list[str], np.ndarray]:
+    """Do what `convert` does to interned labels: codes [T] into values [V], sentences cut at offsets [N+1]."""
+    written = _Windows(check_scheme(source) if source is not None else None, check_scheme(target))
+    edge = len(values)
+    starts = offsets[:-1][np.diff(offsets) > 0]
+    left, right = np.full(len(codes), edge, np.int64), np.full(len(codes), edge, np.int64)
+    left[1:], right[:-1] = codes[:-1], codes[1:]
+    left[starts] = edge
+    right[np.append(starts[1:], len(codes))[: len(starts)] - 1] = edge
+    size = edge + 1
+    windows, which = np.unique((left * size + codes) * size + right, return_inverse=True)
+    names = [*values, None]
+    labels = [
+        written[names[window // size // size], values[window // size % size], names[window % size]]
+        for window in windows.tolist()
+    ]
+    numbers: dict[str, int] = {}
+    renumbered = np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int32)
+    return list(numbers), renumbered[which.reshape(-1)] if len(codes) else codes

@@ -1,0 +1,63 @@
+"""Chunks as spans of tokens, read from labels and written back."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from labelwright.corpus.schemes import boundaries, check_scheme, convert, join_label
+from labelwright.errors import CorpusError
+
+
+class Span(NamedTuple):
+    """A chunk: tokens start to end (exclusive) and its type; taggers add how probable it is."""
+
+    start: int
+    end: int
+    type: str
+    probability: float | None = None
+
+
+def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:
+    """Read the chunks of one sentence as conlleval does; with a scheme, only those written exactly as it writes them.
+
+    >>> spans_of(["B-NP", "I-NP", "O", "I-PP"])
+    [Span(start=0, end=2, type='NP', probability=None), Span(start=3, end=4, type='PP', probability=None)]
+    >>> spans_of(["B-NP", "I-NP", "O", "I-PP"], scheme="iob2")
+    [Span(start=0, end=2, type='NP', probability=None)]
+    """
+    distinct = list(dict.fromkeys(labels))
+    table = boundaries(distinct)
+    index = {label: number for number, label in enumerate(distinct)}
+    codes = [index[label] for label in labels] + [len(distinct)]
+    starts, ends, type_of = table.starts.tolist(), table.ends.tolist(), table.type_of.tolist()
+    spans = []
+    start, before = 0, len(distinct)
+    for position, code in enumerate(codes):
+        if ends[before][code]:
+            spans.append(Span(start, position, table.types[type_of[before]]))
+        if starts[before][code]:
+            start = position
+        before = code
+    if scheme is None:
+        return spans
+    # Chunks next to each other are written together, since IOB1 and IOE1 look at the neighbour.
+    written = labels_of(spans, len(labels), scheme)
+    return [span for span in spans if list(labels[span.start : span.end]) == written[span.start : span.end]]
+
+
+def labels_of(spans: Iterable[Span], length: int, scheme: str = "iob2") -> list[str]:
+    """Write spans as the labels of a sentence of `length` tokens.
+
+    >>> labels_of([Span(0, 2, "NP"), Span(2, 3, "NP")], 4, "iob1")
+    ['I-NP', 'I-NP', 'B-NP', 'O']
+    """
+    scheme = check_scheme(scheme)
+    labels = ["O"] * length
+    for span in spans:
+        if not 0 <= span.start < span.end <= length:
+            raise CorpusError(f"span {span.start}:{span.end}: expected a non-empty range within 0:{length}")
+        if any(label != "O" for label in labels[span.start : span.end]):
+            raise CorpusError(f"span {span.start}:{span.end}: overlaps another span, expected spans side by side")
+        size = span.end - span.start
+        letters = "S" if size == 1 else "B" + "I" * (size - 2) + "E"
+        labels[span.start : span.end] = [join_label(letter, span.type) for letter in letters]
+    return convert([labels], "bioes", scheme)[0]

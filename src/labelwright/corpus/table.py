@@ -1,0 +1,346 @@
+"""The Corpus: columns of interned values, cut into sentences."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.corpus.schemes import convert_codes
+from labelwright.errors import CorpusError, OptionError
+
+
+class Column(NamedTuple):
+    """One column of a corpus."""
+
+    values: list[str]  # [V]        distinct values in order of first appearance
+    codes: np.ndarray  # [T] int32  index into values
+
+
+class RawText(NamedTuple):
+    """The text a corpus was read from, and where new values go when it is written again."""
+
+    text: bytes
+    starts: np.ndarray  # [T] int64  where the last column of each token (in CoNLL-U: the label) starts
+    ends: np.ndarray  # [T] int64  and where it ends
+    marks: np.ndarray  # [M] int64  ends of the lines that mark documents
+    separator: bytes  # what parts columns in this file
+
+    def edited(self, columns: Sequence[Sequence[str]], replacing: bool) -> bytes:
+        """Return the text with one value per column and token, added after starts:ends or put in its stead."""
+        pieces = [(self.separator if number or not replacing else b"", column) for number, column in enumerate(columns)]
+        if len(pieces) == 1:
+            (before, column), *_ = pieces
+            inserted = [before + value.encode() for value in column]
+        else:
+            inserted = [
+                b"".join(before + value.encode() for (before, _), value in zip(pieces, values, strict=True))
+                for values in zip(*columns, strict=True)
+            ]
+        cuts = (self.starts if replacing else self.ends).tolist()
+        resume = self.ends.tolist()
+        if not replacing and len(self.marks):
+            inserted += [(self.separator + b"O") * len(columns)] * len(self.marks)
+            cuts += self.marks.tolist()
+            order = sorted(range(len(cuts)), key=cuts.__getitem__)
+            inserted, cuts = [inserted[k] for k in order], [cuts[k] for k in order]
+            resume = cuts
+        out = [b""] * (2 * len(cuts))
+        out[::2] = [self.text[a:b] for a, b in zip([0, *resume], cuts, strict=False)]
+        out[1::2] = inserted
+        return b"".join(out) + (self.text[resume[-1] :] if resume else self.text)
+
+    def respelled(self, values: Sequence[str]) -> "RawText":
+        """Return the raw text with the values [T] in place of starts:ends."""
+        sizes = np.array([len(value.encode()) for value in values], dtype=np.int64)  # [T]
+        gained = sizes - (self.ends - self.starts)  # [T]
+        shift = np.cumsum(gained)  # [T] how far what follows each token moves
+        marks = self.marks + np.concatenate([[0], shift])[np.searchsorted(self.ends, self.marks)]
+        return self._replace(
+            text=self.edited([values], replacing=True),
+            starts=self.starts + shift - gained,
+            ends=self.ends + shift,
+            marks=marks,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corpus:
+    """Sentences as columns of interned values; nothing in it is one Python object per token.
+
+    >>> corpus = Corpus.from_sequences([["the", "dog"], ["dogs"]], [["D", "N"], ["N"]])
+    >>> len(corpus), corpus.n_tokens, corpus.names, corpus.values("label")
+    (2, 3, ('word', 'label'), ['D', 'N'])
+    """
+
+    names: tuple[str, ...]  # [C]
+    columns: tuple[Column, ...]  # [C]
+    offsets: np.ndarray  # [N+1] int64  sentence n is tokens offsets[n]:offsets[n+1]
+    label: str | None = None
+    source: str = "corpus"
+    documents: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # [D] first sentence of each document
+    raw: RawText | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"<Corpus {self.source}: {len(self)} sentences, {self.n_tokens} tokens, columns {','.join(self.names)}>"
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens in all sentences."""
+        return int(self.offsets[-1])
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of all columns but the label."""
+        return tuple(name for name in self.names if name != self.label)
+
+    def _column(self, name: str) -> Column:
+        if name not in self.names:
+            raise CorpusError(f"{self.source}: no column {name!r}, expected one of {', '.join(self.names)}")
+        return self.columns[self.names.index(name)]
+
+    def codes(self, name: str) -> np.ndarray:
+        """Return the codes [T] of a column."""
+        return self._column(name).codes
+
+    def values(self, name: str) -> list[str]:
+        """Return the distinct values [V] of a column."""
+        return self._column(name).values
+
+    def tokens(self, name: str) -> list[str]:
+        """Return the values [T] of a column, sentence after sentence."""
+        column = self._column(name)
+        flat: list[str] = np.array([*column.values, None], dtype=object)[column.codes].tolist()
+        return flat
+
+    def column(self, name: str) -> list[list[str]]:
+        """Return a column as one list of strings per sentence."""
+        return self._cut(self.tokens(name))
+
+    def _cut(self, flat: list[Any]) -> list[list[Any]]:
+        bounds = self.offsets.tolist()
+        return [flat[a:b] for a, b in pairwise(bounds)]
+
+    @property
+    def X(self) -> list[list[Any]]:  # noqa: N802
+        """Sentences as lists of strings or, where there are several input columns, of tuples."""
+        names = self.input_names
+        if len(names) == 1:
+            return self.column(names[0])
+        return self._cut(list(zip(*map(self.tokens, names), strict=True)))
+
+    @property
+    def y(self) -> list[list[str]]:
+        """The labels of each sentence."""
+        if self.label is None:
+            raise CorpusError(f"{self.source}: has no label column; name one of {', '.join(self.names)} with label=")
+        return self.column(self.label)
+
+    def take(self, indices: slice | Sequence[int] | np.ndarray) -> "Corpus":
+        """Return some sentences as a corpus of their own, with only the values that occur in them.
+
+        >>> Corpus.from_sequences([["a"], ["b", "c"]]).take([1, 0]).X
+        [['b', 'c'], ['a']]
+        """
+        chosen = np.arange(len(self))[indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)]
+        lengths = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        documents = self.documents
+        if len(documents):  # a document starts where the chosen sentences pass into another one
+            number = np.searchsorted(documents, chosen, side="right")
+            documents = np.flatnonzero((np.diff(number, prepend=0) != 0) & (number > 0))
+        columns = tuple(compacted(column.values, column.codes[rows]) for column in self.columns)
+        return replace(self, columns=columns, offsets=offsets, documents=documents, raw=None)
+
+    def split(self, fraction: float, random_state: int | None = 0) -> tuple["Corpus", "Corpus"]:
+        """Part the corpus in two, the first with this fraction of sentences drawn at random (None: the first ones).
+
+        >>> left, right = Corpus.from_sequences([["a"], ["b"], ["c"], ["d"]]).split(0.75)
+        >>> len(left), len(right)
+        (3, 1)
+        """
+        size = round(fraction * len(self))
+        if not 0 < size < len(self):
+            raise OptionError(f"split: fraction {fraction} of {len(self)} sentences leaves a part empty")
+        order = np.arange(len(self))
+        if random_state is not None:
+            np.random.default_rng(random_state).shuffle(order)
+        return self.take(np.sort(order[:size])), self.take(np.sort(order[size:]))
+
+    def select(self, names: Sequence[str], label: str | None = None) -> "Corpus":
+        """Return the corpus with these columns only, in this order; the label stays the label unless another is named.
+
+        >>> Corpus.from_sequences([[("dogs", "NNS")]], [["B-NP"]]).select(["word", "label"]).X
+        [['dogs']]
+        """
+        columns = tuple(map(self._column, names))
+        label = label or self.label
+        if label not in names:
+            label = None
+        return replace(self, names=tuple(names), columns=columns, label=label)
+
+    def renamed(self, names: Sequence[str], label: str | None) -> "Corpus":
+        """Return the corpus under other column names; `label` names the label column, None for none.
+
+        >>> Corpus.from_sequences([[("dogs", "NNS")]]).renamed(["form", "tag"], label="tag").y
+        [['NNS']]
+        """
+        check_names(names, len(self.names), self.source)
+        check_label(label, names, self.source)
+        return replace(self, names=tuple(names), label=label)
+
+    def with_scheme(self, scheme: str, source: str | None = None) -> "Corpus":
+        """Return the corpus with its labels rewritten in a scheme; raw text follows where the label is the last column.
+
+        >>> Corpus.from_sequences([["a", "b"]], [["I-NP", "I-NP"]]).with_scheme("iob2").y
+        [['B-NP', 'I-NP']]
+        """
+        if self.label is None:
+            raise CorpusError(f"{self.source}: has no label column to write as {scheme}; name it with label=")
+        number = self.names.index(self.label)
+        try:
+            old = self.columns[number]
+            column = compacted(*convert_codes(old.values, old.codes, self.offsets, source, scheme))
+        except OptionError as error:
+            raise CorpusError(f"{self.source}: column {self.label}: {error}") from None
+        corpus = replace(self, columns=(*self.columns[:number], column, *self.columns[number + 1 :]))
+        if self.raw is None or corpus.tokens(self.label) == self.tokens(self.label):
+            return corpus
+        is_last = number == len(self.names) - 1
+        return replace(corpus, raw=self.raw.respelled(corpus.tokens(self.label)) if is_last else None)
+
+    @classmethod
+    def from_sequences(
+        cls,
+        X: Iterable[Sequence[Any]],
+        y: Iterable[Sequence[str]] | None = None,
+        names: Sequence[str] | None = None,
+        source: str = "X",
+    ) -> "Corpus":
+        """Make a corpus from lists of strings, or of tuples of strings, and optionally of labels.
+
+        >>> Corpus.from_sequences([[("He", "PRP"), ("ran", "VBD")]]).names
+        ('word', 'pos')
+        """
+        sentences = _sentences(X, source)
+        flat = list(chain.from_iterable(sentences))
+        kinds = set(map(type, flat))
+        if all(issubclass(kind, str) for kind in kinds):
+            columns = [intern_values(flat, sentences, source)]
+        elif all(issubclass(kind, tuple | list) for kind in kinds):
+            n_columns = len(flat[0])
+            if set(map(len, flat)) != {n_columns} or not n_columns:
+                sentence, token = _locate(sentences, lambda item: len(item) != n_columns or not item)
+                width = len(sentences[sentence][token])
+                raise CorpusError(
+                    f"{source}: sentence {sentence}, token {token}: expected {n_columns or 'some'} columns, got {width}"
+                )
+            columns = [intern_values(list(map(itemgetter(c), flat)), sentences, source) for c in range(n_columns)]
+        else:
+            wrong = next(kind for kind in kinds if not issubclass(kind, str))
+            sentence, token = _locate(sentences, lambda item: type(item) is wrong)
+            raise CorpusError(
+                f"{source}: sentence {sentence}, token {token}: expected a string, or a tuple of strings "
+                f"at every token, got {wrong.__name__}"
+            )
+        lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+        label = None
+        if y is not None:
+            labels = _sentences(y, "y")
+            if len(labels) != len(sentences):
+                raise CorpusError(
+                    f"y: {len(labels)} sentences, but {source} has {len(sentences)}; give one list of labels for each"
+                )
+            for number, (got, wanted) in enumerate(zip(map(len, labels), lengths.tolist(), strict=True)):
+                if got != wanted:
+                    raise CorpusError(f"y: sentence {number} has {got} labels, but {source} has {wanted} tokens there")
+            columns.append(intern_values(list(chain.from_iterable(labels)), labels, "y"))
+        if names is None:
+            names = default_names(len(columns), labelled=y is not None)
+        check_names(names, len(columns), source)
+        if y is not None:
+            label = names[-1]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return cls(tuple(names), tuple(columns), offsets, label, source)
+
+
+def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
+    """Number the distinct strings of a flat list [T] in order of appearance."""
+    try:
+        values = list(dict.fromkeys(flat))
+    except TypeError:
+        values = [None]
+    if not all(isinstance(value, str) for value in values):
+        position, wrong = next((k, item) for k, item in enumerate(flat) if not isinstance(item, str))
+        ends = np.cumsum([len(sentence) for sentence in sentences])
+        sentence = int(np.searchsorted(ends, position, side="right"))
+        token = position - int(ends[sentence] - len(sentences[sentence]))
+        raise CorpusError(f"{source}: sentence {sentence}, token {token}: expected a string, got {wrong!r:.40}")
+    index = {value: number for number, value in enumerate(values)}
+    codes = np.fromiter(map(index.__getitem__, flat), dtype=np.int32, count=len(flat))
+    return Column(list(map(str, values)), codes)
+
+
+def compacted(values: list[str], codes: np.ndarray) -> Column:
+    """Number values anew in order of appearance, without those that no code [T] names."""
+    first = np.full(len(values), len(codes), dtype=np.int64)  # [V] where each value first appears
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(codes))]
+    renumbered = np.empty(len(values), dtype=np.int32)
+    renumbered[order] = np.arange(len(order))
+    return Column([values[number] for number in order.tolist()], renumbered[codes])
+
+
+def default_names(n_columns: int, labelled: bool) -> tuple[str, ...]:
+    """Name columns that have no names: word, pos, c2, ..., and label for the last one where there is a label.
+
+    >>> default_names(2, True), default_names(4, True)
+    (('word', 'label'), ('word', 'pos', 'c2', 'label'))
+    """
+    n_inputs = n_columns - labelled
+    inputs = ["word", "pos", *(f"c{number}" for number in range(2, n_inputs))][:n_inputs]
+    return (*inputs, "label") if labelled else tuple(inputs)
+
+
+def check_names(names: Sequence[str], n_columns: int, source: str) -> None:
+    """Refuse column names that are too few, too many, empty or equal."""
+    if len(names) != n_columns:
+        raise CorpusError(f"{source}: expected {len(names)} columns ({','.join(names)}), got {n_columns}")
+    if len(set(names)) != len(names) or not all(names):
+        raise CorpusError(f"{source}: column names {','.join(names)}: expected each name once and none empty")
+
+
+def check_label(label: str | None, names: Sequence[str], source: str) -> None:
+    """Refuse a label column that is not there."""
+    if label is not None and label not in names:
+        raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
+
+
+def _sentences(given: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
+    """The sentences as a list, when they are sequences and not strings."""
+    if isinstance(given, str | bytes):
+        raise CorpusError(f"{source}: got one string, expected a list of sentences, each a list of tokens")
+    try:
+        sentences = list(given)
+    except TypeError:
+        raise CorpusError(f"{source}: got {type(given).__name__}, expected a list of sentences") from None
+    if not sentences:
+        raise CorpusError(f"{source}: got no sentences, expected at least one")
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str | bytes):
+            raise CorpusError(f"{source}: sentence {number} is one string, expected a list of tokens; split it first")
+        if not hasattr(sentence, "__len__") or isinstance(sentence, dict):
+            kind = type(sentence).__name__
+            raise CorpusError(f"{source}: sentence {number} is of type {kind}, expected a list of tokens")
+    return sentences
+
+
+def _locate(sentences: list[Sequence[Any]], wrong: Any) -> tuple[int, int]:
+    """The first sentence and token for which `wrong` is true."""
+    return next((s, t) for s, sentence in enumerate(sentences) for t, item in enumerate(sentence) if wrong(item))

@@ -1,0 +1,22 @@
+"""Counts per sentence, the scores they add up to, and tests of whether two taggers differ."""
+
+from labelwright.evaluate.counts import READINGS, Counts, count
+from labelwright.evaluate.report import Macro, Report, Score, evaluate, report_of
+from labelwright.evaluate.significance import Bootstrap, Comparison, McNemar, compare, mcnemar, paired_bootstrap
+
+__all__ = [
+    "READINGS",
+    "Bootstrap",
+    "Comparison",
+    "Counts",
+    "Macro",
+    "McNemar",
+    "Report",
+    "Score",
+    "compare",
+    "count",
+    "evaluate",
+    "mcnemar",
+    "paired_bootstrap",
+    "report_of",
+]

@@ -1,0 +1,178 @@
+"""Scores from counts: precision, recall and F1 of chunks, accuracy of tokens and sentences, and a table to read."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from labelwright.evaluate.counts import Counts, Labels, count
+
+
+class Score(NamedTuple):
+    """Precision, recall and F1 (0 to 1) and the counts they come from."""
+
+    precision: float
+    recall: float
+    f1: float
+    gold: int
+    predicted: int
+    correct: int
+
+
+class Macro(NamedTuple):
+    """Plain means of the scores of all types (or labels) that the gold standard or the prediction holds."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All scores of one prediction; `str(report)` is a table, `report.as_dict()` is ready for JSON."""
+
+    precision: float | None  # of all chunks together; None where labels are no chunk labels, like recall and f1
+    recall: float | None
+    f1: float | None
+    chunks: Score | None  # the same three with their counts
+    macro: Macro  # over types, or over labels where there are no chunks
+    per_type: dict[str, Score]  # chunk types; empty where there are none
+    per_label: dict[str, Score]  # labels of tokens; only where there are no chunks
+    token_accuracy: float
+    sentence_accuracy: float  # sentences with every label right
+    n_sentences: int
+    n_tokens: int
+    reading: str
+    scheme: str | None
+    signature: str  # says how the score was made, in one reproducible string
+
+    @property
+    def score(self) -> float:
+        """The one number to watch: F1 of chunks, or the token accuracy where there are no chunks."""
+        return self.token_accuracy if self.f1 is None else self.f1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the scores as plain dicts, numbers and strings."""
+        return {
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+            "chunks": None if self.chunks is None else self.chunks._asdict(),
+            "macro": self.macro._asdict(),
+            "per_type": {name: score._asdict() for name, score in self.per_type.items()},
+            "per_label": {name: score._asdict() for name, score in self.per_label.items()},
+            "token_accuracy": self.token_accuracy,
+            "sentence_accuracy": self.sentence_accuracy,
+            "n_sentences": self.n_sentences,
+            "n_tokens": self.n_tokens,
+            "reading": self.reading,
+            "scheme": self.scheme,
+            "signature": self.signature,
+        }
+
+    def __str__(self) -> str:
+        """Return the table: one line per type, then all together, then tokens and sentences."""
+        kind = "label" if self.chunks is None else "chunk"
+        rows: list[tuple[str, ...]] = [(kind, "precision", "recall", "f1", "gold", "predicted", "correct")]
+        for name, score in (self.per_label if self.chunks is None else self.per_type).items():
+            rows.append((name or "(no type)", *map(percent, score[:3]), *map(str, score[3:])))
+        rows.append(("mean", *map(percent, self.macro), "", "", ""))
+        if self.chunks is not None:
+            rows.append(("all", *map(percent, self.chunks[:3]), *map(str, self.chunks[3:])))
+        return "\n".join(
+            [
+                *align(rows),
+                "",
+                f"token accuracy {percent(self.token_accuracy)} ({self.n_tokens} tokens), "
+                f"sentence accuracy {percent(self.sentence_accuracy)} ({self.n_sentences} sentences)",
+                self.signature,
+            ]
+        )
+
+
+def evaluate(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None) -> Report:
+    """Score predicted labels against gold labels; see `count` for the readings.
+
+    >>> report = evaluate([["B-NP", "I-NP", "O", "B-PP"]], [["B-NP", "I-NP", "I-NP", "B-PP"]])
+    >>> report.precision, report.recall, report.f1, report.token_accuracy
+    (0.5, 0.5, 0.5, 0.75)
+    """
+    return report_of(count(gold, predicted, reading, scheme))
+
+
+def report_of(counts: Counts) -> Report:
+    """Sum the counts of all sentences into scores."""
+    totals = zip(
+        counts.types,
+        *(table.sum(axis=0).tolist() for table in (counts.gold, counts.predicted, counts.correct)),
+        strict=True,
+    )
+    scores = {name: score_of(*numbers) for name, *numbers in sorted(totals) if numbers[0] or numbers[1]}
+    chunked = counts.reading != "token"
+    chunks = None
+    if chunked:
+        chunks = score_of(int(counts.gold.sum()), int(counts.predicted.sum()), int(counts.correct.sum()))
+    n_sentences, n_tokens = len(counts.tokens), int(counts.tokens.sum())
+    return Report(
+        precision=chunks and chunks.precision,
+        recall=chunks and chunks.recall,
+        f1=chunks and chunks.f1,
+        chunks=chunks,
+        macro=Macro(*(sum(score[place] for score in scores.values()) / max(len(scores), 1) for place in range(3))),
+        per_type=scores if chunked else {},
+        per_label={} if chunked else scores,
+        token_accuracy=int(counts.correct_tokens.sum()) / max(n_tokens, 1),
+        sentence_accuracy=int((counts.correct_tokens == counts.tokens).sum()) / max(n_sentences, 1),
+        n_sentences=n_sentences,
+        n_tokens=n_tokens,
+        reading=counts.reading,
+        scheme=counts.scheme,
+        signature=signature_of(counts),
+    )
+
+
+def score_of(gold: int, predicted: int, correct: int) -> Score:
+    """Return precision, recall and F1 of counts; what has no denominator is 0, as in conlleval."""
+    return Score(
+        precision=correct / predicted if predicted else 0.0,
+        recall=correct / gold if gold else 0.0,
+        f1=2 * correct / (gold + predicted) if gold + predicted else 0.0,
+        gold=gold,
+        predicted=predicted,
+        correct=correct,
+    )
+
+
+def signature_of(counts: Counts) -> str:
+    """Return what someone else needs to get the same numbers."""
+    metric = "accuracy" if counts.reading == "token" else "f1"
+    scheme = "" if counts.reading == "token" else f"|scheme:{counts.scheme or 'mixed'}"
+    return f"{metric}|reading:{counts.reading}{scheme}|labelwright:{_version()}"
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage with two decimals."""
+    return f"{100 * share:.2f}"
+
+
+def align(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return rows as lines with aligned columns: the first to the left, the others to the right."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+@functools.cache
+def _version() -> str:
+    """Return the installed version of labelwright."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("labelwright")
+    except PackageNotFoundError:  # run from a source tree
+        return "unknown"

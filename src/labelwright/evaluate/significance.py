@@ -1,0 +1,233 @@
+"""Is one tagger really better than another?  Paired tests on the same sentences."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.errors import OptionError
+from labelwright.evaluate.counts import (
+    Counts,
+    Labels,
+    Rules,
+    Tokens,
+    count_system,
+    gold_chunks_found,
+    intern,
+    rules_for,
+)
+from labelwright.evaluate.report import Report, align, percent, report_of
+
+EXACT_UP_TO = (
+    1000  # disagreements; whole-number arithmetic is quick up to here, and beyond it the chi-square is as good
+)
+BLOCK = 1 << 22  # draws held in memory at once by the bootstrap
+
+
+class McNemar(NamedTuple):
+    """How often exactly one of two systems is right, and how probable so uneven a split is if they are equally good."""
+
+    unit: str  # "token", "sentence" or "chunk" (gold chunks found or not)
+    only_a: int  # a right, b wrong
+    only_b: int  # b right, a wrong
+    statistic: float  # the smaller of the two when exact, else chi-square with continuity correction
+    p_value: float  # two-sided
+    exact: bool  # binomial test, not its chi-square approximation
+
+
+class Bootstrap(NamedTuple):
+    """How far the difference of two scores moves when the sentences are drawn again."""
+
+    metric: str  # "f1", "accuracy" or "sentence"
+    delta: float  # score of b minus score of a
+    interval: tuple[float, float]  # 95 % of the resampled differences
+    p_value: float  # two-sided: how often chance alone moves the difference as far as it is from 0
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two systems side by side; `str(comparison)` is a table, `as_dict()` is ready for JSON."""
+
+    a: Report
+    b: Report
+    mcnemar: McNemar
+    bootstrap: Bootstrap
+    names: tuple[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return both reports and both tests as plain dicts, numbers and strings."""
+        return {
+            "names": list(self.names),
+            "a": self.a.as_dict(),
+            "b": self.b.as_dict(),
+            "mcnemar": self.mcnemar._asdict(),
+            "bootstrap": {**self.bootstrap._asdict(), "interval": list(self.bootstrap.interval)},
+        }
+
+    def __str__(self) -> str:
+        """Return the scores of both, their differences, and what the tests say."""
+        rows = [("", *self.names, "difference")]
+        for name in ("precision", "recall", "f1", "token_accuracy", "sentence_accuracy"):
+            left, right = getattr(self.a, name), getattr(self.b, name)
+            if left is not None:
+                rows.append((name.replace("_", " "), percent(left), percent(right), _signed(right - left)))
+        test, drawn = self.mcnemar, self.bootstrap
+        low, high = map(_signed, drawn.interval)
+        way = "exact binomial" if test.exact else f"chi-square {test.statistic:.2f}"
+        return "\n".join(
+            [
+                *align(rows),
+                "",
+                f"McNemar ({test.unit}s): right only in {self.names[0]} {test.only_a}, only in {self.names[1]} "
+                f"{test.only_b}; p = {_probability(test.p_value)} ({way})",
+                f"bootstrap ({drawn.metric}): difference {_signed(drawn.delta)}, 95 % within {low} to {high}; "
+                f"p = {_probability(drawn.p_value)} ({drawn.samples} samples)",
+                self.a.signature,
+            ]
+        )
+
+
+def mcnemar(
+    gold: Labels, a: Labels, b: Labels, unit: str = "token", reading: str = "conlleval", scheme: str | None = None
+) -> McNemar:
+    """Test whether a and b are right equally often (McNemar 1947): n units only one gets right, k of them a alone.
+
+    Exact: p = 2 sum_{i <= min(k, n-k)} C(n, i) / 2^n.   Else (n large): chi2 = (|n - 2k| - 1)^2 / n with one degree.
+
+    >>> mcnemar([["N", "V", "N"]], [["N", "V", "V"]], [["N", "V", "N"]])
+    McNemar(unit='token', only_a=0, only_b=1, statistic=0.0, p_value=1.0, exact=True)
+    """
+    if unit not in RIGHT:
+        raise OptionError(f"unit: got {unit!r}, expected one of {', '.join(RIGHT)}")
+    tokens = intern(gold, a=a, b=b)
+    return mcnemar_of(tokens, rules_for(tokens, reading, scheme), unit)
+
+
+def paired_bootstrap(
+    gold: Labels,
+    a: Labels,
+    b: Labels,
+    metric: str | None = None,
+    samples: int = 10_000,
+    random_state: int | np.random.Generator | None = 0,
+    reading: str = "conlleval",
+    scheme: str | None = None,
+) -> Bootstrap:
+    """Draw the sentences again, with replacement and alike for both systems, and see how the difference moves.
+
+    The p-value is that of the shifted distribution (Riezler and Maxwell 2005): the share of samples, the observed one
+    included, whose difference lies as far from the observed difference as that lies from 0.
+    `metric` is "f1" (of chunks), "accuracy" (of tokens) or "sentence"; by default f1 where there are chunks.
+
+    >>> paired_bootstrap([["N", "V"]] * 9, [["N", "N"]] * 9, [["N", "V"]] * 9, samples=100).delta
+    0.5
+    """
+    tokens = intern(gold, a=a, b=b)
+    rules = rules_for(tokens, reading, scheme)
+    counts = count_system(tokens, rules, 1), count_system(tokens, rules, 2)
+    return bootstrap_of(*counts, metric, samples, random_state)
+
+
+def compare(
+    gold: Labels,
+    a: Labels,
+    b: Labels,
+    reading: str = "conlleval",
+    scheme: str | None = None,
+    samples: int = 10_000,
+    random_state: int | np.random.Generator | None = 0,
+    names: tuple[str, str] = ("a", "b"),
+) -> Comparison:
+    """Score two systems on the same sentences and test their difference both ways."""
+    tokens = intern(gold, a=a, b=b)
+    rules = rules_for(tokens, reading, scheme)
+    counts = count_system(tokens, rules, 1), count_system(tokens, rules, 2)
+    return Comparison(
+        a=report_of(counts[0]),
+        b=report_of(counts[1]),
+        mcnemar=mcnemar_of(tokens, rules, "token"),
+        bootstrap=bootstrap_of(*counts, None, samples, random_state),
+        names=names,
+    )
+
+
+def mcnemar_of(tokens: Tokens, rules: Rules, unit: str) -> McNemar:
+    """Run McNemar's test on systems 1 and 2 of interned labels."""
+    right_a, right_b = RIGHT[unit](tokens, rules, 1), RIGHT[unit](tokens, rules, 2)
+    only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
+    n, fewer = only_a + only_b, min(only_a, only_b)
+    if n <= EXACT_UP_TO:
+        p_value = min(1.0, 2 * sum(math.comb(n, i) for i in range(fewer + 1)) / 2**n)
+        return McNemar(unit, only_a, only_b, float(fewer), p_value, exact=True)
+    statistic = max(abs(only_a - only_b) - 1, 0) ** 2 / n
+    return McNemar(unit, only_a, only_b, statistic, math.erfc(math.sqrt(statistic / 2)), exact=False)
+
+
+def bootstrap_of(
+    a: Counts, b: Counts, metric: str | None, samples: int, random_state: int | np.random.Generator | None
+) -> Bootstrap:
+    """Resample the per-sentence counts of two systems."""
+    chunked = a.reading != "token"
+    metric = metric or ("f1" if chunked else "accuracy")
+    if metric not in STATISTICS:
+        raise OptionError(f"metric: got {metric!r}, expected one of {', '.join(STATISTICS)}")
+    if metric == "f1" and not chunked:
+        raise OptionError("metric: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'")
+    if samples < 1:
+        raise OptionError(f"samples: got {samples}, expected at least 1")
+    # Every metric is (numerator / denominator) of sums over sentences, so a sample is its weights times these columns.
+    columns = np.stack([*STATISTICS[metric](a), *STATISTICS[metric](b)], axis=1).astype(np.float64)  # [N, 4]
+    delta = float(_difference(columns.sum(axis=0)[None])[0])
+    deltas = np.empty(samples)
+    n = len(columns)
+    rows = max(1, min(samples, BLOCK // n))
+    generator = np.random.default_rng(random_state)
+    for start in range(0, samples, rows):
+        block = deltas[start : start + rows]
+        drawn = generator.integers(n, size=(len(block), n)) + n * np.arange(len(block))[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=n * len(block)).reshape(len(block), n)
+        block[:] = _difference(weights.astype(np.float64) @ columns)
+    far = np.abs(deltas - delta) >= abs(delta) - 1e-12
+    low, high = np.quantile(deltas, [0.025, 0.975]).tolist()
+    return Bootstrap(metric, delta, (low, high), (1 + int(far.sum())) / (1 + samples), samples)
+
+
+def _difference(sums: np.ndarray) -> np.ndarray:
+    """Return [B] score of b minus score of a from [B, 4] numerators and denominators; 0 / 0 counts as 0."""
+    top, bottom = sums[:, 0::2], sums[:, 1::2]
+    scores = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+    return np.asarray(scores[:, 1] - scores[:, 0])
+
+
+def _signed(share: float) -> str:
+    """Write a difference of shares in percentage points, with its sign."""
+    return f"{100 * share:+.2f}"
+
+
+def _probability(p_value: float) -> str:
+    """Write a p-value with as many digits as it deserves."""
+    return f"{p_value:.4f}" if p_value >= 0.0001 else f"{p_value:.1e}"
+
+
+def _right_sentences(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
+    """Return [N] whether every label of the sentence is right."""
+    wrong = np.concatenate(([0], np.cumsum(tokens.codes[0] != tokens.codes[system])))
+    return np.asarray(wrong[tokens.offsets[1:]] == wrong[tokens.offsets[:-1]])
+
+
+# What McNemar's test asks of each unit: was the system right there?
+RIGHT: dict[str, Callable[[Tokens, Rules, int], np.ndarray]] = {
+    "token": lambda tokens, rules, system: tokens.codes[0] == tokens.codes[system],
+    "sentence": _right_sentences,
+    "chunk": gold_chunks_found,
+}
+
+# The numerator and denominator of each metric, [N] each.
+STATISTICS: dict[str, Callable[[Counts], tuple[np.ndarray, np.ndarray]]] = {
+    "f1": lambda c: (2 * c.correct.sum(axis=1), c.gold.sum(axis=1) + c.predicted.sum(axis=1)),
+    "accuracy": lambda c: (c.correct_tokens, c.tokens),
+    "sentence": lambda c: (c.correct_tokens == c.tokens, np.ones_like(c.tokens)),
+}

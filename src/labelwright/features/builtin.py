@@ -1,0 +1,190 @@
+"""Built-in templates by name, and the one door through which every template comes in."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from labelwright.errors import TemplateError
+from labelwright.features.template import Template, parse_template
+
+CHUNKING = r"""B
+U01:%x[-2,0]
+U02:%x[-1,0]
+U03:%x[0,0]
+U04:%x[1,0]
+U05:%x[2,0]
+U06:%x[-2,1]
+U07:%x[-1,1]
+U08:%x[0,1]
+U09:%x[1,1]
+U10:%x[2,1]
+U11:%x[-1,0]/%x[0,0]
+U12:%x[0,0]/%x[1,0]
+U13:%x[-2,1]/%x[-1,1]
+U14:%x[-1,1]/%x[0,1]
+U15:%x[0,1]/%x[1,1]
+U16:%x[1,1]/%x[2,1]
+U17:%x[-2,1]/%x[-1,1]/%x[0,1]
+U18:%x[-1,1]/%x[0,1]/%x[1,1]
+U19:%x[0,1]/%x[1,1]/%x[2,1]
+U20:%m[0,0,"^.?"]
+U21:%m[0,0,"^.?.?"]
+U22:%m[0,0,"^.?.?.?"]
+U23:%m[0,0,"^.?.?.?.?"]
+U24:%m[0,0,".?$"]
+U25:%m[0,0,".?.?$"]
+U26:%m[0,0,".?.?.?$"]
+U27:%m[0,0,".?.?.?.?$"]
+U28:%t[0,0,"^\u*$"]
+U29:%t[0,0,"^\u"]
+U30:%t[0,0,"\d"]
+U31:%t[0,0,"\p"]
+U32:%t[0,0,"^\a*$"]
+"""
+
+
+def template(source: str | os.PathLike[str] | Template, n_columns: int) -> Template:
+    """Return the template that a built-in name, a file, a text or a Template means, fit for so many input columns.
+
+    A name goes before a file of that name (`./words` is the file); a line break or a `%` tells a text from a path.
+
+    >>> [pattern.text for pattern in template("words", n_columns=1).patterns[:3]]
+    ['B', 'Uw[-2]:%x[-2,0]', 'Uw[-1]:%x[-1,0]']
+    >>> template("U:%x[0,0]/%x[0,1]", n_columns=2).columns
+    (0, 1)
+    """
+    parsed = source if isinstance(source, Template) else _find(source, n_columns)
+    for pattern in parsed.patterns:
+        for cell in pattern.cells:
+            if cell.reader.column >= n_columns:
+                raise TemplateError(
+                    f"{parsed.name}:{pattern.line}: {pattern.text} reads column {cell.reader.column}, but the data has "
+                    f"{_columns(n_columns)}; use another template or give the data that column"
+                )
+    return parsed
+
+
+def _columns(n_columns: int) -> str:
+    return "1 input column (column 0)" if n_columns == 1 else f"{n_columns} input columns (0 to {n_columns - 1})"
+
+
+def _find(source: str | os.PathLike[str], n_columns: int) -> Template:
+    if not isinstance(source, str | os.PathLike):
+        raise TemplateError(f"template: expected a name, a path, a text or a Template, got {type(source).__name__}")
+    if isinstance(source, str):
+        if source in BUILTIN:
+            return parse_template("\n".join(BUILTIN[source](n_columns)), source)
+        if "\n" in source or ("%" in source and not os.path.exists(source)):
+            return parse_template(source)
+    return _read(Path(source))
+
+
+def _read(path: Path) -> Template:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        names = ", ".join(BUILTIN)
+        raise TemplateError(f"{path}: neither a file nor a built-in template; built-in: {names}") from None
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise TemplateError(f"{path}: cannot read this template: {reason}") from None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        column = problem.start - content.rfind(b"\n", 0, problem.start)
+        raise TemplateError(f"{path}:{line}:{column}: not UTF-8; save the template as UTF-8") from None
+    return parse_template(text, str(path))
+
+
+# --- the families of lines that built-in templates are made of --------------------------------------------------------
+
+
+def _grams(kind: str, name: str, function: str, column: int, spans: Iterable[tuple[int, int]]) -> list[str]:
+    """Return one line for each span first..last of rows, its cells joined by slashes."""
+    lines = []
+    for first, last in spans:
+        place = str(first) if first == last else f"{first}..{last}"
+        cells = "/".join(f"%{function}[{row},{column}]" for row in range(first, last + 1))
+        lines.append(f"{kind}{name}[{place}]:{cells}")
+    return lines
+
+
+def _window(reach: int, size: int = 1) -> list[tuple[int, int]]:
+    """Return all spans of this size within reach of the current token."""
+    return [(first, first + size - 1) for first in range(-reach, reach - size + 2)]
+
+
+def _around(size: int) -> list[tuple[int, int]]:
+    """Return all spans of this size that hold the current token."""
+    return [(first, first + size - 1) for first in range(1 - size, 1)]
+
+
+def _affixes(longest: int, row: int = 0) -> list[str]:
+    place = f"[{row}]"
+    return [
+        f"U{side}{length}{place}:%{side}[{row},0,{length}]"
+        for side in ("prefix", "suffix")
+        for length in range(1, longest + 1)
+    ]
+
+
+def _further(kind: str, n_columns: int) -> list[str]:
+    """Return every column after the word in a window of 2, with its bigrams and trigrams."""
+    spans = _window(2) + _window(2, 2) + _window(2, 3)
+    return [line for column in range(1, n_columns) for line in _grams(kind, f"c{column}", "x", column, spans)]
+
+
+def _default(n_columns: int) -> list[str]:
+    words = _grams("U", "w", "x", 0, _window(2) + _around(2))
+    return ["B", *words, *_affixes(4), "Ushape[0]:%short_shape[0,0]", *_further("U", n_columns)]
+
+
+def _words(kind: str) -> Callable[[int], list[str]]:
+    """Return table 2 of Sun and Tsujii (2009): words and their bigrams."""
+    return lambda n_columns: ["B", *_grams(kind, "w", "x", 0, _window(2) + _around(2))]
+
+
+def _bioner(kind: str) -> Callable[[int], list[str]]:
+    """Return table 1 of Sun and Tsujii (2009): words, tags (column 1, where there is one) and orthography."""
+
+    def lines(n_columns: int) -> list[str]:
+        shapes = _grams(kind, "shape", "short_shape", 0, _window(2) + _window(2, 2))
+        return [*_words(kind)(n_columns), *_further(kind, min(n_columns, 2)), *shapes]
+
+    return lines
+
+
+def _ner(n_columns: int) -> list[str]:
+    words = _grams("U", "w", "x", 0, _window(2) + _around(2)) + _grams("U", "lower", "lower", 0, _window(2))
+    shapes = _grams("U", "shape", "short_shape", 0, _window(2) + _window(2, 2) + _around(3))
+    letters = ["Ulong[0]:%shape[0,0]", *_affixes(5), *_affixes(3, -1), *_affixes(3, 1)]
+    further = [
+        line
+        for column in range(1, n_columns)
+        for line in _grams("U", f"c{column}", "x", column, _window(2) + _window(2, 2))
+    ]
+    return ["B", *words, *shapes, *letters, *further]
+
+
+def _letters(n_columns: int) -> list[str]:
+    around = [span for size in (2, 3, 4, 5) for span in _around(size) if max(-span[0], span[1]) <= 4]
+    sides = [(-4, -1), (-3, -1), (-2, -1), (1, 2), (1, 3), (1, 4)]
+    return ["B", *_grams("U", "x", "x", 0, [*_window(4), *around, *sides])]
+
+
+def _plain_window(n_columns: int) -> list[str]:
+    return ["B"] + [line for column in range(n_columns) for line in _grams("U", f"c{column}", "x", column, _window(3))]
+
+
+BUILTIN: dict[str, Callable[[int], list[str]]] = {
+    "default": _default,
+    "words": _words("U"),
+    "words-arcs": _words("*"),
+    "chunking": lambda n_columns: CHUNKING.splitlines(),
+    "ner": _ner,
+    "bioner": _bioner("U"),
+    "bioner-arcs": _bioner("*"),
+    "letters": _letters,
+    "window": _plain_window,
+}

@@ -1,0 +1,301 @@
+"""From what users have (columns, feature dicts, arrays) to features as integers: one extractor for each kind of input."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from labelwright.corpus.table import Corpus
+from labelwright.errors import CorpusError, OptionError
+from labelwright.features.builtin import template as find_template
+from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Ints, Longs
+from labelwright.features.template import Reader, Template, parse_template
+from labelwright.features.vocabulary import Columns, Table, Vocabulary
+from labelwright.modelfile import pack_strings, unpack_strings
+
+Tensors = dict[str, np.ndarray]
+
+
+class Encoded(NamedTuple):
+    """A corpus as one model sees it: encode once, use often."""
+
+    layers: dict[str, Incidence]
+    offsets: Longs  # [N+1]
+    owner: str  # which vocabulary made it
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class Extractor(Protocol):
+    """Learns its vocabulary from training data, then turns any data of that kind into features."""
+
+    kind: ClassVar[str]
+
+    @property
+    def n_features(self) -> int: ...
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]: ...
+
+    def name(self, feature: int) -> str: ...
+
+    def tensors(self) -> Tensors: ...
+
+    def header(self) -> dict[str, Any]: ...
+
+
+def kind_of(X: Any) -> str:
+    """columns, dicts or arrays: told by the first token."""
+    if isinstance(X, Corpus):
+        return "columns"
+    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
+        raise CorpusError(f"X: expected a list of sentences, got {type(X).__name__}")
+    for sentence in X:
+        if isinstance(sentence, np.ndarray) and sentence.dtype.kind in "fiub" and sentence.ndim == 2:
+            return "arrays"
+        for token in sentence:
+            if isinstance(token, dict):
+                return "dicts"
+            return "arrays" if isinstance(token, np.ndarray) and token.dtype.kind in "fiub" else "columns"
+    return "columns"
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
+
+
+class ColumnFeatures:
+    """Features that a template makes from columns (words, or tuples of words and tags)."""
+
+    kind = "columns"
+
+    def __init__(self, vocabulary: Vocabulary, names: Sequence[str]):
+        self.vocabulary, self.names = vocabulary, tuple(names)
+
+    @classmethod
+    def learn(
+        cls, X: Any, template: str | Template, min_count: int
+    ) -> tuple["ColumnFeatures", dict[str, Incidence], Longs]:
+        corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
+        names = corpus.input_names
+        parsed = find_template(template, len(names))
+        vocabulary, layers = Vocabulary.learn(parsed, _columns(corpus, names), min_count)
+        return cls(vocabulary, names), layers, corpus.offsets
+
+    @property
+    def n_features(self) -> int:
+        return self.vocabulary.n_features
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        if isinstance(X, Corpus):
+            corpus = X
+            names = corpus.input_names
+        else:
+            corpus = Corpus.from_sequences(X)
+            names = corpus.names
+        if len(names) < self.vocabulary.template.n_columns or len(names) < len(self.names):
+            raise CorpusError(
+                f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
+            )
+        if len(names) > len(self.names):
+            raise CorpusError(
+                f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
+                " besides the label"
+            )
+        return self.vocabulary.encode(_columns(corpus, names)), corpus.offsets
+
+    def name(self, feature: int) -> str:
+        return self.vocabulary.name(feature)
+
+    def tensors(self) -> Tensors:
+        v = self.vocabulary
+        found: Tensors = {}
+        for i, strings in enumerate(v.values.values()):
+            found[f"reader{i}.text"], found[f"reader{i}.offsets"] = pack_strings(strings)
+        for i, rows in enumerate(v.rows.values()):
+            found[f"table{i}"] = rows
+        return found
+
+    def header(self) -> dict[str, Any]:
+        v = self.vocabulary
+        return {
+            "columns": list(self.names),
+            "template": {"name": v.template.name, "text": v.template.text},
+            "readers": [list(reader) for reader in v.values],
+            "tables": [[list(t.literals), [list(r) for r in t.readers]] for t in v.rows],
+        }
+
+    @classmethod
+    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "ColumnFeatures":
+        template = parse_template(header["template"]["text"], header["template"]["name"])
+        values = {
+            Reader(*reader): unpack_strings(tensors[f"reader{i}.text"], tensors[f"reader{i}.offsets"])
+            for i, reader in enumerate(header["readers"])
+        }
+        rows = {
+            Table(tuple(literals), tuple(Reader(*r) for r in readers)): tensors[f"table{i}"]
+            for i, (literals, readers) in enumerate(header["tables"])
+        }
+        return cls(Vocabulary(template, values, rows), header["columns"])
+
+
+def _columns(corpus: Corpus, names: Sequence[str]) -> Columns:
+    return Columns([corpus.values(n) for n in names], [corpus.codes(n) for n in names], corpus.offsets)
+
+
+# -- feature dicts ----------------------------------------------------------------------------------------------------
+
+
+class DictFeatures:
+    """Features as sklearn-crfsuite takes them: {name: value}; a string makes `name=value`, a number is a weight."""
+
+    kind = "dicts"
+
+    def __init__(self, names: list[str]):
+        self.names = names
+        self._index = {name: i for i, name in enumerate(names)}
+
+    @classmethod
+    def learn(cls, X: Any, template: Any, min_count: int) -> tuple["DictFeatures", dict[str, Incidence], Longs]:
+        names: dict[str, int] = {}
+        incidence, offsets = _read_dicts(X, names, grow=True)
+        if min_count > 1:
+            seen = np.bincount(incidence.token_feature, minlength=len(names))
+            extractor = cls([name for name, n in zip(names, seen, strict=True) if n >= min_count])
+            if not extractor.names:
+                raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
+            layers, offsets = extractor.encode(X)
+            return extractor, layers, offsets
+        return cls(list(names)), {"state": incidence}, offsets
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        incidence, offsets = _read_dicts(X, self._index, grow=False)
+        return {"state": incidence}, offsets
+
+    def name(self, feature: int) -> str:
+        return self.names[feature]
+
+    def tensors(self) -> Tensors:
+        text, offsets = pack_strings(self.names)
+        return {"names.text": text, "names.offsets": offsets}
+
+    def header(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "DictFeatures":
+        return cls(unpack_strings(tensors["names.text"], tensors["names.offsets"]))
+
+
+def _read_dicts(X: Any, index: dict[str, int], grow: bool) -> tuple[Incidence, Longs]:
+    feature: list[int] = []
+    value: list[float] = []
+    token_ptr = [0]
+    offsets = [0]
+    for n, sentence in enumerate(X):
+        for t, token in enumerate(sentence):
+            if not isinstance(token, dict):
+                raise CorpusError(
+                    f"X: sentence {n}, token {t}: expected a dict of features, got {type(token).__name__}"
+                )
+            for name, v in token.items():
+                if isinstance(v, str):
+                    name, number = f"{name}={v}", 1.0
+                elif isinstance(v, bool | np.bool_):
+                    if not v:
+                        continue
+                    number = 1.0
+                else:
+                    try:
+                        number = float(v)
+                    except (TypeError, ValueError):
+                        raise CorpusError(
+                            f"X: sentence {n}, token {t}: feature {name!r}: expected a string, number or boolean, "
+                            f"got {type(v).__name__}"
+                        ) from None
+                    if not np.isfinite(number):
+                        raise CorpusError(f"X: sentence {n}, token {t}: feature {name!r} is {number}")
+                i = index.setdefault(name, len(index)) if grow else index.get(name, -1)
+                if i >= 0:
+                    feature.append(i)
+                    value.append(number)
+            token_ptr.append(len(feature))
+        offsets.append(len(token_ptr) - 1)
+    values = np.array(value, np.float32)
+    return _own(token_ptr, feature, NO_VALUES if (values == 1).all() else values), np.array(offsets, np.int64)
+
+
+def _own(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
+    """An incidence whose features all hang on the tokens themselves."""
+    ptr = np.asarray(token_ptr, np.int64)
+    nothing: Ints = np.empty(0, np.int32)
+    keys: Ints = np.empty((len(ptr) - 1, 0), np.int32)
+    return Incidence(keys, np.zeros(1, np.int64), nothing, ptr, np.asarray(feature, np.int32), value)
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+class ArrayFeatures:
+    """Rows of numbers, one per token: column d is feature d."""
+
+    kind = "arrays"
+
+    def __init__(self, n_columns: int):
+        self.n_features = n_columns
+
+    @classmethod
+    def learn(cls, X: Any, template: Any, min_count: int) -> tuple["ArrayFeatures", dict[str, Incidence], Longs]:
+        first = next((np.asarray(x) for x in X if len(x)), None)
+        if first is None:
+            raise CorpusError("X: got no tokens, expected at least one row")
+        extractor = cls(first.shape[1])
+        layers, offsets = extractor.encode(X)
+        return extractor, layers, offsets
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        rows = []
+        for n, x in enumerate(X):
+            row = (
+                np.asarray(x, np.float32).reshape(len(x), -1) if len(x) else np.empty((0, self.n_features), np.float32)
+            )
+            if row.shape[1] != self.n_features:
+                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {row.shape[1]}")
+            if not np.isfinite(row).all():
+                t, d = np.argwhere(~np.isfinite(row))[0]
+                raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {row[t, d]}")
+            rows.append(row)
+        offsets = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
+        values = np.concatenate(rows) if rows else np.empty((0, self.n_features), np.float32)
+        ptr = np.arange(len(values) + 1, dtype=np.int64) * self.n_features
+        feature = np.tile(np.arange(self.n_features, dtype=np.int32), len(values))
+        return {"state": _own(ptr, feature, values.reshape(-1))}, offsets
+
+    def name(self, feature: int) -> str:
+        return f"x[{feature}]"
+
+    def tensors(self) -> Tensors:
+        return {}
+
+    def header(self) -> dict[str, Any]:
+        return {"n_columns": self.n_features}
+
+    @classmethod
+    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "ArrayFeatures":
+        return cls(header["n_columns"])
+
+
+EXTRACTORS: dict[str, Any] = {c.kind: c for c in (ColumnFeatures, DictFeatures, ArrayFeatures)}
+
+
+def learn(X: Any, template: str | Template, min_count: int) -> tuple[Extractor, dict[str, Incidence], Longs]:
+    """The extractor for this kind of input, its vocabulary learnt, and the training data encoded."""
+    if min_count < 1:
+        raise OptionError(f"min_count: expected 1 or more, got {min_count}")
+    if not isinstance(X, Corpus) and len(X) == 0:
+        raise CorpusError("X: got no sentences, expected at least one")
+    found: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind_of(X)].learn(X, template, min_count)
+    return found

@@ -1,0 +1,104 @@
+"""Which features each token has, as integer arrays, and the same turned around for gradients."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.kernels import tables
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.floating]
+
+NO_VALUES = np.empty(0, np.float32)
+
+
+class Incidence(NamedTuple):
+    """Features of the tokens of one layer.
+
+    Templates that read the same few values share a *key* (a word type, a tag trigram): the key has the features, the
+    token has the key.  What is too varied to share hangs on the token itself.
+    """
+
+    keys: Ints  # [T, G]  key of each token in each group
+    key_ptr: Longs  # [K+1]
+    key_feature: Ints  # features of key k: key_feature[key_ptr[k]:key_ptr[k+1]]
+    token_ptr: Longs  # [T+1]
+    token_feature: Ints  # features of token t itself
+    token_value: Floats  # their values; empty when all are one
+
+    @property
+    def n_keys(self) -> int:
+        return len(self.key_ptr) - 1
+
+
+class Turned(NamedTuple):
+    """An incidence seen from the other end: owners (tokens or keys) of each item that occurs."""
+
+    item: Ints  # [n]    keys or features
+    ptr: Longs  # [n+1]
+    owner: Ints  # owners of item[i]: owner[ptr[i]:ptr[i+1]]
+    value: Floats  # empty when all are one
+
+
+def invert(ptr: Longs, items: Ints, n_items: int) -> tuple[Longs, Ints, Ints]:
+    """Owner -> items turned into item -> owners, for all n_items; also where each incidence stood."""
+    starts = np.zeros(n_items + 1, np.int64)
+    owners = np.empty(len(items), np.int32)
+    places = np.empty(len(items), np.int32)
+    tables.invert(ptr, items, starts, owners, places)
+    return starts, owners, places
+
+
+def turn(ptr: Longs, items: Ints, n_items: int, value: Floats = NO_VALUES) -> Turned:
+    """Owner -> items turned around, keeping only items that occur."""
+    starts, owners, places = invert(ptr, items, n_items)
+    item = np.flatnonzero(np.diff(starts)).astype(np.int32)
+    return Turned(item, np.append(starts[item], starts[-1]), owners, value[places] if len(value) else value)
+
+
+def tokens_of_keys(incidence: Incidence, begin: int, end: int) -> Turned:
+    """The tokens begin..end of each key, counted from `begin`."""
+    keys = incidence.keys[begin:end]
+    return turn(np.arange(end - begin + 1, dtype=np.int64) * keys.shape[1], keys.reshape(-1), incidence.n_keys)
+
+
+def keys_of_features(incidence: Incidence, n_features: int) -> Turned:
+    """The keys that have each feature."""
+    return turn(incidence.key_ptr, incidence.key_feature, n_features)
+
+
+def tokens_of_features(incidence: Incidence, n_features: int, begin: int, end: int) -> Turned:
+    """The tokens begin..end that have each feature themselves, counted from `begin`."""
+    ptr = incidence.token_ptr[begin : end + 1]
+    items = slice(ptr[0], ptr[-1])
+    value = incidence.token_value[items] if len(incidence.token_value) else incidence.token_value
+    return turn(ptr - ptr[0], incidence.token_feature[items], n_features, value)
+
+
+def _distinct(ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: int) -> tuple[Longs, Ints]:
+    """For each k, the sorted distinct items of all its owners, as a sparse row."""
+    out_ptr = np.zeros(len(ptr), np.int64)
+    nothing = np.empty(0, np.int32)
+    total = tables.distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, nothing, False)
+    out = np.empty(total, np.int32)
+    tables.distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out, True)
+    return out_ptr, out
+
+
+def observed_cells(incidence: Incidence, n_features: int, gold: Ints, n_codes: int) -> tuple[Longs, Ints]:
+    """Per feature the sorted gold codes (labels, or pairs of labels) it is seen with; a negative code counts for none."""
+    each = np.arange(len(gold) + 1, dtype=np.int64)
+    n_tokens, n_groups = incidence.keys.shape
+    key_ptr, key_token, _ = invert(each * n_groups, incidence.keys.reshape(-1), incidence.n_keys)
+    key_codes = _distinct(key_ptr, key_token, each, gold, n_codes)
+    ptr, keys, _ = invert(incidence.key_ptr, incidence.key_feature, n_features)
+    through_keys = _distinct(ptr, keys, *key_codes, n_codes)
+    ptr, tokens, _ = invert(incidence.token_ptr, incidence.token_feature, n_features)
+    own = _distinct(ptr, tokens, each, gold, n_codes)
+    # A feature may be met both ways: its two lists are the items of two owners, 2f and 2f + 1.
+    pairs = np.arange(0, 2 * n_features + 1, 2, dtype=np.int64)
+    owners = np.arange(2 * n_features, dtype=np.int32).reshape(2, -1).T.reshape(-1)
+    item_ptr = np.concatenate([through_keys[0], through_keys[0][-1] + own[0][1:]])
+    return _distinct(pairs, owners.copy(), item_ptr, np.concatenate([through_keys[1], own[1]]), n_codes)

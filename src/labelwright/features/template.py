@@ -1,0 +1,377 @@
+r"""Feature templates: text -> parsed once -> immutable patterns; what they read is computed once per distinct value.
+
+The language is that of CRF++ and Wapiti with a few words of ours. The first letter of a line says what it feeds:
+
+    U  states        B  pairs of labels        *  both        T  triples of labels (order 2)        #  comment
+
+    %x[row,col]            the value              %X[row,col], %lower[row,col]   the value in lower case
+    %m[row,col,"regex"]    what matched, or ""    %M                             the same in lower case
+    %t[row,col,"regex"]    true or false          %T                             the same
+    %prefix[row,col,n]     first n letters        %suffix[row,col,n]             last n letters
+    %shape[row,col]        McNeil-27 -> XxXxxx-dd %short_shape[row,col]          McNeil-27 -> XxXx-d
+
+Rows count from the current token; `@1` is the first token of the sentence and `@-1` the last. A `B` alone is the plain
+transition, a `U` without cells a bias. Regular expressions are Wapiti's: `^` first, `$` last, `.`, `x?` (longest
+first), `x*` (shortest first), and a backslash before a character for itself or for a class: \a letter, \d digit,
+\l lower case, \u upper case, \p punctuation or symbol, \s space, \w letter or digit; the capital is the complement.
+Everything else, brackets too, means itself. They match letters where Wapiti matches bytes.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from labelwright.errors import TemplateError
+
+KINDS = "UBT*"
+LIMIT = 9999  # the largest row, column or affix length
+
+
+class Reader(NamedTuple):
+    """What is computed from one value of one column, once per distinct value."""
+
+    column: int
+    function: str  # a key of READERS
+    argument: str | int | None = None  # regular expression, affix length, or nothing
+
+
+class Cell(NamedTuple):
+    """One reader at one place: a row relative to the token, or an absolute one as Python counts (0 first, -1 last)."""
+
+    row: int
+    absolute: bool
+    reader: Reader
+
+
+class Pattern(NamedTuple):
+    """One line of a template: fixed text around cells, literals[0] cells[0] literals[1] ... literals[-1]."""
+
+    kind: str  # "U" states, "B" pairs of labels, "*" both, "T" triples
+    text: str  # the line as written, without comment and outer blanks
+    literals: tuple[str, ...]  # one more than cells
+    cells: tuple[Cell, ...]
+    line: int  # counted from 1
+
+    @property
+    def name(self) -> str:
+        """What stands before the first colon, or the whole line."""
+        head, colon, _ = self.literals[0].partition(":")
+        return head if colon else self.text
+
+    def expand(self, values: Sequence[str]) -> str:
+        """Return the feature that these values of the cells make, as text to show.
+
+        >>> parse_template("U07:%x[-1,1]/%x[0,1]").patterns[0].expand(["DT", "NN"])
+        'U07:DT/NN'
+        """
+        pieces = [self.literals[0]]
+        for value, literal in zip(values, self.literals[1:], strict=True):
+            pieces += value, literal
+        return "".join(pieces)
+
+
+class Template(NamedTuple):
+    """A parsed template: its patterns in order, and the text they came from."""
+
+    patterns: tuple[Pattern, ...]
+    text: str
+    name: str
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that any cell reads, in increasing order."""
+        return tuple(sorted({cell.reader.column for pattern in self.patterns for cell in pattern.cells}))
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns the data must have: the highest column read, plus one."""
+        return max(self.columns, default=-1) + 1
+
+
+# --- readers: one value of a column -> what the template sees of it ---------------------------------------------------
+
+
+def apply(reader: Reader, values: list[str]) -> list[str]:
+    r"""Return what the reader sees of each of the distinct values of its column.
+
+    >>> apply(Reader(0, "short_shape"), ["McNeil-2", "of"])
+    ['XxXx-d', 'x']
+    >>> apply(Reader(0, "match", r"\d\d?$"), ["May", "1998"])
+    ['', '98']
+    """
+    return READERS[reader.function](values, reader.argument)
+
+
+def _searcher(values: list[str], regex: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(translate(regex, set("".join(values))), re.DOTALL).search
+
+
+def _match(values: list[str], regex: str) -> list[str]:
+    # Wapiti spells affixes ^.?.? and .?.?$; slices read them ten times faster, and templates are full of them.
+    if re.fullmatch(r"\^(\.\?)+", regex):
+        return _prefix(values, regex.count("?"))
+    if re.fullmatch(r"(\.\?)+\$", regex):
+        return _suffix(values, regex.count("?"))
+    search = _searcher(values, regex)
+    return [found.group() if (found := search(value)) else "" for value in values]
+
+
+def _test(values: list[str], regex: str) -> list[str]:
+    search = _searcher(values, regex)
+    return ["true" if search(value) else "false" for value in values]
+
+
+def _shape(values: list[str], _: object) -> list[str]:
+    table = {ord(letter): _shape_of(letter) for letter in set("".join(values))}
+    return [value.translate(table) for value in values]
+
+
+def _shape_of(letter: str) -> str:
+    if letter.isupper() or letter.istitle():
+        return "X"
+    if letter.islower():
+        return "x"
+    if letter.isdecimal():
+        return "d"
+    # Letters of scripts without case, and the marks that belong to them, would otherwise be as many shapes as words.
+    return "a" if letter.isalpha() or unicodedata.category(letter).startswith("M") else letter
+
+
+def _short_shape(values: list[str], _: object) -> list[str]:
+    runs = re.compile(r"(.)\1+", re.DOTALL)
+    shapes = _shape(values, None)
+    shorter = {shape: runs.sub(r"\1", shape) for shape in set(shapes)}
+    return [shorter[shape] for shape in shapes]
+
+
+def _prefix(values: list[str], length: int) -> list[str]:
+    return [value[:length] for value in values]
+
+
+def _suffix(values: list[str], length: int) -> list[str]:
+    return [value[-length:] for value in values]
+
+
+READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
+    "value": lambda values, _: values,
+    "lower": lambda values, _: [value.lower() for value in values],
+    "match": _match,
+    "lower_match": lambda values, regex: [found.lower() for found in _match(values, regex)],
+    "test": _test,
+    "prefix": _prefix,
+    "suffix": _suffix,
+    "shape": _shape,
+    "short_shape": _short_shape,
+}
+
+# What is written after % -> the reader's function, and the third argument it takes.
+SYNTAX = {
+    "x": ("value", None),
+    "X": ("lower", None),
+    "m": ("match", "regex"),
+    "M": ("lower_match", "regex"),
+    "t": ("test", "regex"),
+    "T": ("test", "regex"),
+    "lower": ("lower", None),
+    "prefix": ("prefix", "length"),
+    "suffix": ("suffix", "length"),
+    "shape": ("shape", None),
+    "short_shape": ("short_shape", None),
+}
+
+# --- regular expressions ----------------------------------------------------------------------------------------------
+
+CLASSES: dict[str, Callable[[str], bool]] = {
+    "a": str.isalpha,
+    "d": str.isdecimal,
+    "l": str.islower,
+    "p": lambda letter: unicodedata.category(letter)[0] in "PS",
+    "s": str.isspace,
+    "u": str.isupper,
+    "w": str.isalnum,
+}
+
+
+class RegexError(ValueError):
+    """A regular expression is wrong at a place, counted from 0."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+def translate(regex: str, alphabet: Iterable[str]) -> str:
+    r"""Return the Python form of one of Wapiti's regular expressions, for texts over this alphabet.
+
+    Python's `re` has no class for upper case; listing the letters at hand spares the 1.1 million code points.
+
+    >>> translate(r"^\u.*$", "aBcD")
+    '\\A[BD].*?\\Z'
+    """
+    letters = sorted(alphabet)
+    pieces = []
+    at = 0
+    if regex.startswith("^"):
+        pieces.append(r"\A")
+        at = 1
+    while at < len(regex):
+        atom, after = _atom(regex, at, letters)
+        if regex[after : after + 1] in ("*", "?"):
+            atom += "*?" if regex[after] == "*" else "?"
+            after += 1
+        pieces.append(atom)
+        at = after
+    return "".join(pieces)
+
+
+def _atom(regex: str, at: int, letters: list[str]) -> tuple[str, int]:
+    """Return the Python form of the one letter or class at this place, and the place after it."""
+    letter = regex[at]
+    if letter in "*?":
+        raise RegexError(f"nothing before {letter} to repeat; write \\{letter} for the character itself", at)
+    if letter == ".":
+        return ".", at + 1
+    if letter == "$" and at + 1 == len(regex):
+        return r"\Z", at + 1
+    if letter != "\\":
+        return re.escape(letter), at + 1
+    if at + 1 == len(regex):
+        raise RegexError("ends in a lone backslash; write \\\\ for the character itself", at)
+    escaped = regex[at + 1]
+    belongs = CLASSES.get(escaped.lower())
+    if belongs is None:
+        return re.escape(escaped), at + 2
+    wanted = escaped.islower()
+    members = "".join(re.escape(letter) for letter in letters if belongs(letter) == wanted)
+    return f"[{members}]" if members else "(?!)", at + 2
+
+
+# --- parsing ----------------------------------------------------------------------------------------------------------
+
+
+class _Line(NamedTuple):
+    """One line with its place, so that every complaint can say where."""
+
+    text: str
+    name: str
+    number: int
+
+    def error(self, at: int, message: str) -> TemplateError:
+        # What the user wrote is quoted; a stray control character must not break the one line of the message.
+        printable = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in message)
+        return TemplateError(f"{self.name}:{self.number}:{at + 1}: {printable}")
+
+    def skip_blanks(self, at: int) -> int:
+        while self.text[at : at + 1] in (" ", "\t"):
+            at += 1
+        return at
+
+
+def parse_template(text: str, name: str = "template") -> Template:
+    """Parse the text of a template; `name` is the file that error messages speak of.
+
+    >>> template = parse_template("B\\nU01:%x[0,0]/%suffix[-1,0,3]  # word and ending before it")
+    >>> [pattern.name for pattern in template.patterns], template.n_columns
+    (['B', 'U01'], 1)
+    >>> template.patterns[1].cells[1]
+    Cell(row=-1, absolute=False, reader=Reader(column=0, function='suffix', argument=3))
+    """
+    patterns = []
+    for number, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        line = _Line(content.rstrip(), name, number)
+        start = line.skip_blanks(0)
+        if start < len(line.text) and line.text[start] != "#":
+            patterns.append(_pattern(line, start))
+    if not patterns:
+        raise TemplateError(f"{name}: no pattern in it, expected at least one line such as U01:%x[0,0]")
+    return Template(tuple(patterns), text, name)
+
+
+def _pattern(line: _Line, start: int) -> Pattern:
+    kind = line.text[start].upper()
+    if kind not in KINDS:
+        raise line.error(start, f"a pattern begins with U, B, T or *, not {line.text[start]!r}; # begins a comment")
+    literals, cells = [""], []
+    at = start
+    while at < len(line.text):
+        if line.text[at] == "%":
+            cell, at = _cell(line, at)
+            cells.append(cell)
+            literals.append("")
+        elif line.text[at] == "#" and line.text[at - 1].isspace():
+            break
+        else:
+            literals[-1] += line.text[at]
+            at += 1
+    literals[-1] = literals[-1].rstrip()
+    return Pattern(kind, line.text[start:at].rstrip(), tuple(literals), tuple(cells), line.number)
+
+
+def _cell(line: _Line, at: int) -> tuple[Cell, int]:
+    """Parse %function[row,column,argument] at this place; return it and the place after it."""
+    begin = at
+    word = re.compile(r"[A-Za-z_]*").match(line.text, at + 1)
+    function = word.group() if word else ""
+    if function not in SYNTAX:
+        known = ", ".join(f"%{key}" for key in SYNTAX)
+        raise line.error(begin, f"unknown function %{function or line.text[at + 1 : at + 2]}; known: {known}")
+    reads, takes = SYNTAX[function]
+    at = _expect(line, at + 1 + len(function), "[", f"after %{function}")
+    absolute = line.text[at : at + 1] == "@"
+    row, at = _integer(line, at + absolute, "row", signed=True)
+    if absolute and row == 0:
+        raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
+    at = _expect(line, at, ",", "after the row")
+    column, at = _integer(line, at, "column", signed=False)
+    argument: str | int | None = None
+    if takes is not None:
+        example = '"^.?.?"' if takes == "regex" else "3"
+        at = _expect(line, at, ",", f"and a {takes}, as in %{function}[{row},{column},{example}]")
+    if takes == "regex":
+        argument, at = _regex(line, at)
+    elif takes == "length":
+        place = at
+        argument, at = _integer(line, at, "length", signed=False)
+        if argument == 0:
+            raise line.error(place, f"%{function} of length 0, expected 1 or more")
+    at = _expect(line, at, "]", f"to close %{function}[")
+    if absolute and row > 0:
+        row -= 1
+    return Cell(row, absolute, Reader(column, reads, argument)), at
+
+
+def _expect(line: _Line, at: int, sign: str, where: str) -> int:
+    """Return the place after the sign, blanks around it skipped."""
+    at = line.skip_blanks(at)
+    if line.text[at : at + 1] != sign:
+        came = repr(line.text[at]) if at < len(line.text) else "the end of the line"
+        raise line.error(at, f"expected {sign} {where}, got {came}")
+    return at + 1 if sign == "]" else line.skip_blanks(at + 1)
+
+
+def _integer(line: _Line, at: int, what: str, signed: bool) -> tuple[int, int]:
+    found = re.compile(r"[+-]?[0-9]+").match(line.text, at)
+    if found is None:
+        came = re.split(r"[],]", line.text[at:], maxsplit=1)[0].strip()
+        raise line.error(at, f"the {what} must be a whole number, got {came[:20]!r}")
+    digits = found.group()
+    if digits[0] == "-" and not signed:
+        raise line.error(at, f"the {what} cannot be negative, got {digits[:20]}")
+    if len(digits.lstrip("+-0")) > len(str(LIMIT)):
+        raise line.error(at, f"the {what} is too large, expected at most {LIMIT}, got {digits[:20]}")
+    return int(digits), found.end()
+
+
+def _regex(line: _Line, at: int) -> tuple[str, int]:
+    if line.text[at : at + 1] != '"':
+        raise line.error(at, 'a regular expression stands in double quotes, as in %m[0,0,"^.?.?"]')
+    quoted = re.compile(r'"((?:[^"\\]|\\.)*)"').match(line.text, at)
+    if quoted is None:
+        raise line.error(at, 'the quote is not closed; write \\" for a quote inside a regular expression')
+    regex = quoted.group(1)
+    try:
+        translate(regex, "")
+    except RegexError as problem:
+        raise line.error(at + 1 + problem.at, f'in the regular expression "{regex}": {problem}') from None
+    return regex, quoted.end()

@@ -1,0 +1,306 @@
+"""Templates over interned columns: strings are touched once per distinct value, tokens only as integers.
+
+A template line becomes rows of value numbers, and a table numbers the distinct rows: that number is the feature.
+Lines that read a subset of the cells of another line are looked up once per distinct *key* of the larger line.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from labelwright.errors import CorpusError
+from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
+from labelwright.features.template import Cell, Pattern, Reader, Template, apply
+from labelwright.kernels import tables
+
+LAYERS = {"state": "U*", "edge": "B*", "triple": "T"}  # which lines of a template feed which layer
+SHARED_ENOUGH = 3  # a key is worth sharing when it stands for this many tokens on average
+
+Place = tuple[int, bool, int]  # row, absolute, column
+
+
+class Table(NamedTuple):
+    """The features of one shape of line: what is fixed in the text, and the readers of its cells."""
+
+    literals: tuple[str, ...]
+    readers: tuple[Reader, ...]
+
+
+class Columns(NamedTuple):
+    """The input columns of a corpus, interned, and where its sentences begin."""
+
+    values: Sequence[list[str]]  # [columns]  distinct values
+    codes: Sequence[Ints]  # [columns]  [T] index into values
+    offsets: Longs  # [N+1]
+
+
+class _Group(NamedTuple):
+    places: tuple[Place, ...]
+    keys: Ints  # [T]
+    codes: Ints  # [K, places]  what each key reads
+    patterns: tuple[Pattern, ...]
+    shared: bool
+
+
+def layers_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
+    """The lines that feed each layer; the plain transition (`B` alone) is part of every model and needs no line."""
+    found = {
+        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or p.kind == "U"))
+        for name, kinds in LAYERS.items()
+    }
+    return {name: patterns for name, patterns in found.items() if patterns or name == "state"}
+
+
+def _table_of(pattern: Pattern) -> Table:
+    return Table(pattern.literals, tuple(cell.reader for cell in pattern.cells))
+
+
+def _place(cell: Cell) -> Place:
+    return (cell.row, cell.absolute, cell.reader.column)
+
+
+def _slots(n: int) -> Ints:
+    return np.full(max(8, 1 << (2 * n).bit_length()), -1, np.int32)
+
+
+def _intern(rows: Ints) -> tuple[Ints, Ints]:
+    """Dense numbers of the rows [K, n], and the place of the first of each."""
+    ids = np.empty(len(rows), np.int32)
+    firsts = np.empty(len(rows), np.int32)
+    n = tables.intern_rows(rows, ids, firsts, _slots(len(rows)))
+    return ids, firsts[:n]
+
+
+class _Reading:
+    """One corpus read through one template: keys of its tokens and values at its cells."""
+
+    def __init__(self, template: Template, columns: Columns, reach: int):
+        self.columns = columns
+        self.reach = reach
+        self.n_tokens = int(columns.offsets[-1])
+        self._shifted: dict[Place, Ints] = {}
+        self._groups: dict[tuple[Pattern, ...], list[_Group]] = {}
+
+    def shifted(self, place: Place) -> Ints:
+        """The codes that the cell at `place` reads, token by token."""
+        if place not in self._shifted:
+            row, absolute, column = place
+            out = np.empty(self.n_tokens, np.int32)
+            codes = self.columns.codes[column]
+            n_values = len(self.columns.values[column])
+            tables.shift_codes(codes, self.columns.offsets, row, absolute, n_values, self.reach, out)
+            self._shifted[place] = out
+        return self._shifted[place]
+
+    def _keys(self, places: tuple[Place, ...]) -> tuple[Ints, Ints]:
+        """Key of each token [T] for what these places read, and what each key reads [K, places]."""
+        if not places:
+            return np.zeros(self.n_tokens, np.int32), np.empty((1, 0), np.int32)
+        if len(places) == 1:
+            codes = self.shifted(places[0])
+            n = len(self.columns.values[places[0][2]]) + 2 * self.reach
+            used = np.zeros(n, np.bool_)
+            used[codes] = True
+            renumber = np.cumsum(used, dtype=np.int32) - 1
+            return renumber[codes].astype(np.int32), np.flatnonzero(used).astype(np.int32)[:, None]
+        rows = np.stack([self.shifted(p) for p in places], axis=1)
+        ids, firsts = _intern(rows)
+        return ids, rows[firsts]
+
+    def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
+        """Lines by what they read: the widest first, each taking along those that read a part of it if its keys are shared."""
+        if patterns in self._groups:
+            return self._groups[patterns]
+        reads = {p: tuple(sorted({_place(c) for c in p.cells})) for p in patterns}
+        waiting = dict.fromkeys(sorted(patterns, key=lambda p: -len(reads[p])))
+        found = []
+        while waiting:
+            widest = reads[next(iter(waiting))]
+            keys, codes = self._keys(widest)
+            shared = len(codes) * SHARED_ENOUGH <= self.n_tokens
+            taken = tuple(p for p in waiting if (set(reads[p]) <= set(widest) if shared else reads[p] == widest))
+            for p in taken:
+                del waiting[p]
+            found.append(_Group(widest, keys, codes, taken, shared))
+        self._groups[patterns] = found
+        return found
+
+
+class Vocabulary:
+    """All that templates know after training: values of each reader, and a table of features for each shape of line."""
+
+    def __init__(self, template: Template, values: dict[Reader, list[str]], rows: dict[Table, Ints]):
+        self.template = template
+        self.values = values  # strings of each reader, in order of their numbers
+        self.rows = rows  # [F_table, cells] value numbers of each feature
+        self.reach = max([abs(c.row) + 1 for p in template.patterns for c in p.cells], default=1)
+        self.first: dict[Table, int] = {}
+        n = 0
+        for table, features in rows.items():
+            self.first[table] = n
+            n += len(features)
+        self.n_features = n
+        self._numbers: dict[Reader, dict[str, int]] = {}
+        self._index: dict[Table, Ints] = {}
+
+    # -- learning ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def learn(
+        cls, template: Template, columns: Columns, min_count: int = 1
+    ) -> tuple["Vocabulary", dict[str, Incidence]]:
+        """The vocabulary of a training corpus, keeping features seen `min_count` times, and the corpus encoded with it."""
+        empty = cls(template, {}, {})
+        reading = _Reading(template, columns, empty.reach)
+        layers = layers_of(template)
+        values: dict[Reader, list[str]] = {}
+        numbers: dict[Reader, Ints] = {}
+        for reader in dict.fromkeys(c.reader for ps in layers.values() for p in ps for c in p.cells):
+            strings = apply(reader, columns.values[reader.column])
+            known = dict.fromkeys(strings)
+            values[reader] = list(known)
+            index = {s: i for i, s in enumerate(known)}
+            numbers[reader] = empty._with_marks(np.fromiter((index[s] for s in strings), np.int32, len(strings)))
+
+        # Every line's rows, looked up once per key; lines of one shape share a table.
+        asked: dict[Table, list[tuple[Pattern, _Group, Ints]]] = {}
+        for pattern, group in {p: g for ps in layers.values() for g in reading.groups(ps) for p in g.patterns}.items():
+            asked.setdefault(_table_of(pattern), []).append((pattern, group, _read(pattern, group, numbers)))
+        rows: dict[Table, Ints] = {}
+        for table, uses in asked.items():
+            stacked = np.concatenate([r for _, _, r in uses])
+            ids, firsts = _intern(stacked)
+            if min_count > 1:
+                weight = np.concatenate([np.bincount(g.keys, minlength=len(g.codes)) for _, g, _ in uses])
+                seen = np.bincount(ids, weights=weight, minlength=len(firsts))
+                firsts = firsts[seen >= min_count]
+            rows[table] = stacked[firsts]
+        vocabulary = cls(template, values, rows)
+        if vocabulary.n_features == 0:
+            raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
+        return vocabulary, vocabulary._encode(reading, numbers)
+
+    # -- use --------------------------------------------------------------------------------------------------
+
+    def encode(self, columns: Columns) -> dict[str, Incidence]:
+        """The features of every token, layer by layer; what training never saw is left out."""
+        numbers = {}
+        for reader, known in self.values.items():
+            if reader not in self._numbers:
+                self._numbers[reader] = {s: i for i, s in enumerate(known)}
+            look = self._numbers[reader]
+            strings = apply(reader, columns.values[reader.column])
+            numbers[reader] = self._with_marks(np.fromiter((look.get(s, -1) for s in strings), np.int32, len(strings)))
+        return self._encode(_Reading(self.template, columns, self.reach), numbers)
+
+    def _with_marks(self, numbers: Ints) -> Ints:
+        """Value numbers of a reader: boundary marks come first, then the strings; -1 stays unknown."""
+        marks = np.arange(2 * self.reach, dtype=np.int32)
+        return np.concatenate([np.where(numbers < 0, -1, numbers + 2 * self.reach).astype(np.int32), marks])
+
+    def find(self, table: Table, rows: Ints) -> Ints:
+        """Feature numbers [K] of rows of value numbers, -1 where unknown."""
+        known = self.rows[table]
+        if table not in self._index:
+            slots = _slots(len(known))
+            tables.index_rows(known, slots)
+            self._index[table] = slots
+        ids = np.empty(len(rows), np.int32)
+        tables.find_rows(self._index[table], known, rows, ids)
+        return np.where(ids < 0, -1, ids + self.first[table]).astype(np.int32)
+
+    def _encode(self, reading: _Reading, numbers: dict[Reader, Ints]) -> dict[str, Incidence]:
+        made: dict[tuple[Pattern, ...], Incidence] = {}
+        layers = layers_of(self.template)
+        for patterns in layers.values():
+            if patterns not in made:
+                made[patterns] = self._incidence(reading, patterns, numbers)
+        return {name: made[patterns] for name, patterns in layers.items()}
+
+    def _incidence(self, reading: _Reading, patterns: tuple[Pattern, ...], numbers: dict[Reader, Ints]) -> Incidence:
+        found = {
+            group.places: np.stack([self.find(_table_of(p), _read(p, group, numbers)) for p in group.patterns], axis=1)
+            for group in reading.groups(patterns)
+        }
+        own = [found[g.places][g.keys] for g in reading.groups(patterns) if not g.shared]
+        token_ptr, token_feature = _sparse(np.concatenate(own, axis=1) if own else _no_features(reading.n_tokens))
+        shared = [g for g in reading.groups(patterns) if g.shared]
+        numbered, n_keys = _number_keys(shared)
+        lengths = np.zeros(n_keys + 1, np.int64)
+        for group, key in zip(shared, numbered, strict=True):
+            lengths[key + 1] = (found[group.places] >= 0).sum(axis=1)
+        key_ptr = np.cumsum(lengths)
+        key_feature = np.empty(key_ptr[-1], np.int32)
+        for group, key in zip(shared, numbered, strict=True):
+            ptr, feature = _sparse(found[group.places])
+            within = np.arange(len(feature)) - np.repeat(ptr[:-1], np.diff(ptr))
+            key_feature[np.repeat(key_ptr[key], np.diff(ptr)) + within] = feature
+        keys = [key[group.keys] for group, key in zip(shared, numbered, strict=True)]
+        return Incidence(
+            np.stack(keys, axis=1).astype(np.int32) if keys else _no_features(reading.n_tokens),
+            key_ptr,
+            key_feature,
+            token_ptr,
+            token_feature,
+            NO_VALUES,
+        )
+
+    # -- names ------------------------------------------------------------------------------------------------
+
+    def name(self, feature: int) -> str:
+        """The feature as its template line would print it (for display; never on a hot path)."""
+        table = next(t for t in reversed(self.first) if self.first[t] <= feature)
+        cells = self.rows[table][feature - self.first[table]]
+        text = table.literals[0]
+        for reader, number, literal in zip(table.readers, cells, table.literals[1:], strict=True):
+            text += self._text(reader, int(number)) + literal
+        return text
+
+    def _text(self, reader: Reader, number: int) -> str:
+        if number >= 2 * self.reach:
+            return self.values[reader][number - 2 * self.reach]
+        return f"_B-{number + 1}" if number < self.reach else f"_B+{number - self.reach + 1}"
+
+
+def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> Ints:
+    """Value numbers [K, cells] that a line reads at each key of its group."""
+    if not pattern.cells:
+        return np.empty((len(group.codes), 0), np.int32)
+    where = [group.places.index(_place(c)) for c in pattern.cells]
+    return np.stack([numbers[c.reader][group.codes[:, i]] for c, i in zip(pattern.cells, where, strict=True)], axis=1)
+
+
+def _sparse(found: Ints) -> tuple[Longs, Ints]:
+    """Rows of feature numbers with -1 for none -> sparse rows."""
+    known = found >= 0
+    ptr = np.zeros(len(found) + 1, np.int64)
+    np.cumsum(known.sum(axis=1), out=ptr[1:])
+    return ptr, found[known]
+
+
+def _no_features(n_tokens: int) -> Ints:
+    return np.empty((n_tokens, 0), np.int32)
+
+
+def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
+    """A row number for each key of each group, and the number of rows.
+
+    Groups that read the same window at different shifts (the word before, the word itself, ...) interleave their rows:
+    what one word contributes to its neighbours lies side by side, and neighbouring tokens find it in the cache."""
+    windows: dict[tuple[Place, ...], list[int]] = {}
+    for i, group in enumerate(groups):
+        shift = min((row for row, absolute, _ in group.places if not absolute), default=0)
+        window = tuple((row if absolute else row - shift, absolute, column) for row, absolute, column in group.places)
+        windows.setdefault(window, []).append(i)
+    numbered: list[Ints] = [np.empty(0, np.int32)] * len(groups)
+    n_rows = 0
+    for members in windows.values():
+        ids, firsts = _intern(np.concatenate([groups[i].codes for i in members]))
+        begin = 0
+        for turn, i in enumerate(members):
+            mine = ids[begin : begin + len(groups[i].codes)]
+            numbered[i] = mine * np.int32(len(members)) + np.int32(n_rows + turn)
+            begin += len(mine)
+        n_rows += len(firsts) * len(members)
+    return numbered, n_rows

@@ -1,0 +1,317 @@
+"""Sums over all labellings of a chain in scaled probability space.
+
+With psi_t(s) = exp(node score - its maximum at t) and E(r, s) = exp(arc score - its maximum):
+
+    alpha_t(s) = psi_t(s) sum_r alpha_{t-1}(r) E(r, s) / c_t        c_t makes alpha_t sum to one
+    beta_{t-1}(r) = sum_s E(r, s) psi_t(s) beta_t(s) / c_t          beta_T = 1
+    log Z = sum_t (log c_t + maximum of node at t) + (T - 1) maximum of arc
+    P(s at t) = alpha_t(s) beta_t(s);   P(r, s at t-1, t) = alpha_{t-1}(r) E(r, s) psi_t(s) beta_t(s) / c_t
+
+Rows are padded with zeros to a multiple of eight, so that every inner loop is a whole number of vector instructions.
+"""
+
+import numpy as np
+
+from labelwright.kernels import kernel
+
+TINY = 1e-18  # a scale below this has lost digits in float32: the sentence is done again in log space
+
+
+@kernel
+def exponentiate32(x, top, width):
+    """x[t, :width] = exp(x - its maximum), the rest of the row 0, top[t] = the maximum (float32).
+
+    exp(v) = 2^k p(v - k log 2) with a polynomial p: good to 2e-7, and free of branches, so that it vectorises."""
+    width8 = x.shape[1]
+    bits = np.empty(width8, np.int32)
+    scale = bits.view(np.float32)
+    for t in range(x.shape[0]):
+        m = x[t, 0]
+        for s in range(width):
+            m = max(m, x[t, s])
+        top[t] = m
+        if not np.isfinite(m):
+            x[t, :] = 0
+            continue
+        for s in range(width8):
+            v = max(x[t, s] - m, np.float32(-87.0))
+            k = np.floor(v * np.float32(1.44269504) + np.float32(0.5))
+            r = (v - k * np.float32(0.693359375)) + k * np.float32(2.12194440e-4)
+            p = np.float32(1.9875691500e-4)
+            p = p * r + np.float32(1.3981999507e-3)
+            p = p * r + np.float32(8.3334519073e-3)
+            p = p * r + np.float32(4.1665795894e-2)
+            p = p * r + np.float32(1.6666665459e-1)
+            p = p * r + np.float32(5.0000001201e-1)
+            x[t, s] = (p * r) * r + r + np.float32(1.0)
+            bits[s] = np.int32(k * np.float32(8388608.0)) + np.int32(1065353216)
+        for s in range(width8):
+            x[t, s] *= scale[s]
+        for s in range(width, width8):
+            x[t, s] = 0
+
+
+@kernel
+def exponentiate64(x, top, width):
+    """As exponentiate32, in float64."""
+    for t in range(x.shape[0]):
+        row = x[t]
+        m = row[0]
+        for s in range(width):
+            m = max(m, row[s])
+        top[t] = m
+        for s in range(width):
+            row[s] = np.exp(row[s] - m) if np.isfinite(m) else 0.0
+        for s in range(width, x.shape[1]):
+            row[s] = 0
+
+
+@kernel
+def path_score(node, arc, path):
+    """Score of the states path [T]: node scores [T, S] plus arc scores [T or 1, S, S]."""
+    score = np.float64(node[0, path[0]])
+    for t in range(1, path.shape[0]):
+        score += node[t, path[t]] + arc[t if arc.shape[0] > 1 else 0, path[t - 1], path[t]]
+    return score
+
+
+@kernel
+def path_scores(node, arc, path, offsets, scores):
+    """path_score of every sentence; node [T, S] (and arc, where it has a row per token) begin with the first of them."""
+    first = offsets[0]
+    for n in range(offsets.shape[0] - 1):
+        a, b = offsets[n] - first, offsets[n + 1] - first
+        if a < b:
+            scores[n] = path_score(node[a:b], arc[a:b] if arc.shape[0] > 1 else arc, path[a:b])
+
+
+@kernel
+def _times(vector, matrix, out):
+    """out = vector @ matrix, four rows of the (padded) matrix at a time."""
+    width = matrix.shape[1]
+    for s in range(width):
+        out[s] = 0
+    for r in range(0, matrix.shape[0], 4):
+        a, b, c, d = vector[r], vector[r + 1], vector[r + 2], vector[r + 3]
+        for s in range(width):
+            out[s] += a * matrix[r, s] + b * matrix[r + 1, s] + c * matrix[r + 2, s] + d * matrix[r + 3, s]
+
+
+@kernel
+def _forward(psi, E, alpha, scale):
+    """Fill alpha [T, S] and scale [T]; False where the numbers are too small to trust."""
+    T, width = psi.shape
+    total = psi[0, 0] * 0
+    for s in range(width):
+        alpha[0, s] = psi[0, s]
+        total += psi[0, s]
+    for t in range(T):
+        if t > 0:
+            _times(alpha[t - 1], E, alpha[t])
+            total = psi[0, 0] * 0
+            for s in range(width):
+                alpha[t, s] *= psi[t, s]
+                total += alpha[t, s]
+        scale[t] = total
+        if not (total > TINY and np.isfinite(total)):
+            return False
+        one = 1 / total
+        for s in range(width):
+            alpha[t, s] *= one
+    return True
+
+
+@kernel
+def _log_z(scale, top, arc_top):
+    z = arc_top * (scale.shape[0] - 1)
+    for t in range(scale.shape[0]):
+        z += np.log(np.float64(scale[t])) + top[t]
+    return z
+
+
+@kernel
+def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
+    """Replace psi by P(s at t) in every sentence, fill log_z [N], and add sum_t P(r, s at t-1, t) / E(r, s) to arcs [S, S].
+
+    A sentence whose numbers are too small keeps its psi and gets log_z = NaN."""
+    width = psi.shape[1]
+    first = offsets[0]
+    longest = 0
+    for n in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[n + 1] - offsets[n])
+    alpha = np.empty((longest, width), psi.dtype)
+    into = np.zeros((longest + 4, width), psi.dtype)  # psi_t beta_t / c_t
+    scale = np.empty(longest, psi.dtype)
+    beta = np.empty(width, psi.dtype)
+    for n in range(offsets.shape[0] - 1):
+        a, b = offsets[n] - first, offsets[n + 1] - first
+        T = b - a
+        if T == 0:
+            log_z[n] = 0
+            continue
+        p = psi[a:b]
+        if not _forward(p, E, alpha[:T], scale[:T]):
+            log_z[n] = np.nan
+            continue
+        log_z[n] = _log_z(scale[:T], top[a:b], arc_top)
+        beta[:] = 1
+        for t in range(T - 1, 0, -1):
+            one = 1 / scale[t]
+            for s in range(width):
+                into[t, s] = p[t, s] * beta[s] * one
+                p[t, s] = alpha[t, s] * beta[s]
+            _times(into[t], ET, beta)
+        for s in range(width):
+            p[0, s] = alpha[0, s] * beta[s]
+        t = 1
+        while t + 3 < T:
+            for r in range(width):
+                w, x, y, z = alpha[t - 1, r], alpha[t, r], alpha[t + 1, r], alpha[t + 2, r]
+                for s in range(width):
+                    arcs[r, s] += w * into[t, s] + x * into[t + 1, s] + y * into[t + 2, s] + z * into[t + 3, s]
+            t += 4
+        while t < T:
+            for r in range(width):
+                w = alpha[t - 1, r]
+                for s in range(width):
+                    arcs[r, s] += w * into[t, s]
+            t += 1
+
+
+@kernel
+def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
+    """As `posteriors`, with arc scores of their own at every token: E [T, S, S] (its first row in a sentence is not
+    used) is replaced by P(r, s at t-1, t)."""
+    width = psi.shape[1]
+    first = offsets[0]
+    longest = 0
+    for n in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[n + 1] - offsets[n])
+    alpha = np.empty((longest, width), psi.dtype)
+    scale = np.empty(longest, psi.dtype)
+    beta = np.empty(width, psi.dtype)
+    into = np.empty(width, psi.dtype)
+    for n in range(offsets.shape[0] - 1):
+        a, b = offsets[n] - first, offsets[n + 1] - first
+        T = b - a
+        if T == 0:
+            log_z[n] = 0
+            continue
+        E[a] = 0
+        arc_top[a] = 0
+        sound = True
+        for t in range(T):
+            if t == 0:
+                for s in range(width):
+                    alpha[0, s] = psi[a, s]
+            else:
+                _times(alpha[t - 1], E[a + t], alpha[t])
+                for s in range(width):
+                    alpha[t, s] *= psi[a + t, s]
+            total = psi[0, 0] * 0
+            for s in range(width):
+                total += alpha[t, s]
+            scale[t] = total
+            if not (total > TINY and np.isfinite(total)):
+                sound = False
+                break
+            one = 1 / total
+            for s in range(width):
+                alpha[t, s] *= one
+        if not sound:
+            log_z[n] = np.nan
+            continue
+        z = 0.0
+        for t in range(T):
+            z += np.log(np.float64(scale[t])) + top[a + t] + arc_top[a + t]
+        log_z[n] = z
+        beta[:] = 1
+        for t in range(T - 1, 0, -1):
+            one = 1 / scale[t]
+            for s in range(width):
+                into[s] = psi[a + t, s] * beta[s] * one
+                psi[a + t, s] = alpha[t, s] * beta[s]
+            for r in range(width):
+                total = psi[0, 0] * 0
+                w = alpha[t - 1, r]
+                row = E[a + t, r]
+                for s in range(width):
+                    v = row[s] * into[s]
+                    total += v
+                    row[s] = w * v
+                beta[r] = total
+        for s in range(width):
+            psi[a, s] = alpha[0, s] * beta[s]
+
+
+@kernel
+def _log_sum(x):
+    m = x.max()
+    if not np.isfinite(m):
+        return m
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += np.exp(x[i] - m)
+    return m + np.log(total)
+
+
+@kernel
+def log_posteriors(node, arc, states, arcs):
+    """The same sums in log space, slowly, for one sentence of any scale: node [T, S] and arc [T or 1, S, S] are scores
+    (minus infinity forbids), states [T, S] gets P(s at t), arcs [T, S, S] gets P(r, s at t-1, t); returns log Z."""
+    T, S = node.shape
+    by_token = arc.shape[0] > 1
+    alpha = np.empty((T, S))
+    beta = np.zeros((T, S))
+    terms = np.empty(S)
+    for s in range(S):
+        alpha[0, s] = node[0, s]
+    for t in range(1, T):
+        e = arc[t if by_token else 0]
+        for s in range(S):
+            for r in range(S):
+                terms[r] = alpha[t - 1, r] + e[r, s]
+            alpha[t, s] = _log_sum(terms) + node[t, s]
+    for t in range(T - 1, 0, -1):
+        e = arc[t if by_token else 0]
+        for r in range(S):
+            for s in range(S):
+                terms[s] = e[r, s] + node[t, s] + beta[t, s]
+            beta[t - 1, r] = _log_sum(terms)
+    log_z = _log_sum(alpha[T - 1])
+    if not np.isfinite(log_z):
+        return log_z
+    for t in range(T):
+        for s in range(S):
+            states[t, s] = np.exp(alpha[t, s] + beta[t, s] - log_z)
+        if t > 0:
+            e = arc[t if by_token else 0]
+            for r in range(S):
+                for s in range(S):
+                    arcs[t, r, s] = np.exp(alpha[t - 1, r] + e[r, s] + node[t, s] + beta[t, s] - log_z)
+    return log_z
+
+
+@kernel
+def subtract_path(node, arcs, path, offsets):
+    """Take one from node and arcs wherever the path goes: expected counts minus observed ones."""
+    first = offsets[0]
+    for n in range(offsets.shape[0] - 1):
+        for t in range(offsets[n], offsets[n + 1]):
+            node[t - first, path[t - first]] -= 1
+            if t > offsets[n]:
+                arcs[path[t - first - 1], path[t - first]] -= 1
+
+
+@kernel
+def subtract_path_by_arc(node, arcs, path, offsets, total):
+    """As subtract_path, with arcs [T, S, S] of their own at every token; adds their sum to total [S, S]."""
+    first = offsets[0]
+    for n in range(offsets.shape[0] - 1):
+        for t in range(offsets[n] - first, offsets[n + 1] - first):
+            node[t, path[t]] -= 1
+            if t > offsets[n] - first:
+                arcs[t, path[t - 1], path[t]] -= 1
+                for r in range(arcs.shape[1]):
+                    for s in range(arcs.shape[2]):
+                        total[r, s] += arcs[t, r, s]

@@ -1,0 +1,131 @@
+"""Integer tables: rows of small integers get dense numbers, sparse incidences are turned around."""
+
+import numpy as np
+
+from labelwright.kernels import kernel
+
+
+@kernel
+def _hash(row):
+    """31 bits from a row of non-negative numbers; no product leaves 63 bits."""
+    h = np.int64(0)
+    for i in range(row.shape[0]):
+        p = (h ^ np.int64(row[i])) * np.int64(1540483477) + np.int64(i)
+        h = (p ^ (p >> np.int64(31))) & np.int64(0x7FFFFFFF)
+    return h
+
+
+@kernel
+def _slot(slots, table, row):
+    """Slot of `slots` that holds `row` of `table`, or the empty slot where it belongs."""
+    mask = np.int64(slots.shape[0] - 1)
+    at = _hash(row) & mask
+    while True:
+        f = slots[at]
+        if f < 0:
+            return at
+        same = True
+        for i in range(row.shape[0]):
+            if table[f, i] != row[i]:
+                same = False
+                break
+        if same:
+            return at
+        at = (at + 1) & mask
+
+
+@kernel
+def intern_rows(rows, ids, firsts, slots):
+    """Number the distinct rows [K, n] by first appearance: fill ids [K], firsts [distinct]; slots (all -1) is a power of two > K."""
+    n = 0
+    for k in range(rows.shape[0]):
+        at = _slot(slots, rows, rows[k])
+        if slots[at] < 0:
+            slots[at] = k
+            firsts[n] = k
+            ids[k] = n
+            n += 1
+        else:
+            ids[k] = ids[slots[at]]
+    return n
+
+
+@kernel
+def index_rows(table, slots):
+    """Enter every row of `table` [F, n] into `slots` (all -1, a power of two > F)."""
+    for f in range(table.shape[0]):
+        slots[_slot(slots, table, table[f])] = f
+
+
+@kernel
+def find_rows(slots, table, rows, ids):
+    """ids[k] = the number of rows[k] in `table`, or -1; a row with a negative entry is in no table."""
+    for k in range(rows.shape[0]):
+        known = True
+        for i in range(rows.shape[1]):
+            if rows[k, i] < 0:
+                known = False
+        ids[k] = slots[_slot(slots, table, rows[k])] if known else -1
+
+
+@kernel
+def shift_codes(codes, offsets, row, absolute, n_values, reach, out):
+    """out[t] = the code `row` tokens away in the same sentence, or a boundary code: n_values + d - 1 for d tokens
+    before the first, n_values + reach + d - 1 for d tokens after the last.  An absolute row counts from the first
+    token (0, 1, ...) or, when negative, from the last (-1, -2, ...)."""
+    for n in range(offsets.shape[0] - 1):
+        a, b = offsets[n], offsets[n + 1]
+        for t in range(a, b):
+            s = t + row
+            if absolute:
+                s = a + row if row >= 0 else b + row
+            if s < a:
+                out[t] = n_values + a - s - 1
+            elif s >= b:
+                out[t] = n_values + reach + s - b
+            else:
+                out[t] = codes[s]
+
+
+@kernel
+def invert(ptr, items, starts, owners, places):
+    """Turn owner -> items around: the owners of item i are owners[starts[i]:starts[i+1]], in order, and `places` says
+    where each incidence stood.  starts must be zeros [n_items + 1]."""
+    for i in range(items.shape[0]):
+        starts[items[i] + 1] += 1
+    for i in range(1, starts.shape[0]):
+        starts[i] += starts[i - 1]
+    fill = starts[:-1].copy()
+    for k in range(ptr.shape[0] - 1):
+        for i in range(ptr[k], ptr[k + 1]):
+            at = fill[items[i]]
+            owners[at] = k
+            places[at] = i
+            fill[items[i]] = at + 1
+
+
+@kernel
+def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out, fill):
+    """For each k the sorted distinct items of all its owners: out[out_ptr[k]:out_ptr[k+1]].
+
+    Called twice: with fill False it only counts into out_ptr [K + 1], with fill True it writes `out`."""
+    stamp = np.full(n_codes, -1, np.int32)
+    found = np.empty(n_codes, np.int32)
+    total = 0
+    for k in range(ptr.shape[0] - 1):
+        n = 0
+        for i in range(ptr[k], ptr[k + 1]):
+            o = owners[i]
+            for j in range(item_ptr[o], item_ptr[o + 1]):
+                c = items[j]
+                if c >= 0 and stamp[c] != k:
+                    stamp[c] = k
+                    found[n] = c
+                    n += 1
+        if fill:
+            found[:n].sort()
+            for i in range(n):
+                out[total + i] = found[i]
+        total += n
+        out_ptr[k + 1] = total
+    return total

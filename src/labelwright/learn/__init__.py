@@ -1,0 +1,1 @@
+"""Learning: an objective, optimisers that minimise it, and a monitor that watches over the run."""

@@ -1,0 +1,223 @@
+"""One monitor per training run: history, progress, stopping, checkpoints and Ctrl-C."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright import modelfile
+from labelwright.errors import ModelFileError
+
+Array = NDArray[Any]
+PERIOD = 10  # iterations over which the loss must still fall
+
+
+class Record(TypedDict, total=False):
+    """One iteration of training."""
+
+    iteration: int
+    loss: float
+    norm: float
+    evaluations: int
+    seconds: float
+    dev: float
+
+
+class Checkpoint:
+    """The whole state of a run in one file, written now and then, so that a killed run can go on."""
+
+    def __init__(self, path: str | Path, fingerprint: str, every: float = 10.0):
+        self.path, self.fingerprint, self.every = Path(path), fingerprint, every
+        self._written = time.monotonic()
+
+    def due(self) -> bool:
+        return time.monotonic() - self._written >= self.every
+
+    def write(self, state: dict[str, Array], header: dict[str, Any]) -> None:
+        modelfile.write(self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header})
+        self._written = time.monotonic()
+
+    def read(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
+        """What was saved, or None when there is nothing to resume."""
+        if not self.path.exists():
+            return None
+        state, header = modelfile.read(self.path)
+        if header.get("kind") != "checkpoint":
+            raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
+        if header["fingerprint"] != self.fingerprint:
+            raise ModelFileError(
+                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start anew"
+            )
+        return state, header
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+class Monitor:
+    """Told of every iteration; knows when to stop, keeps the best weights on development data, saves checkpoints."""
+
+    def __init__(
+        self,
+        max_iter: int,
+        tol: float,
+        *,
+        dev: Callable[[Array], float] | None = None,
+        dev_every: int = 5,
+        patience: int = 6,
+        period: int = PERIOD,
+        progress: Callable[[Record, int], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ):
+        self.max_iter, self.tol, self.period = max_iter, tol, period
+        self.dev, self.dev_every, self.patience = dev, dev_every, patience
+        self.progress, self.checkpoint = progress, checkpoint
+        self.history: list[Record] = []
+        self.reason: str | None = None
+        self.interrupted = False
+        self._best: Array | None = None
+        self._best_score, self._worse = -np.inf, 0
+        self._seconds_before, self._begun = 0.0, time.monotonic()
+        self._old_handler: Any = None
+
+    @property
+    def stop(self) -> bool:
+        return self.reason is not None
+
+    def finish(self, reason: str) -> None:
+        self.reason = reason
+
+    def report(
+        self,
+        *,
+        loss: float,
+        norm: float = float("nan"),
+        evaluations: int = 1,
+        weights: Array,
+        state: Callable[[], dict[str, Array]] | None = None,
+    ) -> None:
+        """Take note of an iteration, and decide whether it was the last."""
+        i = len(self.history)  # 0 is the starting point
+        record: Record = {
+            "iteration": i,
+            "loss": float(loss),
+            "norm": float(norm),
+            "evaluations": evaluations,
+            "seconds": self._seconds_before + time.monotonic() - self._begun,
+        }
+        self.history.append(record)
+        if self.dev is not None and i > 0 and i % self.dev_every == 0:
+            self._look_at_dev(record, weights)
+        if self.progress is not None:
+            self.progress(record, self.max_iter)
+        if self.reason is None:
+            self.reason = self._verdict(i)
+        if self.checkpoint is not None and state is not None and (self.checkpoint.due() or self.interrupted):
+            saved = dict(state())
+            if self._best is not None:
+                saved["best"] = self._best
+            self.checkpoint.write(
+                saved, {"history": self.history, "best_score": self._best_score, "worse": self._worse}
+            )
+
+    def _look_at_dev(self, record: Record, weights: Array) -> None:
+        assert self.dev is not None
+        record["dev"] = score = self.dev(weights)
+        if score > self._best_score:
+            self._best, self._best_score, self._worse = weights.copy(), score, 0
+        else:
+            self._worse += 1
+            if self._worse >= self.patience:
+                self.reason = f"no better on the development data for {self.patience * self.dev_every} iterations"
+
+    def _verdict(self, i: int) -> str | None:
+        loss = self.history[-1]["loss"]
+        if not np.isfinite(loss):
+            return "the loss is no longer a number"
+        if self.interrupted:
+            return "interrupted"
+        if self.history[-1]["norm"] == 0:
+            return "the gradient is zero"
+        if i >= self.period:
+            before = self.history[-1 - self.period]["loss"]
+            if before - loss < self.tol * max(abs(loss), 1e-300):
+                return f"converged: the loss fell by less than {self.tol:g} in {self.period} iterations"
+        return "reached the limit of iterations" if i >= self.max_iter else None
+
+    def best(self, weights: Array) -> Array:
+        """The weights to keep: the best on development data where there are any, else the last."""
+        return weights if self._best is None else self._best
+
+    def resume(self) -> dict[str, Array] | None:
+        """The state that the checkpoint holds, with the history up to it; None to start anew."""
+        found = self.checkpoint.read() if self.checkpoint is not None else None
+        if found is None:
+            return None
+        state, header = found
+        self.history = header["history"]
+        self._seconds_before = self.history[-1]["seconds"]
+        self._best, self._worse = state.pop("best", None), header["worse"]
+        self._best_score = header["best_score"] if header["best_score"] is not None else -np.inf
+        self.reason = self._verdict(len(self.history) - 1)
+        return state
+
+    def __enter__(self) -> "Monitor":
+        """From here on the first Ctrl-C ends the iteration, the second one the program."""
+        if threading.current_thread() is threading.main_thread():
+            self._old_handler = signal.getsignal(signal.SIGINT)
+            signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._old_handler is not None:
+            signal.signal(signal.SIGINT, self._old_handler)
+
+    def _on_interrupt(self, number: int, frame: Any) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+
+class ProgressBar:
+    """Iteration, loss and development score on one line of the terminal; nothing when the output is piped."""
+
+    def __init__(self, what: str = "training") -> None:
+        self.live = sys.stderr.isatty()
+        self._bar: Any = None
+        self._what = what
+
+    def __call__(self, record: Record, max_iter: int) -> None:
+        if not self.live:
+            return
+        if self._bar is None:
+            self._start(max_iter)
+        dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
+        self._dev = dev or getattr(self, "_dev", "")
+        self._bar.update(self._task, completed=record["iteration"], note=f"loss {record['loss']:,.1f}{self._dev}")
+
+    def _start(self, max_iter: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(self._what, total=max_iter, note="")
+        self._bar.start()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,241 @@
+"""The training objective of a CRF: minus log-likelihood and its gradient, over threads.
+
+One evaluation:  weights -> rows of the keys -> scores of the tokens -> posteriors -> minus observed counts
+                 -> sums per key -> sums per feature -> gradient.
+Every step owns what it writes and pieces of work depend on the data alone, so any number of threads gives the same bits.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.features.incidence import (
+    Incidence,
+    Turned,
+    keys_of_features,
+    tokens_of_features,
+    tokens_of_keys,
+)
+from labelwright.kernels import chain, scoring
+from labelwright.parallel import Workers, even_ranges, sentence_ranges
+from labelwright.parameters import Cells, Parameters
+from labelwright.states import StateSpace
+
+CHUNK_BYTES = 1 << 20  # score rows of one piece of work: they should stay in the second-level cache
+SHARD_BYTES = 1 << 22  # score rows held at once: they should stay in the last-level cache until pooled
+PIECES = 8  # ranges of keys or features per step
+
+Array = NDArray[Any]
+
+
+def padded(n: int) -> int:
+    """Row length for n states: whole vector registers."""
+    return -(-n // 4) * 4 if n <= 12 else -(-n // 8) * 8
+
+
+class _Split(NamedTuple):
+    """A turned incidence and the ranges of its items that make equal pieces of work."""
+
+    turned: Turned
+    pieces: list[tuple[int, int]]
+
+
+class _Shard(NamedTuple):
+    """A run of sentences whose score rows are in memory together."""
+
+    begin: int  # sentences begin:end
+    end: int
+    chunks: list[tuple[int, int]]  # sentences of each piece of work
+    pooled: dict[str, _Split]  # layer -> tokens of keys
+    own: dict[str, _Split]  # layer -> tokens of features
+
+
+class _LayerData(NamedTuple):
+    incidence: Incidence
+    cells: Cells  # columns in padded rows
+    keys: _Split  # keys of features
+    pieces: list[tuple[int, int]]  # ranges of keys
+    width: int
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+class LogLikelihood:
+    """loss(weights) = sum_n log Z(x_n) - score(y_n, x_n), and its gradient."""
+
+    def __init__(
+        self,
+        layers: dict[str, Incidence],
+        n_features: int,
+        offsets: NDArray[np.int64],
+        gold: NDArray[np.int32],
+        space: StateSpace,
+        parameters: Parameters,
+        workers: Workers,
+        dtype: Any = np.float32,
+    ):
+        self.offsets, self.gold, self.space, self.parameters = offsets, gold, space, parameters
+        self.workers, self.dtype = workers, dtype
+        self.S, self.width = space.n_states, padded(space.n_states)
+        self._exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
+        self._mask = np.where(space.arc, 0.0, -np.inf)
+        self.layers = {}
+        for name, incidence in layers.items():
+            cells = parameters.cells[name]
+            width = self.width
+            if name == "edge":
+                width = self.width**2
+                cells = cells._replace(
+                    column=(cells.column // self.S * self.width + cells.column % self.S).astype(np.int32)
+                )
+            keys = self._split(keys_of_features(incidence, n_features))
+            self.layers[name] = _LayerData(incidence, cells, keys, even_ranges(incidence.key_ptr, PIECES), width)
+        row = sum(layer.width for layer in self.layers.values()) * np.dtype(dtype).itemsize
+        self.shards = []
+        for begin, end in sentence_ranges(offsets, max(1, SHARD_BYTES // row)):
+            chunks = [
+                (begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], max(1, CHUNK_BYTES // row))
+            ]
+            t0, t1 = int(offsets[begin]), int(offsets[end])
+            pooled = {k: self._split(tokens_of_keys(v.incidence, t0, t1)) for k, v in self.layers.items()}
+            own = {k: self._split(tokens_of_features(v.incidence, n_features, t0, t1)) for k, v in self.layers.items()}
+            self.shards.append(_Shard(begin, end, chunks, pooled, own))
+        longest = max(int(offsets[s.end] - offsets[s.begin]) for s in self.shards)
+        self._rows = {k: np.empty((longest, v.width), dtype) for k, v in self.layers.items()}
+        self._tables = {k: np.empty((v.incidence.n_keys, v.width), dtype) for k, v in self.layers.items()}
+        self._sums = {k: np.empty_like(v) for k, v in self._tables.items()}
+        self._top = np.empty(longest, dtype)
+        self._arc_top = np.empty(longest, dtype)
+
+    @property
+    def n_weights(self) -> int:
+        return self.parameters.n_weights
+
+    def __call__(self, weights: Array, gradient: Array) -> float:
+        """Fill `gradient` and return the loss."""
+        parts = self.parameters.slices
+        transitions = weights[parts["transitions"]].reshape(self.S, self.S)
+        arc = np.where(self.space.arc, transitions.astype(np.float64), -np.inf)
+        for name, layer in self.layers.items():
+            self._score_keys(layer, weights[parts[name]], self._tables[name])
+            self._sums[name][:] = 0
+        gradient[:] = 0
+        loss, arcs = 0.0, np.zeros((self.S, self.S))
+        for shard in self.shards:
+            done = self.workers.run(self._chunk, [(shard, a, b, weights, arc) for a, b in shard.chunks])
+            loss += sum(part for part, _ in done)
+            for _, part in done:
+                arcs += part
+            tasks = []
+            for name, layer in self.layers.items():
+                rows, sums, t = self._rows[name], self._sums[name], shard.pooled[name].turned
+                for a, b in shard.pooled[name].pieces:
+                    tasks.append((scoring.pool_keys, t.item, t.ptr, t.owner, rows, sums, a, b))
+                tasks += self._collecting(layer, shard.own[name], rows, gradient[parts[name]])
+            self.workers.run(_call, tasks)
+        for name, layer in self.layers.items():
+            self.workers.run(_call, self._collecting(layer, layer.keys, self._sums[name], gradient[parts[name]]))
+        gradient[parts["transitions"]] = arcs.reshape(-1)
+        return loss
+
+    def _split(self, turned: Turned) -> _Split:
+        return _Split(turned._replace(value=turned.value.astype(self.dtype)), even_ranges(turned.ptr, PIECES))
+
+    def _score_keys(self, layer: _LayerData, weights: Array, table: Array) -> None:
+        i, c = layer.incidence, layer.cells
+        no_values = np.empty(0, self.dtype)
+        tasks = [(weights, c.ptr, c.column, i.key_ptr, i.key_feature, no_values, table, a, b) for a, b in layer.pieces]
+        self.workers.run(scoring.score_keys, tasks)
+
+    def _collecting(self, layer: _LayerData, split: _Split, rows: Array, gradient: Array) -> list[tuple[Any, ...]]:
+        """Pieces of work that add what features owe to `rows` to their part of the gradient."""
+        t, c = split.turned, layer.cells
+        return [
+            (scoring.collect, t.item, t.ptr, t.owner, t.value, rows, c.ptr, c.column, gradient, a, b)
+            for a, b in split.pieces
+        ]
+
+    def _chunk(self, shard: _Shard, begin: int, end: int, weights: Array, arc: Array) -> tuple[float, Array]:
+        """Scores and posteriors of sentences begin:end: leaves expected minus observed counts in the score rows."""
+        offsets = self.offsets[begin : end + 1]
+        t0, t1 = int(offsets[0]), int(offsets[-1])
+        base = int(self.offsets[shard.begin])
+        here = slice(t0 - base, t1 - base)
+        gold = self.gold[t0:t1]
+        node = self._rows["state"][here]
+        self._score_tokens("state", weights, t0, t1, node)
+        self._fence(node, offsets)
+        gold_scores = np.zeros(end - begin)
+        log_z = np.empty(end - begin)
+        top, arc_top = self._top[here], self._arc_top[here]
+        if "edge" in self.layers:
+            arcs_by_token = self._rows["edge"][here].reshape(-1, self.width, self.width)
+            self._score_tokens("edge", weights, t0, t1, self._rows["edge"][here])
+            arcs_by_token[:, : self.S, : self.S] += arc.astype(self.dtype)
+            arcs_by_token[:, self.S :] = -np.inf
+            arcs_by_token[:, :, self.S :] = -np.inf
+            chain.path_scores(node, arcs_by_token, gold, offsets, gold_scores)
+            self._exponentiate(node, top, self.S)
+            self._exponentiate(self._rows["edge"][here], arc_top, self.width**2)
+            chain.posteriors_by_arc(node, top, arcs_by_token, arc_top, offsets, log_z)
+            self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z)
+            arcs = np.zeros((1, self.width, self.width))
+            chain.subtract_path_by_arc(node, arcs_by_token, gold, offsets, arcs[0])
+            arcs = arcs[0, : self.S, : self.S]
+        else:
+            chain.path_scores(node, arc[None], gold, offsets, gold_scores)
+            highest = arc.max()
+            E = np.zeros((self.width, self.width), self.dtype)
+            E[: self.S, : self.S] = np.exp(arc - highest)
+            counts = np.zeros((self.width, self.width), self.dtype)
+            self._exponentiate(node, top, self.S)
+            chain.posteriors(node, top, E, np.ascontiguousarray(E.T), highest, offsets, log_z, counts)
+            arcs = (counts.astype(np.float64) * E)[: self.S, : self.S]
+            arcs += self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z)
+            chain.subtract_path(node, arcs, gold, offsets)
+        return float(np.sum(log_z - gold_scores)), arcs
+
+    def _score_tokens(self, name: str, weights: Array, t0: int, t1: int, rows: Array) -> None:
+        layer = self.layers[name]
+        i, c = layer.incidence, layer.cells
+        rows[:] = 0
+        value = i.token_value.astype(self.dtype, copy=False)
+        w = weights[self.parameters.slices[name]]
+        scoring.score_tokens(
+            w, c.ptr, c.column, i.keys, self._tables[name], i.token_ptr, i.token_feature, value, t0, t1, rows
+        )
+
+    def _fence(self, node: Array, offsets: NDArray[np.int64]) -> None:
+        """States where no sentence may begin or end are ruled out there."""
+        if not (self.space.start.all() and self.space.end.all()):
+            first = offsets[0]
+            node[np.ix_(offsets[:-1] - first, np.flatnonzero(~self.space.start))] = -np.inf
+            node[np.ix_(offsets[1:] - first - 1, np.flatnonzero(~self.space.end))] = -np.inf
+
+    def _in_log_space(self, sentences: Array, begin: int, base: int, weights: Array, arc: Array, log_z: Array) -> Array:
+        """Do again, in log space, the sentences whose probabilities are too small for scaling."""
+        counts = np.zeros((self.S, self.S))
+        for n in sentences:
+            a, b = int(self.offsets[begin + n]), int(self.offsets[begin + n + 1])
+            rows = np.empty((b - a, self.width), self.dtype)
+            self._score_tokens("state", weights, a, b, rows)
+            node = rows[:, : self.S].astype(np.float64)
+            self._fence(node, np.array([0, b - a]))
+            scores = arc[None]
+            if "edge" in self.layers:
+                more = np.empty((b - a, self.width**2), self.dtype)
+                self._score_tokens("edge", weights, a, b, more)
+                scores = arc + more.reshape(-1, self.width, self.width)[:, : self.S, : self.S]
+            states, arcs = np.zeros_like(node), np.zeros((b - a, self.S, self.S))
+            log_z[n] = chain.log_posteriors(node, scores, states, arcs)
+            self._rows["state"][a - base : b - base, : self.S] = states
+            if "edge" in self.layers:
+                into = self._rows["edge"][a - base : b - base].reshape(-1, self.width, self.width)
+                into[:] = 0
+                into[:, : self.S, : self.S] = arcs
+            counts += arcs.sum(axis=0)
+        return counts

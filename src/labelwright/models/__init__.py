@@ -1,0 +1,1 @@
+"""The models: scikit-learn estimators over lists of sequences."""

@@ -1,0 +1,273 @@
+"""Linear-chain conditional random fields (Lafferty, McCallum & Pereira, 2001)."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright import __version__
+from labelwright.corpus.schemes import allowed
+from labelwright.corpus.table import Corpus, intern_values
+from labelwright.errors import CorpusError, OptionError
+from labelwright.evaluate import evaluate
+from labelwright.features.extract import Encoded, kind_of, learn
+from labelwright.features.incidence import Incidence
+from labelwright.features.template import Template
+from labelwright.learn.lbfgs import lbfgs
+from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
+from labelwright.learn.objective import LogLikelihood
+from labelwright.learn.owlqn import owlqn
+from labelwright.learn.sgd import SGD, sgd
+from labelwright.models.linear import LinearModel, find_scheme
+from labelwright.models.warm import carry_over
+from labelwright.parallel import Workers
+from labelwright.parameters import make_parameters
+from labelwright.states import StateSpace, state_space
+
+Array = NDArray[Any]
+CELLS = ("observed", "all")
+OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
+
+
+class CRF(LinearModel):
+    """Conditional random field over sequences of strings, column tuples, feature dicts or rows of numbers.
+
+    Parameters
+    ----------
+    template : name of a built-in template, path of a template file, or its text; for columns and strings
+    order : 1; states see their neighbour
+    cells : "observed" (a weight for every feature and label seen together) or "all"
+    min_count : features seen less often in training are left out
+    l1, l2 : the penalty is l1 |w| + l2/2 |w|^2
+    optimizer : "lbfgs" (OWL-QN when l1 > 0) or "sgd"
+    max_iter : limit of iterations (1000, or 50 passes of SGD)
+    tol : training stops when the loss falls by less than this share in ten iterations
+    constraints : None, or "scheme": only labellings that the label scheme permits exist
+    warm_start : fit again from the weights of the last fit
+    n_jobs : threads, one per core by default; the result does not depend on it
+    random_state : seed of the shuffling of SGD
+    verbose : show progress on a terminal
+
+    >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
+    >>> y = [["D", "N", "V"], ["D", "N", "V"]]
+    >>> CRF(n_jobs=1).fit(X, y).predict([["the", "bird", "barks"]])
+    [['D', 'N', 'V']]
+    """
+
+    def __init__(
+        self,
+        template: str | Template = "default",
+        order: int = 1,
+        cells: str = "observed",
+        min_count: int = 1,
+        l1: float = 0.0,
+        l2: float = 1.0,
+        optimizer: str = "lbfgs",
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        constraints: str | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ):
+        self.template = template
+        self.order = order
+        self.cells = cells
+        self.min_count = min_count
+        self.l1 = l1
+        self.l2 = l2
+        self.optimizer = optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.constraints = constraints
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None = None,
+        *,
+        dev: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = 10.0,
+        resume: bool = False,
+        progress: Callable[[Record, int], None] | None = None,
+    ) -> Self:
+        """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
+
+        dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when they no longer improve
+        checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds, and with
+            resume=True a run goes on from it, to the very weights that an undisturbed run gives
+        """
+        self._check_parameters()
+        before = self if self.warm_start and hasattr(self, "weights_") else None
+        previous = before and (before.extractor_, before.space_, before.parameters_, before.weights_)
+        corpus, labels, gold = _gold(X, y)
+        extractor, layers, offsets = learn(corpus, self.template, self.min_count)
+        if len(gold) != offsets[-1]:
+            raise CorpusError(f"y: {len(gold)} labels, but X has {offsets[-1]} tokens")
+        _check_shapes(y, offsets)
+        sentences = _cut([labels[g] for g in gold], offsets)
+        self.scheme_ = find_scheme(labels, sentences)
+        space = state_space(labels)
+        if self.constraints is not None:
+            space = self._constrained(space, sentences)
+        offsets = np.unique(offsets)  # sentences without tokens teach nothing
+        parameters = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
+        weights = np.zeros(parameters.n_weights, np.float32)
+        if previous is not None:
+            weights = carry_over(*previous, extractor, space, parameters)
+        self.extractor_, self.space_, self.parameters_ = extractor, space, parameters
+        bar = ProgressBar() if progress is None and self.verbose else None
+        monitor = self._monitor(dev, progress or bar, checkpoint, checkpoint_every, (layers, offsets, gold, weights))
+        state = monitor.resume() if resume else None
+        try:
+            with monitor, Workers(self.n_jobs) as workers:
+                self.weights_ = self._optimise(layers, offsets, gold, weights, monitor, workers, state)
+        finally:
+            if bar is not None:
+                bar.close()
+        self.history_ = [dict(record) for record in monitor.history]
+        self.training_ = {
+            "sentences": len(offsets) - 1,
+            "tokens": int(offsets[-1]),
+            "features": extractor.n_features,
+            "weights": len(self.weights_),
+            "iterations": len(self.history_) - 1,
+            "loss": self.history_[-1]["loss"] if self.history_ else None,
+            "seconds": round(self.history_[-1]["seconds"], 3) if self.history_ else 0.0,
+            "stopped": monitor.reason,
+            "labelwright": __version__,
+        }
+        return self
+
+    # -- steps of fit -----------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        if self.order != 1:
+            raise OptionError(f"order: expected 1, got {self.order}")
+        if self.cells not in CELLS:
+            raise OptionError(f"cells: expected one of {', '.join(CELLS)}, got {self.cells!r}")
+        if self.optimizer not in OPTIMIZERS:
+            raise OptionError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
+        for name in ("l1", "l2", "tol"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise OptionError(f"{name}: expected a number of 0 or more, got {value}")
+        if self.l1 > 0 and self.optimizer == "sgd":
+            raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
+        if self.max_iter is not None and self.max_iter < 1:
+            raise OptionError(f"max_iter: expected 1 or more, got {self.max_iter}")
+
+    def _constrained(self, space: StateSpace, sentences: list[list[str]]) -> StateSpace:
+        """The space under the constraints, after a check that the training labels keep them."""
+        from labelwright.corpus.schemes import validate
+
+        assert self.constraints is not None
+        scheme = self._scheme(self.constraints)
+        allowed(space.labels, scheme)
+        problems = validate(sentences, scheme)
+        if problems:
+            p = problems[0]
+            raise CorpusError(
+                f"training labels: sentence {p.sentence}, token {p.token}: {p.message}; "
+                f"repair them (labelwright convert --repair) or train without constraints"
+            )
+        return space.constrained(scheme)
+
+    def _monitor(
+        self,
+        dev: Any,
+        progress: Any,
+        checkpoint: Any,
+        every: float,
+        data: tuple[dict[str, Incidence], Array, Array, Array],
+    ) -> Monitor:
+        max_iter, period = OPTIMIZERS[self.optimizer]
+        return Monitor(
+            self.max_iter or max_iter,
+            self.tol if self.optimizer == "lbfgs" else 100 * self.tol,
+            period=period,
+            dev=None if dev is None else self._dev_score(dev),
+            dev_every=5 if self.optimizer == "lbfgs" else 1,
+            progress=progress,
+            checkpoint=None if checkpoint is None else Checkpoint(checkpoint, self._fingerprint(data), every),
+        )
+
+    def _dev_score(self, dev: Any) -> Callable[[Array], float]:
+        X, y = (dev, dev.y) if isinstance(dev, Corpus) else dev
+        encoded: list[Encoded] = []
+
+        def score(weights: Array) -> float:
+            self.weights_ = weights
+            if not encoded:
+                encoded.append(self.encode(X))
+            return evaluate(y, self.predict(encoded[0])).score
+
+        return score
+
+    def _fingerprint(self, data: tuple[dict[str, Incidence], Array, Array, Array]) -> str:
+        """A hash of all that decides the course of training."""
+        layers, offsets, gold, weights = data
+        words = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "verbose", "warm_start", "max_iter")}
+        digest = hashlib.sha256(repr((words, self.space_.labels)).encode())
+        for array in (offsets, gold, weights, *(a for layer in layers.values() for a in layer)):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def _optimise(
+        self,
+        layers: dict[str, Incidence],
+        offsets: Array,
+        gold: Array,
+        weights: Array,
+        monitor: Monitor,
+        workers: Workers,
+        state: dict[str, Array] | None,
+    ) -> Array:
+        if self.optimizer == "sgd":
+            run = SGD(layers, offsets, gold, self.space_, self.parameters_, self.l2, self.random_state or 0)
+            return sgd(run, weights, monitor, state)
+        n_features = self.extractor_.n_features
+        problem = LogLikelihood(layers, n_features, offsets, gold, self.space_, self.parameters_, workers)
+        if self.l1 > 0:
+            return owlqn(problem, weights, self.l1, self.l2, monitor, workers, state)
+        return lbfgs(problem, weights, self.l2, monitor, workers, state)
+
+
+def _gold(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Array]:
+    """The training data with their labels as codes: (X ready to learn from, labels, gold [T])."""
+    if isinstance(X, Corpus):
+        if y is None:
+            if X.label is None:
+                raise CorpusError(f"{X.source}: has no label column; name one of {', '.join(X.names)} as the label")
+            return X, X.values(X.label), X.codes(X.label)
+    elif y is None:
+        raise OptionError("fit: give the labels y")
+    elif kind_of(X) == "columns":
+        corpus = Corpus.from_sequences(X, y)
+        return corpus, corpus.values("label"), corpus.codes("label")
+    flat = [label for sentence in y for label in sentence]
+    column = intern_values(flat, y, "y")
+    return X, column.values, column.codes
+
+
+def _check_shapes(y: Sequence[Sequence[str]] | None, offsets: Array) -> None:
+    if y is None:
+        return
+    if len(y) != len(offsets) - 1:
+        raise CorpusError(f"y: {len(y)} sentences, but X has {len(offsets) - 1}")
+    for n, (labels, length) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):
+        if len(labels) != length:
+            raise CorpusError(f"y: sentence {n} has {len(labels)} labels, but X has {length} tokens there")
+
+
+def _cut(flat: list[str], offsets: Array) -> list[list[str]]:
+    bounds = offsets.tolist()
+    return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]

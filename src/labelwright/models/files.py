@@ -1,0 +1,98 @@
+"""Models to files and back: one safetensors file each, read without executing anything."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelwright import __version__, modelfile
+from labelwright.errors import ModelFileError
+from labelwright.features.extract import EXTRACTORS
+from labelwright.models.crf import CRF
+from labelwright.models.linear import LinearModel
+from labelwright.parameters import Cells, Parameters
+from labelwright.states import StateSpace
+
+MODELS: dict[str, type[Any]] = {"CRF": CRF}
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a trained model; weights that are exactly zero are left out."""
+    space: StateSpace = model.space_
+    parts = model.parameters_.slices
+    tensors = {
+        "labels.first": space.first,
+        "space.start": space.start,
+        "space.arc": space.arc,
+        "space.end": space.end,
+        "transitions": model.weights_[parts["transitions"]],
+    }
+    tensors["labels.text"], tensors["labels.offsets"] = modelfile.pack_strings(space.labels)
+    for name, cells in model.parameters_.cells.items():
+        weights = model.weights_[parts[name]]
+        used = weights != 0
+        kept = np.concatenate([[0], np.cumsum(used)])
+        tensors[f"{name}.ptr"] = kept[cells.ptr]
+        tensors[f"{name}.column"] = cells.column[used]
+        tensors[f"{name}.weights"] = weights[used]
+    tensors |= {f"features.{name}": tensor for name, tensor in model.extractor_.tensors().items()}
+    parameters = {
+        name: value if isinstance(value, bool | int | float | str | None) else str(getattr(value, "name", value))
+        for name, value in model.get_params().items()
+    }
+    header = {
+        "kind": type(model).__name__,
+        "labelwright": __version__,
+        "signature": signature(model),
+        "parameters": parameters,
+        "scheme": model.scheme_,
+        "training": model.training_,
+        "history": model.history_,
+        "extractor": model.extractor_.kind,
+        "features": model.extractor_.header(),
+        "layers": list(model.parameters_.cells),
+    }
+    modelfile.write(path, tensors, header)
+
+
+def signature(model: Any) -> str:
+    """One line that says how a model was made."""
+    words = model.get_params()
+    template = model.extractor_.header().get("template", {}).get("name", model.extractor_.kind)
+    shown = [f"template:{template}"]
+    for name in ("order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "constraints"):
+        if words.get(name) not in (None, 0.0):
+            shown.append(f"{name}:{words[name]}")
+    return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that `save` wrote."""
+    tensors, header = modelfile.read(path)
+    kind = header.get("kind")
+    if kind not in MODELS:
+        what = "a checkpoint; train again with --resume to go on from it" if kind == "checkpoint" else f"a {kind!r}"
+        raise ModelFileError(f"{path}: expected a model, got {what}")
+    try:
+        return _restore(MODELS[kind], tensors, header)
+    except (KeyError, IndexError, TypeError) as error:
+        raise ModelFileError(f"{path}: the model file lacks a part: {error}") from error
+
+
+def _restore(kind: type[LinearModel], tensors: dict[str, np.ndarray], header: dict[str, Any]) -> LinearModel:
+    known = kind._parameter_names()
+    model = kind(**{k: v for k, v in header["parameters"].items() if k in known})
+    labels = tuple(modelfile.unpack_strings(tensors["labels.text"], tensors["labels.offsets"]))
+    first = tensors["labels.first"]
+    label_of = np.repeat(np.arange(len(labels), dtype=np.int32), np.diff(first))
+    model.space_ = StateSpace(
+        labels, first, label_of, tensors["space.start"], tensors["space.arc"], tensors["space.end"]
+    )
+    features = {k.removeprefix("features."): v for k, v in tensors.items() if k.startswith("features.")}
+    model.extractor_ = EXTRACTORS[header["extractor"]].restore(features, header["features"])
+    cells = {name: Cells(tensors[f"{name}.ptr"], tensors[f"{name}.column"]) for name in header["layers"]}
+    model.parameters_ = Parameters(cells, len(label_of))
+    parts = [tensors[f"{name}.weights"] for name in header["layers"]]
+    model.weights_ = np.concatenate([*parts, tensors["transitions"]])
+    model.scheme_, model.training_, model.history_ = header["scheme"], header["training"], header["history"]
+    return model

@@ -1,0 +1,343 @@
+"""What all linear models share once they have weights: encoding, lattices, decoding, probabilities, files."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.schemes import SCHEMES, Boundaries, boundaries, detect_scheme
+from labelwright.corpus.spans import Span, spans_of
+from labelwright.corpus.table import Corpus
+from labelwright.decode import Decoding, decoder_named
+from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.evaluate import evaluate
+from labelwright.features.extract import Encoded, Extractor
+from labelwright.kernels import chain, scoring
+from labelwright.lattice import Lattice, Posterior, best_paths, label_marginals, posterior, span_probability
+from labelwright.models.estimator import Estimator
+from labelwright.parallel import Workers, even_ranges, sentence_ranges
+from labelwright.parameters import Parameters
+from labelwright.states import StateSpace
+
+Array = NDArray[Any]
+R = TypeVar("R")
+BLOCK_TOKENS = 4096  # sentences of one piece of work
+
+Forced = Sequence[Sequence[str | None | Sequence[str]]]
+
+
+class LinearModel(Estimator):
+    """A trained linear model over sequences; subclasses say how the weights are found."""
+
+    default_decoder: ClassVar[str] = "viterbi"
+    n_jobs: int | None
+
+    # What fit learns.
+    extractor_: Extractor
+    space_: StateSpace
+    parameters_: Parameters
+    weights_: Array  # [W] float32
+    scheme_: str | None  # of the labels, where they follow one
+    training_: dict[str, Any]  # record of the run: sizes, loss, seconds, why it stopped
+    history_: list[dict[str, Any]]
+
+    # -- data in ----------------------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in the order of first appearance in the training data."""
+        self._check_fitted()
+        return list(self.space_.labels)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "weights_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
+            )
+
+    def encode(self, X: Any) -> Encoded:
+        """Turn sentences into features once; every method takes the result in place of X."""
+        self._check_fitted()
+        if isinstance(X, Encoded):
+            if X.owner != self._owner:
+                raise OptionError("the encoded data belong to another model; encode them with this one")
+            return X
+        if not isinstance(X, Corpus) and hasattr(X, "__len__") and len(X) == 0:
+            return Encoded({}, np.zeros(1, np.int64), self._owner)
+        layers, offsets = self.extractor_.encode(X)
+        return Encoded(layers, offsets, self._owner)
+
+    @property
+    def _owner(self) -> str:
+        return f"{id(self.extractor_):x}"
+
+    # -- lattices out -----------------------------------------------------------------------------------------
+
+    def _each(
+        self,
+        X: Any,
+        question: Callable[[int, Lattice], R],
+        empty: R,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[R]:
+        """question(sentence, lattice) for every sentence, over threads; `empty` answers for sentences without tokens."""
+        data = self.encode(X)
+        space = self._space(constraints)
+        permitted = self._permitted(forced, data.offsets)
+        parts = self.parameters_.slices
+        weights = {name: self.weights_[part].astype(np.float64) for name, part in parts.items()}
+        S = self.space_.n_states
+        transitions = weights["transitions"].reshape(1, S, S)
+        if len(data) == 0:
+            return []
+        with Workers(self.n_jobs) as workers:
+            tables = {name: self._score_keys(data, name, weights[name], workers) for name in data.layers}
+
+            def block(begin: int, end: int) -> list[R]:
+                t0, t1 = int(data.offsets[begin]), int(data.offsets[end])
+                rows = {
+                    name: self._score_tokens(data, name, weights[name], tables[name], t0, t1) for name in data.layers
+                }
+                answers = []
+                for n in range(begin, end):
+                    a, b = int(data.offsets[n]) - t0, int(data.offsets[n + 1]) - t0
+                    if a == b:
+                        answers.append(empty)
+                        continue
+                    arc = transitions
+                    if "edge" in rows:
+                        arc = rows["edge"][a:b].reshape(-1, S, S) + transitions
+                    lattice = Lattice(rows["state"][a:b], arc)
+                    if permitted is not None or not space.free:
+                        allowed = None if permitted is None else permitted[a + t0 : b + t0]
+                        lattice = lattice.restricted(space, allowed)
+                    answers.append(question(n, lattice))
+                return answers
+
+            blocks = workers.run(block, sentence_ranges(data.offsets, self._block_tokens()))
+        return [answer for answers in blocks for answer in answers]
+
+    def _block_tokens(self) -> int:
+        arcs = self.space_.n_states**2 if "edge" in self.parameters_.cells else 0
+        return max(1, min(BLOCK_TOKENS, (1 << 23) // (arcs + 1)))
+
+    def _width(self, name: str) -> int:
+        return self.space_.n_states ** (2 if name == "edge" else 1)
+
+    def _score_keys(self, data: Encoded, name: str, weights: Array, workers: Workers) -> Array:
+        i, c = data.layers[name], self.parameters_.cells[name]
+        table = np.empty((i.n_keys, self._width(name)))
+        none = np.empty(0, np.float64)
+        ranges = even_ranges(i.key_ptr, 4 * workers.n)
+        tasks = [(weights, c.ptr, c.column, i.key_ptr, i.key_feature, none, table, a, b) for a, b in ranges]
+        workers.run(scoring.score_keys, tasks)
+        return table
+
+    def _score_tokens(self, data: Encoded, name: str, weights: Array, table: Array, t0: int, t1: int) -> Array:
+        i, c = data.layers[name], self.parameters_.cells[name]
+        rows = np.zeros((t1 - t0, self._width(name)))
+        value = i.token_value.astype(np.float64)
+        scoring.score_tokens(weights, c.ptr, c.column, i.keys, table, i.token_ptr, i.token_feature, value, t0, t1, rows)
+        return rows
+
+    def _space(self, constraints: str | None) -> StateSpace:
+        if constraints is None:
+            return self.space_
+        return self.space_.constrained(self._scheme(constraints))
+
+    def _scheme(self, constraints: str) -> str:
+        """The label scheme that `constraints` names: "scheme" stands for the one found in the training labels."""
+        if constraints in SCHEMES:
+            return constraints
+        if constraints != "scheme":
+            raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
+        if self.scheme_ is None:
+            raise OptionError("constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)")
+        return self.scheme_
+
+    def _permitted(self, forced: Forced | None, offsets: Array) -> Array | None:
+        """Which states [T, S] the forced labels leave."""
+        if forced is None:
+            return None
+        if len(forced) != len(offsets) - 1:
+            raise OptionError(f"forced: expected one list for each of {len(offsets) - 1} sentences, got {len(forced)}")
+        index = {label: i for i, label in enumerate(self.space_.labels)}
+        permitted = np.ones((int(offsets[-1]), self.space_.n_states), np.bool_)
+        for n, (labels, (a, b)) in enumerate(zip(forced, pairwise(offsets.tolist()), strict=True)):
+            if len(labels) != b - a:
+                raise OptionError(
+                    f"forced: sentence {n} has {b - a} tokens, got {len(labels)} entries; use None for free ones"
+                )
+            for t, wanted in enumerate(labels):
+                if wanted is None:
+                    continue
+                choice = [wanted] if isinstance(wanted, str) else list(wanted)
+                for label in choice:
+                    if label not in index:
+                        raise OptionError(f"forced: sentence {n}, token {t}: no label {label!r} in this model")
+                permitted[a + t] = np.isin(self.space_.label_of, [index[label] for label in choice])
+        return permitted
+
+    # -- answers ----------------------------------------------------------------------------------------------
+
+    def decode(
+        self,
+        X: Any,
+        decoder: str | None = None,
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+        **options: Any,
+    ) -> list[Decoding]:
+        """The best labelling of each sentence with its score and probability, as a Decoding.
+
+        `forced` gives known labels (None where free, a list where several are possible); `constraints="scheme"` allows only
+        labellings that the label scheme permits; `options` go to the decoder.
+        """
+        find = decoder_named(decoder or self.default_decoder)
+        space = self._space(constraints)
+
+        def question(n: int, lattice: Lattice) -> Decoding:
+            found = find(lattice, space, **options)
+            if found.score == -np.inf:
+                raise OptionError(f"sentence {n}: no labelling satisfies the forced labels and the constraints")
+            return found
+
+        try:
+            return self._each(X, question, Decoding([], 0.0, 0.0, True, 0.0), forced, constraints)
+        except TypeError as error:
+            if "unexpected keyword argument" in str(error):
+                raise OptionError(f"decoder {decoder or self.default_decoder}: {str(error).split('() ')[-1]}") from None
+            raise
+
+    def predict(self, X: Any) -> list[list[str]]:
+        """The best labels of each sentence."""
+        return [d.labels for d in self.decode(X, probabilities=False)]
+
+    def predict_nbest(
+        self, X: Any, n: int = 5, *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[list[tuple[list[str], float]]]:
+        """Up to n labellings of each sentence, the most probable first, with their exact probabilities."""
+        if n < 1:
+            raise OptionError(f"n: expected 1 or more labellings, got {n}")
+        labels = self.space_.labels
+
+        def question(_: int, lattice: Lattice) -> list[tuple[list[str], float]]:
+            paths, scores = best_paths(lattice, n)
+            log_z = posterior(lattice).log_z
+            return [
+                ([labels[s] for s in path], min(1.0, float(np.exp(score - log_z))))
+                for path, score in zip(paths, scores, strict=True)
+            ]
+
+        return self._each(X, question, [([], 1.0)], forced, constraints)
+
+    def predict_marginals(
+        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[list[dict[str, float]]]:
+        """The probability of every label at every token."""
+        labels = self.space_.labels
+
+        def question(_: int, lattice: Lattice) -> list[dict[str, float]]:
+            rows = label_marginals(posterior(lattice).states, self.space_).tolist()
+            return [dict(zip(labels, row, strict=True)) for row in rows]
+
+        return self._each(X, question, [], forced, constraints)
+
+    def predict_spans(
+        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[list[Span]]:
+        """The spans (chunks, entities) of the best labelling, each with its exact probability:
+        that a span of this type begins there, ends there, and does not go on."""
+        best = [d.labels for d in self.decode(X, forced=forced, constraints=constraints, probabilities=False)]
+        return self.span_probabilities(X, [spans_of(labels) for labels in best], forced=forced, constraints=constraints)
+
+    def span_probabilities(
+        self,
+        X: Any,
+        spans: Sequence[Sequence[Span]],
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[list[Span]]:
+        """These spans of each sentence with their exact probabilities."""
+        self._check_fitted()
+        table = boundaries(self.space_.labels)
+        moves: dict[str, tuple[Array, Array, Array]] = {}
+        for kind in dict.fromkeys(span.type for sentence in spans for span in sentence):
+            if kind not in table.types:
+                raise OptionError(f"spans: no type {kind!r} in this model, expected one of {', '.join(table.types)}")
+            moves[kind] = _span_moves(table, table.types.index(kind), self.space_)
+
+        def question(n: int, lattice: Lattice) -> list[Span]:
+            sums: Posterior | None = None
+            answers = []
+            for span in spans[n]:
+                if not 0 <= span.start < span.end <= len(lattice.node):
+                    raise OptionError(
+                        f"spans: sentence {n}: {span.start}:{span.end} is not a span of {len(lattice.node)} tokens"
+                    )
+                sums = sums or posterior(lattice)
+                p = span_probability(lattice, sums, span.start, span.end, moves[span.type])
+                answers.append(span._replace(probability=p))
+            return answers
+
+        return self._each(X, question, [], forced, constraints)
+
+    def sequence_log_probabilities(self, X: Any, y: Sequence[Sequence[str]]) -> list[float]:
+        """log P(y | x) of given labellings."""
+        self._check_fitted()
+        index = {label: i for i, label in enumerate(self.space_.labels)}
+        data = self.encode(X)
+        _check_lengths(y, data.offsets)
+
+        def question(n: int, lattice: Lattice) -> float:
+            if any(label not in index for label in y[n]):
+                return -np.inf
+            path = np.array([index[label] for label in y[n]], np.int32)
+            return min(0.0, float(chain.path_score(lattice.node, lattice.arc, path)) - posterior(lattice).log_z)
+
+        return self._each(data, question, 0.0)
+
+    def score(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> float:
+        """Token accuracy (the convention of scikit-learn's classifiers)."""
+        gold = X.y if y is None and isinstance(X, Corpus) else y
+        if gold is None:
+            raise OptionError("score: give the true labels y")
+        return evaluate(gold, self.predict(X), reading="token").token_accuracy
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> Self:
+        """Write the model to one safetensors file, whole or not at all."""
+        from labelwright.models.files import save
+
+        self._check_fitted()
+        save(self, path)
+        return self
+
+
+def find_scheme(labels: Sequence[str], sentences: Sequence[Sequence[str]]) -> str | None:
+    """The chunk scheme of training labels, or None."""
+    return detect_scheme(labels, sentences)
+
+
+def _check_lengths(y: Sequence[Sequence[str]], offsets: Array) -> None:
+    if len(y) != len(offsets) - 1:
+        raise CorpusError(f"y: {len(y)} sentences, but X has {len(offsets) - 1}")
+    for n, (labels, length) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):
+        if len(labels) != length:
+            raise CorpusError(f"y: sentence {n} has {len(labels)} labels, but X has {length} tokens there")
+
+
+def _span_moves(table: Boundaries, kind: int, space: StateSpace) -> tuple[Array, Array, Array]:
+    """Which moves between states open, continue and close a span of this type (last index: outside the sentence)."""
+    mine = table.type_of == kind  # [L+1]
+    state = np.append(space.label_of, space.n_labels)  # the outside is one more state
+    opening = (table.starts & mine[None, :])[np.ix_(state, state[:-1])]
+    inside = (mine[:, None] & mine[None, :] & ~table.starts & ~table.ends)[np.ix_(state[:-1], state[:-1])]
+    closing = (table.ends & mine[:, None])[np.ix_(state[:-1], state)]
+    return opening, inside, closing

@@ -1,0 +1,99 @@
+"""Carrying weights over from one model to another that has other features, labels or cells."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
+from labelwright.features.vocabulary import Vocabulary
+from labelwright.parameters import Parameters
+from labelwright.states import StateSpace
+
+Array = NDArray[Any]
+
+
+def carry_over(
+    old_extractor: Extractor,
+    old_space: StateSpace,
+    old_parameters: Parameters,
+    old_weights: Array,
+    extractor: Extractor,
+    space: StateSpace,
+    parameters: Parameters,
+) -> Array:
+    """The old weight of every cell that the old model has too, 0 elsewhere."""
+    weights = np.zeros(parameters.n_weights, np.float32)
+    features = _old_features(old_extractor, extractor)
+    states = _old_states(old_space, space)
+    S, old_S = space.n_states, old_space.n_states
+    parts, old_parts = parameters.slices, old_parameters.slices
+    for name, cells in parameters.cells.items():
+        if name not in old_parameters.cells:
+            continue
+        old = old_parameters.cells[name]
+        width = old_S if name == "state" else old_S * old_S
+        if name == "state":
+            column = states[cells.column]
+        else:
+            r, s = states[cells.column // S], states[cells.column % S]
+            column = np.where((r < 0) | (s < 0), -1, r * old_S + s)
+        feature = np.repeat(features, np.diff(cells.ptr))
+        wanted = np.where((feature < 0) | (column < 0), -1, feature.astype(np.int64) * width + column)
+        old_feature = np.repeat(np.arange(len(old.ptr) - 1, dtype=np.int64), np.diff(old.ptr))
+        known = old_feature * width + old.column
+        order = np.argsort(known, kind="stable")
+        at = np.searchsorted(known, wanted, sorter=order)
+        at = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(len(wanted), np.int64)
+        same = (known[at] == wanted) if len(order) else np.zeros(len(wanted), np.bool_)
+        weights[parts[name]] = np.where(same, old_weights[old_parts[name]][at], 0) if len(order) else 0
+    old_transitions = old_weights[old_parts["transitions"]].reshape(old_S, old_S)
+    known_states = np.flatnonzero(states >= 0)
+    transitions = weights[parts["transitions"]].reshape(S, S)
+    transitions[np.ix_(known_states, known_states)] = old_transitions[
+        np.ix_(states[known_states], states[known_states])
+    ]
+    return weights
+
+
+def _old_states(old: StateSpace, new: StateSpace) -> Array:
+    """For each state its number in the old space, or -1: the k-th state of a label is the k-th state of the same label."""
+    index = {label: i for i, label in enumerate(old.labels)}
+    found = np.full(new.n_states, -1, np.int64)
+    for i, label in enumerate(new.labels):
+        if label in index:
+            j = index[label]
+            n = min(new.first[i + 1] - new.first[i], old.first[j + 1] - old.first[j])
+            found[new.first[i] : new.first[i] + n] = np.arange(old.first[j], old.first[j] + n)
+    return found
+
+
+def _old_features(old: Extractor, new: Extractor) -> Array:
+    """For each feature its number in the old extractor, or -1."""
+    if isinstance(old, ColumnFeatures) and isinstance(new, ColumnFeatures):
+        return _old_columns(old.vocabulary, new.vocabulary)
+    if isinstance(old, DictFeatures) and isinstance(new, DictFeatures):
+        index = {name: i for i, name in enumerate(old.names)}
+        return np.array([index.get(name, -1) for name in new.names], np.int64)
+    if isinstance(old, ArrayFeatures) and isinstance(new, ArrayFeatures) and old.n_features == new.n_features:
+        return np.arange(new.n_features)
+    return np.full(new.n_features, -1, np.int64)
+
+
+def _old_columns(old: Vocabulary, new: Vocabulary) -> Array:
+    """Features are the same when their table and the strings and boundary marks in their cells are."""
+    found = np.full(new.n_features, -1, np.int64)
+    translation = {}
+    for reader, strings in new.values.items():
+        if reader in old.values:
+            index = {s: i + 2 * old.reach for i, s in enumerate(old.values[reader])}
+            marks = [d if d < old.reach else -1 for d in range(new.reach)] + [
+                old.reach + d if d < old.reach else -1 for d in range(new.reach)
+            ]
+            translation[reader] = np.array(marks + [index.get(s, -1) for s in strings], np.int32)
+    for table, rows in new.rows.items():
+        if table in old.rows and all(reader in translation for reader in table.readers):
+            translated = [translation[reader][rows[:, i]] for i, reader in enumerate(table.readers)]
+            asked = np.stack(translated, axis=1) if translated else np.empty((len(rows), 0), np.int32)
+            found[new.first[table] : new.first[table] + len(rows)] = old.find(table, asked)
+    return found

@@ -1,0 +1,68 @@
+"""Threads over independent pieces of work; results come back in order, whatever the number of threads."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.errors import OptionError
+
+R = TypeVar("R")
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """How many threads `n_jobs` asks for: None or -1 means one per available core."""
+    if n_jobs is None or n_jobs == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs < 1:
+        raise OptionError(f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs}")
+    return n_jobs
+
+
+class Workers:
+    """A pool of threads that run kernels (which release the GIL)."""
+
+    def __init__(self, n_jobs: int | None = None):
+        self.n = n_threads(n_jobs)
+        self._pool = ThreadPoolExecutor(self.n) if self.n > 1 else None
+
+    def run(self, function: Callable[..., R], tasks: Iterable[Sequence[Any]]) -> list[R]:
+        """function(*task) for every task, in order."""
+        if self._pool is None:
+            return [function(*task) for task in tasks]
+        return list(self._pool.map(lambda task: function(*task), tasks))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def even_ranges(ptr: NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:
+    """Cut the rows of a sparse table into ranges of about equal work."""
+    n = len(ptr) - 1
+    work = ptr - ptr[0] + np.arange(n + 1)
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], pieces + 1)[1:-1])
+    edges = np.unique(np.concatenate([[0], cuts, [n]])).tolist()
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+def sentence_ranges(offsets: NDArray[np.int64], tokens: int) -> list[tuple[int, int]]:
+    """Cut sentences into runs of at most about `tokens` tokens; the cut depends on the data alone."""
+    n = len(offsets) - 1
+    runs = []
+    begin = 0
+    while begin < n:
+        end = int(np.searchsorted(offsets, offsets[begin] + tokens, side="right")) - 1
+        end = min(max(end, begin + 1), n)
+        runs.append((begin, end))
+        begin = end
+    return runs

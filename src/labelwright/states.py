@@ -1,0 +1,59 @@
+"""The state space: labels, the latent states each label owns, and which moves between states are allowed.
+
+Latent variables live here and nowhere else: kernels see plain states.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.schemes import allowed
+
+
+class StateSpace(NamedTuple):
+    """Label l owns the states first[l]:first[l+1]; arcs are all pairs of states, `arc` says which are allowed."""
+
+    labels: tuple[str, ...]  # [L]
+    first: NDArray[np.int32]  # [L+1]
+    label_of: NDArray[np.int32]  # [S]
+    start: NDArray[np.bool_]  # [S]     may a sentence begin here?
+    arc: NDArray[np.bool_]  # [S, S]  may the second follow the first?
+    end: NDArray[np.bool_]  # [S]     may a sentence end here?
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.label_of)
+
+    @property
+    def free(self) -> bool:
+        """Is every labelling allowed?"""
+        return bool(self.start.all() and self.arc.all() and self.end.all())
+
+    def constrained(self, scheme: str) -> "StateSpace":
+        """The same states with only the moves that a label scheme permits."""
+        permitted = allowed(self.labels, scheme)
+        l = self.label_of
+        return self._replace(
+            start=self.start & permitted.start[l],
+            arc=self.arc & permitted.arc[np.ix_(l, l)],
+            end=self.end & permitted.end[l],
+        )
+
+
+def state_space(labels: Sequence[str], n_latent: int | Sequence[int] = 1) -> StateSpace:
+    """Labels with their latent states (one number for all labels, or one per label), every move allowed.
+
+    >>> state_space(["O", "B"], 2).label_of.tolist()
+    [0, 0, 1, 1]
+    """
+    sizes = np.full(len(labels), n_latent) if isinstance(n_latent, int) else np.asarray(n_latent)
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    label_of = np.repeat(np.arange(len(labels), dtype=np.int32), sizes)
+    yes = np.ones(len(label_of), np.bool_)
+    return StateSpace(tuple(labels), first, label_of, yes, np.ones((len(yes), len(yes)), np.bool_), yes)
