@@ -18,7 +18,7 @@ class Lattice(NamedTuple):
     arc: Array  # [T|1, S, S]  score of each move into t (a leading 1 serves every token)
 
     def restricted(self, space: StateSpace, permitted: Array | None = None) -> "Lattice":
-        """The lattice without what the space forbids and, with `permitted` [T, S], without what is ruled out by hand."""
+        """The lattice without what the space forbids and, with `permitted` [T, S], what is ruled out by hand."""
         node, arc = self
         if not space.free:
             node = node.copy()
@@ -41,8 +41,9 @@ class Posterior(NamedTuple):
     @property
     def states(self) -> Array:
         """P(s at t) [T, S]."""
-        p: Array = self.alpha * self.beta
-        return p / p.sum(axis=1, keepdims=True)
+        p = self.alpha * self.beta
+        p /= p.sum(axis=1, keepdims=True)
+        return p
 
 
 def posterior(lattice: Lattice) -> Posterior:

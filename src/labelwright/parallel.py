@@ -1,5 +1,6 @@
 """Threads over independent pieces of work; results come back in order, whatever the number of threads."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +53,7 @@ def even_ranges(ptr: NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:
     work = ptr - ptr[0] + np.arange(n + 1)
     cuts = np.searchsorted(work, np.linspace(0, work[-1], pieces + 1)[1:-1])
     edges = np.unique(np.concatenate([[0], cuts, [n]])).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))
 
 
 def sentence_ranges(offsets: NDArray[np.int64], tokens: int) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from labelwright.states import StateSpace
 
 
 class Cells(NamedTuple):
-    """The weights of one layer: feature f has a weight for each column[ptr[f]:ptr[f+1]] (a state, or an arc r * S + s)."""
+    """The weights of one layer: one per feature f and column[ptr[f]:ptr[f+1]] (a state, or an arc r * S + s)."""
 
     ptr: NDArray[np.int64]  # [F+1]
     column: NDArray[np.int32]  # [W of this layer]

@@ -38,11 +38,11 @@ class StateSpace(NamedTuple):
     def constrained(self, scheme: str) -> "StateSpace":
         """The same states with only the moves that a label scheme permits."""
         permitted = allowed(self.labels, scheme)
-        l = self.label_of
+        label = self.label_of
         return self._replace(
-            start=self.start & permitted.start[l],
-            arc=self.arc & permitted.arc[np.ix_(l, l)],
-            end=self.end & permitted.end[l],
+            start=self.start & permitted.start[label],
+            arc=self.arc & permitted.arc[np.ix_(label, label)],
+            end=self.end & permitted.end[label],
         )
 
 

@@ -1,4 +1,4 @@
-"""From what users have (columns, feature dicts, arrays) to features as integers: one extractor for each kind of input."""
+"""From what users have (columns, feature dicts, arrays) to features as integers: one extractor for each kind."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol

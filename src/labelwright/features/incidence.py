@@ -80,17 +80,15 @@ def tokens_of_features(incidence: Incidence, n_features: int, begin: int, end: i
 def _distinct(ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: int) -> tuple[Longs, Ints]:
     """For each k, the sorted distinct items of all its owners, as a sparse row."""
     out_ptr = np.zeros(len(ptr), np.int64)
-    nothing = np.empty(0, np.int32)
-    total = tables.distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, nothing, False)
-    out = np.empty(total, np.int32)
-    tables.distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out, True)
-    return out_ptr, out
+    out = np.empty(int((item_ptr[owners + 1] - item_ptr[owners]).sum()), np.int32)
+    n = tables.distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out)
+    return out_ptr, out[:n].copy()
 
 
 def observed_cells(incidence: Incidence, n_features: int, gold: Ints, n_codes: int) -> tuple[Longs, Ints]:
-    """Per feature the sorted gold codes (labels, or pairs of labels) it is seen with; a negative code counts for none."""
+    """Per feature the sorted gold codes (labels, or pairs of labels) it is seen with; negative codes do not count."""
     each = np.arange(len(gold) + 1, dtype=np.int64)
-    n_tokens, n_groups = incidence.keys.shape
+    n_groups = incidence.keys.shape[1]
     key_ptr, key_token, _ = invert(each * n_groups, incidence.keys.reshape(-1), incidence.n_keys)
     key_codes = _distinct(key_ptr, key_token, each, gold, n_codes)
     ptr, keys, _ = invert(incidence.key_ptr, incidence.key_feature, n_features)

@@ -109,7 +109,7 @@ class _Reading:
         return ids, rows[firsts]
 
     def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
-        """Lines by what they read: the widest first, each taking along those that read a part of it if its keys are shared."""
+        """Lines by what they read, the widest first; where keys are shared, it takes along what reads a part of it."""
         if patterns in self._groups:
             return self._groups[patterns]
         reads = {p: tuple(sorted({_place(c) for c in p.cells})) for p in patterns}
@@ -150,7 +150,7 @@ class Vocabulary:
     def learn(
         cls, template: Template, columns: Columns, min_count: int = 1
     ) -> tuple["Vocabulary", dict[str, Incidence]]:
-        """The vocabulary of a training corpus, keeping features seen `min_count` times, and the corpus encoded with it."""
+        """The vocabulary of a training corpus (features seen `min_count` times), and the corpus encoded with it."""
         empty = cls(template, {}, {})
         reading = _Reading(template, columns, empty.reach)
         layers = layers_of(template)

@@ -15,16 +15,15 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-F = TypeVar("F", bound=Callable[..., Any])
+from typing import Any
 
 try:
     import numba
-    from numba.core import caching
+    from numba.core import caching, config
+    from numba.core.compiler import CompileResult
     from numba.core.serialize import dumps
 
-    COMPILED = not numba.config.DISABLE_JIT
+    COMPILED = not getattr(config, "DISABLE_JIT", False)
 except ImportError:  # a Python that Numba does not support yet
     COMPILED = False
     warnings.warn("labelwright: Numba cannot be imported; everything works, but slowly", RuntimeWarning, stacklevel=2)
@@ -40,7 +39,7 @@ def cache_folder() -> Path | None:
     sources = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         sources.update(file.read_bytes())
-    sources.update(f"{numba.__version__} {sys.version} {numba.config.CPU_NAME} {numba.config.OPT}".encode())
+    sources.update(f"{numba.__version__} {sys.version}".encode())
     if sys.platform == "win32":
         home = os.environ.get("LOCALAPPDATA")
     else:
@@ -64,7 +63,7 @@ def cache_folder() -> Path | None:
 if COMPILED:
 
     class _KernelCache(caching._Cache):
-        """Numba's cache protocol with one file per function and signature: no index that two processes could race for."""
+        """Numba's cache protocol, one file per function and signature: no index that two processes could race for."""
 
         def __init__(self, function: Callable[..., Any]):
             self._function = function
@@ -89,7 +88,7 @@ if COMPILED:
                 payload = pickle.loads(file.read_bytes()) if file is not None else None
             except (OSError, EOFError, pickle.UnpicklingError):
                 return None
-            return payload and numba.core.compiler.CompileResult._rebuild(target_context, *payload)
+            return payload and CompileResult._rebuild(target_context, *payload)
 
         def save_overload(self, sig: Any, data: Any) -> None:
             file = self._file(sig, data.codegen)
@@ -113,10 +112,10 @@ if COMPILED:
                 file.unlink(missing_ok=True)
 
 
-def kernel(function: F) -> F:
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` at its first call, or take its machine code from the cache."""
     if not COMPILED:
         return function
-    compiled = numba.njit(nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
     compiled._cache = _KernelCache(function)
     return compiled  # type: ignore[no-any-return]

@@ -77,7 +77,7 @@ def path_score(node, arc, path):
 
 @kernel
 def path_scores(node, arc, path, offsets, scores):
-    """path_score of every sentence; node [T, S] (and arc, where it has a row per token) begin with the first of them."""
+    """path_score of every sentence; node (and arc, where it has a row per token) begins with the first of them."""
     first = offsets[0]
     for n in range(offsets.shape[0] - 1):
         a, b = offsets[n] - first, offsets[n + 1] - first
@@ -86,15 +86,18 @@ def path_scores(node, arc, path, offsets, scores):
 
 
 @kernel
-def _times(vector, matrix, out):
-    """out = vector @ matrix, four rows of the (padded) matrix at a time."""
+def _times(x, i, matrix, out, j):
+    """out[j] = x[i] @ matrix, four rows of the (padded) matrix at a time.
+
+    Rows are named by number, not passed as views: a view costs as much as eight multiplications."""
     width = matrix.shape[1]
+    a, b, c, d = x[i, 0], x[i, 1], x[i, 2], x[i, 3]
     for s in range(width):
-        out[s] = 0
-    for r in range(0, matrix.shape[0], 4):
-        a, b, c, d = vector[r], vector[r + 1], vector[r + 2], vector[r + 3]
+        out[j, s] = a * matrix[0, s] + b * matrix[1, s] + c * matrix[2, s] + d * matrix[3, s]
+    for r in range(4, width, 4):
+        a, b, c, d = x[i, r], x[i, r + 1], x[i, r + 2], x[i, r + 3]
         for s in range(width):
-            out[s] += a * matrix[r, s] + b * matrix[r + 1, s] + c * matrix[r + 2, s] + d * matrix[r + 3, s]
+            out[j, s] += a * matrix[r, s] + b * matrix[r + 1, s] + c * matrix[r + 2, s] + d * matrix[r + 3, s]
 
 
 @kernel
@@ -107,7 +110,7 @@ def _forward(psi, E, alpha, scale):
         total += psi[0, s]
     for t in range(T):
         if t > 0:
-            _times(alpha[t - 1], E, alpha[t])
+            _times(alpha, t - 1, E, alpha, t)
             total = psi[0, 0] * 0
             for s in range(width):
                 alpha[t, s] *= psi[t, s]
@@ -131,7 +134,7 @@ def _log_z(scale, top, arc_top):
 
 @kernel
 def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
-    """Replace psi by P(s at t) in every sentence, fill log_z [N], and add sum_t P(r, s at t-1, t) / E(r, s) to arcs [S, S].
+    """Replace psi by P(s at t) in every sentence, fill log_z [N], add sum_t P(r, s at t-1, t) / E(r, s) to arcs [S, S].
 
     A sentence whose numbers are too small keeps its psi and gets log_z = NaN."""
     width = psi.shape[1]
@@ -142,7 +145,7 @@ def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
     alpha = np.empty((longest, width), psi.dtype)
     into = np.zeros((longest + 4, width), psi.dtype)  # psi_t beta_t / c_t
     scale = np.empty(longest, psi.dtype)
-    beta = np.empty(width, psi.dtype)
+    beta = np.empty((1, width), psi.dtype)
     for n in range(offsets.shape[0] - 1):
         a, b = offsets[n] - first, offsets[n + 1] - first
         T = b - a
@@ -158,11 +161,11 @@ def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
         for t in range(T - 1, 0, -1):
             one = 1 / scale[t]
             for s in range(width):
-                into[t, s] = p[t, s] * beta[s] * one
-                p[t, s] = alpha[t, s] * beta[s]
-            _times(into[t], ET, beta)
+                into[t, s] = p[t, s] * beta[0, s] * one
+                p[t, s] = alpha[t, s] * beta[0, s]
+            _times(into, t, ET, beta, 0)
         for s in range(width):
-            p[0, s] = alpha[0, s] * beta[s]
+            p[0, s] = alpha[0, s] * beta[0, s]
         t = 1
         while t + 3 < T:
             for r in range(width):
@@ -205,7 +208,7 @@ def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
                 for s in range(width):
                     alpha[0, s] = psi[a, s]
             else:
-                _times(alpha[t - 1], E[a + t], alpha[t])
+                _times(alpha, t - 1, E[a + t], alpha, t)
                 for s in range(width):
                     alpha[t, s] *= psi[a + t, s]
             total = psi[0, 0] * 0
@@ -242,54 +245,6 @@ def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
                 beta[r] = total
         for s in range(width):
             psi[a, s] = alpha[0, s] * beta[s]
-
-
-@kernel
-def _log_sum(x):
-    m = x.max()
-    if not np.isfinite(m):
-        return m
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += np.exp(x[i] - m)
-    return m + np.log(total)
-
-
-@kernel
-def log_posteriors(node, arc, states, arcs):
-    """The same sums in log space, slowly, for one sentence of any scale: node [T, S] and arc [T or 1, S, S] are scores
-    (minus infinity forbids), states [T, S] gets P(s at t), arcs [T, S, S] gets P(r, s at t-1, t); returns log Z."""
-    T, S = node.shape
-    by_token = arc.shape[0] > 1
-    alpha = np.empty((T, S))
-    beta = np.zeros((T, S))
-    terms = np.empty(S)
-    for s in range(S):
-        alpha[0, s] = node[0, s]
-    for t in range(1, T):
-        e = arc[t if by_token else 0]
-        for s in range(S):
-            for r in range(S):
-                terms[r] = alpha[t - 1, r] + e[r, s]
-            alpha[t, s] = _log_sum(terms) + node[t, s]
-    for t in range(T - 1, 0, -1):
-        e = arc[t if by_token else 0]
-        for r in range(S):
-            for s in range(S):
-                terms[s] = e[r, s] + node[t, s] + beta[t, s]
-            beta[t - 1, r] = _log_sum(terms)
-    log_z = _log_sum(alpha[T - 1])
-    if not np.isfinite(log_z):
-        return log_z
-    for t in range(T):
-        for s in range(S):
-            states[t, s] = np.exp(alpha[t, s] + beta[t, s] - log_z)
-        if t > 0:
-            e = arc[t if by_token else 0]
-            for r in range(S):
-                for s in range(S):
-                    arcs[t, r, s] = np.exp(alpha[t - 1, r] + e[r, s] + node[t, s] + beta[t, s] - log_z)
-    return log_z
 
 
 @kernel

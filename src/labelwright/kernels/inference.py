@@ -156,6 +156,22 @@ def messages(node, arc, alpha, beta, log_c):
 
 
 @kernel
+def posterior_arcs(node, arc, alpha, beta, log_c, states, arcs):
+    """states [T, S] = P(s at t) and arcs [T, S, S] = P(r, s at t-1, t), from messages."""
+    T, S = node.shape
+    by_token = arc.shape[0] > 1
+    for t in range(T):
+        e = t if by_token else 0
+        for s in range(S):
+            states[t, s] = alpha[t, s] * beta[t, s]
+            for r in range(S):
+                p = 0.0
+                if t > 0 and alpha[t - 1, r] > 0 and beta[t, s] > 0:
+                    p = alpha[t - 1, r] * np.exp(arc[e, r, s] + node[t, s] - log_c[t]) * beta[t, s]
+                arcs[t, r, s] = p
+
+
+@kernel
 def span_probability(node, arc, alpha, beta, log_c, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which moves between
     states start it, go on in it and end it; the last row or column stands for the outside of the sentence."""

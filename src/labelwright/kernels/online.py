@@ -3,7 +3,8 @@
 import numpy as np
 
 from labelwright.kernels import kernel
-from labelwright.kernels.chain import exponentiate64, log_posteriors, posteriors, posteriors_by_arc
+from labelwright.kernels.chain import exponentiate64, posteriors_by_arc
+from labelwright.kernels.inference import messages, posterior_arcs
 
 
 @kernel
@@ -63,14 +64,15 @@ def _expectations(node, arc, n_states, states, arcs):
                 arcs[t, r, s] = np.exp(arc[t, r, s] - m) if inside else 0.0
     posteriors_by_arc(states, top, arcs, arc_top, offsets, log_z)
     if np.isnan(log_z[0]):
-        small = np.zeros((T, n_states))
-        more = np.zeros((T, n_states, n_states))
-        scores = np.ascontiguousarray(arc[:, :n_states, :n_states])
-        log_z[0] = log_posteriors(np.ascontiguousarray(node[:, :n_states]), scores, small, more)
+        alpha = np.empty((T, n_states))
+        beta = np.empty((T, n_states))
+        log_c = np.empty(T)
+        nodes = np.ascontiguousarray(node[:, :n_states])
+        moves = np.ascontiguousarray(arc[:, :n_states, :n_states])
+        log_z[0] = messages(nodes, moves, alpha, beta, log_c)
         states[:] = 0
         arcs[:] = 0
-        states[:, :n_states] = small
-        arcs[:, :n_states, :n_states] = more
+        posterior_arcs(nodes, moves, alpha, beta, log_c, states[:, :n_states], arcs[:, :n_states, :n_states])
     return log_z[0]
 
 

@@ -36,7 +36,9 @@ def _slot(slots, table, row):
 
 @kernel
 def intern_rows(rows, ids, firsts, slots):
-    """Number the distinct rows [K, n] by first appearance: fill ids [K], firsts [distinct]; slots (all -1) is a power of two > K."""
+    """Number the distinct rows [K, n] by first appearance: fill ids [K] and firsts [distinct], and return how many.
+
+    slots (all -1) has a power of two > K entries."""
     n = 0
     for k in range(rows.shape[0]):
         at = _slot(slots, rows, rows[k])
@@ -105,27 +107,25 @@ def invert(ptr, items, starts, owners, places):
 
 
 @kernel
-def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out, fill):
-    """For each k the sorted distinct items of all its owners: out[out_ptr[k]:out_ptr[k+1]].
-
-    Called twice: with fill False it only counts into out_ptr [K + 1], with fill True it writes `out`."""
+def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
+    """For each k the sorted distinct items (negative ones aside) of all its owners: out[out_ptr[k]:out_ptr[k+1]]."""
     stamp = np.full(n_codes, -1, np.int32)
-    found = np.empty(n_codes, np.int32)
-    total = 0
+    n = 0
     for k in range(ptr.shape[0] - 1):
-        n = 0
+        begin = n
         for i in range(ptr[k], ptr[k + 1]):
-            o = owners[i]
-            for j in range(item_ptr[o], item_ptr[o + 1]):
+            for j in range(item_ptr[owners[i]], item_ptr[owners[i] + 1]):
                 c = items[j]
                 if c >= 0 and stamp[c] != k:
                     stamp[c] = k
-                    found[n] = c
+                    at = n
+                    if n - begin < 32:  # insertion keeps short lists sorted
+                        while at > begin and out[at - 1] > c:
+                            out[at] = out[at - 1]
+                            at -= 1
+                    out[at] = c
                     n += 1
-        if fill:
-            found[:n].sort()
-            for i in range(n):
-                out[total + i] = found[i]
-        total += n
-        out_ptr[k + 1] = total
-    return total
+        if n - begin > 32:
+            out[begin:n].sort()
+        out_ptr[k + 1] = n
+    return n

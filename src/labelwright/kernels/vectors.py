@@ -1,7 +1,5 @@
 """Long vectors: the few passes over memory that an optimiser needs, in ranges that threads can share."""
 
-import numpy as np
-
 from labelwright.kernels import kernel
 
 BLOCK = 1024  # short enough for the first-level cache, and for float32 sums

@@ -4,6 +4,7 @@ The two-loop recursion runs on coefficients: the direction is a combination of t
 y_i and the gradient, and their inner products are all it needs.  So an iteration reads the history twice, in parallel.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ class Ranges:
 
     def __init__(self, n: int, workers: Workers):
         cuts = np.linspace(0, n, 9).astype(np.int64).tolist()
-        self.ranges = [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if a < b]
+        self.ranges = [(a, b) for a, b in itertools.pairwise(cuts) if a < b]
         self.workers = workers
 
     def run(self, function: Callable[..., Any], *arguments: Any, then: tuple[Any, ...] = ()) -> None:
@@ -156,7 +157,7 @@ def lbfgs(
         step = 1.0 if history.n_pushed else 1.0 / max(1.0, float(np.sqrt(history.gram[-1, -1])))
         low, high, accepted = 0.0, np.inf, False
         new_f = norm = np.nan
-        for trials in range(1, MAX_TRIALS + 1):
+        for trials in range(1, MAX_TRIALS + 1):  # noqa: B007
             ranges.run(vectors.move, x, direction, step, then=(trial,))
             new_f, norm, new_slope = evaluate(trial, gradient)
             if not new_f <= f + SUFFICIENT * step * slope:

@@ -2,7 +2,7 @@
 
 One evaluation:  weights -> rows of the keys -> scores of the tokens -> posteriors -> minus observed counts
                  -> sums per key -> sums per feature -> gradient.
-Every step owns what it writes and pieces of work depend on the data alone, so any number of threads gives the same bits.
+Every step owns what it writes, and pieces of work depend on the data alone: any number of threads gives the same bits.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,13 @@ from labelwright.features.incidence import (
     tokens_of_features,
     tokens_of_keys,
 )
-from labelwright.kernels import chain, scoring
+from labelwright.kernels import chain, inference, scoring
+from labelwright.lattice import Lattice, posterior
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
 from labelwright.parameters import Cells, Parameters
 from labelwright.states import StateSpace
 
-CHUNK_BYTES = 1 << 20  # score rows of one piece of work: they should stay in the second-level cache
+CHUNK_BYTES = 1 << 18  # score rows of one piece of work: they should stay in the second-level cache
 SHARD_BYTES = 1 << 22  # score rows held at once: they should stay in the last-level cache until pooled
 PIECES = 8  # ranges of keys or features per step
 
@@ -231,7 +232,9 @@ class LogLikelihood:
                 self._score_tokens("edge", weights, a, b, more)
                 scores = arc + more.reshape(-1, self.width, self.width)[:, : self.S, : self.S]
             states, arcs = np.zeros_like(node), np.zeros((b - a, self.S, self.S))
-            log_z[n] = chain.log_posteriors(node, scores, states, arcs)
+            sums = posterior(Lattice(node, scores))
+            log_z[n] = sums.log_z
+            inference.posterior_arcs(node, scores, sums.alpha, sums.beta, sums.log_c, states, arcs)
             self._rows["state"][a - base : b - base, : self.S] = states
             if "edge" in self.layers:
                 into = self._rows["edge"][a - base : b - base].reshape(-1, self.width, self.width)

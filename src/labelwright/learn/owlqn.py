@@ -58,7 +58,7 @@ def owlqn(
         orthant = np.where(x != 0, np.sign(x), -np.sign(downhill))
         step = 1.0 if history.n_pushed else 1.0 / max(1.0, float(np.sqrt(history.gram[-1, -1])))
         accepted = False
-        for trials in range(1, MAX_TRIALS + 1):
+        for trials in range(1, MAX_TRIALS + 1):  # noqa: B007
             trial = (x + x.dtype.type(step) * direction).astype(x.dtype)
             trial[trial * orthant <= 0] = 0
             new_f = evaluate(trial, gradient)

@@ -1,6 +1,7 @@
 """Linear-chain conditional random fields (Lafferty, McCallum & Pereira, 2001)."""
 
 import hashlib
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -101,15 +102,18 @@ class CRF(LinearModel):
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
-        dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when they no longer improve
+        dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
         checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds, and with
             resume=True a run goes on from it, to the very weights that an undisturbed run gives
         """
         self._check_parameters()
-        before = self if self.warm_start and hasattr(self, "weights_") else None
-        previous = before and (before.extractor_, before.space_, before.parameters_, before.weights_)
+        previous = None
+        if self.warm_start and hasattr(self, "weights_"):
+            previous = (self.extractor_, self.space_, self.parameters_, self.weights_)
         corpus, labels, gold = _gold(X, y)
         extractor, layers, offsets = learn(corpus, self.template, self.min_count)
+        if "triple" in layers:
+            raise OptionError("template: T lines (features on three labels) need order=2")
         if len(gold) != offsets[-1]:
             raise CorpusError(f"y: {len(gold)} labels, but X has {offsets[-1]} tokens")
         _check_shapes(y, offsets)
@@ -270,4 +274,4 @@ def _check_shapes(y: Sequence[Sequence[str]] | None, offsets: Array) -> None:
 
 def _cut(flat: list[str], offsets: Array) -> list[list[str]]:
     bounds = offsets.tolist()
-    return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [flat[a:b] for a, b in itertools.pairwise(bounds)]

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 R = TypeVar("R")
 BLOCK_TOKENS = 4096  # sentences of one piece of work
 
-Forced = Sequence[Sequence[str | None | Sequence[str]]]
+Forced = Sequence[Sequence[str | Sequence[str] | None]]
 
 
 class LinearModel(Estimator):
@@ -83,7 +83,7 @@ class LinearModel(Estimator):
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[R]:
-        """question(sentence, lattice) for every sentence, over threads; `empty` answers for sentences without tokens."""
+        """question(sentence, lattice) for every sentence, over threads; `empty` answers where there are no tokens."""
         data = self.encode(X)
         space = self._space(constraints)
         permitted = self._permitted(forced, data.offsets)
@@ -194,8 +194,8 @@ class LinearModel(Estimator):
     ) -> list[Decoding]:
         """The best labelling of each sentence with its score and probability, as a Decoding.
 
-        `forced` gives known labels (None where free, a list where several are possible); `constraints="scheme"` allows only
-        labellings that the label scheme permits; `options` go to the decoder.
+        `forced` gives known labels (None where free, a list where several are possible); `constraints="scheme"` allows
+        only labellings that the label scheme permits; `options` go to the decoder.
         """
         find = decoder_named(decoder or self.default_decoder)
         space = self._space(constraints)

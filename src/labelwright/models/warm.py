@@ -57,7 +57,7 @@ def carry_over(
 
 
 def _old_states(old: StateSpace, new: StateSpace) -> Array:
-    """For each state its number in the old space, or -1: the k-th state of a label is the k-th state of the same label."""
+    """For each state its number in the old space, or -1: the k-th state of a label stays the k-th of that label."""
     index = {label: i for i, label in enumerate(old.labels)}
     found = np.full(new.n_states, -1, np.int64)
     for i, label in enumerate(new.labels):
