@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labelwright.errors import LabelwrightError as LabelwrightError
     from labelwright.models.crf import CRF as CRF
     from labelwright.models.files import load as load
+    from labelwright.models.latent import LatentCRF as LatentCRF
 
 __version__ = "0.1.0"
 
@@ -20,12 +21,13 @@ _HOMES = {
     "CRF": "labelwright.models.crf",
     "Decoding": "labelwright.decode.record",
     "LabelwrightError": "labelwright.errors",
+    "LatentCRF": "labelwright.models.latent",
     "Span": "labelwright.corpus.spans",
     "load": "labelwright.models.files",
     "read_columns": "labelwright.corpus.columns",
 }
 
-__all__ = ["CRF", "Decoding", "LabelwrightError", "Span", "__version__", "load", "read_columns"]
+__all__ = ["CRF", "Decoding", "LabelwrightError", "LatentCRF", "Span", "__version__", "load", "read_columns"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import inference
+from labelwright.kernels import clamped, inference
 from labelwright.states import StateSpace
 
 Array = NDArray[Any]
@@ -33,24 +33,16 @@ class Lattice(NamedTuple):
 class Posterior(NamedTuple):
     """Sums over all paths of a lattice (see kernels.inference.messages)."""
 
-    alpha: Array  # [T, S]
-    beta: Array  # [T, S]
-    log_c: Array  # [T]
+    states: Array  # [T, S]  P(s at t)
+    log_beta: Array  # [T, S]  log of the sum over all ways to go on from s at t
     log_z: float
-
-    @property
-    def states(self) -> Array:
-        """P(s at t) [T, S]."""
-        p = self.alpha * self.beta
-        p /= p.sum(axis=1, keepdims=True)
-        return p
 
 
 def posterior(lattice: Lattice) -> Posterior:
-    """Forward and backward messages and log Z."""
-    alpha, beta, log_c = np.empty_like(lattice.node), np.empty_like(lattice.node), np.empty(len(lattice.node))
-    log_z = inference.messages(lattice.node, lattice.arc, alpha, beta, log_c)
-    return Posterior(alpha, beta, log_c, float(log_z))
+    """Probabilities of the states, backward messages and log Z."""
+    states, log_beta = np.empty_like(lattice.node), np.empty_like(lattice.node)
+    log_z = inference.messages(lattice.node, lattice.arc, states, log_beta)
+    return Posterior(states, log_beta, float(log_z))
 
 
 def best_path(lattice: Lattice) -> tuple[Array, float]:
@@ -59,11 +51,9 @@ def best_path(lattice: Lattice) -> tuple[Array, float]:
     return path, float(inference.viterbi(lattice.node, lattice.arc, path))
 
 
-def best_paths(lattice: Lattice, n: int) -> tuple[Array, Array]:
-    """Up to n best paths [n, T] in order, and their scores [n]."""
-    paths, scores = np.empty((n, len(lattice.node)), np.int32), np.empty(n)
-    found = inference.best_paths(lattice.node, lattice.arc, paths, scores)
-    return paths[:found], scores[:found]
+def labelling_weight(lattice: Lattice, labels: Array, space: StateSpace) -> float:
+    """log of the summed weight of all paths whose labels are these codes [T]."""
+    return float(clamped.labelling_weight(lattice.node, lattice.arc, labels, space.first))
 
 
 def label_marginals(states: Array, space: StateSpace) -> Array:
@@ -76,5 +66,5 @@ def span_probability(
     lattice: Lattice, sums: Posterior, begin: int, end: int, moves: tuple[Array, Array, Array]
 ) -> float:
     """Probability of exactly this span; `moves` are the moves that open it, stay in it and close it."""
-    p = inference.span_probability(lattice.node, lattice.arc, sums.alpha, sums.beta, sums.log_c, begin, end, *moves)
+    p = inference.span_probability(lattice.node, lattice.arc, sums.states, sums.log_beta, begin, end, *moves)
     return min(1.0, float(p))

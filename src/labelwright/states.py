@@ -31,6 +31,11 @@ class StateSpace(NamedTuple):
         return len(self.label_of)
 
     @property
+    def latent(self) -> bool:
+        """Has any label more than one state?"""
+        return self.n_states > self.n_labels
+
+    @property
     def free(self) -> bool:
         """Is every labelling allowed?"""
         return bool(self.start.all() and self.arc.all() and self.end.all())
@@ -57,3 +62,16 @@ def state_space(labels: Sequence[str], n_latent: int | Sequence[int] = 1) -> Sta
     label_of = np.repeat(np.arange(len(labels), dtype=np.int32), sizes)
     yes = np.ones(len(label_of), np.bool_)
     return StateSpace(tuple(labels), first, label_of, yes, np.ones((len(yes), len(yes)), np.bool_), yes)
+
+
+def state_names(space: StateSpace) -> list[str]:
+    """A name for each state: its label, and a number where the label has several.
+
+    >>> state_names(state_space(["O", "B"], [1, 2]))
+    ['O', 'B#1', 'B#2']
+    """
+    sizes = np.diff(space.first)
+    return [
+        space.labels[label] if sizes[label] == 1 else f"{space.labels[label]}#{state - space.first[label] + 1}"
+        for state, label in enumerate(space.label_of)
+    ]

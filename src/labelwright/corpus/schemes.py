@@ -224,11 +224,18 @@ def validate(sentences: Iterable[Sequence[str]], scheme: str) -> list[Problem]:
     return problems
 
 
-def detect_scheme(labels: Iterable[str], sentences: Iterable[Sequence[str]] | None = None) -> str | None:
+Pair = tuple[str | None, str | None]
+
+
+def detect_scheme(
+    labels: Iterable[str],
+    sentences: Iterable[Sequence[str]] | None = None,
+    pairs: Mapping[Pair, int] | None = None,
+) -> str | None:
     """Name the chunk scheme that distinct labels come from, or None when they are no chunk labels.
 
-    The letters alone cannot tell IOB1 from IOB2 (nor IOE1 from IOE2); given the sentences, the scheme with fewer
-    broken pairs wins, and the second of each where they tie.
+    The letters alone cannot tell IOB1 from IOB2 (nor IOE1 from IOE2); given the sentences (or how often each
+    pair of labels occurs), the scheme with fewer broken pairs wins, and the second of each where they tie.
 
     >>> detect_scheme({"O", "B-NP", "I-NP"}), detect_scheme({"NN", "VB"})
     ('iob2', None)
@@ -246,17 +253,33 @@ def detect_scheme(labels: Iterable[str], sentences: Iterable[Sequence[str]] | No
     if "S" in letters or letters >= {"B", "E"}:
         return "bioes"
     strict, loose = ("iob2", "iob1") if "B" in letters else ("ioe2", "ioe1")
-    if sentences is None:
-        return strict
-    pairs: Counter[tuple[str | None, str | None]] = Counter()
-    for sentence in sentences:
-        pairs.update(zip([None, *sentence], [*sentence, None], strict=True))
+    if pairs is None:
+        if sentences is None:
+            return strict
+        counted: Counter[tuple[str | None, str | None]] = Counter()
+        for sentence in sentences:
+            counted.update(zip([None, *sentence], [*sentence, None], strict=True))
+        pairs = counted
 
     def broken(scheme: str) -> int:
         permitted = _Pairs(scheme)
         return sum(count for pair, count in pairs.items() if not permitted[pair])
 
     return min((strict, loose), key=broken)
+
+
+def pairs_of_codes(labels: Sequence[str], codes: np.ndarray, offsets: np.ndarray) -> dict[Pair, int]:
+    """How often each label follows each other in label codes [T] cut at offsets; None is the edge of a sentence.
+
+    >>> pairs_of_codes(["O", "B"], np.array([0, 1]), np.array([0, 2]))
+    {('O', 'B'): 1, ('B', None): 1, (None, 'O'): 1}
+    """
+    outside = len(labels)
+    cut = np.unique(offsets)[1:-1]
+    row = np.concatenate([[outside], np.insert(codes, cut, outside), [outside]]).astype(np.int64)
+    found, counts = np.unique(row[:-1] * (outside + 1) + row[1:], return_counts=True)
+    names = [*labels, None]
+    return {(names[c // (outside + 1)], names[c % (outside + 1)]): int(n) for c, n in zip(found, counts, strict=True)}
 
 
 class _Windows(dict[tuple[str | None, str, str | None], str]):

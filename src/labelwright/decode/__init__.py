@@ -2,12 +2,21 @@
 
 from collections.abc import Callable
 
+from labelwright.decode.exact import exact
+from labelwright.decode.ldi import ldi
 from labelwright.decode.marginal import marginal
+from labelwright.decode.mbr import mbr
 from labelwright.decode.record import Decoding
 from labelwright.decode.viterbi import viterbi
 from labelwright.errors import OptionError
 
-DECODERS: dict[str, Callable[..., Decoding]] = {"viterbi": viterbi, "marginal": marginal}
+DECODERS: dict[str, Callable[..., Decoding]] = {
+    "viterbi": viterbi,
+    "marginal": marginal,
+    "ldi": ldi,
+    "exact": exact,
+    "mbr": mbr,
+}
 
 
 def decoder_named(name: str) -> Callable[..., Decoding]:
@@ -17,4 +26,4 @@ def decoder_named(name: str) -> Callable[..., Decoding]:
     return DECODERS[name]
 
 
-__all__ = ["DECODERS", "Decoding", "decoder_named", "marginal", "viterbi"]
+__all__ = ["DECODERS", "Decoding", "decoder_named"]

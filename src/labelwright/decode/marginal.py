@@ -1,18 +1,16 @@
 """The best label at each token by itself (BMP): fewest wrong tokens expected, whatever the labelling as a whole."""
 
-from labelwright.decode.record import Decoding
-from labelwright.kernels import chain
+from labelwright.decode.record import Decoding, judged
 from labelwright.lattice import Lattice, best_path, label_marginals, posterior
 from labelwright.states import StateSpace
 
 
 def marginal(lattice: Lattice, space: StateSpace, probabilities: bool = True) -> Decoding:
-    """The most probable label of every token; exact only when it is also the best path."""
+    """The most probable label of every token."""
     sums = posterior(lattice)
-    chosen = label_marginals(sums.states, space).argmax(axis=1)
-    path = space.first[chosen]
-    score = float(chain.path_score(lattice.node, lattice.arc, path))
-    best, _ = best_path(lattice)
-    exact = bool((space.label_of[best] == chosen).all())
-    labels = [space.labels[label] for label in chosen]
-    return Decoding(labels, score, min(0.0, score - sums.log_z), exact, 0.0 if exact else None)
+    codes = label_marginals(sums.states, space).argmax(axis=1).astype("int32")
+    exact = not space.latent and bool((space.label_of[best_path(lattice)[0]] == codes).all())
+    found = Decoding([space.labels[y] for y in codes], 0.0, None, exact, 0.0 if exact else None)
+    found = judged(found, lattice, codes, space, sums.log_z)
+    assert found.log_probability is not None
+    return found._replace(score=found.log_probability + sums.log_z)

@@ -1,6 +1,12 @@
 """What every decoder answers."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.lattice import Lattice, labelling_weight, posterior
+from labelwright.states import StateSpace
 
 
 class Decoding(NamedTuple):
@@ -15,3 +21,16 @@ class Decoding(NamedTuple):
     label_paths: int | None = None
     mass: float | None = None
     expansions: int | None = None
+
+
+def judged(
+    found: Decoding, lattice: Lattice, codes: NDArray[Any], space: StateSpace, log_z: float | None = None
+) -> Decoding:
+    """The record with the labelling's probability; half of the mass is a proof, since no other can have more."""
+    total = posterior(lattice).log_z if log_z is None else log_z
+    weight = labelling_weight(lattice, codes, space)
+    log_p = min(0.0, weight - total) if weight > -np.inf else -np.inf
+    if found.exact:
+        return found._replace(log_probability=log_p)
+    p = float(np.exp(log_p))
+    return found._replace(log_probability=log_p, exact=p >= 0.5, gap=max(0.0, 1.0 - 2.0 * p))

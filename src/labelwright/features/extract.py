@@ -1,5 +1,6 @@
 """From what users have (columns, feature dicts, arrays) to features as integers: one extractor for each kind."""
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -27,10 +28,16 @@ class Encoded(NamedTuple):
         return len(self.offsets) - 1
 
 
+def _new_mark() -> str:
+    """A name for one vocabulary, which copies and pickles of it keep."""
+    return os.urandom(8).hex()
+
+
 class Extractor(Protocol):
     """Learns its vocabulary from training data, then turns any data of that kind into features."""
 
     kind: ClassVar[str]
+    mark: str
 
     @property
     def n_features(self) -> int: ...
@@ -69,7 +76,7 @@ class ColumnFeatures:
     kind = "columns"
 
     def __init__(self, vocabulary: Vocabulary, names: Sequence[str]):
-        self.vocabulary, self.names = vocabulary, tuple(names)
+        self.vocabulary, self.names, self.mark = vocabulary, tuple(names), _new_mark()
 
     @classmethod
     def learn(
@@ -151,7 +158,7 @@ class DictFeatures:
     kind = "dicts"
 
     def __init__(self, names: list[str]):
-        self.names = names
+        self.names, self.mark = names, _new_mark()
         self._index = {name: i for i, name in enumerate(names)}
 
     @classmethod
@@ -245,7 +252,7 @@ class ArrayFeatures:
     kind = "arrays"
 
     def __init__(self, n_columns: int):
-        self.n_features = n_columns
+        self.n_features, self.mark = n_columns, _new_mark()
 
     @classmethod
     def learn(cls, X: Any, template: Any, min_count: int) -> tuple["ArrayFeatures", dict[str, Incidence], Longs]:
@@ -259,11 +266,13 @@ class ArrayFeatures:
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         rows = []
         for n, x in enumerate(X):
-            row = (
-                np.asarray(x, np.float32).reshape(len(x), -1) if len(x) else np.empty((0, self.n_features), np.float32)
-            )
-            if row.shape[1] != self.n_features:
-                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {row.shape[1]}")
+            try:
+                row = np.asarray(x, np.float32) if len(x) else np.empty((0, self.n_features), np.float32)
+            except ValueError:
+                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers each") from None
+            if row.ndim != 2 or row.shape[1] != self.n_features:
+                came = f"rows of {row.shape[1]}" if row.ndim == 2 else f"an array of shape {row.shape}"
+                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {came}")
             if not np.isfinite(row).all():
                 t, d = np.argwhere(~np.isfinite(row))[0]
                 raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {row[t, d]}")
@@ -295,7 +304,10 @@ def learn(X: Any, template: str | Template, min_count: int) -> tuple[Extractor, 
     """The extractor for this kind of input, its vocabulary learnt, and the training data encoded."""
     if min_count < 1:
         raise OptionError(f"min_count: expected 1 or more, got {min_count}")
+    kind = kind_of(X)
     if not isinstance(X, Corpus) and len(X) == 0:
         raise CorpusError("X: got no sentences, expected at least one")
-    found: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind_of(X)].learn(X, template, min_count)
+    if not (X.n_tokens if isinstance(X, Corpus) else any(len(sentence) for sentence in X)):
+        raise CorpusError("X: got no tokens, expected at least one")
+    found: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count)
     return found

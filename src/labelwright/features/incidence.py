@@ -51,30 +51,43 @@ def invert(ptr: Longs, items: Ints, n_items: int) -> tuple[Longs, Ints, Ints]:
     return starts, owners, places
 
 
-def turn(ptr: Longs, items: Ints, n_items: int, value: Floats = NO_VALUES) -> Turned:
-    """Owner -> items turned around, keeping only items that occur."""
-    starts, owners, places = invert(ptr, items, n_items)
-    item = np.flatnonzero(np.diff(starts)).astype(np.int32)
-    return Turned(item, np.append(starts[item], starts[-1]), owners, value[places] if len(value) else value)
+class Turner:
+    """Turns pieces of an incidence around, one after the other; memory for all items is taken only once."""
+
+    def __init__(self, n_items: int):
+        self._slot_of = np.empty(n_items, np.int32)
+        self._stamp = np.full(n_items, -1, np.int32)
+        self._turns = 0
+
+    def turn(self, ptr: Longs, items: Ints, value: Floats = NO_VALUES) -> Turned:
+        """Owner -> items turned around, keeping only items that occur."""
+        found = np.empty(min(len(items), len(self._stamp)), np.int32)
+        n = tables.distinct(items, self._stamp, self._turns, found)
+        self._turns += 1
+        item = np.sort(found[:n])
+        starts = np.zeros(n + 1, np.int64)
+        owners, places = np.empty(len(items), np.int32), np.empty(len(items), np.int32)
+        tables.turn_part(ptr, items, self._slot_of, item, starts, owners, places)
+        return Turned(item, starts, owners, value[places] if len(value) else value)
 
 
-def tokens_of_keys(incidence: Incidence, begin: int, end: int) -> Turned:
+def tokens_of_keys(incidence: Incidence, turner: Turner, begin: int, end: int) -> Turned:
     """The tokens begin..end of each key, counted from `begin`."""
     keys = incidence.keys[begin:end]
-    return turn(np.arange(end - begin + 1, dtype=np.int64) * keys.shape[1], keys.reshape(-1), incidence.n_keys)
+    return turner.turn(np.arange(end - begin + 1, dtype=np.int64) * keys.shape[1], keys.reshape(-1))
 
 
-def keys_of_features(incidence: Incidence, n_features: int) -> Turned:
+def keys_of_features(incidence: Incidence, turner: Turner) -> Turned:
     """The keys that have each feature."""
-    return turn(incidence.key_ptr, incidence.key_feature, n_features)
+    return turner.turn(incidence.key_ptr, incidence.key_feature)
 
 
-def tokens_of_features(incidence: Incidence, n_features: int, begin: int, end: int) -> Turned:
+def tokens_of_features(incidence: Incidence, turner: Turner, begin: int, end: int) -> Turned:
     """The tokens begin..end that have each feature themselves, counted from `begin`."""
     ptr = incidence.token_ptr[begin : end + 1]
     items = slice(ptr[0], ptr[-1])
     value = incidence.token_value[items] if len(incidence.token_value) else incidence.token_value
-    return turn(ptr - ptr[0], incidence.token_feature[items], n_features, value)
+    return turner.turn(ptr - ptr[0], incidence.token_feature[items], value)
 
 
 def _distinct(ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: int) -> tuple[Longs, Ints]:

@@ -46,7 +46,7 @@ class _Group(NamedTuple):
 def layers_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
     """The lines that feed each layer; the plain transition (`B` alone) is part of every model and needs no line."""
     found = {
-        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or p.kind == "U"))
+        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or name == "state"))
         for name, kinds in LAYERS.items()
     }
     return {name: patterns for name, patterns in found.items() if patterns or name == "state"}
@@ -161,7 +161,7 @@ class Vocabulary:
             known = dict.fromkeys(strings)
             values[reader] = list(known)
             index = {s: i for i, s in enumerate(known)}
-            numbers[reader] = empty._with_marks(np.fromiter((index[s] for s in strings), np.int32, len(strings)))
+            numbers[reader] = empty._with_marks(np.array(list(map(index.__getitem__, strings)), np.int32))
 
         # Every line's rows, looked up once per key; lines of one shape share a table.
         asked: dict[Table, list[tuple[Pattern, _Group, Ints]]] = {}
@@ -191,7 +191,7 @@ class Vocabulary:
                 self._numbers[reader] = {s: i for i, s in enumerate(known)}
             look = self._numbers[reader]
             strings = apply(reader, columns.values[reader.column])
-            numbers[reader] = self._with_marks(np.fromiter((look.get(s, -1) for s in strings), np.int32, len(strings)))
+            numbers[reader] = self._with_marks(np.array([look.get(s, -1) for s in strings], np.int32))
         return self._encode(_Reading(self.template, columns, self.reach), numbers)
 
     def _with_marks(self, numbers: Ints) -> Ints:

@@ -15,6 +15,9 @@ import numpy as np
 from labelwright.kernels import kernel
 
 TINY = 1e-18  # a scale below this has lost digits in float32: the sentence is done again in log space
+# What underflows in alpha_t, psi_t or E counts at most beta_t / c_t times its own size (below 1e-37 in float32): above
+# this it might count, as in a path that looks hopeless at first and wins later.
+LARGE = 1e28
 
 
 @kernel
@@ -55,34 +58,14 @@ def exponentiate32(x, top, width):
 def exponentiate64(x, top, width):
     """As exponentiate32, in float64."""
     for t in range(x.shape[0]):
-        row = x[t]
-        m = row[0]
+        m = x[t, 0]
         for s in range(width):
-            m = max(m, row[s])
+            m = max(m, x[t, s])
         top[t] = m
         for s in range(width):
-            row[s] = np.exp(row[s] - m) if np.isfinite(m) else 0.0
+            x[t, s] = np.exp(x[t, s] - m) if np.isfinite(m) else 0.0
         for s in range(width, x.shape[1]):
-            row[s] = 0
-
-
-@kernel
-def path_score(node, arc, path):
-    """Score of the states path [T]: node scores [T, S] plus arc scores [T or 1, S, S]."""
-    score = np.float64(node[0, path[0]])
-    for t in range(1, path.shape[0]):
-        score += node[t, path[t]] + arc[t if arc.shape[0] > 1 else 0, path[t - 1], path[t]]
-    return score
-
-
-@kernel
-def path_scores(node, arc, path, offsets, scores):
-    """path_score of every sentence; node (and arc, where it has a row per token) begins with the first of them."""
-    first = offsets[0]
-    for n in range(offsets.shape[0] - 1):
-        a, b = offsets[n] - first, offsets[n + 1] - first
-        if a < b:
-            scores[n] = path_score(node[a:b], arc[a:b] if arc.shape[0] > 1 else arc, path[a:b])
+            x[t, s] = 0
 
 
 @kernel
@@ -136,7 +119,7 @@ def _log_z(scale, top, arc_top):
 def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
     """Replace psi by P(s at t) in every sentence, fill log_z [N], add sum_t P(r, s at t-1, t) / E(r, s) to arcs [S, S].
 
-    A sentence whose numbers are too small keeps its psi and gets log_z = NaN."""
+    A sentence whose numbers are too small or too large gets log_z = NaN, and nothing else of it is to be used."""
     width = psi.shape[1]
     first = offsets[0]
     longest = 0
@@ -158,14 +141,22 @@ def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
             continue
         log_z[n] = _log_z(scale[:T], top[a:b], arc_top)
         beta[:] = 1
-        for t in range(T - 1, 0, -1):
+        largest = psi[0, 0] * 0
+        for t in range(T - 1, -1, -1):
             one = 1 / scale[t]
+            total = psi[0, 0] * 0
             for s in range(width):
+                total += beta[0, s]
                 into[t, s] = p[t, s] * beta[0, s] * one
                 p[t, s] = alpha[t, s] * beta[0, s]
-            _times(into, t, ET, beta, 0)
-        for s in range(width):
-            p[0, s] = alpha[0, s] * beta[0, s]
+            largest = max(largest, total * one)
+            if not largest < LARGE:
+                break
+            if t > 0:
+                _times(into, t, ET, beta, 0)
+        if not largest < LARGE:
+            log_z[n] = np.nan
+            continue
         t = 1
         while t + 3 < T:
             for r in range(width):
@@ -229,11 +220,17 @@ def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
             z += np.log(np.float64(scale[t])) + top[a + t] + arc_top[a + t]
         log_z[n] = z
         beta[:] = 1
-        for t in range(T - 1, 0, -1):
+        largest = psi[0, 0] * 0
+        for t in range(T - 1, -1, -1):
             one = 1 / scale[t]
+            total = psi[0, 0] * 0
             for s in range(width):
+                total += beta[s]
                 into[s] = psi[a + t, s] * beta[s] * one
                 psi[a + t, s] = alpha[t, s] * beta[s]
+            largest = max(largest, total * one)
+            if t == 0 or not largest < LARGE:
+                break
             for r in range(width):
                 total = psi[0, 0] * 0
                 w = alpha[t - 1, r]
@@ -243,30 +240,5 @@ def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
                     total += v
                     row[s] = w * v
                 beta[r] = total
-        for s in range(width):
-            psi[a, s] = alpha[0, s] * beta[s]
-
-
-@kernel
-def subtract_path(node, arcs, path, offsets):
-    """Take one from node and arcs wherever the path goes: expected counts minus observed ones."""
-    first = offsets[0]
-    for n in range(offsets.shape[0] - 1):
-        for t in range(offsets[n], offsets[n + 1]):
-            node[t - first, path[t - first]] -= 1
-            if t > offsets[n]:
-                arcs[path[t - first - 1], path[t - first]] -= 1
-
-
-@kernel
-def subtract_path_by_arc(node, arcs, path, offsets, total):
-    """As subtract_path, with arcs [T, S, S] of their own at every token; adds their sum to total [S, S]."""
-    first = offsets[0]
-    for n in range(offsets.shape[0] - 1):
-        for t in range(offsets[n] - first, offsets[n + 1] - first):
-            node[t, path[t]] -= 1
-            if t > offsets[n] - first:
-                arcs[t, path[t - 1], path[t]] -= 1
-                for r in range(arcs.shape[1]):
-                    for s in range(arcs.shape[2]):
-                        total[r, s] += arcs[t, r, s]
+        if not largest < LARGE:
+            log_z[n] = np.nan

@@ -3,7 +3,8 @@
 import numpy as np
 
 from labelwright.kernels import kernel
-from labelwright.kernels.chain import exponentiate64, posteriors_by_arc
+from labelwright.kernels.chain import exponentiate64, posteriors, posteriors_by_arc
+from labelwright.kernels.clamped import clamped_posteriors, subtract_clamped
 from labelwright.kernels.inference import messages, posterior_arcs
 
 
@@ -40,110 +41,120 @@ def _update(weights, cells, layer, t, rows, at, step):
 
 
 @kernel
-def _expectations(node, arc, n_states, states, arcs):
-    """P(s at t) into states [T, width], P(r, s at t-1, t) into arcs [T, width, width]; returns log Z.
+def _exact_expectations(node, arc, S, states, arcs):
+    """The same as _expectations for scores of any scale, in log space where need be."""
+    T = node.shape[0]
+    nodes = np.ascontiguousarray(node[:, :S])
+    moves = np.ascontiguousarray(arc[:, :S, :S])
+    found = np.empty((T, S))
+    log_beta = np.empty((T, S))
+    log_z = messages(nodes, moves, found, log_beta)
+    each = np.empty((T, S, S))
+    posterior_arcs(nodes, moves, found, log_beta, each)
+    states[:] = 0
+    states[:, :S] = found
+    arcs[:] = 0
+    for t in range(1, T):
+        for r in range(S):
+            for s in range(S):
+                arcs[t if arcs.shape[0] > 1 else 0, r, s] += each[t, r, s]
+    return log_z
 
-    node [T, width] and arc [T, width, width] are scores, padded; both are used up."""
+
+@kernel
+def _expectations(node, arc, S, states, arcs):
+    """P(s at t) into states [T, width], and P(r, s at t-1, t) into arcs; returns log Z.
+
+    node [T, width] and arc are scores, padded.  With a row of arcs per token, arcs gets one too; with one row
+    [1, width, width] for all tokens, arcs gets the sum over tokens."""
     T, width = node.shape
     offsets = np.array([0, T])
     log_z = np.empty(1)
     top = np.empty(T)
-    arc_top = np.empty(T)
     states[:] = node
-    arcs[:] = arc
-    exponentiate64(states, top, n_states)
-    for t in range(T):
+    exponentiate64(states, top, S)
+    E = np.zeros(arc.shape)
+    arc_top = np.zeros(arc.shape[0])
+    for t in range(0 if arc.shape[0] == 1 else 1, arc.shape[0]):
         m = -np.inf
-        for r in range(n_states):
-            for s in range(n_states):
+        for r in range(S):
+            for s in range(S):
                 m = max(m, arc[t, r, s])
         arc_top[t] = m
+        for r in range(S):
+            for s in range(S):
+                E[t, r, s] = np.exp(arc[t, r, s] - m)
+    if arc.shape[0] > 1:
+        arcs[:] = E
+        posteriors_by_arc(states, top, arcs, arc_top, offsets, log_z)
+    else:
+        arcs[:] = 0
+        posteriors(states, top, E[0], np.ascontiguousarray(E[0].T), arc_top[0], offsets, log_z, arcs[0])
         for r in range(width):
             for s in range(width):
-                inside = r < n_states and s < n_states
-                arcs[t, r, s] = np.exp(arc[t, r, s] - m) if inside else 0.0
-    posteriors_by_arc(states, top, arcs, arc_top, offsets, log_z)
+                arcs[0, r, s] *= E[0, r, s]
     if np.isnan(log_z[0]):
-        alpha = np.empty((T, n_states))
-        beta = np.empty((T, n_states))
-        log_c = np.empty(T)
-        nodes = np.ascontiguousarray(node[:, :n_states])
-        moves = np.ascontiguousarray(arc[:, :n_states, :n_states])
-        log_z[0] = messages(nodes, moves, alpha, beta, log_c)
-        states[:] = 0
-        arcs[:] = 0
-        posterior_arcs(nodes, moves, alpha, beta, log_c, states[:, :n_states], arcs[:, :n_states, :n_states])
+        return _exact_expectations(node, arc, S, states, arcs)
     return log_z[0]
 
 
 @kernel
 def sgd_pass(
-    order,
-    offsets,
-    gold,
-    fence,
-    forbidden,
-    weights,
-    transitions,
-    state,
-    state_cells,
-    edge,
-    edge_cells,
-    edge_weights,
-    shrink,
-    eta,
-    decay,
-    taken,
-):
+    order, offsets, gold, first, fence, forbidden, weights, transitions, state, state_cells, edge, edge_cells,
+    edge_weights, shrink, eta, decay, taken,
+):  # fmt: skip
     """One pass of stochastic gradient descent over the sentences in `order`.
 
     The true weights are shrink times the stored ones, so that the L2 penalty costs one multiplication a sentence.
-    Step t has the rate eta / (1 + eta decay t).  Returns (loss before each update, summed; shrink)."""
+    Step t has the rate eta / (1 + eta decay t).  Returns the losses before each update, summed, and shrink."""
     S = transitions.shape[0]
     width = S + (-S) % 4
+    on_arcs = edge_weights.shape[0] > 0
+    longest, most = 0, 0
+    for i in range(order.shape[0]):
+        longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
+    for i in range(first.shape[0] - 1):
+        most = max(most, first[i + 1] - first[i])
+    held = np.empty((longest, most))
+    held_pairs = np.empty((longest, most, most))
+    log_y = np.empty(1)
     loss = 0.0
     for i in range(order.shape[0]):
         n = order[i]
         a, T = offsets[n], offsets[n + 1] - offsets[n]
         rate = eta / (1 + eta * decay * (taken + i))
-        shrink *= 1 - rate * decay
-        if T == 0:
-            continue
+        shrink /= 1 + rate * decay
         node = np.zeros((T, width))
-        extra = np.zeros((T, width * width))
+        rows = T if on_arcs else 1
+        flat = np.zeros((rows, width * width))
+        arc = flat.reshape((rows, width, width))
         for t in range(T):
             _score(weights, state_cells, state, a + t, node, t)
-            if edge_weights.shape[0] > 0 and t > 0:
-                _score(edge_weights, edge_cells, edge, a + t, extra, t)
-        arc = extra.reshape((T, width, width))
+            if on_arcs and t > 0:
+                _score(edge_weights, edge_cells, edge, a + t, flat, t)
         for t in range(T):
             for s in range(S):
                 node[t, s] *= shrink
         for s in range(S):
             node[0, s] += fence[0, s]
             node[T - 1, s] += fence[1, s]
-        for t in range(1, T):
+        for t in range(rows):
             for r in range(S):
                 for s in range(S):
                     arc[t, r, s] = shrink * (arc[t, r, s] + transitions[r, s]) + forbidden[r, s]
-        score = 0.0
-        for t in range(T):
-            score += node[t, gold[a + t]]
-            if t > 0:
-                score += arc[t, gold[a + t - 1], gold[a + t]]
         states = np.empty((T, width))
-        arcs = np.empty((T, width, width))
-        loss += _expectations(node, arc, S, states, arcs) - score
+        arcs = np.empty((rows, width, width))
+        one = np.array([0, T])
+        clamped_posteriors(node, arc, gold[a : a + T], first, one, log_y, held[:T], held_pairs[:T])
+        loss += _expectations(node, arc, S, states, arcs) - log_y[0]
+        subtract_clamped(states, arcs, gold[a : a + T], first, one, held[:T], held_pairs[:T])
         step = rate / shrink
-        flat = arcs.reshape((T, width * width))
         for t in range(T):
-            states[t, gold[a + t]] -= 1
             _update(weights, state_cells, state, a + t, states, t, step)
-            if t > 0:
-                arcs[t, gold[a + t - 1], gold[a + t]] -= 1
-                if edge_weights.shape[0] > 0:
-                    _update(edge_weights, edge_cells, edge, a + t, flat, t, step)
-                for r in range(S):
-                    for s in range(S):
-                        transitions[r, s] -= step * arcs[t, r, s]
+        for t in range(1 if on_arcs else 0, rows):
+            if on_arcs:
+                _update(edge_weights, edge_cells, edge, a + t, arcs.reshape((rows, width * width)), t, step)
+            for r in range(S):
+                for s in range(S):
+                    transitions[r, s] -= step * arcs[t, r, s]
     return loss, shrink

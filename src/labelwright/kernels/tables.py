@@ -107,6 +107,37 @@ def invert(ptr, items, starts, owners, places):
 
 
 @kernel
+def turn_part(ptr, items, slot_of, present, starts, owners, places):
+    """As `invert`, for the `present` items only (distinct and sorted): starts [present + 1] must be zeros, and slot_of
+    [all items] is scratch that need not be clean."""
+    for i in range(present.shape[0]):
+        slot_of[present[i]] = i
+    for i in range(items.shape[0]):
+        starts[slot_of[items[i]] + 1] += 1
+    for i in range(1, starts.shape[0]):
+        starts[i] += starts[i - 1]
+    fill = starts[:-1].copy()
+    for k in range(ptr.shape[0] - 1):
+        for i in range(ptr[k], ptr[k + 1]):
+            slot = slot_of[items[i]]
+            owners[fill[slot]] = k
+            places[fill[slot]] = i
+            fill[slot] += 1
+
+
+@kernel
+def distinct(items, stamp, mark, out):
+    """The distinct items, unsorted, into out; stamp [all items] must hold no `mark` yet.  Returns how many."""
+    n = 0
+    for i in range(items.shape[0]):
+        if stamp[items[i]] != mark:
+            stamp[items[i]] = mark
+            out[n] = items[i]
+            n += 1
+    return n
+
+
+@kernel
 def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
     """For each k the sorted distinct items (negative ones aside) of all its owners: out[out_ptr[k]:out_ptr[k+1]]."""
     stamp = np.full(n_codes, -1, np.int32)
@@ -125,7 +156,11 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
                             at -= 1
                     out[at] = c
                     n += 1
-        if n - begin > 32:
-            out[begin:n].sort()
+        if n - begin > 32:  # long ones are read off the stamps
+            n = begin
+            for c in range(n_codes):
+                if stamp[c] == k:
+                    out[n] = c
+                    n += 1
         out_ptr[k + 1] = n
     return n

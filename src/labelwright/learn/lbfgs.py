@@ -102,6 +102,7 @@ class History:
         delta = np.zeros(2 * m + 1)
         delta[-1] = -1.0
         newest_first = [(self.n_pushed - 1 - k) % m for k in range(min(m, self.n_pushed))]
+        newest_first = [i for i in newest_first if G[i, m + i] > 0]  # a dropped pair leaves its place empty
         alpha = {}
         for i in newest_first:
             alpha[i] = delta @ G[:, i] / G[i, m + i]

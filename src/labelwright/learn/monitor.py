@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
@@ -72,10 +73,11 @@ class Monitor:
         dev_every: int = 5,
         patience: int = 6,
         period: int = PERIOD,
+        first: int = 0,
         progress: Callable[[Record, int], None] | None = None,
         checkpoint: Checkpoint | None = None,
     ):
-        self.max_iter, self.tol, self.period = max_iter, tol, period
+        self.max_iter, self.tol, self.period, self.first = max_iter, tol, period, first
         self.dev, self.dev_every, self.patience = dev, dev_every, patience
         self.progress, self.checkpoint = progress, checkpoint
         self.history: list[Record] = []
@@ -90,6 +92,11 @@ class Monitor:
     def stop(self) -> bool:
         return self.reason is not None
 
+    @property
+    def merit(self) -> float:
+        """By which runs are compared: the best development score, else minus the loss."""
+        return self._best_score if self._best is not None else -self.history[-1]["loss"]
+
     def finish(self, reason: str) -> None:
         self.reason = reason
 
@@ -97,20 +104,17 @@ class Monitor:
         self,
         *,
         loss: float,
-        norm: float = float("nan"),
+        norm: float | None = None,
         evaluations: int = 1,
         weights: Array,
         state: Callable[[], dict[str, Array]] | None = None,
     ) -> None:
         """Take note of an iteration, and decide whether it was the last."""
-        i = len(self.history)  # 0 is the starting point
-        record: Record = {
-            "iteration": i,
-            "loss": float(loss),
-            "norm": float(norm),
-            "evaluations": evaluations,
-            "seconds": self._seconds_before + time.monotonic() - self._begun,
-        }
+        i = self.first + len(self.history)  # 0, where there is one, is the starting point
+        seconds = self._seconds_before + time.monotonic() - self._begun
+        record: Record = {"iteration": i, "loss": float(loss), "evaluations": evaluations, "seconds": seconds}
+        if norm is not None:
+            record["norm"] = float(norm)
         self.history.append(record)
         if self.dev is not None and i > 0 and i % self.dev_every == 0:
             self._look_at_dev(record, weights)
@@ -122,9 +126,12 @@ class Monitor:
             saved = dict(state())
             if self._best is not None:
                 saved["best"] = self._best
-            self.checkpoint.write(
-                saved, {"history": self.history, "best_score": self._best_score, "worse": self._worse}
-            )
+            best = self._best_score if self._best is not None else None
+            try:
+                self.checkpoint.write(saved, {"history": self.history, "best_score": best, "worse": self._worse})
+            except ModelFileError as error:  # a full disk must not end the training
+                warnings.warn(f"no more checkpoints: {error}", RuntimeWarning, stacklevel=2)
+                self.checkpoint = None
 
     def _look_at_dev(self, record: Record, weights: Array) -> None:
         assert self.dev is not None
@@ -133,8 +140,6 @@ class Monitor:
             self._best, self._best_score, self._worse = weights.copy(), score, 0
         else:
             self._worse += 1
-            if self._worse >= self.patience:
-                self.reason = f"no better on the development data for {self.patience * self.dev_every} iterations"
 
     def _verdict(self, i: int) -> str | None:
         loss = self.history[-1]["loss"]
@@ -142,9 +147,11 @@ class Monitor:
             return "the loss is no longer a number"
         if self.interrupted:
             return "interrupted"
-        if self.history[-1]["norm"] == 0:
+        if self._worse >= self.patience:
+            return f"no better on the development data for {self.patience * self.dev_every} iterations"
+        if self.history[-1].get("norm") == 0:
             return "the gradient is zero"
-        if i >= self.period:
+        if len(self.history) > self.period:
             before = self.history[-1 - self.period]["loss"]
             if before - loss < self.tol * max(abs(loss), 1e-300):
                 return f"converged: the loss fell by less than {self.tol:g} in {self.period} iterations"
@@ -164,7 +171,7 @@ class Monitor:
         self._seconds_before = self.history[-1]["seconds"]
         self._best, self._worse = state.pop("best", None), header["worse"]
         self._best_score = header["best_score"] if header["best_score"] is not None else -np.inf
-        self.reason = self._verdict(len(self.history) - 1)
+        self.reason = self._verdict(self.history[-1]["iteration"])
         return state
 
     def __enter__(self) -> "Monitor":

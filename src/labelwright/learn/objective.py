@@ -1,4 +1,4 @@
-"""The training objective of a CRF: minus log-likelihood and its gradient, over threads.
+"""The training objective of CRFs, latent or not: minus log-likelihood and its gradient, over threads.
 
 One evaluation:  weights -> rows of the keys -> scores of the tokens -> posteriors -> minus observed counts
                  -> sums per key -> sums per feature -> gradient.
@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 from labelwright.features.incidence import (
     Incidence,
     Turned,
+    Turner,
     keys_of_features,
     tokens_of_features,
     tokens_of_keys,
 )
-from labelwright.kernels import chain, inference, scoring
+from labelwright.kernels import chain, clamped, inference, scoring
 from labelwright.lattice import Lattice, posterior
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
 from labelwright.parameters import Cells, Parameters
 from labelwright.states import StateSpace
 
-CHUNK_BYTES = 1 << 18  # score rows of one piece of work: they should stay in the second-level cache
+CHUNK_BYTES = 1 << 19  # score rows of one piece of work: they should stay in the second-level cache
 SHARD_BYTES = 1 << 22  # score rows held at once: they should stay in the last-level cache until pooled
 PIECES = 8  # ranges of keys or features per step
 
@@ -66,7 +67,8 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class LogLikelihood:
-    """loss(weights) = sum_n log Z(x_n) - score(y_n, x_n), and its gradient."""
+    """loss(weights) = sum_n log Z(x_n) - log Z(x_n restricted to the states of y_n), and its gradient:
+    expected counts of all paths minus those of the paths of y_n."""
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class LogLikelihood:
         self.S, self.width = space.n_states, padded(space.n_states)
         self._exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
         self._mask = np.where(space.arc, 0.0, -np.inf)
+        features = Turner(n_features)
         self.layers = {}
         for name, incidence in layers.items():
             cells = parameters.cells[name]
@@ -93,17 +96,18 @@ class LogLikelihood:
                 cells = cells._replace(
                     column=(cells.column // self.S * self.width + cells.column % self.S).astype(np.int32)
                 )
-            keys = self._split(keys_of_features(incidence, n_features))
+            keys = self._split(keys_of_features(incidence, features))
             self.layers[name] = _LayerData(incidence, cells, keys, even_ranges(incidence.key_ptr, PIECES), width)
         row = sum(layer.width for layer in self.layers.values()) * np.dtype(dtype).itemsize
+        keys_of = {name: Turner(layer.incidence.n_keys) for name, layer in self.layers.items()}
         self.shards = []
         for begin, end in sentence_ranges(offsets, max(1, SHARD_BYTES // row)):
             chunks = [
                 (begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], max(1, CHUNK_BYTES // row))
             ]
             t0, t1 = int(offsets[begin]), int(offsets[end])
-            pooled = {k: self._split(tokens_of_keys(v.incidence, t0, t1)) for k, v in self.layers.items()}
-            own = {k: self._split(tokens_of_features(v.incidence, n_features, t0, t1)) for k, v in self.layers.items()}
+            pooled = {k: self._split(tokens_of_keys(v.incidence, keys_of[k], t0, t1)) for k, v in self.layers.items()}
+            own = {k: self._split(tokens_of_features(v.incidence, features, t0, t1)) for k, v in self.layers.items()}
             self.shards.append(_Shard(begin, end, chunks, pooled, own))
         longest = max(int(offsets[s.end] - offsets[s.begin]) for s in self.shards)
         self._rows = {k: np.empty((longest, v.width), dtype) for k, v in self.layers.items()}
@@ -170,8 +174,7 @@ class LogLikelihood:
         node = self._rows["state"][here]
         self._score_tokens("state", weights, t0, t1, node)
         self._fence(node, offsets)
-        gold_scores = np.zeros(end - begin)
-        log_z = np.empty(end - begin)
+        log_y, log_z = np.empty(end - begin), np.empty(end - begin)
         top, arc_top = self._top[here], self._arc_top[here]
         if "edge" in self.layers:
             arcs_by_token = self._rows["edge"][here].reshape(-1, self.width, self.width)
@@ -179,16 +182,15 @@ class LogLikelihood:
             arcs_by_token[:, : self.S, : self.S] += arc.astype(self.dtype)
             arcs_by_token[:, self.S :] = -np.inf
             arcs_by_token[:, :, self.S :] = -np.inf
-            chain.path_scores(node, arcs_by_token, gold, offsets, gold_scores)
+            subtract = self._observe(node, arcs_by_token, gold, offsets, log_y)
             self._exponentiate(node, top, self.S)
             self._exponentiate(self._rows["edge"][here], arc_top, self.width**2)
             chain.posteriors_by_arc(node, top, arcs_by_token, arc_top, offsets, log_z)
             self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z)
-            arcs = np.zeros((1, self.width, self.width))
-            chain.subtract_path_by_arc(node, arcs_by_token, gold, offsets, arcs[0])
-            arcs = arcs[0, : self.S, : self.S]
+            subtract(node, arcs_by_token)
+            arcs = arcs_by_token.sum(axis=0, dtype=np.float64)[: self.S, : self.S]
         else:
-            chain.path_scores(node, arc[None], gold, offsets, gold_scores)
+            subtract = self._observe(node, arc[None], gold, offsets, log_y)
             highest = arc.max()
             E = np.zeros((self.width, self.width), self.dtype)
             E[: self.S, : self.S] = np.exp(arc - highest)
@@ -197,8 +199,20 @@ class LogLikelihood:
             chain.posteriors(node, top, E, np.ascontiguousarray(E.T), highest, offsets, log_z, counts)
             arcs = (counts.astype(np.float64) * E)[: self.S, : self.S]
             arcs += self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z)
-            chain.subtract_path(node, arcs, gold, offsets)
-        return float(np.sum(log_z - gold_scores)), arcs
+            subtract(node, arcs[None])
+        return float(np.sum(log_z - log_y)), arcs
+
+    def _observe(
+        self, node: Array, arc: Array, gold: Array, offsets: Array, log_y: Array
+    ) -> Callable[[Array, Array], None]:
+        """Fill log_y with the weights of the gold labellings; returns what takes their counts from expected ones."""
+        if not self.space.latent:
+            clamped.path_scores(node, arc, gold, offsets, log_y)
+            return lambda states, arcs: clamped.subtract_path(states, arcs, gold, offsets)
+        first, most = self.space.first, int(np.diff(self.space.first).max())
+        states, pairs = np.empty((len(gold), most)), np.empty((len(gold), most, most))
+        clamped.clamped_posteriors(node, arc, gold, first, offsets, log_y, states, pairs)
+        return lambda free, arcs: clamped.subtract_clamped(free, arcs, gold, first, offsets, states, pairs)
 
     def _score_tokens(self, name: str, weights: Array, t0: int, t1: int, rows: Array) -> None:
         layer = self.layers[name]
@@ -231,11 +245,12 @@ class LogLikelihood:
                 more = np.empty((b - a, self.width**2), self.dtype)
                 self._score_tokens("edge", weights, a, b, more)
                 scores = arc + more.reshape(-1, self.width, self.width)[:, : self.S, : self.S]
-            states, arcs = np.zeros_like(node), np.zeros((b - a, self.S, self.S))
             sums = posterior(Lattice(node, scores))
             log_z[n] = sums.log_z
-            inference.posterior_arcs(node, scores, sums.alpha, sums.beta, sums.log_c, states, arcs)
-            self._rows["state"][a - base : b - base, : self.S] = states
+            arcs = np.empty((b - a, self.S, self.S))
+            inference.posterior_arcs(node, scores, sums.states, sums.log_beta, arcs)
+            self._rows["state"][a - base : b - base] = 0
+            self._rows["state"][a - base : b - base, : self.S] = sums.states
             if "edge" in self.layers:
                 into = self._rows["edge"][a - base : b - base].reshape(-1, self.width, self.width)
                 into[:] = 0

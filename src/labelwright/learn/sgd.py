@@ -32,7 +32,7 @@ class SGD:
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
         self.decay, self.l2, self.seed = l2 / self.n, l2, random_state
-        S = space.n_states
+        S, self.first = space.n_states, space.first
         width = S + (-S) % 4
         self.fence = np.where(np.stack([space.start, space.end]), 0.0, -np.inf)
         self.forbidden = np.where(space.arc, 0.0, -np.inf)
@@ -53,8 +53,8 @@ class SGD:
         transitions = weights[parts["transitions"]].reshape(S, S)
         edge = weights[parts["edge"]] if "edge" in parts else weights[:0]
         loss, shrink = online.sgd_pass(
-            order, self.offsets, self.gold, self.fence, self.forbidden, weights[parts["state"]], transitions,
-            self.state, self.state_cells, self.edge, self.edge_cells, edge, shrink, eta, self.decay, taken,
+            order, self.offsets, self.gold, self.first, self.fence, self.forbidden, weights[parts["state"]],
+            transitions, self.state, self.state_cells, self.edge, self.edge_cells, edge, shrink, eta, self.decay, taken,
         )  # fmt: skip
         return loss + 0.5 * self.l2 * shrink**2 * float(weights @ weights), shrink
 

@@ -9,11 +9,12 @@ from labelwright import __version__, modelfile
 from labelwright.errors import ModelFileError
 from labelwright.features.extract import EXTRACTORS
 from labelwright.models.crf import CRF
+from labelwright.models.latent import LatentCRF
 from labelwright.models.linear import LinearModel
 from labelwright.parameters import Cells, Parameters
 from labelwright.states import StateSpace
 
-MODELS: dict[str, type[Any]] = {"CRF": CRF}
+MODELS: dict[str, type[Any]] = {"CRF": CRF, "LatentCRF": LatentCRF}
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -37,7 +38,7 @@ def save(model: Any, path: str | Path) -> None:
         tensors[f"{name}.weights"] = weights[used]
     tensors |= {f"features.{name}": tensor for name, tensor in model.extractor_.tensors().items()}
     parameters = {
-        name: value if isinstance(value, bool | int | float | str | None) else str(getattr(value, "name", value))
+        name: value if isinstance(value, bool | int | float | str | None) else str(getattr(value, "text", value))
         for name, value in model.get_params().items()
     }
     header = {

@@ -7,19 +7,28 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.schemes import SCHEMES, Boundaries, boundaries, detect_scheme
+from labelwright.corpus.schemes import SCHEMES, Boundaries, boundaries
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
 from labelwright.decode import Decoding, decoder_named
+from labelwright.decode.exact import labellings
+from labelwright.decode.paths import best_paths
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import Encoded, Extractor
-from labelwright.kernels import chain, scoring
-from labelwright.lattice import Lattice, Posterior, best_paths, label_marginals, posterior, span_probability
+from labelwright.kernels import scoring
+from labelwright.lattice import (
+    Lattice,
+    Posterior,
+    label_marginals,
+    labelling_weight,
+    posterior,
+    span_probability,
+)
 from labelwright.models.estimator import Estimator
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
 from labelwright.parameters import Parameters
-from labelwright.states import StateSpace
+from labelwright.states import StateSpace, state_names
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -71,7 +80,7 @@ class LinearModel(Estimator):
 
     @property
     def _owner(self) -> str:
-        return f"{id(self.extractor_):x}"
+        return self.extractor_.mark
 
     # -- lattices out -----------------------------------------------------------------------------------------
 
@@ -146,7 +155,10 @@ class LinearModel(Estimator):
     def _space(self, constraints: str | None) -> StateSpace:
         if constraints is None:
             return self.space_
-        return self.space_.constrained(self._scheme(constraints))
+        scheme = self._scheme(constraints)
+        if self.scheme_ not in (None, scheme):
+            raise OptionError(f"constraints: the labels follow {self.scheme_}, got {scheme!r}; use 'scheme'")
+        return self.space_.constrained(scheme)
 
     def _scheme(self, constraints: str) -> str:
         """The label scheme that `constraints` names: "scheme" stands for the one found in the training labels."""
@@ -197,13 +209,14 @@ class LinearModel(Estimator):
         `forced` gives known labels (None where free, a list where several are possible); `constraints="scheme"` allows
         only labellings that the label scheme permits; `options` go to the decoder.
         """
+        self._check_fitted()
         find = decoder_named(decoder or self.default_decoder)
         space = self._space(constraints)
 
         def question(n: int, lattice: Lattice) -> Decoding:
             found = find(lattice, space, **options)
-            if found.score == -np.inf:
-                raise OptionError(f"sentence {n}: no labelling satisfies the forced labels and the constraints")
+            if found.score == -np.inf and posterior(lattice).log_z == -np.inf:
+                raise _impossible(n)
             return found
 
         try:
@@ -218,31 +231,52 @@ class LinearModel(Estimator):
         return [d.labels for d in self.decode(X, probabilities=False)]
 
     def predict_nbest(
-        self, X: Any, n: int = 5, *, forced: Forced | None = None, constraints: str | None = None
+        self,
+        X: Any,
+        n: int = 5,
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+        max_expansions: int | None = None,
     ) -> list[list[tuple[list[str], float]]]:
-        """Up to n labellings of each sentence, the most probable first, with their exact probabilities."""
+        """Up to n labellings of each sentence, the most probable first, with their exact probabilities.
+
+        On a latent model a search that reaches `max_expansions` returns only what it has proven (at least one)."""
         if n < 1:
             raise OptionError(f"n: expected 1 or more labellings, got {n}")
-        labels = self.space_.labels
+        self._check_fitted()
+        labels, space = self.space_.labels, self._space(constraints)
 
-        def question(_: int, lattice: Lattice) -> list[tuple[list[str], float]]:
-            paths, scores = best_paths(lattice, n)
-            log_z = posterior(lattice).log_z
+        def question(sentence: int, lattice: Lattice) -> list[tuple[list[str], float]]:
+            if space.latent:
+                found = labellings(lattice, space, n, max_expansions)
+                rows: Any = found.labels[: max(1, found.proven)]
+                weights: Any = found.log_weights
+                log_z = found.log_z
+            else:
+                rows, weights = best_paths(lattice, n)
+                log_z = posterior(lattice).log_z
+            if not len(rows):
+                raise _impossible(sentence)
             return [
-                ([labels[s] for s in path], min(1.0, float(np.exp(score - log_z))))
-                for path, score in zip(paths, scores, strict=True)
+                ([labels[code] for code in row], min(1.0, float(np.exp(weight - log_z))))
+                for row, weight in zip(rows, weights, strict=False)
             ]
 
         return self._each(X, question, [([], 1.0)], forced, constraints)
 
     def predict_marginals(
-        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: str | None = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token."""
-        labels = self.space_.labels
+        """The probability of every label at every token; with latent=True of every latent state (`B-NP#2`)."""
+        self._check_fitted()
+        labels = state_names(self.space_) if latent else self.space_.labels
 
-        def question(_: int, lattice: Lattice) -> list[dict[str, float]]:
-            rows = label_marginals(posterior(lattice).states, self.space_).tolist()
+        def question(n: int, lattice: Lattice) -> list[dict[str, float]]:
+            sums = posterior(lattice)
+            if sums.log_z == -np.inf:
+                raise _impossible(n)
+            rows = (sums.states if latent else label_marginals(sums.states, self.space_)).tolist()
             return [dict(zip(labels, row, strict=True)) for row in rows]
 
         return self._each(X, question, [], forced, constraints)
@@ -252,8 +286,10 @@ class LinearModel(Estimator):
     ) -> list[list[Span]]:
         """The spans (chunks, entities) of the best labelling, each with its exact probability:
         that a span of this type begins there, ends there, and does not go on."""
-        best = [d.labels for d in self.decode(X, forced=forced, constraints=constraints, probabilities=False)]
-        return self.span_probabilities(X, [spans_of(labels) for labels in best], forced=forced, constraints=constraints)
+        data = self.encode(X)
+        best = [d.labels for d in self.decode(data, forced=forced, constraints=constraints, probabilities=False)]
+        spans = [spans_of(labels) for labels in best]
+        return self.span_probabilities(data, spans, forced=forced, constraints=constraints)
 
     def span_probabilities(
         self,
@@ -264,7 +300,9 @@ class LinearModel(Estimator):
         constraints: str | None = None,
     ) -> list[list[Span]]:
         """These spans of each sentence with their exact probabilities."""
-        self._check_fitted()
+        data = self.encode(X)
+        if len(spans) != len(data):
+            raise OptionError(f"spans: expected one list for each of {len(data)} sentences, got {len(spans)}")
         table = boundaries(self.space_.labels)
         moves: dict[str, tuple[Array, Array, Array]] = {}
         for kind in dict.fromkeys(span.type for sentence in spans for span in sentence):
@@ -281,11 +319,13 @@ class LinearModel(Estimator):
                         f"spans: sentence {n}: {span.start}:{span.end} is not a span of {len(lattice.node)} tokens"
                     )
                 sums = sums or posterior(lattice)
+                if sums.log_z == -np.inf:
+                    raise _impossible(n)
                 p = span_probability(lattice, sums, span.start, span.end, moves[span.type])
                 answers.append(span._replace(probability=p))
             return answers
 
-        return self._each(X, question, [], forced, constraints)
+        return self._each(data, question, [], forced, constraints)
 
     def sequence_log_probabilities(self, X: Any, y: Sequence[Sequence[str]]) -> list[float]:
         """log P(y | x) of given labellings."""
@@ -297,8 +337,9 @@ class LinearModel(Estimator):
         def question(n: int, lattice: Lattice) -> float:
             if any(label not in index for label in y[n]):
                 return -np.inf
-            path = np.array([index[label] for label in y[n]], np.int32)
-            return min(0.0, float(chain.path_score(lattice.node, lattice.arc, path)) - posterior(lattice).log_z)
+            codes = np.array([index[label] for label in y[n]], np.int32)
+            weight = labelling_weight(lattice, codes, self.space_)
+            return min(0.0, weight - posterior(lattice).log_z) if weight > -np.inf else -np.inf
 
         return self._each(data, question, 0.0)
 
@@ -320,9 +361,8 @@ class LinearModel(Estimator):
         return self
 
 
-def find_scheme(labels: Sequence[str], sentences: Sequence[Sequence[str]]) -> str | None:
-    """The chunk scheme of training labels, or None."""
-    return detect_scheme(labels, sentences)
+def _impossible(sentence: int) -> OptionError:
+    return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")
 
 
 def _check_lengths(y: Sequence[Sequence[str]], offsets: Array) -> None:

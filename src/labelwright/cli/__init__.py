@@ -1,0 +1,125 @@
+"""The command line: one module per command, and one plain line for everything that goes wrong.
+
+Nothing heavy is imported here or at the top of a command's module, so that `--help` answers at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from labelwright import __version__
+from labelwright.errors import LabelwrightError
+
+# Each command is the function `command` of the module of its name, imported only when it is asked for.
+COMMANDS = {
+    "train": "Train a model from a column file.",
+    "tag": "Label a file or a stream with a model.",
+    "eval": "Score predictions, or a model on a test file.",
+    "compare": "Is one prediction better than another, or is it chance?",
+    "inspect": "Look into a model.",
+    "convert": "Convert file formats and label schemes.",
+    "warmup": "Compile all kernels once.",
+    "demo": "See it all on built-in data.",
+}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"labelwright {__version__}")
+        raise typer.Exit
+
+
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Label sequences on a CPU: train a tagger from a column file, label text with it, and know how sure it is."""
+
+
+def _nothing() -> None:
+    """Stands for a command that was not asked for."""
+
+
+def _application(wanted: str | None) -> Any:
+    """All commands by name, the wanted one in full."""
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(epilog="New here? Try `labelwright demo`. Options of a command: `labelwright train --help`.")(_about)
+    for name, line in COMMANDS.items():
+        function = import_module(f"labelwright.cli.{name}").command if name == wanted else _nothing
+        app.command(name, short_help=line)(function)
+    return typer.main.get_command(app)
+
+
+ClickException: Any = typer.BadParameter.__mro__[2]  # of click, or of the click inside Typer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 2 for what a user can mend, 1 for our mistakes, 130 for Ctrl-C."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        group = _application(next((word for word in given if not word.startswith("-")), None))
+        with group.make_context("labelwright", given or ["--help"]) as context:
+            group.invoke(context)
+        sys.stdout.flush()
+        return 0
+    except typer.Exit as done:
+        return done.exit_code
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        _forget_output()
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", 130)
+    except Exception as error:
+        if os.environ.get("LABELWRIGHT_DEBUG"):
+            raise
+        return _fail(*_explained(error))
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """What to say about an error, and the exit code."""
+    if isinstance(error, LabelwrightError):
+        return str(error), 2
+    if isinstance(error, ClickException):
+        context = getattr(error, "ctx", None)
+        see = f" (see {context.command_path} --help)" if context is not None else ""
+        return error.format_message().rstrip(".") + see, 2
+    if isinstance(error, OSError):
+        reason = (error.strerror or str(error) or type(error).__name__).lower()
+        return f"{error.filename}: {reason}" if error.filename else f"<stdout>: {reason}", 2
+    if isinstance(error, MemoryError):
+        return "not enough memory; raise --min-count, or use fewer sentences or a smaller template", 2
+    what = f"{type(error).__name__}: {error}"
+    return f"unexpected error, a mistake of ours: {what} (LABELWRIGHT_DEBUG=1 shows where)", 1
+
+
+def _fail(message: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_output()
+    sys.stderr.write(f"labelwright: {' '.join(message.split())}\n")
+    return code
+
+
+def _forget_output() -> None:
+    """Send what is still buffered nowhere, so that Python does not complain at exit."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,213 @@
+"""What several commands share: reading labelled files and models, checking targets, saying things."""
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labelwright.errors import CorpusError, ModelFileError, OptionError
+
+if TYPE_CHECKING:
+    from labelwright.corpus.table import Corpus
+
+# Options that mean the same in several commands.
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="NAMES", help="Names of the columns, as in word,pos,chunk.")
+]
+Label = Annotated[str | None, typer.Option("--label", metavar="NAME", help="The label column. [default: the last]")]
+Scheme = Annotated[
+    str | None,
+    typer.Option("--scheme", metavar="NAME", help="Rewrite the labels as iob1, iob2, ioe1, ioe2, bioes or io."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Count only chunks written exactly as the scheme would; default is conlleval.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", metavar="N", help="Threads; results do not depend on it. [default: all cores]"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def show(text: str = "") -> None:
+    """Text on stdout, never wrapped."""
+    sys.stdout.write(f"{text}\n")
+
+
+def show_json(value: Any) -> None:
+    """One JSON object on stdout."""
+    show(json.dumps(value, ensure_ascii=False, indent=2, default=float))
+
+
+def heading(text: str) -> None:
+    """A headline on stdout: bold on a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(soft_wrap=True).print(Text(text, style="bold"))
+
+
+def is_model(path: str) -> bool:
+    """Whether a file begins like safetensors: eight bytes of length and a JSON object."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(9)
+    except OSError:
+        return False
+    return len(head) == 9 and head[8:] == b"{" and 0 in head[:8]
+
+
+def load_model(path: str, threads: int | None = None) -> Any:
+    """A model that can read column files."""
+    _start_numba()
+    from labelwright.models.files import load
+
+    model = load(path)
+    if model.extractor_.kind != "columns":
+        raise ModelFileError(
+            f"{path}: trained on feature {model.extractor_.kind}, but commands read column files; "
+            "use labelwright.load(...) in Python"
+        )
+    if threads is not None:
+        model.set_params(n_jobs=threads)
+    return model
+
+
+def _start_numba() -> None:
+    """Let Numba start without SciPy, which it imports where it can for matrix products that no kernel of ours has.
+
+    That import is a sixth of the time that labelling one sentence takes.
+    """
+    if "numba" in sys.modules or "scipy" in sys.modules or importlib.util.find_spec("numba") is None:
+        return
+    sys.modules["scipy"] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        del sys.modules["scipy"]
+
+
+def is_conllu(path: str) -> bool:
+    """Whether the name says CoNLL-U: .conllu, perhaps compressed."""
+    return any(suffix in (".conllu", ".conll-u") for suffix in Path(path).suffixes[-2:])
+
+
+def read_labelled(
+    path: str, columns: str | None = None, label: str | None = None, scheme: str | None = None
+) -> "Corpus":
+    """A column file or, by its suffix, a CoNLL-U file, of which form and label are kept unless columns are named."""
+    from labelwright.corpus import read_columns, read_conllu
+
+    if not is_conllu(path):
+        return read_columns(path, names=columns, label=label, scheme=scheme)
+    corpus = read_conllu(path, label=label or "upos")
+    assert corpus.label is not None
+    names = [name.strip() for name in columns.split(",")] if columns else ["form", corpus.label]
+    if corpus.label not in names:
+        raise CorpusError(f"{path}: the label {corpus.label} is not among the columns {','.join(names)}")
+    chosen = corpus.select(names)
+    return chosen.with_scheme(scheme) if scheme else chosen
+
+
+def named_for(model: Any, corpus: "Corpus") -> "Corpus":
+    """A corpus read without names under the names that the model knows; the label may be there or not."""
+    inputs = list(model.extractor_.names)
+    columns, label = label_place(model)
+    if len(corpus.names) == len(inputs):
+        return corpus.renamed(inputs, None)
+    if len(corpus.names) == len(columns):
+        return corpus.renamed(columns, label)
+    raise CorpusError(
+        f"{corpus.source}: the model reads {len(inputs)} columns ({','.join(inputs)}), or {len(columns)} with "
+        f"the label, got {len(corpus.names)}; name them all with --columns"
+    )
+
+
+def label_place(model: Any) -> tuple[list[str], str]:
+    """The columns of the training file and which of them is the label; models made in Python: the last, `label`."""
+    inputs = list(model.extractor_.names)
+    label = model.training_.get("label")
+    columns = model.training_.get("columns")
+    if not label or not columns or [name for name in columns if name != label] != inputs:
+        return [*inputs, "label"], "label"
+    return list(columns), label
+
+
+def read_for(model: Any, path: str, columns: str | None = None) -> "Corpus":
+    """A file for a model to label: its columns told by --columns, else by their number; CoNLL-U by their names."""
+    from labelwright.corpus import read_columns, read_conllu
+
+    if not is_conllu(path):
+        corpus = read_columns(path, names=columns, label=False)
+        return corpus if columns else named_for(model, corpus)
+    label = label_place(model)[1]
+    return read_conllu(path, label=label if label != "label" else "upos")
+
+
+def inputs_of(model: Any, corpus: "Corpus") -> "Corpus":
+    """The columns that the model reads; a CoNLL-U file has its words in `form`."""
+    names = list(model.extractor_.names)
+    if "form" in corpus.names and "word" not in corpus.names:
+        names = ["form" if name == "word" else name for name in names]
+    return corpus.select(names)
+
+
+def predicted_labels(path: str, gold: "Corpus", threads: int | None = None, **options: Any) -> list[list[str]]:
+    """What a model says about the gold corpus, or what a file of predictions holds in its last column."""
+    if is_model(path):
+        model = load_model(path, threads)
+        renamed = gold if set(model.extractor_.names) <= set(gold.names) or is_conllu(gold.source) else None
+        corpus = inputs_of(model, renamed or named_for(model, gold))
+        found: list[list[str]] = [d.labels for d in model.decode(corpus, probabilities=False, **options)]
+        return found
+    label = gold.label if is_conllu(path) else None
+    predicted = read_labelled(path, label=label)
+    _check_same_words(gold, predicted)
+    return predicted.y
+
+
+def _check_same_words(gold: "Corpus", predicted: "Corpus") -> None:
+    """Refuse predictions for another text; files of labels alone have no words to compare."""
+    if len(predicted.names) < 2 or gold.offsets.tolist() != predicted.offsets.tolist():
+        return  # different lengths are reported by the evaluation
+    ours, theirs = gold.column(gold.input_names[0]), predicted.column(predicted.input_names[0])
+    for n, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        for t, (x, y) in enumerate(zip(a, b, strict=True)):
+            if x != y:
+                raise CorpusError(
+                    f"{predicted.source}: sentence {n}, token {t} is {y!r}, but {gold.source} has {x!r} there; "
+                    "expected the same text in both"
+                )
+
+
+def check_target(path: str, is_model: bool = False) -> None:
+    """Refuse a target that cannot be written, before any work is done for it."""
+    if path == "-" and not is_model:
+        return
+    if not path:
+        raise OptionError("-o: got nothing, expected the name of a file to write")
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise OptionError(f"{path}: is a folder, expected the name of a file to write")
+    if not target.parent.is_dir():
+        raise OptionError(f"{path}: cannot be written: there is no folder {Path(path).parent}")
+    if target.exists() and not target.is_file():  # a pipe or a device
+        if is_model:
+            raise OptionError(f"{path}: is not a regular file, expected the name of a model file to write")
+        return
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None

@@ -1,0 +1,56 @@
+"""labelwright compare: is one tagger really better than another?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labelwright.cli.common import (
+    Columns,
+    Json,
+    Label,
+    Strict,
+    Threads,
+    predicted_labels,
+    read_labelled,
+    show,
+    show_json,
+)
+
+
+def command(
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="The true labels.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="One prediction: a file that `tag` wrote, or a model.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other.")],
+    columns: Columns = None,
+    label: Label = None,
+    strict: Strict = False,
+    scheme: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The scheme of strict reading. [default: as the labels look]")
+    ] = None,
+    samples: Annotated[int, typer.Option(metavar="N", help="Samples of the bootstrap.")] = 10_000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the bootstrap.")] = 0,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two predictions of the same sentences: scores, McNemar's test and a paired bootstrap."""
+    from labelwright.evaluate import compare
+
+    truth = read_labelled(gold, columns, label)
+    names = (Path(a).name, Path(b).name) if Path(a).name != Path(b).name else (a, b)
+    if a == b:
+        names = ("a", "b")
+    comparison = compare(
+        truth.y,
+        predicted_labels(a, truth, threads),
+        predicted_labels(b, truth, threads),
+        reading="strict" if strict else "conlleval",
+        scheme=scheme,
+        samples=samples,
+        random_state=seed,
+        names=names,
+    )
+    if as_json:
+        show_json(comparison.as_dict())
+    else:
+        show(str(comparison))

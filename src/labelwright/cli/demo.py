@@ -1,0 +1,137 @@
+"""labelwright demo: the main job on built-in data, explained."""
+
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labelwright.cli.common import heading, show
+
+if TYPE_CHECKING:
+    from labelwright.corpus.table import Corpus
+
+# The ambiguity that Sun, Matsuzaki, Okanohara and Tsujii (2009) open with; only words, so that no tag gives it away.
+GIVEN = ["He", "gave", "her", "flowers", "."]
+SEEN = ["He", "saw", "her", "brother", "."]
+
+
+def command(quick: Annotated[bool, typer.Option("--quick", help="Fewer sentences, less accurate.")] = False) -> None:
+    """Train a chunker on built-in sentences, score it, and ask it about two sentences, with all its doubts."""
+    from labelwright import CRF
+    from labelwright.corpus import builtin_corpus
+    from labelwright.learn.monitor import ProgressBar
+
+    corpus = builtin_corpus(600 if quick else 3000, random_state=0, columns=["word", "chunk"])
+    train, test = corpus.split(0.8, random_state=0)
+
+    heading("1. The data: one word per line with its label, B- where a chunk begins, I- where it goes on, O outside")
+    show()
+    for word, label in _example(test):
+        show(f"    {word:<14}{label}")
+    show()
+    show(f"   {len(train):,} such sentences to learn from, {len(test):,} others to be judged by.")
+    show()
+
+    heading("2. Training a conditional random field (the first run ever also compiles, which takes some seconds)")
+    begun = time.perf_counter()
+    bar = ProgressBar()
+    try:
+        model = CRF(constraints="scheme").fit(train, progress=bar)
+    finally:
+        bar.close()
+    record = model.training_
+    show()
+    show(
+        f"   {record['weights']:,} weights in {record['iterations']} iterations, "
+        f"{time.perf_counter() - begun:.1f} s; {record['stopped']}."
+    )
+    show()
+
+    heading("3. How good is it?  Scores on the sentences it has not seen, in percent")
+    show()
+    _show_scores(model, test)
+    heading("4. What does it make of a sentence, and how sure is it?")
+    show()
+    show(
+        '   "her" can stand alone ("gave her flowers": two phrases) or belong to what follows ("saw her brother": one).'
+    )
+    for words in (GIVEN, SEEN):
+        _explain(model, words)
+    heading("5. The same with your own files")
+    show(OWN_FILES)
+
+
+OWN_FILES = """
+   labelwright train train.txt -o model.crf --columns word,chunk --dev dev.txt
+   labelwright tag model.crf new.txt -o tagged.txt             one more column: the label
+   labelwright tag model.crf new.txt --nbest 3 --probabilities the doubts, too (--json for programs)
+   labelwright eval model.crf test.txt                         the table above
+   labelwright inspect model.crf                               what it has learnt
+
+   In Python: from labelwright import CRF, read_columns
+              model = CRF().fit(read_columns("train.txt"))
+              model.predict_spans([["He", "saw", "her", "brother", "."]])"""
+
+
+def _example(corpus: "Corpus") -> list[tuple[str, str]]:
+    """The words and labels of a short sentence in which `her` belongs to what follows."""
+    rows = [list(zip(*pair, strict=True)) for pair in zip(corpus.X, corpus.y, strict=True)]
+    for row in rows:
+        for before, after in pairwise(row):
+            if before[0] == "her" and after[1] == "I-NP" and len(row) < 9:
+                return row
+    return rows[0]
+
+
+def _show_scores(model: Any, test: "Corpus") -> None:
+    from labelwright.evaluate import evaluate
+
+    begun = time.perf_counter()
+    predicted = model.predict(test)
+    seconds = time.perf_counter() - begun
+    for line in str(evaluate(test.y, predicted)).splitlines():
+        show(f"   {line}".rstrip())
+    show()
+    show("   precision: how many of the chunks it found are right; recall: how many of the right ones it found;")
+    show(f"   f1: their harmonic mean.  Labelling took {seconds:.2f} s, {test.n_tokens / seconds:,.0f} words a second.")
+    show()
+
+
+def _explain(model: Any, words: list[str]) -> None:
+    """The best labellings of a sentence, and the spans of the best one, each with its probability."""
+    show()
+    show(f"   {' '.join(words)}")
+    show()
+    show("      probability   labelling")
+    shown = 0.0
+    for labels, probability in model.predict_nbest([words], 3)[0]:
+        shown += probability
+        show(f"      {100 * probability:9.1f} %   {bracketed(words, labels)}")
+    show(f"      {100 * max(0.0, 1 - shown):9.1f} %   all others together")
+    show()
+    show("      probability   span of the best labelling")
+    for span in model.predict_spans([words])[0]:
+        show(f"      {100 * span.probability:9.1f} %   {span.type:<5} {' '.join(words[span.start : span.end])}")
+    show()
+    at = words.index("her") + 1
+    marginals = model.predict_marginals([words])[0][at]
+    best = sorted(marginals.items(), key=lambda item: -item[1])[:3]
+    show(f"      after `her`, {words[at]!r} is " + ", ".join(f"{label} ({100 * p:.1f} %)" for label, p in best))
+    show()
+
+
+def bracketed(words: list[str], labels: list[str]) -> str:
+    """A sentence with its chunks in brackets.
+
+    >>> bracketed(["He", "ran", "."], ["B-NP", "B-VP", "O"])
+    '[NP He] [VP ran] .'
+    """
+    from labelwright.corpus import spans_of
+
+    pieces, done = [], 0
+    for span in spans_of(labels):
+        pieces += words[done : span.start]
+        pieces.append(f"[{span.type} {' '.join(words[span.start : span.end])}]")
+        done = span.end
+    return " ".join(pieces + words[done:])

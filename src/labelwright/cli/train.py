@@ -1,0 +1,227 @@
+"""labelwright train: from a column file to a model file."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labelwright.cli.common import Columns, Label, Scheme, Threads, check_target, read_labelled, say
+from labelwright.errors import OptionError
+
+# The models there are: name on the command line -> name in labelwright.
+MODELS = {"crf": "CRF"}
+
+# What a recipe may say about the data and the run; everything else are constructor words.
+DATA_WORDS: dict[str, type] = {"columns": str, "label": str, "scheme": str, "dev": str}
+RUN_WORDS: dict[str, type] = {"model": str, "start_from": str, "checkpoint_every": float}
+MODEL_WORDS: dict[str, type] = {
+    "template": str,
+    "order": int,
+    "cells": str,
+    "min_count": int,
+    "l1": float,
+    "l2": float,
+    "optimizer": str,
+    "max_iter": int,
+    "tol": float,
+    "constraints": str,
+    "n_jobs": int,
+    "random_state": int,
+}
+WORDS = MODEL_WORDS | DATA_WORDS | RUN_WORDS
+NAMES = {str: "a string", int: "a whole number", float: "a number"}
+
+
+def command(
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="Column file (.gz .bz2 .xz too), .conllu, or -.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="MODEL", help="The model file to write.")],
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="What to train: crf. [default: crf]")] = None,
+    columns: Columns = None,
+    label: Label = None,
+    scheme: Scheme = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Features: default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax.",
+        ),
+    ] = None,
+    order: Annotated[
+        int | None, typer.Option(metavar="N", help="Labels depend on so many before. [default: 1]")
+    ] = None,
+    cells: Annotated[
+        str | None,
+        typer.Option(metavar="WHICH", help="Weights for observed (feature, label) pairs or all. [default: observed]"),
+    ] = None,
+    l1: Annotated[float | None, typer.Option("--l1", metavar="X", help="Penalty l1 |w|; above 0: OWL-QN.")] = None,
+    l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty l2/2 |w|^2. [default: 1]")] = None,
+    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="lbfgs or sgd. [default: lbfgs]")] = None,
+    max_iter: Annotated[
+        int | None, typer.Option("--iterations", metavar="N", help="Limit of iterations. [default: till it converges]")
+    ] = None,
+    tol: Annotated[
+        float | None, typer.Option(metavar="X", help="Stop when ten iterations gain a smaller share. [default: 1e-5]")
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option(metavar="N", help="Leave out features seen less often. [default: 1]")
+    ] = None,
+    dev: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Development data: keep the best weights, stop when no better.")
+    ] = None,
+    n_jobs: Threads = None,
+    random_state: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all randomness.")] = None,
+    constraints: Annotated[
+        str | None, typer.Option(metavar="scheme", help="Let only labellings exist that the label scheme permits.")
+    ] = None,
+    start_from: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Start from the weights of another model.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from MODEL.checkpoint, to the very model of an undisturbed run.")
+    ] = False,
+    checkpoint_every: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="How often MODEL.checkpoint is written. [default: 10]")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help="Take options from a file; those given here win.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="One line per iteration on stderr.")] = False,
+) -> None:
+    """Train a model from a file with one token per line, columns parted by blanks, a blank line after each sentence.
+
+    \b
+      labelwright train train.txt -o model.crf --columns word,pos,chunk --template chunking --dev dev.txt
+
+    The first Ctrl-C ends the iteration and writes the model so far; the second one aborts.  A recipe holds the words of
+    the Python constructor (template, order, cells, min_count, l1, l2, optimizer, max_iter, tol, constraints, n_jobs,
+    random_state) and model, columns, label, scheme, dev, start_from, checkpoint_every.
+    """
+    given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
+    words = (_read_recipe(recipe) if recipe else {}) | given
+    _check_words(words, output)
+    checkpoint = Path(f"{output}.checkpoint")
+    if checkpoint.is_dir():
+        raise OptionError(f"{checkpoint}: is a folder, but the checkpoint of this run goes there; name another MODEL")
+
+    corpus = read_labelled(train, words.get("columns"), words.get("label"), words.get("scheme"))
+    development = None
+    if "dev" in words:
+        names = words.get("columns") or ",".join(corpus.names)
+        development = read_labelled(words["dev"], names, corpus.label, words.get("scheme"))
+    estimator = _estimator(words)
+    if checkpoint.exists() != resume and not quiet:
+        say(
+            f"{checkpoint}: no such file, so there is nothing to resume: starting anew"
+            if resume
+            else f"{checkpoint}: left by an unfinished run; starting anew (--resume would go on from it)"
+        )
+
+    from labelwright.learn.monitor import ProgressBar
+
+    bar = None if quiet or verbose else ProgressBar()
+    try:
+        estimator.fit(
+            corpus,
+            dev=development,
+            checkpoint=checkpoint,
+            checkpoint_every=words.get("checkpoint_every", 10.0),
+            resume=resume,
+            progress=_Lines() if verbose else bar,
+        )
+    finally:
+        if bar is not None:
+            bar.close()
+    _finish(estimator, corpus, output, checkpoint, quiet)
+
+
+def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool) -> None:
+    """Write the model; then the checkpoint goes, unless the run was interrupted."""
+    from math import isfinite
+
+    record = model.training_
+    if not isfinite(record["loss"] or 0.0):
+        raise OptionError(f"{output}: not written, the loss is no longer a number; raise --l2 or use --optimizer lbfgs")
+    if record["stopped"] == "interrupted" and not record["iterations"]:
+        say(f"labelwright: interrupted before the first iteration; {output} is not written")
+        raise typer.Exit(130)
+    record |= {"columns": list(corpus.names), "label": corpus.label}
+    model.set_params(n_jobs=None, verbose=0, warm_start=False)  # these belong to the run, not to the model
+    model.save(output)
+    if record["stopped"] == "interrupted":
+        again = shlex.join(["labelwright", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
+        say(
+            f"labelwright: interrupted after {record['iterations']} iterations; {output} holds the model so far; "
+            f"go on with: {again}"
+        )
+        raise typer.Exit(130)
+    checkpoint.unlink(missing_ok=True)
+    if not quiet:
+        scores = [entry["dev"] for entry in model.history_ if "dev" in entry]
+        best = f", best on the development data {100 * max(scores):.2f}" if scores else ""
+        say(
+            f"{output}: {record['weights']:,} weights, {record['features']:,} features, {len(model.classes_)} labels; "
+            f"{record['sentences']:,} sentences, {record['iterations']} iterations, {record['seconds']:.1f} s"
+            f"{best} ({record['stopped']})"
+        )
+
+
+def _estimator(words: dict[str, Any]) -> Any:
+    """A new model with these words, or the one to start from with them."""
+    from labelwright.models import files
+
+    kind = files.MODELS[MODELS[words.get("model", "crf")]]
+    parameters = {name: words[name] for name in MODEL_WORDS if name in words}
+    if "start_from" not in words:
+        return kind(**parameters)
+    model = files.load(words["start_from"])
+    if type(model) is not kind:
+        raise OptionError(
+            f"{words['start_from']}: expected a {kind.__name__} to start from, got {type(model).__name__}"
+        )
+    fresh = kind(**parameters, warm_start=True)
+    for name in ("extractor_", "space_", "parameters_", "weights_", "scheme_"):
+        setattr(fresh, name, getattr(model, name))
+    return fresh
+
+
+def _check_words(words: dict[str, Any], output: str) -> None:
+    """Find out what is wrong before any file is read."""
+    name = words.get("model", "crf")
+    if name not in MODELS:
+        raise OptionError(f"--model: expected {' or '.join(MODELS)}, got {name!r}")
+    if words.get("checkpoint_every", 0.0) < 0:
+        raise OptionError(f"--checkpoint-every: expected seconds, 0 or more, got {words['checkpoint_every']}")
+    check_target(output, is_model=True)
+
+
+def _read_recipe(path: str) -> dict[str, Any]:
+    """The words of a recipe, each of the right type."""
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            words = tomllib.load(file)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot read this recipe: {(error.strerror or str(error)).lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: not TOML: {error}") from None
+    if isinstance(words.get("columns"), list):
+        words["columns"] = ",".join(map(str, words["columns"]))
+    for name, value in words.items():
+        if name not in WORDS:
+            raise OptionError(f"{path}: no word {name!r}, expected some of {', '.join(WORDS)}")
+        wanted = WORDS[name]
+        if isinstance(value, bool) or not isinstance(value, (int, float) if wanted is float else wanted):
+            raise OptionError(f"{path}: {name}: expected {NAMES[wanted]}, got {value!r}")
+    return words
+
+
+class _Lines:
+    """One line per iteration on stderr."""
+
+    def __call__(self, record: Any, max_iter: int) -> None:
+        dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
+        say(f"{record['iteration']:5d}  loss {record['loss']:14.4f}  {record['seconds']:8.2f} s{dev}")

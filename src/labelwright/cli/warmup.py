@@ -1,0 +1,65 @@
+"""labelwright warmup: compile every kernel once, so that no later run has to."""
+
+import time
+
+from labelwright.cli.common import show
+
+WORDS = [["the", "old", "dog", "barks"], ["she", "sings"], ["a", "bird", "sings", "today"]]
+LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B-NP"]]
+
+
+def command() -> None:
+    """Compile all kernels (some seconds, once per version and machine) and say where the machine code is kept."""
+    begun = time.perf_counter()
+    import numpy as np
+
+    from labelwright.kernels import COMPILED, cache_folder
+
+    exercise()
+    if not COMPILED:
+        show("nothing to compile: kernels run as plain Python, slowly")
+        return
+    folder = cache_folder()
+    files = list(folder.glob("*.kernel")) if folder is not None else []
+    size = int(np.sum([file.stat().st_size for file in files])) / 1e6
+    show(f"{len(files)} kernels ready after {time.perf_counter() - begun:.1f} s")
+    show(f"cache: {folder if folder is not None else 'no writable folder; set LABELWRIGHT_CACHE'} ({size:.1f} MB)")
+
+
+def exercise() -> None:
+    """Do once, on a few words, all that compiles something."""
+    import io
+
+    import numpy as np
+
+    from labelwright import CRF
+    from labelwright.corpus import read_columns, read_conllu
+    from labelwright.evaluate import compare
+
+    rows = [list(zip(*pair, strict=True)) for pair in zip(WORDS, LABELS, strict=True)]
+    text = "\n\n".join("\n".join(" ".join(row) for row in sentence) for sentence in rows)
+    corpus = read_columns(io.BytesIO(text.encode()))
+    line = "\t".join(["1", "word", "word", "NOUN", *["_"] * 6])
+    read_conllu(io.BytesIO(f"{line}\n\n".encode()))
+    dicts = [[{"word": word, "length": float(len(word))} for word in sentence] for sentence in WORDS]
+    arrays = [np.array([[len(word), 1.0] for word in sentence]) for sentence in WORDS]
+    for options in (
+        {},
+        {"l1": 0.1},
+        {"optimizer": "sgd"},
+        {"template": "words-arcs"},
+        {"template": "words-arcs", "l1": 0.1},
+        {"template": "words-arcs", "optimizer": "sgd"},
+        {"constraints": "scheme", "cells": "all"},
+    ):
+        model = CRF(max_iter=3, **options).fit(corpus, dev=corpus)  # type: ignore[arg-type]
+        data = model.encode(corpus)
+        model.predict_nbest(data, 2)
+        model.predict_marginals(data)
+        model.predict_spans(data)
+        model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
+        model.sequence_log_probabilities(data, LABELS)
+    for X in (dicts, arrays):
+        for options in ({}, {"optimizer": "sgd"}):
+            CRF(max_iter=3, **options).fit(X, LABELS).predict_marginals(X)  # type: ignore[arg-type]
+    compare(LABELS, LABELS, LABELS, samples=10)

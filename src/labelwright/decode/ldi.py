@@ -1,0 +1,87 @@
+"""Latent-dynamic inference (Sun & Tsujii 2009, figure 3): labellings by way of the best latent paths, one by one."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.decode.paths import Pool
+from labelwright.decode.record import Decoding
+from labelwright.errors import OptionError
+from labelwright.kernels import paths as kernels
+from labelwright.lattice import Lattice, posterior
+from labelwright.states import StateSpace
+
+Array = NDArray[Any]
+N_PATHS = 30  # the paper's LDI-A
+MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a gigabyte) without a proof
+
+
+class Found(NamedTuple):
+    """The labellings that LDI met, with their exact probabilities, in the order of its search."""
+
+    labels: Array  # [M, T]
+    log_probabilities: Array  # [M]
+    log_z: float
+    latent_paths: int
+    mass: float
+
+
+def candidates(lattice: Lattice, space: StateSpace, n: int = N_PATHS, alpha: float = 1.0) -> Found:
+    """Run LDI: n latent paths at most (0: no limit); alpha below 1 loosens the stopping rule (equation 9)."""
+    if n < 0:
+        raise OptionError(f"n: expected a number of latent paths, or 0 for no limit, got {n}")
+    if not 0 < alpha <= 1:
+        raise OptionError(f"alpha: expected a number above 0 and up to 1, got {alpha}")
+    node, arc = lattice
+    T = len(node)
+    delta = np.empty_like(node)
+    kernels.prefix_scores(node, arc, delta)
+    pool = Pool.empty(64 + 4 * T)
+    log_z = posterior(lattice).log_z
+    labels, log_p, slots = np.empty((32, T), np.int32), np.empty(32), np.full(128, -1, np.int32)
+    while (
+        kernels.latent_dynamic_inference(
+            node, arc, delta, pool, space.label_of, space.first, log_z, n, alpha, labels, log_p, slots
+        )
+        == kernels.FULL
+    ):
+        if pool.counts[kernels.MADE] + 2 > len(pool.heap):
+            if len(pool.heap) >= MAX_SUFFIXES:
+                break
+            pool = pool.grown(2 * len(pool.heap))
+        if pool.counts[kernels.LABELLINGS] == len(labels):
+            labels = np.concatenate([labels, np.empty_like(labels)])
+            log_p = np.concatenate([log_p, np.empty_like(log_p)])
+            slots = _rehashed(labels[: len(labels) // 2], 4 * len(labels))
+    m = int(pool.counts[kernels.LABELLINGS])
+    return Found(labels[:m], log_p[:m], log_z, int(pool.counts[kernels.TAKEN]), float(pool.last[1]))
+
+
+def _rehashed(labels: Array, size: int) -> Array:
+    slots = np.full(size, -1, np.int32)
+    kernels.enter_labellings(labels, slots)
+    return slots
+
+
+def ldi(
+    lattice: Lattice, space: StateSpace, probabilities: bool = True, n: int = N_PATHS, alpha: float = 1.0
+) -> Decoding:
+    """The best labelling that LDI met; `exact` when no unseen labelling can be more probable."""
+    found = candidates(lattice, space, n, alpha)
+    if len(found.labels) == 0:
+        return Decoding([], -np.inf, -np.inf, False, None)
+    best = int(found.log_probabilities.argmax())
+    log_p = float(found.log_probabilities[best])
+    unseen = max(0.0, 1.0 - found.mass)
+    exact = bool(np.exp(log_p) >= unseen)
+    return Decoding(
+        [space.labels[y] for y in found.labels[best]],
+        log_p + found.log_z,
+        log_p,
+        exact,
+        0.0 if exact else unseen - float(np.exp(log_p)),
+        latent_paths=found.latent_paths,
+        label_paths=len(found.labels),
+        mass=min(1.0, found.mass),
+    )

@@ -1,0 +1,89 @@
+"""Minimum Bayes risk: the candidate with the highest expected gain (Sun & Tsujii 2009, equation 13)."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.spans import spans_of
+from labelwright.decode.exact import labellings
+from labelwright.decode.ldi import candidates as ldi_candidates
+from labelwright.decode.record import Decoding
+from labelwright.errors import OptionError
+from labelwright.lattice import Lattice
+from labelwright.states import StateSpace
+
+Labels = Sequence[str]
+Gain = Callable[[Labels, Labels], float]
+N_CANDIDATES = 30
+
+
+def chunk_f1(texts: Sequence[Labels]) -> NDArray[np.float64]:
+    """F1 between the chunks of every two labellings [M, M]; 1 when neither has any.
+
+    >>> chunk_f1([["B-NP", "O"], ["B-NP", "B-NP"]]).round(2).tolist()
+    [[1.0, 0.67], [0.67, 1.0]]
+    """
+    chunks = [frozenset(spans_of(labels)) for labels in texts]
+    gains = np.ones((len(texts), len(texts)))
+    for i, a in enumerate(chunks):
+        for j, b in enumerate(chunks[:i]):
+            if a or b:
+                gains[i, j] = gains[j, i] = 2 * len(a & b) / (len(a) + len(b))
+    return gains
+
+
+def token_accuracy(texts: Sequence[Labels]) -> NDArray[np.float64]:
+    """The share of tokens on which every two labellings agree [M, M]."""
+    codes = np.unique(np.array(texts), return_inverse=True)[1].reshape(len(texts), -1)
+    agreement: NDArray[np.float64] = (codes[:, None, :] == codes[None, :, :]).mean(axis=2)
+    return agreement
+
+
+GAINS = {"f1": chunk_f1, "accuracy": token_accuracy}
+
+
+def mbr(
+    lattice: Lattice,
+    space: StateSpace,
+    probabilities: bool = True,
+    gain: str | Gain = "f1",
+    n: int = N_CANDIDATES,
+    candidates: str = "nbest",
+    max_expansions: int | None = None,
+    time_limit: float | None = None,
+) -> Decoding:
+    """Re-rank the n best labellings, or with candidates="ldi" those that LDI meets, by expected gain."""
+    if not callable(gain) and gain not in GAINS:
+        raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")
+    if candidates == "ldi":
+        met = ldi_candidates(lattice, space, n)
+        codes, log_p, log_z, latent = list(met.labels), met.log_probabilities, met.log_z, met.latent_paths
+    elif candidates == "nbest":
+        found = labellings(lattice, space, n, max_expansions, time_limit)
+        codes, log_z, latent = found.labels, found.log_z, None
+        log_p = np.minimum(0.0, np.array(found.log_weights) - log_z)
+    else:
+        raise OptionError(f"candidates: expected 'nbest' or 'ldi', got {candidates!r}")
+    if not codes:
+        return Decoding([], -np.inf, -np.inf, False, None)
+    texts = [[space.labels[y] for y in c] for c in codes]
+    p = np.exp(log_p)
+    if callable(gain):
+        gains = np.array([[gain(chosen, other) for other in texts] for chosen in texts], np.float64)
+    else:
+        gains = GAINS[gain](texts)
+    best = int(np.argmax(gains @ p))
+    top = int(np.argmax(p))
+    exact = best == top and candidates == "nbest" and p[top] > 0 and max_expansions is None and time_limit is None
+    mass = min(1.0, float(p.sum()))
+    return Decoding(
+        texts[best],
+        float(log_p[best]) + log_z,
+        float(log_p[best]),
+        bool(exact),
+        0.0 if exact else None,
+        latent_paths=latent,
+        label_paths=len(codes),
+        mass=mass,
+    )

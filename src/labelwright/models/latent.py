@@ -1,0 +1,94 @@
+"""Latent conditional random fields (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.errors import OptionError
+from labelwright.features.template import Template
+from labelwright.models.loglinear import LogLinearModel
+from labelwright.states import StateSpace, state_space
+
+
+class LatentCRF(LogLinearModel):
+    """A CRF over latent states: each label owns private states, and P(y|x) sums over all their paths.
+
+    Parameters
+    ----------
+    n_latent : latent states per label: one number for all, or {label: number}
+    n_restarts : train from so many random starts and keep the best on development data (or by objective)
+    random_state : seed of the random starts
+    All other parameters are those of CRF.
+
+    >>> X = [["her", "brother", "ran"], ["he", "saw", "her"]]
+    >>> y = [["B", "I", "O"], ["B", "O", "B"]]
+    >>> model = LatentCRF(n_latent=2, n_jobs=1, random_state=0).fit(X, y)
+    >>> model.predict([["her", "brother", "ran"]])
+    [['B', 'I', 'O']]
+    >>> model.decode([["her", "brother", "ran"]])[0].exact
+    True
+    """
+
+    default_decoder: ClassVar[str] = "exact"
+
+    def __init__(
+        self,
+        n_latent: int | Mapping[str, int] = 4,
+        template: str | Template = "default",
+        order: int = 1,
+        cells: str = "observed",
+        min_count: int = 1,
+        l1: float = 0.0,
+        l2: float = 1.0,
+        optimizer: str = "lbfgs",
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        n_restarts: int = 1,
+        constraints: str | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ):
+        self.n_latent = n_latent
+        self.template = template
+        self.order = order
+        self.cells = cells
+        self.min_count = min_count
+        self.l1 = l1
+        self.l2 = l2
+        self.optimizer = optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.constraints = constraints
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        sizes = self.n_latent.values() if isinstance(self.n_latent, Mapping) else [self.n_latent]
+        for size in sizes:
+            if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+                raise OptionError(f"n_latent: expected 1 or more states per label, got {size!r}")
+        if self.n_restarts < 1:
+            raise OptionError(f"n_restarts: expected 1 or more, got {self.n_restarts}")
+
+    def _make_space(self, labels: Sequence[str]) -> StateSpace:
+        if not isinstance(self.n_latent, Mapping):
+            return state_space(labels, int(self.n_latent))
+        missing = [label for label in labels if label not in self.n_latent]
+        if missing:
+            raise OptionError(f"n_latent: no number for the label {missing[0]!r}; give one for every label")
+        return state_space(labels, [int(self.n_latent[label]) for label in labels])
+
+    def _start(self, restart: int) -> NDArray[Any]:
+        """Small random weights: equal states would stay equal for ever."""
+        rng = np.random.default_rng([self.random_state or 0, restart])
+        if self.space_.n_states == self.space_.n_labels:
+            return super()._start(restart)
+        return rng.normal(0, 0.1, self.parameters_.n_weights).astype(np.float32)

@@ -1,0 +1,27 @@
+"""What all tests share: reproducible hypothesis runs, small corpora, and where the large ones are."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of corpora that LABELWRIGHT_CORPORA names; without it the tests that ask for it are skipped."""
+    folder = os.environ.get("LABELWRIGHT_CORPORA")
+    if not folder:
+        pytest.skip("LABELWRIGHT_CORPORA is not set: tests on real corpora are skipped")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def chunks():
+    """Some hundred generated sentences with words, tags and chunks."""
+    from labelwright.corpus import builtin_corpus
+
+    return builtin_corpus(n_sentences=150, random_state=1)

@@ -1,0 +1,61 @@
+"""Without compiled kernels everything still works, only slowly, and with the same answers."""
+
+import json
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import json, sys
+from labelwright import CRF
+from labelwright.corpus import read_columns
+from labelwright.kernels import COMPILED
+X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], []]
+y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], []]
+answers = []
+for words in ({}, {"optimizer": "sgd", "max_iter": 2}, {"l1": 0.1}, {"template": "U:%x[0,0]\\n*:%x[-1,0]"}):
+    words = {"template": "U:%x[0,0]\\nU:%x[-1,0]\\nB", "max_iter": 4, **words}
+    model = CRF(n_jobs=1, constraints="scheme", **words).fit(X, y)
+    answers.append([
+        model.predict(X),
+        model.predict_nbest(X, n=3),
+        model.predict_marginals(X),
+        model.predict_spans(X),
+        model.sequence_log_probabilities(X, y),
+        model.training_["loss"],
+    ])
+columns = read_columns(sys.argv[1])
+answers.append([columns.X, columns.y])
+json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)
+"""
+
+
+def flat(x):
+    if isinstance(x, dict):
+        x = list(x.values())
+    return [leaf for part in x for leaf in flat(part)] if isinstance(x, list) else [x]
+
+
+def test_plain_python_gives_the_same_answers(tmp_path):
+    file = tmp_path / "data.txt"
+    file.write_text("the DT B\ndog NN I\n\na DT B\n\n")
+    found = {}
+    for disabled in ("0", "1"):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PROGRAM, str(file)],
+            env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found[disabled] = json.loads(done.stdout)
+    assert found["0"]["compiled"] is True
+    assert found["1"]["compiled"] is False
+    compiled, plain = (flat(found[disabled]["answers"]) for disabled in ("0", "1"))
+    assert len(compiled) == len(plain) > 100
+    for a, b in zip(compiled, plain, strict=True):
+        if isinstance(a, float):
+            assert abs(a - b) < 1e-4 * max(1, abs(a))
+        else:
+            assert a == b
