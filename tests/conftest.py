@@ -1,6 +1,8 @@
 """What all tests share: reproducible hypothesis runs, small corpora, and where the large ones are."""
 
+import io
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,22 @@ def chunks():
     from labelwright.corpus import builtin_corpus
 
     return builtin_corpus(n_sentences=150, random_state=1)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Run a command in this process: (exit code, stdout, stderr)."""
+    from labelwright.cli import main
+
+    def runner(*arguments: object, stdin: bytes | None = None) -> tuple[int, str, str]:
+        before = sys.stdin
+        if stdin is not None:
+            sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
+        try:
+            code = main([str(a) for a in arguments])
+        finally:
+            sys.stdin = before
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return runner

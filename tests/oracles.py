@@ -71,6 +71,50 @@ class Enumerated:
         return found
 
 
+class Labellings:
+    """All labellings of a latent lattice: log weights summed over every one of their latent paths, and probabilities.
+
+    Label l owns the states first[l]:first[l+1]."""
+
+    def __init__(self, node, arc, first):
+        self.T, self.S = node.shape
+        self.L = len(first) - 1
+        scores = node[0]  # [S, S, ...]: one axis for each token
+        for t in range(1, self.T):
+            scores = scores[..., None] + (arc[t if len(arc) > 1 else 0] + node[t])
+        self.path_scores = scores
+        weights = scores
+        for t in range(self.T):
+            weights = np.logaddexp.reduceat(weights, first[:-1], axis=t)
+        self.labellings = all_paths(self.T, self.L)  # [L^T, T]
+        self.weights = weights.reshape(-1)  # [L^T]
+        self.log_z = log_sum(self.weights)
+        self.possible = self.log_z > -np.inf
+        self.p = np.exp(self.weights - self.log_z) if self.possible else np.zeros(len(self.weights))
+        self.ranked = np.sort(self.weights[self.weights > -np.inf])[::-1]
+
+    def at(self, codes):
+        """Where this labelling is among all of them."""
+        return int(np.ravel_multi_index(tuple(codes), (self.L,) * self.T))
+
+    def states(self):
+        """P(s at t), [T, S]."""
+        p = np.exp(self.path_scores - self.log_z)
+        return np.stack([p.sum(axis=tuple(u for u in range(self.T) if u != t)) for t in range(self.T)])
+
+    def labels(self):
+        """P(label at t), [T, L]."""
+        return np.stack([np.bincount(self.labellings[:, t], self.p, self.L) for t in range(self.T)])
+
+    def spans(self, labels):
+        """{(start, end, type): probability} of every span that any labelling has."""
+        found = Counter()
+        for labelling, p in zip(self.labellings, self.p, strict=True):
+            for span in spans_of([labels[y] for y in labelling]):
+                found[span[:3]] += p
+        return found
+
+
 # --- features as strings ----------------------------------------------------------------------------------------------
 
 _CELL = re.compile(r"%(\w+)\[(@?)([+-]?\d+),(\d+)(?:,(\d+))?\]")
@@ -144,3 +188,20 @@ def _labelling_score(sentence, labelling, weights):
             for feature, value in token["edge"].items():
                 score += value * weights.get((feature, *pair), 0.0)
     return score
+
+
+def latent_loss(X, y, states, weights, allowed=None):
+    """sum_n log Z(x_n) - log Z(x_n restricted to the states of y_n), by enumeration of the latent paths.
+
+    states: (label, number) of every state, which take the place of labels in the keys of `weights` (see crf_loss)."""
+    loss = 0.0
+    for sentence, gold in zip(X, y, strict=True):
+        every, of_gold = [], []
+        for path in itertools.product(states, repeat=len(sentence)):
+            labelling = tuple(label for label, _ in path)
+            if allowed is None or allowed(labelling):
+                every.append(_labelling_score(sentence, path, weights))
+                if labelling == tuple(gold):
+                    of_gold.append(every[-1])
+        loss += log_sum(every) - log_sum(of_gold)
+    return loss

@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 
 import labelwright
+from command import SENTENCE, one_line, process
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, read_columns, read_conllu, write_columns
 
-COMMAND = [sys.executable, "-m", "labelwright"]
-SENTENCE = b"He PRP\nsaw VBD\nher PRP$\nbrother NN\n\n"
 LONG_RUN = ["--template", "words", "--iterations", "150", "--tol", "0", "--l2", "0.001", "--checkpoint-every", "0"]
 
 
@@ -35,39 +34,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arguments = ["train", folder / "train.txt", "-o", folder / "crf", "--columns", "word,pos,chunk", "-q"]
     assert main([str(a) for a in arguments]) == 0
     return folder
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    """Run a command in this process: (exit code, stdout, stderr)."""
-
-    def runner(*arguments: object, stdin: bytes | None = None) -> tuple[int, str, str]:
-        before = sys.stdin
-        if stdin is not None:
-            sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
-        try:
-            code = main([str(a) for a in arguments])
-        finally:
-            sys.stdin = before
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return runner
-
-
-def process(*arguments: object, **options: object) -> "subprocess.Popen[bytes]":
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], **pipes)  # type: ignore[call-overload]
-
-
-def one_line(error: str, *parts: str) -> None:
-    """An error is exactly one line that begins with the program's name and holds all parts."""
-    assert error.startswith("labelwright: "), error
-    assert error.endswith("\n"), error
-    assert error.count("\n") == 1, error
-    assert "Traceback" not in error
-    for part in parts:
-        assert part in error, error
 
 
 # -- start-up -------------------------------------------------------------------------------------------------------
@@ -176,7 +142,7 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
         ("lambda = 1", ["recipe.toml: no word 'lambda', expected some of template,"]),
         ('l2 = "much"', ["recipe.toml: l2: expected a number, got 'much'"]),
         ("max_iter = true", ["recipe.toml: max_iter: expected a whole number, got True"]),
-        ('model = "hmm"', ["--model: expected crf, got 'hmm'"]),
+        ('model = "hmm"', ["--model: expected crf or latent-crf, got 'hmm'"]),
     ],
 )
 def test_bad_recipes(run, data: Path, tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -387,10 +353,13 @@ def test_conllu(run, data: Path, tmp_path: Path) -> None:
 
 def test_eval_of_a_file_and_of_a_model_agree(run, data: Path, tmp_path: Path) -> None:
     run("tag", data / "crf", data / "test.txt", "-o", tmp_path / "tagged")
-    of_file = run("eval", data / "test.txt", tmp_path / "tagged", "--json")
-    assert of_file[0] == 0
-    assert of_file == run("eval", data / "crf", data / "test.txt", "--json")
-    report = json.loads(of_file[1])
+    code, out, _ = run("eval", data / "test.txt", tmp_path / "tagged", "--json")
+    assert code == 0
+    report = json.loads(out)
+    of_model = json.loads(run("eval", data / "crf", data / "test.txt", "--json")[1])
+    decoding = of_model.pop("decoding")
+    assert of_model == report
+    assert (decoding["decoder"], decoding["sentences"], decoding["exact"], decoding["gap"]) == ("viterbi", 50, 50, 0)
     assert 0.8 < report["f1"] < 1
     assert report["signature"].startswith("f1|reading:conlleval|scheme:iob2|")
     code, out, _ = run("eval", data / "crf", data / "test.txt", "--strict")
@@ -499,7 +468,9 @@ def test_demo_runs_and_knows_her(run) -> None:
         (b"a DT NN\n", ["--scheme", "iob2"], ["label 'NN' is no chunk label"]),
         (b"a DT NN\n", ["--constraints", "scheme"], ["the labels follow no chunk scheme"]),
         (b"a DT O\nb DT I-NP\nc DT B-NP\nd DT O\ne DT B-NP\n", ["--constraints", "iob2"], ["cannot follow"]),
-        (b"a DT O\n", ["--model", "latent-crf"], ["--model: expected crf, got 'latent-crf'"]),
+        (b"a DT O\n", ["--model", "lcrf"], ["--model: expected crf or latent-crf, got 'lcrf'"]),
+        (b"a DT O\n", ["--order", "3"], ["order: expected", "got 3"]),
+        (b"a DT O\n", ["--seed", "-1"], ["--seed: expected 0 or more, got -1"]),
         (b"a DT O\n", ["--dev", "nowhere.txt"], ["nowhere.txt: cannot read: no such file"]),
         (b"a DT O\n", ["--start-from", "nowhere"], ["nowhere: cannot be read"]),
         (b"a DT O\n", ["--recipe", "nowhere.toml"], ["nowhere.toml: cannot read this recipe"]),

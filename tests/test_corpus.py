@@ -192,7 +192,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", fail)
+        patched.setattr("labelwright.storage.os.replace", fail)
         with pytest.raises(CorpusError, match=r"out\.txt: cannot write: no space left on device"):
             write_columns(read(TEXT), path)
     assert path.read_bytes() == b"old"

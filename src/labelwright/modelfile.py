@@ -9,17 +9,14 @@ import hashlib
 import itertools
 import json
 import os
-import secrets
-import shutil
-import stat
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelwright.errors import ModelFileError
+from labelwright.storage import replace_file
 
 FORMAT = 1  # raised when an older labelwright could misread a file
 KEY = "labelwright"  # the one metadata key: several are stored in random order, and equal models should be equal files
@@ -60,7 +57,7 @@ def write(path: str | Path, tensors: Mapping[str, np.ndarray], header: Mapping[s
     except SafetensorError as error:
         raise ModelFileError(f"{path}: the arrays cannot be stored: {error}") from error
     try:
-        _replace(Path(os.path.realpath(path)), content)
+        replace_file(Path(os.path.realpath(path)), content)
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -162,30 +159,3 @@ def _format_trouble(path: str | Path, version: object) -> str:
             f"{path}: written by a newer labelwright (format {version}, this one reads {FORMAT}); upgrade labelwright"
         )
     return f"{path}: unknown format {version!r}, this labelwright reads {FORMAT}; train the model again"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put `content` at `path` by way of a temporary sibling, so that no reader and no crash ever meets half a file."""
-    if path.is_dir():
-        raise IsADirectoryError(None, "it is a folder, name a file in it")
-    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(None, "it is not a regular file")  # a rename would put a file where a device was
-    if not path.parent.is_dir():
-        raise FileNotFoundError(None, f"the folder {path.parent} does not exist")
-    fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
-    try:
-        with open(fresh, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, fresh)
-        os.replace(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)  # nothing is left of it after the rename
-    with suppress(OSError):  # where folders can be synchronised, the rename itself survives a power cut
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

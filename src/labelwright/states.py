@@ -36,6 +36,11 @@ class StateSpace(NamedTuple):
         return self.n_states > self.n_labels
 
     @property
+    def most_latent(self) -> int:
+        """The states of the label that has most."""
+        return int(np.diff(self.first).max())
+
+    @property
     def free(self) -> bool:
         """Is every labelling allowed?"""
         return bool(self.start.all() and self.arc.all() and self.end.all())

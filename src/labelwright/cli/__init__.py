@@ -101,7 +101,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         reason = (error.strerror or str(error) or type(error).__name__).lower()
         return f"{error.filename}: {reason}" if error.filename else f"<stdout>: {reason}", 2
     if isinstance(error, MemoryError):
-        return "not enough memory; raise --min-count, or use fewer sentences or a smaller template", 2
+        return "not enough memory; raise --min-count, or use fewer sentences, latent states or a smaller template", 2
     what = f"{type(error).__name__}: {error}"
     return f"unexpected error, a mistake of ours: {what} (LABELWRIGHT_DEBUG=1 shows where)", 1
 

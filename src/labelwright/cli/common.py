@@ -163,13 +163,17 @@ def inputs_of(model: Any, corpus: "Corpus") -> "Corpus":
     return corpus.select(names)
 
 
-def predicted_labels(path: str, gold: "Corpus", threads: int | None = None, **options: Any) -> list[list[str]]:
+def corpus_for(model: Any, gold: "Corpus") -> "Corpus":
+    """The columns that the model reads of a labelled file."""
+    known = set(model.extractor_.names) <= set(gold.names) or is_conllu(gold.source)
+    return inputs_of(model, gold if known else named_for(model, gold))
+
+
+def predicted_labels(path: str, gold: "Corpus", threads: int | None = None) -> list[list[str]]:
     """What a model says about the gold corpus, or what a file of predictions holds in its last column."""
     if is_model(path):
         model = load_model(path, threads)
-        renamed = gold if set(model.extractor_.names) <= set(gold.names) or is_conllu(gold.source) else None
-        corpus = inputs_of(model, renamed or named_for(model, gold))
-        found: list[list[str]] = [d.labels for d in model.decode(corpus, probabilities=False, **options)]
+        found: list[list[str]] = model.predict(corpus_for(model, gold))
         return found
     label = gold.label if is_conllu(path) else None
     predicted = read_labelled(path, label=label)

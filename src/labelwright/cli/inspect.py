@@ -6,93 +6,90 @@ from typing import Annotated, Any
 
 import typer
 
-from labelwright.cli.common import Json, heading, show, show_json
+from labelwright.cli.common import Json, Threads, heading, inputs_of, load_model, read_for, say, show, show_json
+from labelwright.cli.plots import check_plot, draw_path_mass
+from labelwright.errors import OptionError
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
-    top: Annotated[int, typer.Option(metavar="N", help="How many features per label, and transitions.")] = 5,
+    top: Annotated[int, typer.Option(metavar="N", help="How many features, words, neighbours and transitions.")] = 5,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="FILE", help="Show the latent states by their use on this file (repeatable)."),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.png", help="Draw the probability of the n best latent paths of each --data file."),
+    ] = None,
+    paths: Annotated[int | None, typer.Option(metavar="N", help="The largest n of the plot. [default: 2000]")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Names of the columns of --data, if unlike the model's."),
+    ] = None,
     template: Annotated[bool, typer.Option("--template", help="Print the template, and nothing else.")] = False,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Look into a model: how it was made and trained, its labels, its strongest features and transitions."""
+    """Look into a model: how it was made and trained, its labels, its strongest features and transitions.
+
+    Of a latent model it shows the states of each label: how much of the label's tokens each takes, the words and
+    features that tell it from the label's other states, and what stands before and after it.  That needs --data FILE;
+    without it the weights alone speak: the share of features that favour a state, and its strongest transitions.
+
+    \b
+      labelwright inspect latent.crf --data test.txt
+      labelwright inspect latent.crf --data test.txt --plot mass.png      needs the extra labelwright[plots]
+    """
     from labelwright.models.files import load
 
-    tagger = load(model)
-    facts = describe(tagger, max(top, 0))
+    files = data or []
+    _check(files, plot, paths, columns)
+    tagger = load_model(model, threads) if files else load(model)
+    from labelwright.models import inspection
+
+    facts = inspection.describe(tagger, max(top, 0))
     if template:
         show(facts["template"]["text"].rstrip("\n") if facts["template"] else "")
-    elif as_json:
+        return
+    corpora = {path: inputs_of(tagger, read_for(tagger, path, columns)) for path in files}
+    if tagger.space_.latent:
+        use = inspection.expected_use(tagger, list(corpora.values())) if corpora else None
+        facts["latent"] = [view._asdict() for view in inspection.latent_states(tagger, use, max(top, 0))]
+    if plot is not None:
+        curves = {path: inspection.path_mass(tagger, corpus, paths or 2000) for path, corpus in corpora.items()}
+        draw_path_mass(curves, plot)
+        facts["path_mass"] = {path: _milestones(curve) for path, curve in curves.items()}
+    if as_json:
         show_json(facts)
     else:
-        _show(facts, model)
+        _show(facts, model, bool(files))
+        if plot is not None:
+            say(f"{plot}: drawn")
 
 
-def describe(model: Any, top: int) -> dict[str, Any]:
-    """All that is worth knowing about a model, ready for JSON."""
-    import numpy as np
-
-    from labelwright.models.files import signature
-
-    space, parameters = model.space_, model.parameters_
-    names = [space.labels[label] for label in space.label_of]
-    parts = parameters.slices
-    S = space.n_states
-    transitions = model.weights_[parts["transitions"]].reshape(S, S)
-    order = np.argsort(-np.abs(transitions), axis=None)[:top].tolist()
-    header = model.extractor_.header()
-    return {
-        "signature": signature(model),
-        "kind": type(model).__name__,
-        "parameters": model.get_params(),
-        "scheme": model.scheme_,
-        "labels": list(space.labels),
-        "columns": list(header.get("columns", [])),
-        "template": header.get("template"),
-        "n_features": model.extractor_.n_features,
-        "n_weights": len(model.weights_),
-        "n_nonzero": int(np.count_nonzero(model.weights_)),
-        "training": model.training_,
-        "transitions": [
-            {"from": names[k // S], "to": names[k % S], "weight": float(transitions[k // S, k % S])} for k in order
-        ],
-        "features": {
-            layer: _strongest(model, layer, names, top)
-            for layer in parameters.cells
-            if len(parameters.cells[layer].ptr)
-        },
-        "history": model.history_,
-    }
+def _check(files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
+    """Find out what is wrong before any file is read."""
+    for name, value in (("--plot", plot), ("--columns", columns)):
+        if value is not None and not files:
+            raise OptionError(f"{name}: nothing to look at; name the sentences with --data FILE")
+    if paths is not None and plot is None:
+        raise OptionError("--paths: is about the plot; add --plot FILE.png")
+    if paths is not None and paths < 1:
+        raise OptionError(f"--paths: expected 1 or more, got {paths}")
+    if plot is not None:
+        check_plot(plot)
 
 
-def _strongest(model: Any, layer: str, names: Sequence[str], top: int) -> dict[str, list[dict[str, Any]]]:
-    """The features with the largest positive weights, for each label or (arc features) pair of labels."""
-    import numpy as np
-
-    cells = model.parameters_.cells[layer]
-    weights = model.weights_[model.parameters_.slices[layer]]
-    feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
-    found: dict[str, list[dict[str, Any]]] = {}
-    if layer == "state":
-        groups = [(name, np.flatnonzero(cells.column == s)) for s, name in enumerate(names)]
-    else:
-        S = len(names)
-        arcs = np.unique(cells.column)
-        best = sorted(arcs.tolist(), key=lambda arc: -float(weights[cells.column == arc].max()))[:top]
-        groups = [(f"{names[arc // S]} → {names[arc % S]}", np.flatnonzero(cells.column == arc)) for arc in best]
-    for name, mine in groups:
-        chosen = mine[np.argsort(-weights[mine], kind="stable")[:top]]
-        found[name] = [
-            {"feature": model.extractor_.name(int(feature[k])), "weight": float(weights[k])}
-            for k in chosen
-            if weights[k] > 0
-        ]
-    return found
+def _milestones(curve: Any) -> dict[int, float]:
+    """The mass at n = 1, 2, 5, 10, ... and at the end."""
+    steps = [n for power in range(7) for n in (10**power, 2 * 10**power, 5 * 10**power)]
+    return {n: float(curve[n - 1]) for n in sorted({*steps, len(curve)}) if n <= len(curve)}
 
 
-def _show(facts: dict[str, Any], path: str) -> None:
+def _show(facts: dict[str, Any], path: str, with_data: bool) -> None:
     training = facts["training"]
     heading(f"{path}: {facts['signature']}")
     rows = [
@@ -112,6 +109,9 @@ def _show(facts: dict[str, Any], path: str) -> None:
             ("training", f"{training['iterations']} iterations, {training['seconds']:.1f} s; {training['stopped']}"),
             ("with", f"labelwright {training['labelwright']}"),
         ]
+        rows += _starts(training.get("restarts"))
+    if "latent" in facts:
+        rows.insert(1, ("states", f"{len(facts['states'])} latent"))
     rows += _curves(facts["history"])
     for name, value in rows:
         show(f"  {name:<12}{value}")
@@ -121,13 +121,61 @@ def _show(facts: dict[str, Any], path: str) -> None:
         width = max(len(row["from"]) for row in facts["transitions"])
         for row in facts["transitions"]:
             show(f"  {row['weight']:+8.3f}  {row['from']:<{width}} → {row['to']}")
+    if "latent" in facts:
+        _show_latent(facts["latent"], with_data)
     for layer, labels in facts["features"].items():
-        if any(labels.values()):
+        if any(labels.values()) and not (layer == "state" and "latent" in facts):
             show()
             heading("strongest features of each label" if layer == "state" else "strongest features of transitions")
             for label, features in labels.items():
                 for k, row in enumerate(features):
                     show(f"  {label if k == 0 else '':<16}{row['weight']:+8.3f}  {row['feature']}")
+    if "path_mass" in facts:
+        _show_mass(facts["path_mass"])
+
+
+def _show_mass(mass: dict[str, dict[int, float]]) -> None:
+    show()
+    heading("probability of the n best latent paths together, mean over the sentences")
+    width = max(len(path) for path in mass)
+    show(f"  {'n':<{width}}" + "".join(f"{n:>7}" for n in next(iter(mass.values()))))
+    for path, row in mass.items():
+        show(f"  {path:<{width}}" + "".join(f"{value:>7.1%}" for value in row.values()))
+
+
+def _show_latent(views: Sequence[dict[str, Any]], with_data: bool) -> None:
+    """The states of each label, with what tells them from the others and what stands around them."""
+    show()
+    heading(
+        "latent states of each label" + ("" if with_data else " (from the weights alone; --data FILE shows their use)")
+    )
+    number = "{:.0%}" if with_data else "{:+.2f}"
+    label = None
+    for view in views:
+        if view["label"] != label:
+            label = view["label"]
+            show()
+            heading(f"  {label}")
+        lines = [
+            ("words", ", ".join(word for word, _ in view["words"])),
+            ("features", ", ".join(f"{name} ({weight:+.2f})" for name, weight in view["features"])),
+            ("before it", ", ".join(f"{name} {number.format(value)}" for name, value in view["before"])),
+            ("after it", ", ".join(f"{name} {number.format(value)}" for name, value in view["after"])),
+        ]
+        begin = f"    {view['state'].removeprefix(label) or '#1':<4}{view['share']:>5.0%}"
+        for name, text in lines:
+            if text:
+                show(f"{begin:<14} {name:<10} {text}")
+                begin = ""
+        if begin:
+            show(begin)
+
+
+def _starts(runs: Sequence[dict[str, Any]] | None) -> list[tuple[str, str]]:
+    """The spread of the random starts."""
+    if not runs:
+        return []
+    return [("starts", f"{len(runs)}, losses {' '.join(format(run['loss'], ',.1f') for run in runs)}")]
 
 
 def _lines(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
+from labelwright.cli import decoding as how
 from labelwright.cli.common import (
     Threads,
     check_target,
@@ -30,12 +31,14 @@ FREE = "_"  # in the column of known labels: the model may choose
 class Request(NamedTuple):
     """What is asked about every sentence."""
 
-    decoder: str | None
+    decoder: str
+    options: dict[str, Any]  # of the decoder
     nbest: int | None
     probabilities: bool
     json: bool
     constraints: str | None
     known: str | None
+    tally: how.Tally | None
 
 
 def command(
@@ -47,9 +50,13 @@ def command(
             "-o", "--output", metavar="OUT", help="Where to write. [default: standard output]", show_default=False
         ),
     ] = "-",
-    decoder: Annotated[
-        str | None, typer.Option(metavar="NAME", help="viterbi (best labelling) or marginal (best label per token).")
-    ] = None,
+    decoder: how.Decoder = None,
+    n: how.Paths = None,
+    alpha: how.Alpha = None,
+    gain: how.Gain = None,
+    candidates: how.Candidates = None,
+    max_expansions: how.MaxExpansions = None,
+    time_limit: how.TimeLimit = None,
     nbest: Annotated[
         int | None, typer.Option("--nbest", metavar="N", help="The N most probable labellings of each sentence.")
     ] = None,
@@ -68,6 +75,9 @@ def command(
         typer.Option(metavar="NAMES", help="Names of all input columns, where their number does not tell."),
     ] = None,
     threads: Threads = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="At the end one line on stderr: how much is proven, largest gap.")
+    ] = False,
 ) -> None:
     """Label sentences: the input comes back byte for byte with the label as one more column at the end.
 
@@ -78,6 +88,7 @@ def command(
       labelwright tag model.crf test.txt -o tagged.txt
       labelwright tag model.crf < test.txt | less
       labelwright tag model.crf test.txt --columns word,pos,hint --known hint
+      labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
 
     --nbest N writes each sentence N times, before each a comment with its rank and its probability:
 
@@ -86,23 +97,48 @@ def command(
       He PRP B-NP
       ran VBD B-VP
 
-    --json writes {"tokens", "labels", "probability", "spans": [{"start", "end", "type", "text", "probability"}]} with
-    token numbers from 0 and `end` exclusive, and with --probabilities "probabilities", with --nbest "nbest":
-    [{"labels", "probability"}].
+    --json writes {"tokens", "labels", "probability", "exact", "gap", "spans": [{"start", "end", "type", "text",
+    "probability"}]} with token numbers from 0 and `end` exclusive, and with --probabilities "probabilities", with
+    --nbest "nbest": [{"labels", "probability"}].  "exact" is a proof that no labelling is more probable; "gap" bounds
+    by how much another one could be, null where the decoder has no bound.  Decoders that search add what they counted:
+    "latent_paths", "label_paths", "mass" (the probability of what they met), "expansions".
     """
     if nbest is not None and nbest < 1:
         raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
-    if nbest is not None and decoder == "marginal" and not as_json:
-        raise OptionError("--nbest: lists the best labellings as a whole, which --decoder marginal does not look for")
     if nbest is not None and is_conllu(input) and not as_json:
         raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
     check_target(output)
     tagger = load_model(model, threads)
-    from labelwright.decode import decoder_named
+    given = {
+        "n": n,
+        "alpha": alpha,
+        "gain": gain,
+        "candidates": candidates,
+        "max_expansions": max_expansions,
+        "time_limit": time_limit,
+    }
+    name, options = how.checked(tagger, decoder, given)
+    if nbest is not None and not as_json:
+        _check_nbest(tagger, name, options, verbose)
+    tally = how.Tally() if verbose else None
+    request = Request(name, options, nbest, probabilities, as_json, constraints, known, tally)
+    _run(tagger, input, output, columns, request)
+    if tally is not None:
+        say(str(tally))
 
-    if decoder is not None:
-        decoder_named(decoder)
-    request = Request(decoder, nbest, probabilities, as_json, constraints, known)
+
+def _check_nbest(model: Any, decoder: str, options: dict[str, Any], verbose: bool) -> None:
+    """Refuse what a plain list of the best labellings has no place for; with --json there is one for both."""
+    if decoder != "exact" and (decoder != "viterbi" or model.space_.latent):
+        raise OptionError(f"--nbest: lists the best labellings as a whole, which --decoder {decoder} does not look for")
+    if "time_limit" in options:
+        raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")
+    if verbose:
+        raise OptionError("--verbose: --nbest lists only what is proven; add --json for a summary of the decoder, too")
+
+
+def _run(tagger: Any, input: str, output: str, columns: str | None, request: Request) -> None:
+    """Read, label and write, piece by piece where both ends are streams."""
     if input == "-" and output == "-":
         for piece in _stream(tagger, columns):
             _answer(tagger, piece, request, sys.stdout.buffer)
@@ -141,11 +177,25 @@ def _answer(model: Any, corpus: "Corpus", request: Request, out: BinaryIO) -> No
     elif request.nbest is not None:
         _write_nbest(model, corpus, data, request, limits, out)
     else:
-        labels = [d.labels for d in model.decode(data, request.decoder, probabilities=False, **limits)]
+        labels = [d.labels for d in _decoded(model, data, request, limits, request.tally is not None)]
         extra: list[Any] = [labels]
         if request.probabilities:
             extra.append([[f"{p:.4f}" for p in row] for row in _chosen(model, data, labels, limits)])
         _write_columns(corpus, out, extra)
+
+
+def _decoded(model: Any, data: Any, request: Request, limits: dict[str, Any], probabilities: bool) -> list[Any]:
+    found: list[Any] = model.decode(data, request.decoder, probabilities=probabilities, **limits, **request.options)
+    if request.tally is not None:
+        request.tally.add(found)
+    return found
+
+
+def _nbest(model: Any, data: Any, request: Request, limits: dict[str, Any]) -> list[Any]:
+    found: list[Any] = model.predict_nbest(
+        data, request.nbest, **limits, max_expansions=request.options.get("max_expansions")
+    )
+    return found
 
 
 def _write_columns(corpus: "Corpus", out: BinaryIO, extra: list[Any]) -> None:
@@ -182,7 +232,7 @@ def _write_nbest(
     marginals = model.predict_marginals(data, **limits) if request.probabilities else None
     begin = 0
     lines: list[str] = []
-    for n, answers in enumerate(model.predict_nbest(data, request.nbest, **limits)):
+    for n, answers in enumerate(_nbest(model, data, request, limits)):
         for rank, (labels, probability) in enumerate(answers, 1):
             lines.append(f"# nbest {rank} {probability:.4g}")
             for t, label in enumerate(labels):
@@ -198,17 +248,18 @@ def _write_json(
 ) -> None:
     from labelwright.corpus import spans_of
 
-    decodings = model.decode(data, request.decoder, **limits)
+    decodings = _decoded(model, data, request, limits, True)
     labels = [d.labels for d in decodings]
     chunked = model.scheme_ is not None
     spans = model.span_probabilities(data, [spans_of(row) if chunked else [] for row in labels], **limits)
-    nbest = model.predict_nbest(data, request.nbest, **limits) if request.nbest is not None else None
+    nbest = _nbest(model, data, request, limits) if request.nbest is not None else None
     chosen = _chosen(model, data, labels, limits) if request.probabilities else None
     for n, (words, decoding) in enumerate(zip(inputs.column(inputs.names[0]), decodings, strict=True)):
         answer: dict[str, Any] = {
             "tokens": words,
             "labels": decoding.labels,
             "probability": round(math.exp(decoding.log_probability), 6),
+            **how.proof(decoding),
             "spans": [
                 {**span._asdict(), "text": " ".join(words[span.start : span.end]), "probability": _rounded(span)}
                 for span in spans[n]

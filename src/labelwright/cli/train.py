@@ -11,12 +11,12 @@ from labelwright.cli.common import Columns, Label, Scheme, Threads, check_target
 from labelwright.errors import OptionError
 
 # The models there are: name on the command line -> name in labelwright.
-MODELS = {"crf": "CRF"}
+MODELS = {"crf": "CRF", "latent-crf": "LatentCRF"}
 
 # What a recipe may say about the data and the run; everything else are constructor words.
-DATA_WORDS: dict[str, type] = {"columns": str, "label": str, "scheme": str, "dev": str}
-RUN_WORDS: dict[str, type] = {"model": str, "start_from": str, "checkpoint_every": float}
-MODEL_WORDS: dict[str, type] = {
+DATA_WORDS: dict[str, Any] = {"columns": str, "label": str, "scheme": str, "dev": str}
+RUN_WORDS: dict[str, Any] = {"model": str, "start_from": str, "checkpoint_every": float}
+MODEL_WORDS: dict[str, Any] = {
     "template": str,
     "order": int,
     "cells": str,
@@ -29,15 +29,39 @@ MODEL_WORDS: dict[str, type] = {
     "constraints": str,
     "n_jobs": int,
     "random_state": int,
+    "n_latent": int | dict,
+    "n_restarts": int,
 }
 WORDS = MODEL_WORDS | DATA_WORDS | RUN_WORDS
-NAMES = {str: "a string", int: "a whole number", float: "a number"}
+NAMES = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    int | dict: "a whole number or a table of one for each label",
+}
+# Words whose option has another name.
+FLAGS = {"n_latent": "--latent", "n_restarts": "--restarts", "max_iter": "--iterations", "random_state": "--seed"}
 
 
 def command(
     train: Annotated[str, typer.Argument(metavar="TRAIN", help="Column file (.gz .bz2 .xz too), .conllu, or -.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="MODEL", help="The model file to write.")],
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="What to train: crf. [default: crf]")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What to train: crf or latent-crf. [default: crf]")
+    ] = None,
+    latent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="latent-crf: latent states of each label, one number or B-NP=3,O=2,... for all labels. [default: 4]",
+        ),
+    ] = None,
+    n_restarts: Annotated[
+        int | None,
+        typer.Option(
+            "--restarts", metavar="N", help="latent-crf: random starts; the best on --dev, else by loss. [default: 1]"
+        ),
+    ] = None,
     columns: Columns = None,
     label: Label = None,
     scheme: Scheme = None,
@@ -94,17 +118,21 @@ def command(
 
     \b
       labelwright train train.txt -o model.crf --columns word,pos,chunk --template chunking --dev dev.txt
+      labelwright train train.txt -o latent.crf --model latent-crf --latent 4 --restarts 3 --seed 1
 
     The first Ctrl-C ends the iteration and writes the model so far; the second one aborts.  A recipe holds the words of
     the Python constructor (template, order, cells, min_count, l1, l2, optimizer, max_iter, tol, constraints, n_jobs,
-    random_state) and model, columns, label, scheme, dev, start_from, checkpoint_every.
+    random_state; for latent models n_latent, a number or a table by label, and n_restarts) and model, columns, label,
+    scheme, dev, start_from, checkpoint_every.
     """
+    n_latent = None if latent is None else latent_numbers(latent)  # a word like the others
     given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
     words = (_read_recipe(recipe) if recipe else {}) | given
     _check_words(words, output)
     checkpoint = Path(f"{output}.checkpoint")
-    if checkpoint.is_dir():
-        raise OptionError(f"{checkpoint}: is a folder, but the checkpoint of this run goes there; name another MODEL")
+    for place in (checkpoint, *_further(checkpoint)):
+        if place.is_dir():
+            raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
 
     corpus = read_labelled(train, words.get("columns"), words.get("label"), words.get("scheme"))
     development = None
@@ -157,15 +185,63 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
             f"go on with: {again}"
         )
         raise typer.Exit(130)
-    checkpoint.unlink(missing_ok=True)
+    for place in (checkpoint, *_further(checkpoint)):
+        place.unlink(missing_ok=True)
     if not quiet:
         scores = [entry["dev"] for entry in model.history_ if "dev" in entry]
         best = f", best on the development data {100 * max(scores):.2f}" if scores else ""
         say(
-            f"{output}: {record['weights']:,} weights, {record['features']:,} features, {len(model.classes_)} labels; "
-            f"{record['sentences']:,} sentences, {record['iterations']} iterations, {record['seconds']:.1f} s"
-            f"{best} ({record['stopped']})"
+            f"{output}: {record['weights']:,} weights, {record['features']:,} features, {len(model.classes_)} labels"
+            f"{_states(model)}; {record['sentences']:,} sentences, {record['iterations']} iterations, "
+            f"{record['seconds']:.1f} s{best}{_spread(record)} ({record['stopped']})"
         )
+
+
+def _states(model: Any) -> str:
+    return f", {model.space_.n_states} latent states" if model.space_.latent else ""
+
+
+def _spread(record: dict[str, Any]) -> str:
+    """How far the random starts lie apart."""
+    runs = record.get("restarts")
+    if not runs:
+        return ""
+    losses = [run["loss"] for run in runs]
+    return f", best of {len(runs)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
+
+
+def _further(checkpoint: Path) -> list[Path]:
+    """The checkpoints of the second and further starts: MODEL.checkpoint.2, ..."""
+    if not checkpoint.parent.is_dir():
+        return []
+    begin = f"{checkpoint.name}."
+    return sorted(
+        path
+        for path in checkpoint.parent.iterdir()
+        if path.name.startswith(begin) and path.name.removeprefix(begin).isdecimal()
+    )
+
+
+def latent_numbers(text: str) -> int | dict[str, int]:
+    """One number of latent states, or one for each label.
+
+    >>> latent_numbers("4"), latent_numbers("B-NP=3,O=2")
+    (4, {'B-NP': 3, 'O': 2})
+    """
+    import re
+
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    found = re.findall(r"(.+?)=(-?\d+)(?:,|$)", text)  # a label may hold commas
+    if not found or ",".join(f"{label}={number}" for label, number in found) != text.rstrip(","):
+        raise OptionError(f"--latent: expected a number, or numbers by label as in B-NP=3,O=2, got {text!r}")
+    labels = [label for label, _ in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise OptionError(f"--latent: two numbers for the label {label!r}, expected one")
+    return {label: int(number) for label, number in found}
 
 
 def _estimator(words: dict[str, Any]) -> Any:
@@ -192,9 +268,22 @@ def _check_words(words: dict[str, Any], output: str) -> None:
     name = words.get("model", "crf")
     if name not in MODELS:
         raise OptionError(f"--model: expected {' or '.join(MODELS)}, got {name!r}")
+    from labelwright.models import files
+
+    taken = files.MODELS[MODELS[name]]._parameter_names()
+    for word in words:
+        if word in MODEL_WORDS and word not in taken:
+            takers = [other for other, kind in MODELS.items() if word in files.MODELS[kind]._parameter_names()]
+            raise OptionError(f"{_flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
+    if words.get("random_state", 0) < 0:
+        raise OptionError(f"--seed: expected 0 or more, got {words['random_state']}")
     if words.get("checkpoint_every", 0.0) < 0:
         raise OptionError(f"--checkpoint-every: expected seconds, 0 or more, got {words['checkpoint_every']}")
     check_target(output, is_model=True)
+
+
+def _flag(word: str) -> str:
+    return FLAGS.get(word, f"--{word.replace('_', '-')}")
 
 
 def _read_recipe(path: str) -> dict[str, Any]:
@@ -220,8 +309,15 @@ def _read_recipe(path: str) -> dict[str, Any]:
 
 
 class _Lines:
-    """One line per iteration on stderr."""
+    """One line per iteration on stderr, and one before each further random start."""
+
+    def __init__(self) -> None:
+        self._last, self._starts = -1, 1
 
     def __call__(self, record: Any, max_iter: int) -> None:
+        if record["iteration"] <= self._last:
+            self._starts += 1
+            say(f"start {self._starts}")
+        self._last = record["iteration"]
         dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
         say(f"{record['iteration']:5d}  loss {record['loss']:14.4f}  {record['seconds']:8.2f} s{dev}")

@@ -1,6 +1,7 @@
 """labelwright warmup: compile every kernel once, so that no later run has to."""
 
 import time
+from typing import Any
 
 from labelwright.cli.common import show
 
@@ -32,7 +33,7 @@ def exercise() -> None:
 
     import numpy as np
 
-    from labelwright import CRF
+    from labelwright import CRF, LatentCRF
     from labelwright.corpus import read_columns, read_conllu
     from labelwright.evaluate import compare
 
@@ -52,14 +53,28 @@ def exercise() -> None:
         {"template": "words-arcs", "optimizer": "sgd"},
         {"constraints": "scheme", "cells": "all"},
     ):
-        model = CRF(max_iter=3, **options).fit(corpus, dev=corpus)  # type: ignore[arg-type]
-        data = model.encode(corpus)
-        model.predict_nbest(data, 2)
-        model.predict_marginals(data)
-        model.predict_spans(data)
-        model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
-        model.sequence_log_probabilities(data, LABELS)
+        for kind in (CRF, LatentCRF):
+            _ask(kind(max_iter=3, **options).fit(corpus, dev=corpus), corpus)  # type: ignore[arg-type]
     for X in (dicts, arrays):
         for options in ({}, {"optimizer": "sgd"}):
-            CRF(max_iter=3, **options).fit(X, LABELS).predict_marginals(X)  # type: ignore[arg-type]
+            for kind in (CRF, LatentCRF):
+                kind(max_iter=3, **options).fit(X, LABELS).predict_marginals(X)  # type: ignore[arg-type]
     compare(LABELS, LABELS, LABELS, samples=10)
+
+
+def _ask(model: Any, corpus: Any) -> None:
+    """All questions that a model answers, to every decoder."""
+    from labelwright.decode import DECODERS
+
+    data = model.encode(corpus)
+    model.predict_nbest(data, 2)
+    model.predict_marginals(data)
+    model.predict_spans(data)
+    for decoder in DECODERS:
+        model.decode(data, decoder)
+    model.decode(data, "mbr", candidates="ldi")
+    model.decode(data, "exact", max_expansions=0)
+    model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
+    model.sequence_log_probabilities(data, LABELS)
+    data = model.encode([["the", "old"] * 400])
+    model.decode(data, "ldi", n=100)  # memory that grows, too

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import lzma
 import os
-import stat
 import sys
 import zlib
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from labelwright.errors import CorpusError
+from labelwright.storage import replace_file
 
 
 class Codec(NamedTuple):
@@ -103,17 +103,8 @@ def write_bytes(target: Source, data: bytes) -> None:
 
 
 def _write_path(path: Path, data: bytes) -> None:
-    """Write a regular file through a temporary sibling; pipes and devices directly."""
-    mode = path.stat().st_mode if path.exists() else None
-    if mode is not None and not stat.S_ISREG(mode):
+    """Write a regular file whole or not at all; pipes and devices directly."""
+    if path.exists() and not path.is_dir() and not path.is_file():
         path.write_bytes(data)
-        return
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(fresh, "xb") as file:
-            file.write(data)
-        if mode is not None:
-            fresh.chmod(stat.S_IMODE(mode))
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    else:
+        replace_file(path, data)

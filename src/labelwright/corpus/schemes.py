@@ -14,7 +14,7 @@ import numpy as np
 from labelwright.errors import OptionError
 
 # The same roles under other names: BILOU's last and unit, BMES's middle.
-_ALIASES = {"L": "E", "U": "S", "M": "I"}
+ALIASES = {"L": "E", "U": "S", "M": "I"}
 _OPENING = frozenset("BS[]")  # a chunk always starts at these letters
 _CLOSING = frozenset("ES[]")  # a chunk always ends after these letters
 _INSIDE = _OPENING | _CLOSING | {"I"}
@@ -100,7 +100,7 @@ def _parts(label: str | None) -> tuple[str, str]:
     if label is None:
         return "O", ""
     letter, kind = split_label(label)
-    letter = _ALIASES.get(letter, letter)
+    letter = ALIASES.get(letter, letter)
     return (letter, kind) if letter in _INSIDE else ("O", "")
 
 

@@ -1,5 +1,6 @@
 """The most probable labelling of a latent model, proven: best-first search over label prefixes (kernels/search.py)."""
 
+import math
 import threading
 import time
 from typing import Any, NamedTuple
@@ -11,50 +12,30 @@ from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import chain
 from labelwright.kernels import search as kernels
+from labelwright.kernels.search import Pool, Weights
 from labelwright.lattice import Lattice
 from labelwright.states import StateSpace
 
 Array = NDArray[Any]
 MAX_EXPANSIONS = 100_000  # by default: a flat model costs time, not memory
-SAFE_RANGE = 300.0  # scores of one token that differ by less can be searched as scaled numbers
+DIVE = 1e12  # the advantage of a longer prefix when any whole labelling will do
 SLICE = 2_000  # expansions between two looks at the clock
 
 
-class Weights(NamedTuple):
-    """A lattice as the search reads it: scaled numbers, or logarithms."""
-
-    psi: Array  # [T, S]       exp(node - top), or node
-    top: Array  # [T]
-    E: Array  # [T|1, S, S]  exp(arc - arc_top), or arc
-    arc_top: Array  # [T|1]
-    beta: Array  # [T, S]       the bound, scaled
-    log_beta: Array  # [T]          log of its scale
-    logs: bool
+def empty_pool(room: int, n_latent: int) -> Pool:
+    """Room for so many prefixes."""
+    priority, key, scale = np.empty((3, room))
+    parent, depth, label, heap = np.empty((4, room), np.int32)
+    counts = np.array([0, 0, 0, 0, -1], np.int64)
+    return Pool(priority, key, scale, np.empty((room, n_latent)), parent, depth, label, heap, counts)
 
 
-class Pool(NamedTuple):
-    """All prefixes made so far, and the queue of those still open."""
-
-    priority: Array  # [M]     log of the bound on all completions
-    scale: Array  # [M]     log of what the vector was divided by
-    vector: Array  # [M, H]  summed weight of the latent paths ending in each state of the last label
-    parent: Array  # [M]
-    depth: Array  # [M]
-    label: Array  # [M]
-    heap: Array  # [M]
-    counts: Array  # [5]
-
-    @classmethod
-    def empty(cls, room: int, n_latent: int) -> "Pool":
-        parent, depth, label, heap = np.empty((4, room), np.int32)
-        counts = np.array([0, 0, 0, 0, -1], np.int64)
-        return cls(np.empty(room), np.empty(room), np.empty((room, n_latent)), parent, depth, label, heap, counts)
-
-    def grown(self, room: int) -> "Pool":
-        larger = Pool.empty(room, self.vector.shape[1])
-        for old, new in zip(self[:-1], larger[:-1], strict=True):
-            new[: len(old)] = old
-        return larger._replace(counts=self.counts)
+def grown(pool: Pool) -> Pool:
+    """The same pool with twice the room."""
+    larger = empty_pool(2 * len(pool.heap), pool.vector.shape[1])
+    for old, new in zip(pool[:-1], larger[:-1], strict=True):
+        new[: len(old)] = old
+    return larger._replace(counts=pool.counts)
 
 
 class Labellings(NamedTuple):
@@ -68,52 +49,79 @@ class Labellings(NamedTuple):
     expansions: int
 
 
-_last_arcs = threading.local()  # plain transitions serve many sentences: their exponentials are kept per thread
+_NOTHING = Labellings([], [], -np.inf, 0, -np.inf, 0)
 
 
-def _exp_arcs(arc: Array) -> tuple[Array, Array, Array]:
-    """exp(arc - top), its transpose, and top."""
-    kept = getattr(_last_arcs, "of", None)
-    if kept is not None and kept[0] is arc:
-        found: tuple[Array, Array, Array] = kept[1]
-        return found
+class _Arcs(NamedTuple):
+    of: Array  # [T|1, S, S]  the scores
+    E: Array  # exp(of - top)
+    ET: Array  # transposed
+    top: Array  # [T|1]
+    range: float  # the widest difference between finite scores of one token
+
+
+class _Scratch(threading.local):
+    """Memory that sentences of one thread share: the pool, and the exponentials of plain transitions."""
+
+    def __init__(self) -> None:
+        self.pool: Pool | None = None
+        self.space: StateSpace | None = None
+        self.arcs: _Arcs | None = None
+
+
+_scratch = _Scratch()
+
+
+def _arcs(arc: Array) -> _Arcs:
+    """Exponentials of arc scores; those of plain transitions are kept for the next sentence."""
+    if _scratch.arcs is not None and _scratch.arcs.of is arc:
+        return _scratch.arcs
     n, S, _ = arc.shape
     flat, top = np.array(arc, np.float64).reshape(n, S * S), np.empty(n)
     if n > 1:
         flat[0] = 0.0
+    low = np.where(flat > -np.inf, flat, np.inf).min(axis=1)
     chain.exponentiate64(flat, top, S * S)
     E = flat.reshape(n, S, S)
-    made = E, np.ascontiguousarray(E.transpose(0, 2, 1)), top
+    found = _Arcs(arc, E, np.ascontiguousarray(E.transpose(0, 2, 1)), top, float((top - low).max()))
     if n == 1:
-        _last_arcs.of = (arc, made)
-    return made
+        _scratch.arcs = found
+    return found
 
 
-def _range(scores: Array) -> float:
-    """The widest difference between finite scores of one row."""
-    finite = np.isfinite(scores)
-    high = np.where(finite, scores, -np.inf).max(axis=1)
-    low = np.where(finite, scores, np.inf).min(axis=1)
-    spread: Array = (high - low)[np.isfinite(high)]
-    return float(spread.max(initial=0.0))
+def _pool(room: int, space: StateSpace) -> Pool:
+    """A clean pool, the one of the last sentence where it will do."""
+    pool = _scratch.pool
+    if pool is None or _scratch.space is not space or len(pool.heap) < room:
+        pool = _scratch.pool = empty_pool(room, space.most_latent)
+        _scratch.space = space
+    pool.counts[:] = (0, 0, 0, 0, -1)
+    return pool
 
 
-def prepare(lattice: Lattice, space: StateSpace) -> tuple[Weights, float]:
+def prepare(lattice: Lattice, space: StateSpace, logs: bool = False) -> tuple[Weights, float]:
     """The bound and log Z of a lattice."""
     node, arc = lattice
     T, S = node.shape
-    beta, log_beta = np.empty((T, S)), np.zeros(T)
-    arcs = arc.reshape(len(arc), -1)
-    if _range(node) + 2 * _range(arcs[1:] if len(arcs) > 1 else arcs) < SAFE_RANGE:
-        psi, top = np.array(node, np.float64), np.empty(T)
-        chain.exponentiate64(psi, top, S)
-        E, ET, arc_top = _exp_arcs(arc)
-        log_z = float(kernels.dense_bounds(psi, top, ET, arc_top, space.first, beta, log_beta))
+    (psi, beta), (top, log_beta) = np.empty((2, T, S)), np.empty((2, T))
+    arcs = _arcs(arc)
+    if np.isfinite(arcs.range) and not logs:
+        log_z = float(kernels.prepare(node, arcs.ET, arcs.top, arcs.range, space.first, psi, top, beta, log_beta))
         if np.isfinite(log_z):
-            return Weights(psi, top, E, arc_top, beta, log_beta, False), log_z
+            return Weights(psi, top, arcs.E, arcs.top, beta, log_beta, False), log_z
     log_z = float(kernels.log_bounds(node, arc, space.first, beta))
-    none = np.zeros(0)
-    return Weights(np.ascontiguousarray(node), none, np.ascontiguousarray(arc), none, beta, log_beta, True), log_z
+    log_beta[:] = 0.0
+    return Weights(np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True), log_z
+
+
+def _first_whole(weights: Weights, space: StateSpace, pool: Pool) -> tuple[Pool, int]:
+    """The best whole labelling made so far, or one dived for from the head of the queue (in a pool that may grow)."""
+    if pool.counts[kernels.WHOLE] < 0:
+        found, no_bar = np.empty(1, np.int64), np.full(1, -np.inf)
+        pool.counts[kernels.FOUND] = 0
+        while kernels.search(weights, space.first, pool, found, 1, 1 << 60, DIVE, no_bar) == kernels.FULL:
+            pool = grown(pool)
+    return pool, int(pool.counts[kernels.WHOLE])
 
 
 def labellings(
@@ -131,35 +139,45 @@ def labellings(
         raise OptionError(f"max_expansions: expected 0 or more, got {max_expansions}")
     if time_limit is not None and not time_limit >= 0:
         raise OptionError(f"time_limit: expected 0 seconds or more, got {time_limit}")
-    weights, log_z = prepare(lattice, space)
+    limits = n, budget, time_limit
+    return _searched(lattice, space, *limits, False) or _searched(lattice, space, *limits, True) or _NOTHING
+
+
+def _searched(
+    lattice: Lattice, space: StateSpace, n: int, budget: int, time_limit: float | None, logs: bool
+) -> Labellings | None:
+    """The search with scaled numbers, None where these do not do, or with logarithms, which always do."""
+    weights, log_z = prepare(lattice, space, logs)
     T, L = len(lattice.node), space.n_labels
-    pool = Pool.empty(2 * (T + 8) * L, int(np.diff(space.first).max()))
+    pool = _pool(2 * (T + 8) * L, space)
     found, bar = np.empty(n, np.int64), np.full(n, -np.inf)
     begun = time.monotonic()
     while True:
         allowed = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
-        status = kernels.search(weights, space.first, pool, found, n, allowed, bar)
+        status = kernels.search(weights, space.first, pool, found, n, allowed, kernels.TIE, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
         if status == kernels.FULL:
-            pool = pool.grown(2 * len(pool.heap))
+            pool = grown(pool)
+        elif status == kernels.LOST:
+            return None
         elif status == kernels.DONE or allowed == budget or out_of_time:
             break
     places = found[: pool.counts[kernels.FOUND]].tolist()
-    proven = len(places)
+    proven, expansions = len(places), int(pool.counts[kernels.EXPANDED])
     log_open = -np.inf
     if status == kernels.LIMIT:
         log_open = float(pool.priority[pool.heap[0]])
         if len(places) < n:
-            pool = pool.grown(len(pool.heap) + (T + 1) * L)
-            dived = int(kernels.dive(weights, space.first, pool, pool.heap[0]))
-            rest = [p for p in (int(pool.counts[kernels.WHOLE]), dived) if p >= 0 and p not in places]
-            if rest:
-                places.append(max(rest, key=lambda p: pool.priority[p]))
+            pool, rest = _first_whole(weights, space, pool)
+            if rest < 0:
+                return None
+            if rest not in places:
+                places.append(rest)
     labels = [np.empty(T, np.int32) for _ in places]
     for place, into in zip(places, labels, strict=True):
         kernels.trace(pool, place, into)
     log_weights = [float(pool.priority[place]) for place in places]
-    return Labellings(labels, log_weights, log_z, proven, log_open, int(pool.counts[kernels.EXPANDED]))
+    return Labellings(labels, log_weights, log_z, proven, log_open, expansions)
 
 
 def exact(
@@ -170,12 +188,31 @@ def exact(
     time_limit: float | None = None,
 ) -> Decoding:
     """The most probable labelling; stopped by a limit, the best so far with a true bound on the probability missed."""
-    found = labellings(lattice, space, 1, max_expansions, time_limit)
+    found = _proven(lattice, space) if max_expansions is None and time_limit is None else None
+    if found is None:
+        found = labellings(lattice, space, 1, max_expansions, time_limit)
     if not found.labels:
         return Decoding([], -np.inf, -np.inf, False, None)
     weight = found.log_weights[0]
     proven = found.proven > 0 or found.log_open <= weight
-    gap = 0.0 if proven else max(0.0, float(np.exp(found.log_open - found.log_z) - np.exp(weight - found.log_z)))
-    labels = [space.labels[y] for y in found.labels[0]]
+    gap = 0.0 if proven else _difference(found.log_open - found.log_z, weight - found.log_z)
+    labels = [space.labels[y] for y in found.labels[0].tolist()]
     p = min(0.0, weight - found.log_z)
-    return Decoding(labels, weight, p, proven, gap, label_paths=1, mass=float(np.exp(p)), expansions=found.expansions)
+    return Decoding(labels, weight, p, proven, gap, label_paths=1, mass=math.exp(p), expansions=found.expansions)
+
+
+def _difference(high: float, low: float) -> float:
+    """exp(high) - exp(low), never 0: only a proof closes the gap."""
+    return max(5e-324, math.exp(min(0.0, high)) - math.exp(min(0.0, low)))
+
+
+def _proven(lattice: Lattice, space: StateSpace) -> Labellings | None:
+    """The common case in one kernel call: scores of ordinary size, a short search.  None where it is not so common."""
+    node, arc = lattice
+    arcs = _arcs(arc)
+    T = len(node)
+    pool = _pool(max(512, 4 * (T + 8) * space.n_labels), space)
+    labels, out = np.empty(T, np.int32), np.empty(2)
+    if not kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, space.first, pool, labels, out):
+        return None
+    return Labellings([labels], [out[0]], out[1], 1, -np.inf, int(pool.counts[kernels.EXPANDED]))

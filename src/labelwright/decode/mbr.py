@@ -59,24 +59,22 @@ def mbr(
     if candidates == "ldi":
         met = ldi_candidates(lattice, space, n)
         codes, log_p, log_z, latent = list(met.labels), met.log_probabilities, met.log_z, met.latent_paths
+        proven = 0
     elif candidates == "nbest":
         found = labellings(lattice, space, n, max_expansions, time_limit)
-        codes, log_z, latent = found.labels, found.log_z, None
+        codes, log_z, latent, proven = found.labels, found.log_z, None, found.proven
         log_p = np.minimum(0.0, np.array(found.log_weights) - log_z)
     else:
         raise OptionError(f"candidates: expected 'nbest' or 'ldi', got {candidates!r}")
     if not codes:
         return Decoding([], -np.inf, -np.inf, False, None)
     texts = [[space.labels[y] for y in c] for c in codes]
-    p = np.exp(log_p)
     if callable(gain):
         gains = np.array([[gain(chosen, other) for other in texts] for chosen in texts], np.float64)
     else:
         gains = GAINS[gain](texts)
-    best = int(np.argmax(gains @ p))
-    top = int(np.argmax(p))
-    exact = best == top and candidates == "nbest" and p[top] > 0 and max_expansions is None and time_limit is None
-    mass = min(1.0, float(p.sum()))
+    best = int(np.argmax(gains @ np.exp(log_p - log_p.max())))  # long sentences: all may be too small for a number
+    exact = proven > 0 and log_p[best] == log_p.max()
     return Decoding(
         texts[best],
         float(log_p[best]) + log_z,
@@ -85,5 +83,5 @@ def mbr(
         0.0 if exact else None,
         latent_paths=latent,
         label_paths=len(codes),
-        mass=mass,
+        mass=min(1.0, float(np.exp(log_p).sum())),
     )

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.corpus.schemes import (
-    _ALIASES,
+    ALIASES,
     Boundaries,
     boundaries,
     check_scheme,
     convert,
     detect_scheme,
+    join_label,
     split_label,
 )
 from labelwright.errors import CorpusError, OptionError
@@ -203,8 +204,7 @@ def _misspelt(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
 def _plain_spelling(label: str) -> str:
     """Write BILOU's and BMES's letters as those of BIOES."""
     letter, kind = split_label(label)
-    letter = _ALIASES.get(letter, letter)
-    return f"{letter}-{kind}" if kind else letter
+    return join_label(ALIASES.get(letter, letter), kind)
 
 
 def _neighbours(codes: np.ndarray, tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,10 @@
 """Scores from counts: precision, recall and F1 of chunks, accuracy of tokens and sentences, and a table to read."""
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from labelwright import __version__
 from labelwright.evaluate.counts import Counts, Labels, count
 
 
@@ -147,7 +147,7 @@ def signature_of(counts: Counts) -> str:
     """Return what someone else needs to get the same numbers."""
     metric = "accuracy" if counts.reading == "token" else "f1"
     scheme = "" if counts.reading == "token" else f"|scheme:{counts.scheme or 'mixed'}"
-    return f"{metric}|reading:{counts.reading}{scheme}|labelwright:{_version()}"
+    return f"{metric}|reading:{counts.reading}{scheme}|labelwright:{__version__}"
 
 
 def percent(share: float) -> str:
@@ -165,14 +165,3 @@ def align(rows: Iterable[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-@functools.cache
-def _version() -> str:
-    """Return the installed version of labelwright."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("labelwright")
-    except PackageNotFoundError:  # run from a source tree
-        return "unknown"

@@ -15,6 +15,7 @@ from labelwright.features.vocabulary import Columns, Table, Vocabulary
 from labelwright.modelfile import pack_strings, unpack_strings
 
 Tensors = dict[str, np.ndarray]
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class Encoded(NamedTuple):
@@ -223,8 +224,10 @@ def _read_dicts(X: Any, index: dict[str, int], grow: bool) -> tuple[Incidence, L
                             f"X: sentence {n}, token {t}: feature {name!r}: expected a string, number or boolean, "
                             f"got {type(v).__name__}"
                         ) from None
-                    if not np.isfinite(number):
-                        raise CorpusError(f"X: sentence {n}, token {t}: feature {name!r} is {number}")
+                    if not abs(number) <= LARGEST:
+                        raise CorpusError(
+                            f"X: sentence {n}, token {t}: feature {name!r} is {number}; expected a finite number"
+                        )
                 i = index.setdefault(name, len(index)) if grow else index.get(name, -1)
                 if i >= 0:
                     feature.append(i)
@@ -267,7 +270,8 @@ class ArrayFeatures:
         rows = []
         for n, x in enumerate(X):
             try:
-                row = np.asarray(x, np.float32) if len(x) else np.empty((0, self.n_features), np.float32)
+                with np.errstate(over="ignore"):  # too large for float32 is infinite, and refused below
+                    row = np.asarray(x, np.float32) if len(x) else np.empty((0, self.n_features), np.float32)
             except ValueError:
                 raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers each") from None
             if row.ndim != 2 or row.shape[1] != self.n_features:
@@ -275,7 +279,7 @@ class ArrayFeatures:
                 raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {came}")
             if not np.isfinite(row).all():
                 t, d = np.argwhere(~np.isfinite(row))[0]
-                raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {row[t, d]}")
+                raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {row[t, d]}; expected finite numbers")
             rows.append(row)
         offsets = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
         values = np.concatenate(rows) if rows else np.empty((0, self.n_features), np.float32)

@@ -46,7 +46,7 @@ class _Group(NamedTuple):
 def layers_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
     """The lines that feed each layer; the plain transition (`B` alone) is part of every model and needs no line."""
     found = {
-        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or name == "state"))
+        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or name != "edge"))
         for name, kinds in LAYERS.items()
     }
     return {name: patterns for name, patterns in found.items() if patterns or name == "state"}

@@ -85,10 +85,9 @@ if COMPILED:
             target_context.refresh()
             file = self._file(sig, target_context.codegen())
             try:
-                payload = pickle.loads(file.read_bytes()) if file is not None else None
-            except (OSError, EOFError, pickle.UnpicklingError):
+                return file and CompileResult._rebuild(target_context, *pickle.loads(file.read_bytes()))
+            except Exception:  # missing or damaged: compile again
                 return None
-            return payload and CompileResult._rebuild(target_context, *payload)
 
         def save_overload(self, sig: Any, data: Any) -> None:
             file = self._file(sig, data.codegen)

@@ -242,3 +242,37 @@ def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
                 beta[r] = total
         if not largest < LARGE:
             log_z[n] = np.nan
+
+
+@kernel
+def spread_arcs(rows, used, base, out):
+    """out[t] = base, with rows[t, j] added at the place used[j]: arc scores [T, A] from those of the arcs in use."""
+    for t in range(out.shape[0]):
+        for a in range(out.shape[1]):
+            out[t, a] = base[a]
+        for j in range(used.shape[0]):
+            out[t, used[j]] += rows[t, j]
+
+
+@kernel
+def spread_exponentials(rows, used, base, out):
+    """The same after exponentiation: out[t] = base * the exponential of 0 (behind the last column in use), and
+    base * rows[t, j] at the place used[j]."""
+    n = used.shape[0]
+    for t in range(out.shape[0]):
+        zero = rows[t, n]
+        for a in range(out.shape[1]):
+            out[t, a] = base[a] * zero
+        for j in range(n):
+            out[t, used[j]] = base[used[j]] * rows[t, j]
+
+
+@kernel
+def gather_arcs(arcs, used, rows):
+    """rows[t, j] = arcs[t, used[j]], and 0 behind: the adjoint of spread_arcs."""
+    n = used.shape[0]
+    for t in range(rows.shape[0]):
+        for j in range(n):
+            rows[t, j] = arcs[t, used[j]]
+        for j in range(n, rows.shape[1]):
+            rows[t, j] = 0

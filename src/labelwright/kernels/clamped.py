@@ -7,21 +7,9 @@ label there is one path, and the sums are counts: `path_scores` and `subtract_pa
 import numpy as np
 
 from labelwright.kernels import kernel
+from labelwright.kernels.logs import log_sum
 
 UNTRUSTED = 1e-200
-
-
-@kernel
-def _log_sum(x, n):
-    m = -np.inf
-    for i in range(n):
-        m = max(m, x[i])
-    if not np.isfinite(m):
-        return m
-    total = 0.0
-    for i in range(n):
-        total += np.exp(x[i] - m)
-    return m + np.log(total)
 
 
 @kernel
@@ -107,9 +95,9 @@ def _clamp_in_log_space(node, arc, label, first, states, pairs):
                 r0, r1 = first[label[t - 1]], first[label[t - 1] + 1]
                 for r in range(r0, r1):
                     terms[r - r0] = alpha[t - 1, r - r0] + arc[t if by_token else 0, r, s]
-                alpha[t, s - s0] += _log_sum(terms, r1 - r0)
+                alpha[t, s - s0] += log_sum(terms, r1 - r0)
     last = label[T - 1]
-    log_z = _log_sum(alpha[T - 1], first[last + 1] - first[last])
+    log_z = log_sum(alpha[T - 1], first[last + 1] - first[last])
     for t in range(T - 1, -1, -1):
         s0, s1 = first[label[t]], first[label[t] + 1]
         for s in range(s0, s1):
@@ -121,7 +109,7 @@ def _clamp_in_log_space(node, arc, label, first, states, pairs):
                     v = arc[t if by_token else 0, r, s] + node[t, s] + beta[t, s - s0]
                     terms[s - s0] = v
                     pairs[t, r - r0, s - s0] = np.exp(alpha[t - 1, r - r0] + v - log_z)
-                beta[t - 1, r - r0] = _log_sum(terms, s1 - s0)
+                beta[t - 1, r - r0] = log_sum(terms, s1 - s0)
     return log_z
 
 
@@ -144,10 +132,10 @@ def labelling_weight(node, arc, label, first):
                 r0, r1 = first[label[t - 1]], first[label[t - 1] + 1]
                 for r in range(r0, r1):
                     terms[r - r0] = alpha[r - r0] + arc[t if by_token else 0, r, s]
-                new[s - s0] += _log_sum(terms, r1 - r0)
+                new[s - s0] += log_sum(terms, r1 - r0)
         for s in range(s1 - s0):
             alpha[s] = new[s]
-    return _log_sum(alpha, first[label[T - 1] + 1] - first[label[T - 1]])
+    return log_sum(alpha, first[label[T - 1] + 1] - first[label[T - 1]])
 
 
 @kernel

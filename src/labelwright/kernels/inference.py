@@ -6,6 +6,7 @@ node [T, S] and arc [T or 1, S, S] are scores; minus infinity forbids; arc[t] le
 import numpy as np
 
 from labelwright.kernels import kernel
+from labelwright.kernels.logs import log_sum
 
 UNTRUSTED = 1e-250  # a scale below this, or a message above the next, has lost digits:
 LARGE = 1e280  # the sentence is done again in log space
@@ -41,17 +42,6 @@ def viterbi(node, arc, path):
         path[t] = at
         at = back[t, at]
     return score
-
-
-@kernel
-def _log_sum(x):
-    m = x.max()
-    if not np.isfinite(m):
-        return m
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += np.exp(x[i] - m)
-    return m + np.log(total)
 
 
 @kernel
@@ -147,8 +137,8 @@ def messages(node, arc, states, log_beta):
         for r in range(S):
             for s in range(S):
                 terms[s] = arc[e, r, s] + node[t, s] + log_beta[t, s]
-            log_beta[t - 1, r] = _log_sum(terms)
-    log_z = _log_sum(node[0] + log_beta[0])
+            log_beta[t - 1, r] = log_sum(terms, S)
+    log_z = log_sum(node[0] + log_beta[0], S)
     states[:] = 0.0
     if log_z == -np.inf:
         return log_z

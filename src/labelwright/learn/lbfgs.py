@@ -145,6 +145,7 @@ def lbfgs(
         xx, gg, gd = ranges.sums(vectors.add_ridge, at, l2, g, direction, shape=(3,))
         return loss + 0.5 * l2 * xx, float(np.sqrt(gg)), float(gd)
 
+    rounding = 1e-8 if x.dtype == np.float32 else 1e-15
     if state is None:
         f, norm, _ = evaluate(x, history.gradient)
         history.measure_gradient()
@@ -155,6 +156,9 @@ def lbfgs(
         history.restore(state)
     while not monitor.stop:
         slope = history.direction(direction)
+        if -slope < rounding * abs(f):
+            monitor.finish("converged: what is left to gain is below the rounding errors")
+            break
         step = 1.0 if history.n_pushed else 1.0 / max(1.0, float(np.sqrt(history.gram[-1, -1])))
         low, high, accepted = 0.0, np.inf, False
         new_f = norm = np.nan
@@ -171,7 +175,7 @@ def lbfgs(
             step = 2 * step if high == np.inf else (low + high) / 2
         if not accepted and not new_f < f:
             if history.n_pushed == 0:
-                monitor.finish("no further progress is possible at this precision")
+                monitor.finish("converged: no step goes down any more")
                 break
             history.clear()
             continue

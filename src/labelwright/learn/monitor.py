@@ -57,9 +57,6 @@ class Checkpoint:
             )
         return state, header
 
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
-
 
 class Monitor:
     """Told of every iteration; knows when to stop, keeps the best weights on development data, saves checkpoints."""
@@ -96,6 +93,13 @@ class Monitor:
     def merit(self) -> float:
         """By which runs are compared: the best development score, else minus the loss."""
         return self._best_score if self._best is not None else -self.history[-1]["loss"]
+
+    @property
+    def best_iteration(self) -> int | None:
+        """The iteration whose weights did best on the development data, where there are any."""
+        if self._best is None:
+            return None
+        return next(r["iteration"] for r in self.history if r.get("dev") == self._best_score)
 
     def finish(self, reason: str) -> None:
         self.reason = reason
@@ -154,7 +158,7 @@ class Monitor:
         if len(self.history) > self.period:
             before = self.history[-1 - self.period]["loss"]
             if before - loss < self.tol * max(abs(loss), 1e-300):
-                return f"converged: the loss fell by less than {self.tol:g} in {self.period} iterations"
+                return f"converged: the loss fell by less than {100 * self.tol:g} % in {self.period} iterations"
         return "reached the limit of iterations" if i >= self.max_iter else None
 
     def best(self, weights: Array) -> Array:

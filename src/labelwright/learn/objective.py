@@ -27,6 +27,7 @@ from labelwright.states import StateSpace
 
 CHUNK_BYTES = 1 << 19  # score rows of one piece of work: they should stay in the second-level cache
 SHARD_BYTES = 1 << 22  # score rows held at once: they should stay in the last-level cache until pooled
+ARC_BYTES = 1 << 22  # the same, where every token has all its arcs in memory
 PIECES = 8  # ranges of keys or features per step
 
 Array = NDArray[Any]
@@ -85,26 +86,25 @@ class LogLikelihood:
         self.workers, self.dtype = workers, dtype
         self.S, self.width = space.n_states, padded(space.n_states)
         self._exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
-        self._mask = np.where(space.arc, 0.0, -np.inf)
         features = Turner(n_features)
         self.layers = {}
         for name, incidence in layers.items():
             cells = parameters.cells[name]
             width = self.width
-            if name == "edge":
-                width = self.width**2
-                cells = cells._replace(
-                    column=(cells.column // self.S * self.width + cells.column % self.S).astype(np.int32)
-                )
+            if name == "edge":  # rows hold only arcs that have a weight, and one more column that stays 0
+                used, column = np.unique(cells.column, return_inverse=True)
+                self._used = (used // self.S * self.width + used % self.S).astype(np.int32)
+                cells = cells._replace(column=column.astype(np.int32))
+                width = padded(len(used) + 1)
             keys = self._split(keys_of_features(incidence, features))
             self.layers[name] = _LayerData(incidence, cells, keys, even_ranges(incidence.key_ptr, PIECES), width)
-        row = sum(layer.width for layer in self.layers.values()) * np.dtype(dtype).itemsize
+        size = np.dtype(dtype).itemsize
+        row = sum(layer.width for layer in self.layers.values()) * size
+        chunk = CHUNK_BYTES // row if "edge" not in layers else ARC_BYTES // (self.width**2 * size)
         keys_of = {name: Turner(layer.incidence.n_keys) for name, layer in self.layers.items()}
         self.shards = []
         for begin, end in sentence_ranges(offsets, max(1, SHARD_BYTES // row)):
-            chunks = [
-                (begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], max(1, CHUNK_BYTES // row))
-            ]
+            chunks = [(begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], max(1, chunk))]
             t0, t1 = int(offsets[begin]), int(offsets[end])
             pooled = {k: self._split(tokens_of_keys(v.incidence, keys_of[k], t0, t1)) for k, v in self.layers.items()}
             own = {k: self._split(tokens_of_features(v.incidence, features, t0, t1)) for k, v in self.layers.items()}
@@ -177,18 +177,22 @@ class LogLikelihood:
         log_y, log_z = np.empty(end - begin), np.empty(end - begin)
         top, arc_top = self._top[here], self._arc_top[here]
         if "edge" in self.layers:
-            arcs_by_token = self._rows["edge"][here].reshape(-1, self.width, self.width)
-            self._score_tokens("edge", weights, t0, t1, self._rows["edge"][here])
-            arcs_by_token[:, : self.S, : self.S] += arc.astype(self.dtype)
-            arcs_by_token[:, self.S :] = -np.inf
-            arcs_by_token[:, :, self.S :] = -np.inf
-            subtract = self._observe(node, arcs_by_token, gold, offsets, log_y)
+            rows = self._rows["edge"][here]
+            self._score_tokens("edge", weights, t0, t1, rows)
+            flat = np.empty((t1 - t0, self.width**2), self.dtype)
+            full = flat.reshape(-1, self.width, self.width)
+            chain.spread_arcs(rows, self._used, self._padded(arc, -np.inf), flat)
+            subtract = self._observe(node, full, gold, offsets, log_y)
             self._exponentiate(node, top, self.S)
-            self._exponentiate(self._rows["edge"][here], arc_top, self.width**2)
-            chain.posteriors_by_arc(node, top, arcs_by_token, arc_top, offsets, log_z)
-            self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z)
-            subtract(node, arcs_by_token)
-            arcs = arcs_by_token.sum(axis=0, dtype=np.float64)[: self.S, : self.S]
+            self._exponentiate(rows, arc_top, len(self._used) + 1)
+            highest = arc.max()
+            arc_top += highest
+            chain.spread_exponentials(rows, self._used, self._padded(np.exp(arc - highest), 0.0), flat)
+            chain.posteriors_by_arc(node, top, full, arc_top, offsets, log_z)
+            self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z, full)
+            subtract(node, full)
+            chain.gather_arcs(flat, self._used, rows)
+            arcs = full.sum(axis=0, dtype=np.float64)[: self.S, : self.S]
         else:
             subtract = self._observe(node, arc[None], gold, offsets, log_y)
             highest = arc.max()
@@ -198,7 +202,7 @@ class LogLikelihood:
             self._exponentiate(node, top, self.S)
             chain.posteriors(node, top, E, np.ascontiguousarray(E.T), highest, offsets, log_z, counts)
             arcs = (counts.astype(np.float64) * E)[: self.S, : self.S]
-            arcs += self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z)
+            arcs += self._in_log_space(np.flatnonzero(np.isnan(log_z)), begin, base, weights, arc, log_z, None)
             subtract(node, arcs[None])
         return float(np.sum(log_z - log_y)), arcs
 
@@ -231,9 +235,19 @@ class LogLikelihood:
             node[np.ix_(offsets[:-1] - first, np.flatnonzero(~self.space.start))] = -np.inf
             node[np.ix_(offsets[1:] - first - 1, np.flatnonzero(~self.space.end))] = -np.inf
 
-    def _in_log_space(self, sentences: Array, begin: int, base: int, weights: Array, arc: Array, log_z: Array) -> Array:
-        """Do again, in log space, the sentences whose probabilities are too small for scaling."""
+    def _padded(self, arc: Array, outside: float) -> Array:
+        """Numbers of arcs [S, S] as one padded row."""
+        row = np.full((self.width, self.width), outside, self.dtype)
+        row[: self.S, : self.S] = arc
+        return row.reshape(-1)
+
+    def _in_log_space(
+        self, sentences: Array, begin: int, base: int, weights: Array, arc: Array, log_z: Array, full: Array | None
+    ) -> Array:
+        """Do again, in log space, the sentences whose probabilities are too small for scaling: posteriors go into the
+        rows of their tokens and, where arcs have scores of their own, into `full`; returns the sum over all arcs."""
         counts = np.zeros((self.S, self.S))
+        first = int(self.offsets[begin])
         for n in sentences:
             a, b = int(self.offsets[begin + n]), int(self.offsets[begin + n + 1])
             rows = np.empty((b - a, self.width), self.dtype)
@@ -241,19 +255,22 @@ class LogLikelihood:
             node = rows[:, : self.S].astype(np.float64)
             self._fence(node, np.array([0, b - a]))
             scores = arc[None]
-            if "edge" in self.layers:
-                more = np.empty((b - a, self.width**2), self.dtype)
+            if full is not None:
+                more = np.empty((b - a, self.layers["edge"].width), self.dtype)
                 self._score_tokens("edge", weights, a, b, more)
-                scores = arc + more.reshape(-1, self.width, self.width)[:, : self.S, : self.S]
+                flat = np.empty((b - a, self.width**2))
+                chain.spread_arcs(
+                    more.astype(np.float64), self._used, self._padded(arc, -np.inf).astype(np.float64), flat
+                )
+                scores = np.ascontiguousarray(flat.reshape(-1, self.width, self.width)[:, : self.S, : self.S])
             sums = posterior(Lattice(node, scores))
             log_z[n] = sums.log_z
             arcs = np.empty((b - a, self.S, self.S))
             inference.posterior_arcs(node, scores, sums.states, sums.log_beta, arcs)
             self._rows["state"][a - base : b - base] = 0
             self._rows["state"][a - base : b - base, : self.S] = sums.states
-            if "edge" in self.layers:
-                into = self._rows["edge"][a - base : b - base].reshape(-1, self.width, self.width)
-                into[:] = 0
-                into[:, : self.S, : self.S] = arcs
+            if full is not None:
+                full[a - first : b - first] = 0
+                full[a - first : b - first, : self.S, : self.S] = arcs
             counts += arcs.sum(axis=0)
         return counts

@@ -69,10 +69,9 @@ def owlqn(
             step *= 0.5
         if not accepted:
             if history.n_pushed == 0:
-                monitor.finish("no further progress is possible at this precision")
+                monitor.finish("converged: no step goes down any more")
                 break
             history.clear()
-            history.measure_gradient()
             continue
         s, y = history.next_pair()
         ranges.run(vectors.differences, trial, x, gradient, smooth, then=(s, y))

@@ -10,13 +10,13 @@ class CRF(LogLinearModel):
     Parameters
     ----------
     template : name of a built-in template, path of a template file, or its text; for columns and strings
-    order : 1; states see their neighbour
+    order : 1: a label depends on the one before it (second order is not there yet)
     cells : "observed" (a weight for every feature and label seen together) or "all"
     min_count : features seen less often in training are left out
     l1, l2 : the penalty is l1 |w| + l2/2 |w|^2
     optimizer : "lbfgs" (OWL-QN when l1 > 0) or "sgd"
     max_iter : limit of iterations (1000, or 50 passes of SGD)
-    tol : training stops when the loss falls by less than this share in ten iterations
+    tol : training stops when the loss falls by less than this share in ten iterations (SGD: 100 times this, in five)
     constraints : None, or "scheme": only labellings that the label scheme permits exist
     warm_start : fit again from the weights of the last fit
     n_jobs : threads, one per core by default; the result does not depend on it

@@ -1,5 +1,7 @@
 """Models to files and back: one safetensors file each, read without executing anything."""
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,9 @@ import numpy as np
 
 from labelwright import __version__, modelfile
 from labelwright.errors import ModelFileError
+from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS
+from labelwright.features.template import parse_template
 from labelwright.models.crf import CRF
 from labelwright.models.latent import LatentCRF
 from labelwright.models.linear import LinearModel
@@ -37,10 +41,7 @@ def save(model: Any, path: str | Path) -> None:
         tensors[f"{name}.column"] = cells.column[used]
         tensors[f"{name}.weights"] = weights[used]
     tensors |= {f"features.{name}": tensor for name, tensor in model.extractor_.tensors().items()}
-    parameters = {
-        name: value if isinstance(value, bool | int | float | str | None) else str(getattr(value, "text", value))
-        for name, value in model.get_params().items()
-    }
+    parameters = {name: _plain(value) for name, value in model.get_params().items()}
     header = {
         "kind": type(model).__name__,
         "labelwright": __version__,
@@ -56,15 +57,34 @@ def save(model: Any, path: str | Path) -> None:
     modelfile.write(path, tensors, header)
 
 
+def _plain(value: Any) -> Any:
+    """A constructor word as JSON; a template is kept as text with the features."""
+    if isinstance(value, Mapping):
+        return {str(k): int(v) for k, v in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, bool | int | float | str | None) else None
+
+
 def signature(model: Any) -> str:
     """One line that says how a model was made."""
     words = model.get_params()
-    template = model.extractor_.header().get("template", {}).get("name", model.extractor_.kind)
-    shown = [f"template:{template}"]
+    shown = [f"template:{_template_name(model)}"]
     for name in ("order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "constraints"):
         if words.get(name) not in (None, 0.0):
             shown.append(f"{name}:{words[name]}")
     return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])
+
+
+def _template_name(model: Any) -> str:
+    """The name of a built-in template; a file's name with a hash of its text; or the kind of features."""
+    template = model.extractor_.header().get("template")
+    if template is None:
+        return str(model.extractor_.kind)
+    if template["name"] in BUILTIN:
+        return str(template["name"])
+    digest = hashlib.sha256(template["text"].encode()).hexdigest()[:8]
+    return f"{Path(template['name']).stem}@{digest}"
 
 
 def load(path: str | Path) -> Any:
@@ -83,6 +103,9 @@ def load(path: str | Path) -> Any:
 def _restore(kind: type[LinearModel], tensors: dict[str, np.ndarray], header: dict[str, Any]) -> LinearModel:
     known = kind._parameter_names()
     model = kind(**{k: v for k, v in header["parameters"].items() if k in known})
+    template = header["features"].get("template")
+    if template is not None and template["name"] not in BUILTIN:  # its file may be gone or changed
+        model.set_params(template=parse_template(template["text"], template["name"]))
     labels = tuple(modelfile.unpack_strings(tensors["labels.text"], tensors["labels.offsets"]))
     first = tensors["labels.first"]
     label_of = np.repeat(np.arange(len(labels), dtype=np.int32), np.diff(first))

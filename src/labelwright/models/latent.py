@@ -75,8 +75,6 @@ class LatentCRF(LogLinearModel):
         for size in sizes:
             if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
                 raise OptionError(f"n_latent: expected 1 or more states per label, got {size!r}")
-        if self.n_restarts < 1:
-            raise OptionError(f"n_restarts: expected 1 or more, got {self.n_restarts}")
 
     def _make_space(self, labels: Sequence[str]) -> StateSpace:
         if not isinstance(self.n_latent, Mapping):

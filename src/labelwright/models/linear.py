@@ -1,5 +1,6 @@
 """What all linear models share once they have weights: encoding, lattices, decoding, probabilities, files."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
@@ -67,14 +68,14 @@ class LinearModel(Estimator):
             )
 
     def encode(self, X: Any) -> Encoded:
-        """Turn sentences into features once; every method takes the result in place of X."""
+        """Turn sentences into features once; every method but `fit` takes the result in place of X."""
         self._check_fitted()
         if isinstance(X, Encoded):
             if X.owner != self._owner:
                 raise OptionError("the encoded data belong to another model; encode them with this one")
             return X
-        if not isinstance(X, Corpus) and hasattr(X, "__len__") and len(X) == 0:
-            return Encoded({}, np.zeros(1, np.int64), self._owner)
+        if isinstance(X, list | tuple) and not any(len(sentence) for sentence in X if hasattr(sentence, "__len__")):
+            return Encoded({}, np.zeros(len(X) + 1, np.int64), self._owner)
         layers, offsets = self.extractor_.encode(X)
         return Encoded(layers, offsets, self._owner)
 
@@ -99,9 +100,10 @@ class LinearModel(Estimator):
         parts = self.parameters_.slices
         weights = {name: self.weights_[part].astype(np.float64) for name, part in parts.items()}
         S = self.space_.n_states
-        transitions = weights["transitions"].reshape(1, S, S)
-        if len(data) == 0:
-            return []
+        transitions = np.where(space.arc, weights["transitions"].reshape(1, S, S), -np.inf)
+        no_start, no_end = np.flatnonzero(~space.start), np.flatnonzero(~space.end)
+        if data.offsets[-1] == 0:
+            return [empty] * len(data)
         with Workers(self.n_jobs) as workers:
             tables = {name: self._score_keys(data, name, weights[name], workers) for name in data.layers}
 
@@ -110,20 +112,21 @@ class LinearModel(Estimator):
                 rows = {
                     name: self._score_tokens(data, name, weights[name], tables[name], t0, t1) for name in data.layers
                 }
+                node, arc = rows["state"], transitions
+                if permitted is not None:
+                    node[~permitted[t0:t1]] = -np.inf
+                if "edge" in rows:
+                    arc = rows["edge"].reshape(-1, S, S)
+                    arc += transitions
                 answers = []
-                for n in range(begin, end):
-                    a, b = int(data.offsets[n]) - t0, int(data.offsets[n + 1]) - t0
+                bounds = (data.offsets[begin : end + 1] - t0).tolist()
+                for n, (a, b) in enumerate(pairwise(bounds), begin):
                     if a == b:
                         answers.append(empty)
                         continue
-                    arc = transitions
-                    if "edge" in rows:
-                        arc = rows["edge"][a:b].reshape(-1, S, S) + transitions
-                    lattice = Lattice(rows["state"][a:b], arc)
-                    if permitted is not None or not space.free:
-                        allowed = None if permitted is None else permitted[a + t0 : b + t0]
-                        lattice = lattice.restricted(space, allowed)
-                    answers.append(question(n, lattice))
+                    node[a, no_start] = -np.inf
+                    node[b - 1, no_end] = -np.inf
+                    answers.append(question(n, Lattice(node[a:b], arc[a:b] if "edge" in rows else arc)))
                 return answers
 
             blocks = workers.run(block, sentence_ranges(data.offsets, self._block_tokens()))
@@ -219,12 +222,11 @@ class LinearModel(Estimator):
                 raise _impossible(n)
             return found
 
-        try:
-            return self._each(X, question, Decoding([], 0.0, 0.0, True, 0.0), forced, constraints)
-        except TypeError as error:
-            if "unexpected keyword argument" in str(error):
-                raise OptionError(f"decoder {decoder or self.default_decoder}: {str(error).split('() ')[-1]}") from None
-            raise
+        known = list(inspect.signature(find).parameters)[2:]
+        for name in options:
+            if name not in known:
+                raise OptionError(f"decoder {find.__name__}: no option {name!r}, expected one of {', '.join(known)}")
+        return self._each(X, question, Decoding([], 0.0, 0.0, True, 0.0), forced, constraints)
 
     def predict(self, X: Any) -> list[list[str]]:
         """The best labels of each sentence."""
@@ -287,6 +289,8 @@ class LinearModel(Estimator):
         """The spans (chunks, entities) of the best labelling, each with its exact probability:
         that a span of this type begins there, ends there, and does not go on."""
         data = self.encode(X)
+        if self.scheme_ is None:  # the labels make no chunks
+            return [[] for _ in range(len(data))]
         best = [d.labels for d in self.decode(data, forced=forced, constraints=constraints, probabilities=False)]
         spans = [spans_of(labels) for labels in best]
         return self.span_probabilities(data, spans, forced=forced, constraints=constraints)
@@ -332,7 +336,7 @@ class LinearModel(Estimator):
         self._check_fitted()
         index = {label: i for i, label in enumerate(self.space_.labels)}
         data = self.encode(X)
-        _check_lengths(y, data.offsets)
+        check_lengths(y, data.offsets)
 
         def question(n: int, lattice: Lattice) -> float:
             if any(label not in index for label in y[n]):
@@ -365,7 +369,7 @@ def _impossible(sentence: int) -> OptionError:
     return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")
 
 
-def _check_lengths(y: Sequence[Sequence[str]], offsets: Array) -> None:
+def check_lengths(y: Sequence[Sequence[str]], offsets: Array) -> None:
     if len(y) != len(offsets) - 1:
         raise CorpusError(f"y: {len(y)} sentences, but X has {len(offsets) - 1}")
     for n, (labels, length) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):

@@ -2,7 +2,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,8 +21,8 @@ from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.owlqn import owlqn
 from labelwright.learn.sgd import SGD, sgd
-from labelwright.models.linear import LinearModel
-from labelwright.models.warm import carry_over
+from labelwright.models.linear import LinearModel, check_lengths
+from labelwright.models.warm import Trained, carry_over
 from labelwright.parallel import Workers
 from labelwright.parameters import make_parameters
 from labelwright.states import StateSpace, state_space
@@ -30,6 +30,18 @@ from labelwright.states import StateSpace, state_space
 Array = NDArray[Any]
 CELLS = ("observed", "all")
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
+
+
+INTEGER, REAL = (int, np.integer), (int, float, np.integer, np.floating)
+NUMBERS: dict[str, tuple[Any, int]] = {  # parameter: type, least value
+    "l1": (REAL, 0),
+    "l2": (REAL, 0),
+    "tol": (REAL, 0),
+    "min_count": (INTEGER, 1),
+    "max_iter": (INTEGER, 1),
+    "n_restarts": (INTEGER, 1),
+    "random_state": (INTEGER, 0),
+}
 
 
 class LogLinearModel(LinearModel):
@@ -70,61 +82,74 @@ class LogLinearModel(LinearModel):
         self._check_parameters()
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to go on from")
-        previous = None
+        before = None
         if self.warm_start and hasattr(self, "weights_"):
-            previous = (self.extractor_, self.space_, self.parameters_, self.weights_)
+            before = Trained(self.extractor_, self.space_, self.parameters_, self.weights_)
+        data = self._prepare(X, y)
+        bar = ProgressBar() if progress is None and self.verbose else None
+        runs: list[tuple[Array, Monitor]] = []
+        try:
+            development = None if dev is None else self._development(dev)
+            for restart in range(self.n_restarts):
+                weights = self._start(restart)
+                if before is not None:
+                    weights = carry_over(before, Trained(self.extractor_, self.space_, self.parameters_, weights))
+                place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
+                monitor = self._monitor(development, progress or bar, place, checkpoint_every, data, weights)
+                state = monitor.resume() if resume else None
+                with monitor, Workers(self.n_jobs) as workers:
+                    runs.append((self._optimise(data, weights, monitor, workers, state), monitor))
+                if monitor.interrupted:
+                    break
+        finally:
+            self.__dict__.pop("weights_", None)
+            if bar is not None:
+                bar.close()
+        self.weights_, best = max(runs, key=lambda run: run[1].merit)
+        self.history_ = [dict(record) for record in best.history]
+        self.training_ = self._record(data, best, [monitor for _, monitor in runs])
+        return self
+
+    # -- steps of fit -----------------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None) -> "_Data":
+        """Learn the features and the state space; the training data as integers."""
         corpus, labels, gold = _gold(X, y)
         extractor, layers, offsets = learn(corpus, self.template, self.min_count)
         if "triple" in layers:
-            raise OptionError("template: T lines (features on three labels) need order=2")
-        if len(gold) != offsets[-1]:
-            raise CorpusError(f"y: {len(gold)} labels, but X has {offsets[-1]} tokens")
-        _check_shapes(y, offsets)
+            raise OptionError("template: T lines (features on three labels) need second order, which is not there yet")
+        if y is not None:
+            check_lengths(y, offsets)
         self.__dict__.pop("weights_", None)  # a fit that fails from here on leaves no mixture of two models
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         space = self._make_space(labels)
         if self.constraints is not None:
             space = self._constrained(space, _cut([labels[g] for g in gold], offsets))
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        parameters = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
-        self.extractor_, self.space_, self.parameters_ = extractor, space, parameters
-        data = _Data(layers, offsets, gold)
-        bar = ProgressBar() if progress is None and self.verbose else None
-        runs: list[tuple[float, Array, Monitor]] = []
-        try:
-            for restart in range(self.n_restarts):
-                weights = (
-                    self._start(restart) if previous is None else carry_over(*previous, extractor, space, parameters)
-                )
-                place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
-                monitor = self._monitor(dev, progress or bar, place, checkpoint_every, data, weights)
-                state = monitor.resume() if resume else None
-                with monitor, Workers(self.n_jobs) as workers:
-                    found = self._optimise(data, weights, monitor, workers, state)
-                runs.append((monitor.merit, found, monitor))
-                if monitor.interrupted:
-                    break
-        finally:
-            if bar is not None:
-                bar.close()
-        _, self.weights_, best = max(runs, key=lambda run: run[0])
-        self.history_ = [dict(record) for record in best.history]
-        self.training_ = {
-            "sentences": len(offsets) - 1,
-            "tokens": int(offsets[-1]),
-            "features": extractor.n_features,
+        self.parameters_ = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
+        self.extractor_, self.space_ = extractor, space
+        return _Data(layers, offsets, gold)
+
+    def _record(self, data: "_Data", best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
+        """What is worth knowing about the training run, in the model file too."""
+        last = best.history[-1]
+        record: dict[str, Any] = {
+            "sentences": len(data.offsets) - 1,
+            "tokens": int(data.offsets[-1]),
+            "features": self.extractor_.n_features,
             "weights": len(self.weights_),
-            "iterations": self.history_[-1]["iteration"],
-            "loss": self.history_[-1]["loss"],
-            "seconds": round(sum(run[2].history[-1]["seconds"] for run in runs), 3),
+            "iterations": last["iteration"],
+            "loss": last["loss"],
+            "seconds": round(sum(m.history[-1]["seconds"] for m in monitors), 3),
             "stopped": best.reason,
             "labelwright": __version__,
         }
-        if len(runs) > 1:
-            self.training_["restarts"] = [{"loss": m.history[-1]["loss"], "merit": merit} for merit, _, m in runs]
-        return self
-
-    # -- steps of fit -----------------------------------------------------------------------------------------
+        if best.best_iteration is not None:
+            record["best_iteration"] = best.best_iteration
+            record["best_dev"] = best.merit
+        if len(monitors) > 1:
+            record["restarts"] = [{"loss": m.history[-1]["loss"], "merit": m.merit} for m in monitors]
+        return record
 
     def _make_space(self, labels: Sequence[str]) -> StateSpace:
         return state_space(labels)
@@ -135,19 +160,20 @@ class LogLinearModel(LinearModel):
 
     def _check_parameters(self) -> None:
         if self.order != 1:
-            raise OptionError(f"order: expected 1, got {self.order}")
+            raise OptionError(f"order: expected 1 (second order is not there yet), got {self.order!r}")
         if self.cells not in CELLS:
             raise OptionError(f"cells: expected one of {', '.join(CELLS)}, got {self.cells!r}")
         if self.optimizer not in OPTIMIZERS:
             raise OptionError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
-        for name in ("l1", "l2", "tol"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise OptionError(f"{name}: expected a number of 0 or more, got {value}")
+        for name, (kinds, least) in NUMBERS.items():
+            value = getattr(self, name, None)
+            if value is None and name in ("max_iter", "random_state"):
+                continue
+            if not isinstance(value, kinds) or isinstance(value, bool) or not (np.isfinite(value) and value >= least):
+                what = "a whole number" if kinds is INTEGER else "a number"
+                raise OptionError(f"{name}: expected {what} of {least} or more, got {value!r}")
         if self.l1 > 0 and self.optimizer == "sgd":
             raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise OptionError(f"max_iter: expected 1 or more, got {self.max_iter}")
 
     def _constrained(self, space: StateSpace, sentences: list[list[str]]) -> StateSpace:
         """The space under the constraints, after a check that the training labels keep them."""
@@ -164,7 +190,13 @@ class LogLinearModel(LinearModel):
         return space.constrained(scheme)
 
     def _monitor(
-        self, dev: Any, progress: Any, checkpoint: Any, every: float, data: "_Data", weights: Array
+        self,
+        dev: "_Development | None",
+        progress: Any,
+        checkpoint: Any,
+        every: float,
+        data: "_Data",
+        weights: Array,
     ) -> Monitor:
         max_iter, period = OPTIMIZERS[self.optimizer]
         return Monitor(
@@ -175,27 +207,42 @@ class LogLinearModel(LinearModel):
             dev=None if dev is None else self._dev_score(dev),
             dev_every=5 if self.optimizer == "lbfgs" else 1,
             progress=progress,
-            checkpoint=None if checkpoint is None else Checkpoint(checkpoint, self._fingerprint(data, weights), every),
+            checkpoint=None
+            if checkpoint is None
+            else Checkpoint(checkpoint, self._fingerprint(data, dev, weights), every),
         )
 
-    def _dev_score(self, dev: Any) -> Callable[[Array], float]:
-        X, y = (dev, dev.y) if isinstance(dev, Corpus) else dev
-        encoded: list[Encoded] = []
+    def _development(self, dev: Any) -> "_Development":
+        """Development data, encoded and checked before the first iteration."""
+        if isinstance(dev, Corpus):
+            X, y = dev, dev.y
+        elif isinstance(dev, tuple | list) and len(dev) == 2:
+            X, y = dev
+        else:
+            raise OptionError("dev: expected a pair (X, y) or a Corpus")
+        self.weights_ = np.zeros(self.parameters_.n_weights, np.float32)
+        encoded = self.encode(X)
+        try:
+            check_lengths(y, encoded.offsets)
+        except CorpusError as error:
+            raise CorpusError(f"dev: {error}") from None
+        return _Development(encoded, [list(labels) for labels in y])
 
+    def _dev_score(self, development: "_Development") -> Callable[[Array], float]:
         def score(weights: Array) -> float:
             self.weights_ = weights
-            if not encoded:
-                encoded.append(self.encode(X))
-            return evaluate(y, self.predict(encoded[0])).score
+            return evaluate(development.y, self.predict(development.X)).score
 
         return score
 
-    def _fingerprint(self, data: "_Data", weights: Array) -> str:
+    def _fingerprint(self, data: "_Data", dev: "_Development | None", weights: Array) -> str:
         """A hash of all that decides the course of training."""
-        layers, offsets, gold = data
         words = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "verbose", "warm_start", "max_iter")}
-        digest = hashlib.sha256(repr((words, self.space_.labels)).encode())
-        for array in (offsets, gold, weights, *(a for layer in layers.values() for a in layer)):
+        digest = hashlib.sha256(repr((words, self.space_.labels, dev and dev.y)).encode())
+        arrays = [data.offsets, data.gold, weights, *(a for layer in data.layers.values() for a in layer)]
+        if dev is not None:
+            arrays += [dev.X.offsets, *(a for layer in dev.X.layers.values() for a in layer)]
+        for array in arrays:
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
@@ -221,8 +268,19 @@ class _Data(NamedTuple):
     gold: Array  # [T]  labels
 
 
+class _Development(NamedTuple):
+    """The development data."""
+
+    X: Encoded
+    y: list[list[str]]
+
+
 def _gold(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Array]:
     """The training data with their labels as codes: (X ready to learn from, labels, gold [T])."""
+    if isinstance(X, Encoded):
+        raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
+    if not isinstance(X, Corpus) and not hasattr(X, "__len__") and isinstance(X, Iterable):
+        X = list(X)
     if isinstance(X, Corpus):
         if y is None:
             if X.label is None:
@@ -236,16 +294,6 @@ def _gold(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Ar
     flat = [label for sentence in y for label in sentence]
     column = intern_values(flat, y, "y")
     return X, column.values, column.codes
-
-
-def _check_shapes(y: Sequence[Sequence[str]] | None, offsets: Array) -> None:
-    if y is None:
-        return
-    if len(y) != len(offsets) - 1:
-        raise CorpusError(f"y: {len(y)} sentences, but X has {len(offsets) - 1}")
-    for n, (labels, length) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):
-        if len(labels) != length:
-            raise CorpusError(f"y: sentence {n} has {len(labels)} labels, but X has {length} tokens there")
 
 
 def _cut(flat: list[str], offsets: Array) -> list[list[str]]:

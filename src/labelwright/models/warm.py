@@ -1,6 +1,6 @@
 """Carrying weights over from one model to another that has other features, labels or cells."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,20 @@ from labelwright.states import StateSpace
 Array = NDArray[Any]
 
 
-def carry_over(
-    old_extractor: Extractor,
-    old_space: StateSpace,
-    old_parameters: Parameters,
-    old_weights: Array,
-    extractor: Extractor,
-    space: StateSpace,
-    parameters: Parameters,
-) -> Array:
-    """The old weight of every cell that the old model has too, 0 elsewhere."""
-    weights = np.zeros(parameters.n_weights, np.float32)
-    features = _old_features(old_extractor, extractor)
+class Trained(NamedTuple):
+    """Weights and what they belong to."""
+
+    extractor: Extractor
+    space: StateSpace
+    parameters: Parameters
+    weights: Array
+
+
+def carry_over(before: Trained, now: Trained) -> Array:
+    """The old weight of every cell that the old model has too, the new start elsewhere."""
+    old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
+    space, parameters, weights = now.space, now.parameters, now.weights.copy()
+    features = _old_features(before.extractor, now.extractor)
     states = _old_states(old_space, space)
     S, old_S = space.n_states, old_space.n_states
     parts, old_parts = parameters.slices, old_parameters.slices
@@ -44,9 +46,10 @@ def carry_over(
         known = old_feature * width + old.column
         order = np.argsort(known, kind="stable")
         at = np.searchsorted(known, wanted, sorter=order)
-        at = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(len(wanted), np.int64)
-        same = (known[at] == wanted) if len(order) else np.zeros(len(wanted), np.bool_)
-        weights[parts[name]] = np.where(same, old_weights[old_parts[name]][at], 0) if len(order) else 0
+        if len(order):
+            at = order[np.minimum(at, len(order) - 1)]
+            same = known[at] == wanted
+            weights[parts[name]] = np.where(same, old_weights[old_parts[name]][at], weights[parts[name]])
     old_transitions = old_weights[old_parts["transitions"]].reshape(old_S, old_S)
     known_states = np.flatnonzero(states >= 0)
     transitions = weights[parts["transitions"]].reshape(S, S)

@@ -1,0 +1,23 @@
+"""What the tests of the command line share."""
+
+import subprocess
+import sys
+
+COMMAND = [sys.executable, "-m", "labelwright"]
+SENTENCE = b"He PRP\nsaw VBD\nher PRP$\nbrother NN\n\n"
+
+
+def process(*arguments: object, **options: object) -> "subprocess.Popen[bytes]":
+    """Start a command as a process of its own."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], **pipes)  # type: ignore[call-overload]
+
+
+def one_line(error: str, *parts: str) -> None:
+    """An error is exactly one line that begins with the program's name and holds all parts."""
+    assert error.startswith("labelwright: "), error
+    assert error.endswith("\n"), error
+    assert error.count("\n") == 1, error
+    assert "Traceback" not in error
+    for part in parts:
+        assert part in error, error
