@@ -74,8 +74,9 @@ _scratch = _Scratch()
 
 def _arcs(arc: Array) -> _Arcs:
     """Exponentials of arc scores; those of plain transitions are kept for the next sentence."""
-    if _scratch.arcs is not None and _scratch.arcs.of is arc:
-        return _scratch.arcs
+    kept = _scratch.arcs
+    if kept is not None and kept.of.shape == arc.shape and (kept.of == arc).all():
+        return kept
     n, S, _ = arc.shape
     flat, top = np.array(arc, np.float64).reshape(n, S * S), np.empty(n)
     if n > 1:
@@ -85,7 +86,7 @@ def _arcs(arc: Array) -> _Arcs:
     E = flat.reshape(n, S, S)
     found = _Arcs(arc, E, np.ascontiguousarray(E.transpose(0, 2, 1)), top, float((top - low).max()))
     if n == 1:
-        _scratch.arcs = found
+        _scratch.arcs = found._replace(of=arc.copy())
     return found
 
 

@@ -14,7 +14,8 @@ from labelwright.states import StateSpace
 
 Array = NDArray[Any]
 N_PATHS = 30  # the paper's LDI-A
-MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a gigabyte) without a proof
+MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a gigabyte) without a proof,
+MAX_LABELS = 100_000_000  # or when the labellings met have so many labels together
 
 
 class Found(NamedTuple):
@@ -51,6 +52,8 @@ def candidates(lattice: Lattice, space: StateSpace, n: int = N_PATHS, alpha: flo
                 break
             pool = pool.grown(2 * len(pool.heap))
         if pool.counts[kernels.LABELLINGS] == len(labels):
+            if labels.size >= MAX_LABELS:
+                break
             labels = np.concatenate([labels, np.empty_like(labels)])
             log_p = np.concatenate([log_p, np.empty_like(log_p)])
             slots = _rehashed(labels[: len(labels) // 2], 4 * len(labels))

@@ -9,7 +9,8 @@ import numpy as np
 from labelwright.kernels import kernel
 from labelwright.kernels.logs import log_sum
 
-UNTRUSTED = 1e-200
+UNTRUSTED = 1e-200  # a scale below this, or a message above the next, may have lost a path that wins later:
+LARGE = 1e280  # the sentence is done again in log space
 
 
 @kernel
@@ -42,7 +43,7 @@ def _weights(node, arc, label, first, psi, E):
 
 @kernel
 def _clamp(psi, E, sizes, alpha, scale, states, pairs):
-    """Posteriors of one labelling in scaled space; returns log of the scaled sum, or NaN where it underflows."""
+    """Posteriors of one labelling in scaled space; returns log of the scaled sum, or NaN where it may underflow."""
     T = sizes.shape[0]
     log_z = 0.0
     for t in range(T):
@@ -64,9 +65,13 @@ def _clamp(psi, E, sizes, alpha, scale, states, pairs):
     beta = np.ones(psi.shape[1])
     into = np.empty(psi.shape[1])
     for t in range(T - 1, -1, -1):
+        total = 0.0
         for s in range(sizes[t]):
+            total += beta[s]
             states[t, s] = alpha[t, s] * beta[s]
             into[s] = psi[t, s] * beta[s] / scale[t]
+        if not total / scale[t] < LARGE:
+            return np.nan
         if t > 0:
             for r in range(sizes[t - 1]):
                 total = 0.0
