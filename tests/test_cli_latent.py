@@ -6,6 +6,7 @@ import os
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths
 from labelwright.lattice import posterior
+from labelwright.learn.monitor import Monitor
 from labelwright.models import inspection
 from labelwright.states import state_names
 
@@ -92,15 +94,17 @@ def test_labels_with_commas_can_be_numbered() -> None:
 def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = [*FAST, "--latent", 2, "--restarts", 2, "--iterations", 4, "--checkpoint-every", 0, "-q"]
     assert run("train", folder / "train.txt", "-o", tmp_path / "whole", *options)[0] == 0
-    entered = []
+    seen: list[Monitor] = []
+    report = Monitor.report
 
-    def interrupted_the_second_time(monitor):
-        entered.append(monitor)
-        monitor.interrupted = len(entered) == 2
-        return monitor
+    def interrupted_in_the_second(monitor: Monitor, **facts: Any) -> None:
+        if monitor not in seen:
+            seen.append(monitor)
+        monitor.interrupted = len(seen) == 2 and len(monitor.history) == 2
+        report(monitor, **facts)
 
     with monkeypatch.context() as patch:
-        patch.setattr("labelwright.learn.monitor.Monitor.__enter__", interrupted_the_second_time)
+        patch.setattr("labelwright.learn.monitor.Monitor.report", interrupted_in_the_second)
         code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
     assert code == 130
     one_line(err, "holds the model so far")
@@ -123,7 +127,7 @@ def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monk
         (["--latent", "O=2,B-NP"], ["--latent: expected a number", "got 'O=2,B-NP'"]),
         (["--latent", "O=2,B-NP=0"], ["n_latent: expected 1 or more states per label, got 0"]),
         (["--latent", "O=2,O=3"], ["--latent: two numbers for the label 'O'"]),
-        (["--restarts", "0"], ["n_restarts: expected 1 or more, got 0"]),
+        (["--restarts", "0"], ["n_restarts: expected a whole number of 1 or more, got 0"]),
         (["--model", "crf", "--latent", "2"], ["--latent: not for --model crf, only for latent-crf"]),
         (["--model", "crf", "--restarts", "2"], ["--restarts: not for --model crf, only for latent-crf"]),
         (["--start-from", "crf"], ["crf: expected a LatentCRF to start from, got CRF"]),
@@ -180,10 +184,10 @@ def test_options_reach_the_decoder(run, folder: Path) -> None:
         return answers(out)
 
     assert all(a["latent_paths"] <= 3 for a in decoded("--decoder", "ldi", "--n", 3))
-    unlimited = decoded("--decoder", "ldi", "--n", 0)
-    assert all(a["exact"] and a["gap"] == 0 for a in unlimited)
-    loose = decoded("--decoder", "ldi", "--n", 0, "--alpha", 0.01)
-    assert sum(a["latent_paths"] for a in loose) < sum(a["latent_paths"] for a in unlimited)
+    strict, loose = (decoded("--decoder", "ldi", "--n", 200, "--alpha", alpha) for alpha in (1, 0.05))
+    assert sum(a["latent_paths"] for a in loose) < sum(a["latent_paths"] for a in strict)
+    _, out, _ = run("tag", folder / "lat", "--json", "--decoder", "ldi", "--n", 0, stdin=b"He PRP\nsaw VBD\n\n")
+    assert [(a["exact"], a["gap"]) for a in answers(out)] == [(True, 0)]
     assert all(a["label_paths"] <= 4 for a in decoded("--decoder", "mbr", "--n", 4, "--gain", "accuracy"))
     assert all("latent_paths" in a for a in decoded("--decoder", "mbr", "--candidates", "ldi", "--n", 4))
     assert all(a["exact"] for a in decoded("--time-limit", 60))
@@ -282,7 +286,7 @@ def test_refused_decoder_options(run, folder: Path, options: list[object], part:
         (["tag", "crf", "test.txt", "--max-expansions", 3], "not an option of the decoder viterbi (the default"),
         (["tag", "lat", "test.txt", "--nbest", 3, "--decoder", "viterbi"], "--decoder viterbi does not look for"),
         (["tag", "lat", "test.txt", "--nbest", 3, "--time-limit", 3], "--time-limit: does not apply to --nbest"),
-        (["tag", "lat", "test.txt", "--nbest", 3, "-v"], "--verbose: --nbest lists only what is proven"),
+        (["tag", "lat", "test.txt", "--nbest", 3, "-v"], "--verbose: sums up what a decoder proves"),
         (["eval", "test.txt", "test.txt", "--decoder", "exact"], "--decoder: only with a model"),
         (["eval", "test.txt", "test.txt", "--max-expansions", 3], "--max-expansions: only with a model"),
         (["inspect", "lat", "--plot", "m.png"], "--plot: nothing to look at; name the sentences with --data FILE"),
@@ -327,7 +331,7 @@ def test_inspect_shows_the_latent_states(run, folder: Path) -> None:
     assert "by their use on the data" in out
     assert "words  " in out
     assert "(outside)" in out
-    assert "latent" not in run("inspect", folder / "crf")[1]
+    assert "latent states" not in run("inspect", folder / "crf")[1]
 
 
 def test_shares_are_those_of_the_marginals(run, folder: Path) -> None:

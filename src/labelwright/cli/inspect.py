@@ -146,9 +146,8 @@ def _show_mass(mass: dict[str, dict[int, float]]) -> None:
 def _show_latent(views: Sequence[dict[str, Any]], with_data: bool) -> None:
     """The states of each label, with what tells them from the others and what stands around them."""
     show()
-    heading(
-        "latent states of each label" + ("" if with_data else " (from the weights alone; --data FILE shows their use)")
-    )
+    source = "by their use on the data" if with_data else "by their weights alone; --data FILE shows their use"
+    heading(f"latent states of each label ({source})")
     number = "{:.0%}" if with_data else "{:+.2f}"
     label = None
     for view in views:

@@ -134,7 +134,7 @@ def _check_nbest(model: Any, decoder: str, options: dict[str, Any], verbose: boo
     if "time_limit" in options:
         raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")
     if verbose:
-        raise OptionError("--verbose: --nbest lists only what is proven; add --json for a summary of the decoder, too")
+        raise OptionError("--verbose: sums up what a decoder proves, which --nbest does not use; add --json for both")
 
 
 def _run(tagger: Any, input: str, output: str, columns: str | None, request: Request) -> None:

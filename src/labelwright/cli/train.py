@@ -275,8 +275,6 @@ def _check_words(words: dict[str, Any], output: str) -> None:
         if word in MODEL_WORDS and word not in taken:
             takers = [other for other, kind in MODELS.items() if word in files.MODELS[kind]._parameter_names()]
             raise OptionError(f"{_flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
-    if words.get("random_state", 0) < 0:
-        raise OptionError(f"--seed: expected 0 or more, got {words['random_state']}")
     if words.get("checkpoint_every", 0.0) < 0:
         raise OptionError(f"--checkpoint-every: expected seconds, 0 or more, got {words['checkpoint_every']}")
     check_target(output, is_model=True)

@@ -10,7 +10,7 @@ LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B
 
 
 def command() -> None:
-    """Compile all kernels (some seconds, once per version and machine) and say where the machine code is kept."""
+    """Compile all kernels (a minute or two, once per version and machine) and say where the machine code is kept."""
     begun = time.perf_counter()
     import numpy as np
 

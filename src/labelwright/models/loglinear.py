@@ -141,7 +141,7 @@ class LogLinearModel(LinearModel):
             "iterations": last["iteration"],
             "loss": last["loss"],
             "seconds": round(sum(m.history[-1]["seconds"] for m in monitors), 3),
-            "stopped": best.reason,
+            "stopped": "interrupted" if monitors[-1].interrupted else best.reason,
             "labelwright": __version__,
         }
         if best.best_iteration is not None:
