@@ -101,9 +101,8 @@ def main() -> int:
     for model in (plain, latent):
         f1 = evaluate(test.y, model.predict(test)).f1
         seconds, weights = model.training_["seconds"], model.training_["weights"]
-        console.print(
-            f"{model!r}: {weights:,} weights, {seconds:.1f} s, {per_iteration(model):.3f} s an iteration, F1 {100 * f1:.2f}"
-        )
+        cost = f"{weights:,} weights, {seconds:.1f} s, {per_iteration(model):.3f} s an iteration"
+        console.print(f"{model!r}: {cost}, F1 {100 * f1:.2f}")
     console.print(decoders(latent, test, options.quick))
     if not options.quick:
         console.print(costs(train, "words"))

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
-from labelwright.kernels import chain
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import Pool, Weights
 from labelwright.lattice import Lattice
@@ -77,17 +76,12 @@ def _arcs(arc: Array) -> _Arcs:
     kept = _scratch.arcs
     if kept is not None and kept.of.shape == arc.shape and (kept.of == arc).all():
         return kept
-    n, S, _ = arc.shape
-    flat, top = np.array(arc, np.float64).reshape(n, S * S), np.empty(n)
-    if n > 1:
-        flat[0] = 0.0
-    low = np.where(flat > -np.inf, flat, np.inf).min(axis=1)
-    chain.exponentiate64(flat, top, S * S)
-    E = flat.reshape(n, S, S)
-    found = _Arcs(arc, E, np.ascontiguousarray(E.transpose(0, 2, 1)), top, float((top - low).max()))
-    if n == 1:
-        _scratch.arcs = found._replace(of=arc.copy())
-    return found
+    E, ET, top = np.empty(arc.shape), np.empty(arc.shape), np.empty(len(arc))
+    widest = float(kernels.exponentiate_arcs(arc, E, ET, top))
+    if len(arc) > 1:
+        return _Arcs(arc, E, ET, top, widest)
+    _scratch.arcs = _Arcs(arc.copy(), E, ET, top, widest)
+    return _scratch.arcs
 
 
 def _pool(room: int, space: StateSpace) -> Pool:
@@ -210,10 +204,14 @@ def _difference(high: float, low: float) -> float:
 def _proven(lattice: Lattice, space: StateSpace) -> Labellings | None:
     """The common case in one kernel call: scores of ordinary size, a short search.  None where it is not so common."""
     node, arc = lattice
-    arcs = _arcs(arc)
     T = len(node)
     pool = _pool(max(512, 4 * (T + 8) * space.n_labels), space)
     labels, out = np.empty(T, np.int32), np.empty(2)
-    if not kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, space.first, pool, labels, out):
+    if len(arc) > 1:
+        done = kernels.solve_by_token(node, arc, space.first, pool, labels, out)
+    else:
+        arcs = _arcs(arc)
+        done = kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, space.first, pool, labels, out)
+    if not done:
         return None
     return Labellings([labels], [out[0]], out[1], 1, -np.inf, int(pool.counts[kernels.EXPANDED]))

@@ -109,6 +109,32 @@ def dense_bounds(psi, top, ET, arc_top, first, beta, log_beta):
 
 
 @kernel
+def exponentiate_arcs(arc, E, ET, top):
+    """E = exp(arc - top) of every token's arcs [T or 1, S, S], ET its transpose, top [T or 1] the maximum; returns the
+    widest difference between finite scores of one token.  With a row per token, the first is not used."""
+    n, S, _ = arc.shape
+    widest = 0.0
+    for t in range(n):
+        high = -np.inf
+        low = np.inf
+        for r in range(S):
+            for s in range(S):
+                v = arc[t, r, s]
+                high = max(high, v)
+                low = min(low, v if v > -np.inf else np.inf)
+        used = n == 1 or t > 0
+        top[t] = high if used else 0.0
+        if used:
+            widest = max(widest, high - low)
+        for r in range(S):
+            for s in range(S):
+                v = np.exp(arc[t, r, s] - high) if used and high > -np.inf else 0.0
+                E[t, r, s] = v
+                ET[t, s, r] = v
+    return widest
+
+
+@kernel
 def prepare(node, ET, arc_top, arc_range, first, psi, top, beta, log_beta):
     """psi, top and the bound of a lattice with arcs ET; returns log Z, or NaN where scores differ too much."""
     T, S = node.shape
@@ -340,3 +366,13 @@ def solve(node, E, ET, arc_top, arc_range, first, pool, labels, out):
     out[0] = pool.priority[found[0]]
     out[1] = log_z
     return True
+
+
+@kernel
+def solve_by_token(node, arc, first, pool, labels, out):
+    """`solve` for arcs that have scores of their own at every token."""
+    E = np.empty(arc.shape)
+    ET = np.empty(arc.shape)
+    top = np.empty(arc.shape[0])
+    widest = exponentiate_arcs(arc, E, ET, top)
+    return solve(node, E, ET, top, widest, first, pool, labels, out)
