@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import labelwright
-from labelwright import CRF
-from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright import CRF, LatentCRF
+from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"]]
 Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"]]
@@ -106,3 +106,21 @@ def test_options_that_a_decoder_does_not_take_are_named():
     model = CRF(n_jobs=1).fit(X, Y)
     with pytest.raises(OptionError, match="decoder viterbi: no option 'alpha', expected one of probabilities"):
         model.decode(X, alpha=0.5)
+
+
+def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
+    plain = CRF(n_jobs=1).fit(X, Y)
+    monkeypatch.setattr("labelwright.models.latent.NOISE", 0.0)
+    copies = LatentCRF(n_latent=3, n_jobs=1, max_iter=1).fit(X, Y, init=plain)
+    # Equal copies give every path of a labelling its old score, so a labelling of T tokens weighs 3^T times as much.
+    assert copies.history_[0]["loss"] == pytest.approx(
+        plain.history_[-1]["loss"] + 0.5 * 2 * float(plain.weights_[:-9] @ plain.weights_[:-9])
+        + 0.5 * 8 * float(plain.weights_[-9:] @ plain.weights_[-9:]),
+        rel=1e-5,
+    )  # fmt: skip
+    monkeypatch.undo()
+    grown = LatentCRF(n_latent=3, n_jobs=1, random_state=0).fit(X, Y, init=copies)
+    assert grown.predict(X) == Y
+    assert grown.training_["loss"] < grown.history_[0]["loss"]
+    with pytest.raises(NotFittedError):
+        LatentCRF(n_jobs=1).fit(X, Y, init=CRF())

@@ -11,6 +11,8 @@ from labelwright.features.template import Template
 from labelwright.models.loglinear import LogLinearModel
 from labelwright.states import StateSpace, state_space
 
+NOISE = 0.1  # standard deviation of the first weights
+
 
 class LatentCRF(LogLinearModel):
     """A CRF over latent states: each label owns private states, and P(y|x) sums over all their paths.
@@ -89,4 +91,4 @@ class LatentCRF(LogLinearModel):
         rng = np.random.default_rng([self.random_state or 0, restart])
         if self.space_.n_states == self.space_.n_labels:
             return super()._start(restart)
-        return rng.normal(0, 0.1, self.parameters_.n_weights).astype(np.float32)
+        return rng.normal(0, NOISE, self.parameters_.n_weights).astype(np.float32)

@@ -68,6 +68,7 @@ class LogLinearModel(LinearModel):
         y: Sequence[Sequence[str]] | None = None,
         *,
         dev: Any = None,
+        init: "LogLinearModel | None" = None,
         checkpoint: Any = None,
         checkpoint_every: float = 10.0,
         resume: bool = False,
@@ -76,6 +77,8 @@ class LogLinearModel(LinearModel):
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
+        init : a trained model to start from; labels that have more latent states here get copies of its states, told
+            apart by a little noise (warm_start=True starts from the last fit of this very model)
         checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds, and with
             resume=True a run goes on from it, to the very weights that an undisturbed run gives
         """
@@ -83,8 +86,10 @@ class LogLinearModel(LinearModel):
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to go on from")
         before = None
-        if self.warm_start and hasattr(self, "weights_"):
-            before = Trained(self.extractor_, self.space_, self.parameters_, self.weights_)
+        old = self if init is None and self.warm_start and hasattr(self, "weights_") else init
+        if old is not None:
+            old._check_fitted()
+            before = Trained(old.extractor_, old.space_, old.parameters_, old.weights_)
         data = self._prepare(X, y)
         bar = ProgressBar() if progress is None and self.verbose else None
         runs: list[tuple[Array, Monitor]] = []

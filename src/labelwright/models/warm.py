@@ -23,10 +23,13 @@ class Trained(NamedTuple):
 
 
 def carry_over(before: Trained, now: Trained) -> Array:
-    """The old weight of every cell that the old model has too, the new start elsewhere."""
+    """The old weight of every cell that the old model has too, the new start elsewhere.
+
+    Where states were split, the new start is added to the old weights: copies that stay equal would learn the same."""
     old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
     space, parameters, weights = now.space, now.parameters, now.weights.copy()
     features = _old_features(before.extractor, now.extractor)
+    split = space.n_states > old_space.n_states
     states = _old_states(old_space, space)
     S, old_S = space.n_states, old_space.n_states
     parts, old_parts = parameters.slices, old_parameters.slices
@@ -49,25 +52,27 @@ def carry_over(before: Trained, now: Trained) -> Array:
         if len(order):
             at = order[np.minimum(at, len(order) - 1)]
             same = known[at] == wanted
-            weights[parts[name]] = np.where(same, old_weights[old_parts[name]][at], weights[parts[name]])
+            carried = old_weights[old_parts[name]][at] + (weights[parts[name]] if split else 0)
+            weights[parts[name]] = np.where(same, carried, weights[parts[name]])
     old_transitions = old_weights[old_parts["transitions"]].reshape(old_S, old_S)
     known_states = np.flatnonzero(states >= 0)
     transitions = weights[parts["transitions"]].reshape(S, S)
-    transitions[np.ix_(known_states, known_states)] = old_transitions[
-        np.ix_(states[known_states], states[known_states])
-    ]
+    here = np.ix_(known_states, known_states)
+    carried = old_transitions[np.ix_(states[known_states], states[known_states])]
+    transitions[here] = carried + transitions[here] if split else carried
     return weights
 
 
 def _old_states(old: StateSpace, new: StateSpace) -> Array:
-    """For each state its number in the old space, or -1: the k-th state of a label stays the k-th of that label."""
+    """For each state its number in the old space, or -1: the k-th state of a label stays the k-th of that label, and
+    states beyond the old ones are copies of them in turn (so that labels grow by splitting their states)."""
     index = {label: i for i, label in enumerate(old.labels)}
     found = np.full(new.n_states, -1, np.int64)
     for i, label in enumerate(new.labels):
         if label in index:
             j = index[label]
-            n = min(new.first[i + 1] - new.first[i], old.first[j + 1] - old.first[j])
-            found[new.first[i] : new.first[i] + n] = np.arange(old.first[j], old.first[j] + n)
+            k = np.arange(new.first[i + 1] - new.first[i])
+            found[new.first[i] : new.first[i + 1]] = old.first[j] + k % (old.first[j + 1] - old.first[j])
     return found
 
 
