@@ -19,6 +19,7 @@ import labelwright
 from command import SENTENCE, one_line, process
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, read_columns, read_conllu, write_columns
+from labelwright.learn.monitor import ProgressBar
 
 LONG_RUN = ["--template", "words", "--iterations", "150", "--tol", "0", "--l2", "0.001", "--checkpoint-every", "0"]
 
@@ -101,6 +102,27 @@ def test_verbose_and_quiet(run, data: Path, tmp_path: Path) -> None:
     assert [line.split()[0] for line in err.splitlines()[:-1]] == ["0", "1", "2", "3"]
 
 
+class Terminal(io.StringIO):
+    """Standard error as a person sees it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("total", "shown"), [(None, "training 12 loss"), (100, "12/100 loss")])
+def test_the_progress_bar_leaves_its_last_line(monkeypatch: pytest.MonkeyPatch, total: int | None, shown: str) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "120")
+    bar = ProgressBar(total, tol=1e-5)
+    for iteration in range(13):
+        bar({"iteration": iteration, "loss": 2000.0 - iteration, "seconds": 1.0}, 1000)
+    bar.close()
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue()).rstrip().splitlines()[-1]  # type: ignore[attr-defined]
+    assert f"{shown} 1,988.0 (-0.5 % in 10, stops below 0.001 %)" in text
+    assert text.endswith("0:00:00")
+    assert "1000" not in text
+
+
 def test_options_reach_the_model(run, data: Path, tmp_path: Path) -> None:
     options = {"--l1": 0.5, "--l2": 2, "--min-count": 2, "--cells": "all", "--iterations": 3, "--constraints": "scheme"}
     flat = [word for pair in options.items() for word in pair]
@@ -160,6 +182,19 @@ def test_start_from_another_model(run, data: Path, tmp_path: Path) -> None:
     old, new = labelwright.load(data / "crf"), labelwright.load(tmp_path / "m")
     assert new.history_[0]["loss"] == pytest.approx(old.training_["loss"], rel=1e-4)
     assert new.warm_start is False
+
+
+def test_start_from_keeps_the_settings(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.tpl").write_text("U:%x[0,0]\nU:%x[0,1]\n")
+    train = ["train", data / "train.txt", "-q", "--iterations", 5]
+    settings = ["--template", "own.tpl", "--l2", 0.3, "--constraints", "scheme", "--min-count", 2]
+    assert run(*train, "-o", "m", *settings) == (0, "", "")
+    Path("own.tpl").unlink()
+    assert run(*train, "-o", "m", "--start-from", "m", "--min-count", 1) == (0, "", "")  # in its own place, too
+    model = labelwright.load("m")
+    assert (model.l2, model.constraints, model.min_count, model.warm_start) == (0.3, "scheme", 1, False)
+    assert model.template.text == "U:%x[0,0]\nU:%x[0,1]\n"
 
 
 def test_resume_without_a_checkpoint_says_so(run, data: Path, tmp_path: Path) -> None:
@@ -390,6 +425,31 @@ def test_predictions_of_another_text_are_refused(run, data: Path, tmp_path: Path
         one_line(err, "sentence 0")
 
 
+def test_files_without_predictions_are_refused(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("a X B-NP\nb X O\n")
+    bad = {
+        "a X\nb X\n": "has 2 columns, but",
+        "a\nb\n": "pred: column 1 holds no label of",
+        "a B-NP X\nb O X\n": "column 3 holds no label of",
+    }
+    for text, part in bad.items():
+        (tmp_path / "pred").write_text(text)
+        for command in ("eval", "compare"):
+            predictions = [tmp_path / "pred"] * (1 if command == "eval" else 2)
+            code, out, err = run(command, tmp_path / "gold", *predictions)
+            assert (code, out) == (2, "")
+            one_line(err, part, "expected")
+    for text in ("O\nB-NP\n", "a X B-PP\nb X I-PP\n", "a X X B-NP\nb X X O\n"):  # wrong ones are scored
+        (tmp_path / "pred").write_text(text)
+        assert run("eval", tmp_path / "gold", tmp_path / "pred")[0] == 0
+
+
+def test_compare_refuses_a_negative_seed(run, data: Path) -> None:
+    code, out, err = run("compare", data / "test.txt", data / "test.txt", data / "test.txt", "--seed", -1)
+    assert (code, out) == (2, "")
+    one_line(err, "--seed: expected a whole number of 0 or more, got -1")
+
+
 # -- the other commands ---------------------------------------------------------------------------------------------
 
 
@@ -403,6 +463,20 @@ def test_inspect(run, data: Path) -> None:
     assert len(facts["features"]["state"]["B-NP"]) == 2
     assert facts["training"]["label"] == "chunk"
     assert run("inspect", data / "crf", "--template")[1].startswith("B\nU")
+
+
+def test_inspect_shows_the_label_and_the_best_iteration(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("B-NP He\nB-VP ran\n")
+    options = ["--columns", "chunk,word", "--label", "chunk", "--iterations", 5, "--dev", tmp_path / "one.txt"]
+    _, _, err = run("train", tmp_path / "one.txt", "-o", tmp_path / "m", *options)
+    assert " 2 labels; 1 sentence, 5 iterations" in err
+    _, out, _ = run("inspect", tmp_path / "m")
+    for part in ("label           chunk, column 1 of chunk,word\n", "1 sentence, 2 tokens\n"):
+        assert part in out
+    assert re.search(r"best iteration  \d+, with 100.00 on the development data\n", out)
+    code, _, err = run("tag", tmp_path / "m", stdin=SENTENCE.replace(b"\n", b" X\n", 4))
+    assert code == 2
+    one_line(err, "the model reads 1 column (word), or 2 with the label, got 3")
 
 
 def test_convert_schemes_there_and_back(run, data: Path, tmp_path: Path) -> None:
@@ -435,11 +509,15 @@ def test_convert_between_columns_and_conllu(run, data: Path, tmp_path: Path) -> 
     assert (tmp_path / "back").read_text() == (data / "words.txt").read_text()
 
 
-def test_demo_runs_and_knows_her(run) -> None:
-    code, out, err = run("demo", "--quick")
+@pytest.mark.parametrize("options", [["--quick"], []])
+def test_demo_runs_and_knows_her(run, options: list[str]) -> None:
+    code, out, err = run("demo", *options)
     assert (code, err) == (0, "")
-    assert "[NP her] [NP flowers]" in out
-    assert "[NP her brother]" in out
+    given, seen = out.split("   He gave her flowers .\n")[1].split("   He saw her brother .\n")
+    assert given.splitlines()[2].endswith("%   [NP He] [VP gave] [NP her] [NP flowers] .")
+    assert "so `her` stands alone." in given
+    assert seen.splitlines()[2].endswith("%   [NP He] [VP saw] [NP her brother] .")
+    assert "so `her` belongs to what follows." in seen
     assert "labelwright train train.txt" in out
 
 
@@ -462,15 +540,20 @@ def test_demo_runs_and_knows_her(run) -> None:
         (b"a DT O\n", ["--l2", "-1"], ["l2: expected a number of 0 or more, got -1.0"]),
         (b"a DT O\n", ["--l2", "nan"], ["l2: expected a number of 0 or more, got nan"]),
         (b"a DT O\n", ["--l2", "much"], ["--l2"]),
-        (b"a DT O\n", ["--iterations", "0"], ["max_iter: expected a whole number of 1 or more, got 0"]),
-        (b"a DT O\n", ["--threads", "0"], ["expected a number of threads", "got 0"]),
+        (
+            b"a DT O\n",
+            ["--iterations", "0"],
+            ["labelwright: --iterations: expected a whole number of 1 or more, got 0"],
+        ),
+        (b"a DT O\n", ["--threads", "0"], ["--threads: expected a number of threads", "got 0"]),
+        (b"a DT O\n", ["--min-count", "0"], ["--min-count: expected a whole number of 1 or more, got 0"]),
         (b"a DT O\n", ["--scheme", "bio7"], ["scheme: got 'bio7'"]),
         (b"a DT NN\n", ["--scheme", "iob2"], ["label 'NN' is no chunk label"]),
         (b"a DT NN\n", ["--constraints", "scheme"], ["the labels follow no chunk scheme"]),
         (b"a DT O\nb DT I-NP\nc DT B-NP\nd DT O\ne DT B-NP\n", ["--constraints", "iob2"], ["cannot follow"]),
         (b"a DT O\n", ["--model", "lcrf"], ["--model: expected crf or latent-crf, got 'lcrf'"]),
         (b"a DT O\n", ["--order", "3"], ["order: expected", "got 3"]),
-        (b"a DT O\n", ["--seed", "-1"], ["random_state: expected a whole number of 0 or more, got -1"]),
+        (b"a DT O\n", ["--seed", "-1"], ["--seed: expected a whole number of 0 or more, got -1"]),
         (b"a DT O\n", ["--dev", "nowhere.txt"], ["nowhere.txt: cannot read: no such file"]),
         (b"a DT O\n", ["--start-from", "nowhere"], ["nowhere: cannot be read"]),
         (b"a DT O\n", ["--recipe", "nowhere.toml"], ["nowhere.toml: cannot read this recipe"]),
@@ -525,6 +608,40 @@ def test_targets_are_checked_before_training(run, data: Path, tmp_path: Path) ->
     one_line(err, "there is no folder")
 
 
+def test_no_command_replaces_what_it_reads(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = {
+        "train.txt": (data / "train.txt").read_bytes(),
+        "m.checkpoint": (data / "train.txt").read_bytes(),
+        "own.tpl": b"U:%x[0,0]\n",
+        "recipe.toml": b'dev = "dev.txt"\n',
+        "dev.txt": (data / "dev.txt").read_bytes(),
+        "crf": (data / "crf").read_bytes(),
+        "other": (data / "crf").read_bytes(),
+    }
+    for name, text in content.items():
+        Path(name).write_bytes(text)
+    Path("link").symlink_to("train.txt")
+    for arguments, part in (
+        (["train", "train.txt", "-o", "train.txt"], "train.txt: would replace train.txt"),
+        (["train", "train.txt", "-o", "link"], "link: would replace train.txt"),
+        (["train", "train.txt", "-o", "dev.txt", "--dev", "dev.txt"], "dev.txt: would replace"),
+        (["train", "train.txt", "-o", "dev.txt", "--recipe", "recipe.toml"], "dev.txt: would replace"),
+        (["train", "train.txt", "-o", "recipe.toml", "--recipe", "recipe.toml"], "recipe.toml: would replace"),
+        (["train", "train.txt", "-o", "own.tpl", "--template", "own.tpl"], "own.tpl: would replace"),
+        (["train", "m.checkpoint", "-o", "m"], "m.checkpoint: would replace"),
+        (["tag", "crf", "train.txt", "-o", "crf"], "crf: would replace crf, which this command reads"),
+        (["tag", "crf", "train.txt", "-o", "other"], "other: is a model, which this command would replace"),
+        (["convert", "train.txt", "crf"], "crf: is a model"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, ""), arguments
+        one_line(err, part, "name another file to write")
+    assert {name: Path(name).read_bytes() for name in content} == content
+    assert run("tag", "crf", "train.txt", "-o", "train.txt") == (0, "", "")  # in place, whole or not at all
+    assert run("convert", "dev.txt", "dev.txt", "--to-scheme", "bioes", "-q") == (0, "", "")
+
+
 def test_bad_models(run, data: Path, tmp_path: Path) -> None:
     whole = (data / "crf").read_bytes()
     bad = {
@@ -534,6 +651,7 @@ def test_bad_models(run, data: Path, tmp_path: Path) -> None:
         "empty": (b"", "empty"),
         "text": ((data / "test.txt").read_bytes(), "expected a labelwright model"),
         "pickle": (b"\x80\x04]\x94.", "pickle"),
+        "random": (b"\x17\x92\n\xff" * 9, r"random: begins with b'\x17\x92\n\xff\x17"),
     }
     for name, (content, part) in bad.items():
         (tmp_path / name).write_bytes(content)
@@ -558,7 +676,7 @@ def test_bad_tagging_options(run, data: Path) -> None:
         (["--nbest", 0], "--nbest: expected 1 or more, got 0"),
         (["--nbest", "many"], "--nbest"),
         (["--known", "hint"], "no column 'hint'"),
-        (["--threads", -5], "got -5"),
+        (["--threads", -5], "--threads: expected a number of threads"),
     ):
         code, out, err = run("tag", data / "crf", data / "words.txt", *options)
         assert (code, out) == (2, ""), options

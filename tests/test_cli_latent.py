@@ -87,6 +87,14 @@ def test_a_number_for_each_label(run, folder: Path, tmp_path: Path) -> None:
     assert np.array_equal(labelwright.load(tmp_path / "r").weights_, model.weights_)
 
 
+def test_start_from_keeps_the_kind_of_model(run, folder: Path, tmp_path: Path) -> None:
+    options = ["--start-from", folder / "lat", "--iterations", 2, "-q"]
+    assert run("train", folder / "train.txt", "-o", tmp_path / "m", *options) == (0, "", "")
+    old, new = labelwright.load(folder / "lat"), labelwright.load(tmp_path / "m")
+    assert (type(new), new.n_latent, new.template, new.random_state) == (labelwright.LatentCRF, 2, "words", 1)
+    assert new.history_[0]["loss"] == pytest.approx(old.training_["loss"], rel=1e-4)
+
+
 def test_labels_with_commas_can_be_numbered() -> None:
     assert latent_numbers(",=2,.=1,a=b=3") == {",": 2, ".": 1, "a=b": 3}
 
@@ -118,16 +126,16 @@ def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--latent", "0"], ["n_latent: expected 1 or more states per label, got 0"]),
-        (["--latent", "-3"], ["n_latent: expected 1 or more states per label, got -3"]),
+        (["--latent", "0"], ["labelwright: --latent: expected 1 or more states per label, got 0"]),
+        (["--latent", "-3"], ["--latent: expected 1 or more states per label, got -3"]),
         (["--latent", "many"], ["--latent: expected a number, or numbers by label as in B-NP=3,O=2, got 'many'"]),
         (["--latent", "2.5"], ["--latent: expected a number", "got '2.5'"]),
         (["--latent", ""], ["--latent: expected a number", "got ''"]),
-        (["--latent", "O=2,"], ["n_latent: no number for the label 'B-NP'"]),
+        (["--latent", "O=2,"], ["--latent: no number for the label 'B-NP'"]),
         (["--latent", "O=2,B-NP"], ["--latent: expected a number", "got 'O=2,B-NP'"]),
-        (["--latent", "O=2,B-NP=0"], ["n_latent: expected 1 or more states per label, got 0"]),
+        (["--latent", "O=2,B-NP=0"], ["--latent: expected 1 or more states per label, got 0"]),
         (["--latent", "O=2,O=3"], ["--latent: two numbers for the label 'O'"]),
-        (["--restarts", "0"], ["n_restarts: expected a whole number of 1 or more, got 0"]),
+        (["--restarts", "0"], ["--restarts: expected a whole number of 1 or more, got 0"]),
         (["--model", "crf", "--latent", "2"], ["--latent: not for --model crf, only for latent-crf"]),
         (["--model", "crf", "--restarts", "2"], ["--restarts: not for --model crf, only for latent-crf"]),
         (["--start-from", "crf"], ["crf: expected a LatentCRF to start from, got CRF"]),

@@ -137,8 +137,9 @@ def _header(path: str | Path, content: bytes) -> dict[str, Any]:
     if not content:
         raise ModelFileError(f"{path}: the file is empty, expected a labelwright model")
     if content[8:9] != b"{":  # asked first: the length before it may begin like anything
-        name = next((name for magic, name in FOREIGN.items() if content.startswith(magic)), "something else")
-        raise ModelFileError(f"{path}: this is {name}, expected a labelwright model")
+        names = [f"this is {name}" for magic, name in FOREIGN.items() if content.startswith(magic)]
+        what = names[0] if names else f"begins with {content[:9]!r}"
+        raise ModelFileError(f"{path}: {what}, expected a labelwright model")
     length = int.from_bytes(content[:8], "little")
     if 8 + length > len(content):
         raise ModelFileError(f"{path}: the file was cut short after {len(content)} bytes; copy or train it again")

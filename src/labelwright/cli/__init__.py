@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from labelwright import __version__
+from labelwright.cli.common import own_words
 from labelwright.errors import LabelwrightError
 
 # Each command is the function `command` of the module of its name, imported only when it is asked for.
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _explained(error: Exception) -> tuple[str, int]:
     """What to say about an error, and the exit code."""
     if isinstance(error, LabelwrightError):
-        return str(error), 2
+        return own_words(str(error)), 2
     if isinstance(error, ClickException):
         context = getattr(error, "ctx", None)
         see = f" (see {context.command_path} --help)" if context is not None else ""

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,35 @@ Threads = Annotated[
     typer.Option("--threads", metavar="N", help="Threads; results do not depend on it. [default: all cores]"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+# Words of Python whose option has another name.
+FLAGS = {
+    "max_iter": "--iterations",
+    "min_count": "--min-count",
+    "n_jobs": "--threads",
+    "n_latent": "--latent",
+    "n_restarts": "--restarts",
+    "random_state": "--seed",
+}
+
+
+def own_words(message: str) -> str:
+    """A message about a word of Python as one about the option.
+
+    >>> own_words("max_iter: expected a whole number of 1 or more, got 0")
+    '--iterations: expected a whole number of 1 or more, got 0'
+    """
+    name, colon, rest = message.partition(": ")
+    return f"{FLAGS.get(name, name)}{colon}{rest}"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "sentence"), counted(2400, "sentence")
+    ('1 sentence', '2,400 sentences')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def say(text: str) -> None:
@@ -129,8 +159,8 @@ def named_for(model: Any, corpus: "Corpus") -> "Corpus":
     if len(corpus.names) == len(columns):
         return corpus.renamed(columns, label)
     raise CorpusError(
-        f"{corpus.source}: the model reads {len(inputs)} columns ({','.join(inputs)}), or {len(columns)} with "
-        f"the label, got {len(corpus.names)}; name them all with --columns"
+        f"{corpus.source}: the model reads {counted(len(inputs), 'column')} ({','.join(inputs)}), or {len(columns)} "
+        f"with the label, got {len(corpus.names)}; name them all with --columns"
     )
 
 
@@ -177,8 +207,32 @@ def predicted_labels(path: str, gold: "Corpus", threads: int | None = None) -> l
         return found
     label = gold.label if is_conllu(path) else None
     predicted = read_labelled(path, label=label)
+    if predicted.label is None:  # labels alone
+        predicted = predicted.renamed(["label"], "label")
     _check_same_words(gold, predicted)
+    _check_predictions(gold, predicted)
     return predicted.y
+
+
+def _check_predictions(gold: "Corpus", predicted: "Corpus") -> None:
+    """Refuse a file without predictions, whose last column is not the label."""
+    from labelwright.corpus.schemes import is_chunk_label
+
+    assert gold.label is not None
+    assert predicted.label is not None
+    if 1 < len(predicted.names) < len(gold.names) and not is_conllu(predicted.source):
+        raise CorpusError(
+            f"{predicted.source}: has {len(predicted.names)} columns, but {gold.source} has {len(gold.names)}; "
+            "expected as many and the predicted label last, or predicted labels alone"
+        )
+    found, wanted = predicted.values(predicted.label), gold.values(gold.label)
+    if set(found) & set(wanted) or all(map(is_chunk_label, [*found, *wanted])):  # chunks may be all wrong
+        return
+    place = predicted.names.index(predicted.label) + 1
+    raise CorpusError(
+        f"{predicted.source}: column {place} holds no label of {gold.source}, column {gold.label}, but such as "
+        f"{found[0]!r}; expected predictions like {wanted[0]!r} there"
+    )
 
 
 def _check_same_words(gold: "Corpus", predicted: "Corpus") -> None:
@@ -195,9 +249,9 @@ def _check_same_words(gold: "Corpus", predicted: "Corpus") -> None:
                 )
 
 
-def check_target(path: str, is_model: bool = False) -> None:
-    """Refuse a target that cannot be written, before any work is done for it."""
-    if path == "-" and not is_model:
+def check_target(path: str, inputs: Iterable[str] = (), for_model: bool = False) -> None:
+    """Refuse a target that cannot be written, or that holds what must be kept, before any work is done for it."""
+    if path == "-" and not for_model:
         return
     if not path:
         raise OptionError("-o: got nothing, expected the name of a file to write")
@@ -207,11 +261,21 @@ def check_target(path: str, is_model: bool = False) -> None:
     if not target.parent.is_dir():
         raise OptionError(f"{path}: cannot be written: there is no folder {Path(path).parent}")
     if target.exists() and not target.is_file():  # a pipe or a device
-        if is_model:
+        if for_model:
             raise OptionError(f"{path}: is not a regular file, expected the name of a model file to write")
         return
+    refuse_inputs(path, inputs)
+    if not for_model and is_model(path):
+        raise OptionError(f"{path}: is a model, which this command would replace; name another file to write")
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass
     except OSError as error:
         raise OptionError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
+    """Refuse to write where an input of the same command is."""
+    for source in inputs:
+        if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+            raise OptionError(f"{path}: would replace {source}, which this command reads; name another file to write")

@@ -16,6 +16,7 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
+from labelwright.errors import OptionError
 
 
 def command(
@@ -36,6 +37,8 @@ def command(
     """Compare two predictions of the same sentences: scores, McNemar's test and a paired bootstrap."""
     from labelwright.evaluate import compare
 
+    if seed < 0:
+        raise OptionError(f"--seed: expected a whole number of 0 or more, got {seed}")
     truth = read_labelled(gold, columns, label)
     names = (Path(a).name, Path(b).name) if Path(a).name != Path(b).name else (a, b)
     if a == b:

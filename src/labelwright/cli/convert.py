@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from labelwright.cli.common import Columns, Label, check_target, is_conllu, say
+from labelwright.cli.common import Columns, Label, check_target, counted, is_conllu, say
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def command(
     write = write_conllu if is_conllu(target) else write_columns
     write(corpus, target)
     if not quiet and target != "-":
-        say(f"{target}: {len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {changed:,} labels changed")
+        size = f"{counted(len(corpus), 'sentence')}, {counted(corpus.n_tokens, 'token')}"
+        say(f"{target}: {size}, {counted(changed, 'label')} changed")
 
 
 def _label(corpus: "Corpus") -> str:
@@ -91,6 +92,6 @@ def _relabelled(corpus: "Corpus", source: str | None, target: str | None, repair
         first = problems[0]
         raise CorpusError(
             f"{corpus.source}: sentence {first.sentence}, token {first.token}: {first.message} "
-            f"({len(problems)} such places); mend them with --repair, or name the scheme with --from-scheme"
+            f"({counted(len(problems), 'such place')}); mend them with --repair, or name the scheme with --from-scheme"
         )
     return corpus.with_scheme(target or found, found)

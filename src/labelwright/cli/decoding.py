@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labelwright.cli.common import counted
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
@@ -106,9 +107,8 @@ class Tally:
         share = 100 * self.proven / max(1, self.sentences)
         shown = "100" if self.proven == self.sentences else f"{min(share, 99.99):.2f}"
         gap = f"no bound on the gap of {self.unbounded:,}" if self.unbounded else f"largest gap {self.gap:.3g}"
-        return (
-            f"{self.sentences:,} sentences, {self.proven:,} proven exact ({shown} %), {gap}, {self.seconds:.2f} seconds"
-        )
+        sentences = counted(self.sentences, "sentence")
+        return f"{sentences}, {self.proven:,} proven exact ({shown} %), {gap}, {self.seconds:.2f} seconds"
 
 
 def proof(decoding: "Decoding") -> dict[str, Any]:

@@ -22,7 +22,7 @@ def command(quick: Annotated[bool, typer.Option("--quick", help="Fewer sentences
     from labelwright.corpus import builtin_corpus
     from labelwright.learn.monitor import ProgressBar
 
-    corpus = builtin_corpus(600 if quick else 3000, random_state=0, columns=["word", "chunk"])
+    corpus = builtin_corpus(1500 if quick else 3000, random_state=0, columns=["word", "chunk"])
     train, test = corpus.split(0.8, random_state=0)
 
     heading("1. The data: one word per line with its label, B- where a chunk begins, I- where it goes on, O outside")
@@ -118,6 +118,8 @@ def _explain(model: Any, words: list[str]) -> None:
     marginals = model.predict_marginals([words])[0][at]
     best = sorted(marginals.items(), key=lambda item: -item[1])[:3]
     show(f"      after `her`, {words[at]!r} is " + ", ".join(f"{label} ({100 * p:.1f} %)" for label, p in best))
+    alone = model.predict([words])[0][at] == "B-NP"
+    show(f"      so `her` {'stands alone' if alone else 'belongs to what follows'}.")
     show()
 
 

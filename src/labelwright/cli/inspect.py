@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from labelwright.cli.common import Json, Threads, heading, inputs_of, load_model, read_for, say, show, show_json
+from labelwright.cli.common import (
+    Json,
+    Threads,
+    counted,
+    heading,
+    inputs_of,
+    load_model,
+    read_for,
+    say,
+    show,
+    show_json,
+)
 from labelwright.cli.plots import check_plot, draw_path_mass
 from labelwright.errors import OptionError
 
@@ -46,7 +57,7 @@ def command(
     from labelwright.models.files import load
 
     files = data or []
-    _check(files, plot, paths, columns)
+    _check(model, files, plot, paths, columns)
     tagger = load_model(model, threads) if files else load(model)
     from labelwright.models import inspection
 
@@ -70,7 +81,7 @@ def command(
             say(f"{plot}: drawn")
 
 
-def _check(files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
+def _check(model: str, files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
     """Find out what is wrong before any file is read."""
     for name, value in (("--plot", plot), ("--columns", columns)):
         if value is not None and not files:
@@ -80,7 +91,7 @@ def _check(files: list[str], plot: str | None, paths: int | None, columns: str |
     if paths is not None and paths < 1:
         raise OptionError(f"--paths: expected 1 or more, got {paths}")
     if plot is not None:
-        check_plot(plot)
+        check_plot(plot, [model, *files])
 
 
 def _milestones(curve: Any) -> dict[int, float]:
@@ -96,25 +107,35 @@ def _show(facts: dict[str, Any], path: str, with_data: bool) -> None:
         ("labels", f"{len(facts['labels'])}: {' '.join(facts['labels'])}"),
         ("scheme", facts["scheme"] or "none"),
         ("columns", ",".join(facts["columns"]) or "(no columns: trained on dicts or arrays)"),
+        *_label(training),
         (
             "template",
-            f"{facts['template']['name']}, {_lines(facts['template']['text'])} lines" if facts["template"] else "-",
+            f"{facts['template']['name']}, {counted(_lines(facts['template']['text']), 'line')}"
+            if facts["template"]
+            else "-",
         ),
         ("features", f"{facts['n_features']:,}"),
         ("weights", f"{facts['n_weights']:,} ({facts['n_nonzero']:,} not zero)"),
     ]
     if training:
         rows += [
-            ("trained on", f"{training['sentences']:,} sentences, {training['tokens']:,} tokens"),
-            ("training", f"{training['iterations']} iterations, {training['seconds']:.1f} s; {training['stopped']}"),
+            ("trained on", f"{counted(training['sentences'], 'sentence')}, {counted(training['tokens'], 'token')}"),
+            (
+                "training",
+                f"{counted(training['iterations'], 'iteration')}, {training['seconds']:.1f} s; {training['stopped']}",
+            ),
             ("with", f"labelwright {training['labelwright']}"),
         ]
+        if "best_iteration" in training:
+            best = f"{training['best_iteration']}, with {100 * training['best_dev']:.2f} on the development data"
+            rows.append(("best iteration", best))
         rows += _starts(training.get("restarts"))
     if "latent" in facts:
         rows.insert(1, ("states", f"{len(facts['states'])} latent"))
     rows += _curves(facts["history"])
+    width = max(len(name) for name, _ in rows) + 2
     for name, value in rows:
-        show(f"  {name:<12}{value}")
+        show(f"  {name:<{width}}{value}")
     if facts["transitions"]:
         show()
         heading("strongest transitions")
@@ -168,6 +189,14 @@ def _show_latent(views: Sequence[dict[str, Any]], with_data: bool) -> None:
                 begin = ""
         if begin:
             show(begin)
+
+
+def _label(training: dict[str, Any]) -> list[tuple[str, str]]:
+    """Which column of the training file is the label; models made in Python do not know."""
+    names, label = training.get("columns"), training.get("label")
+    if not names or label not in names:
+        return []
+    return [("label", f"{label}, column {names.index(label) + 1} of {','.join(names)}")]
 
 
 def _starts(runs: Sequence[dict[str, Any]] | None) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Drawings, by matplotlib where it is installed (the extra `plots`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from labelwright.errors import OptionError
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def check_plot(target: str) -> None:
+def check_plot(target: str, inputs: Iterable[str]) -> None:
     """Refuse a drawing that cannot be made, before any work is done for it."""
     if Path(target).suffix.lower() not in FORMATS:
         raise OptionError(f"{target}: expected the name of a file ending in {', '.join(FORMATS)} to draw")
-    check_target(target)
+    check_target(target, inputs)
     if find_spec("matplotlib") is None:
         raise OptionError("--plot: needs matplotlib; install it with: pip install 'labelwright[plots]'")
 

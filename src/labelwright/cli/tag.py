@@ -107,7 +107,7 @@ def command(
         raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
     if nbest is not None and is_conllu(input) and not as_json:
         raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
-    check_target(output)
+    check_target(output, [model])
     tagger = load_model(model, threads)
     given = {
         "n": n,

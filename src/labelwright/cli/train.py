@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from labelwright.cli.common import Columns, Label, Scheme, Threads, check_target, read_labelled, say
+from labelwright.cli.common import (
+    FLAGS,
+    Columns,
+    Label,
+    Scheme,
+    Threads,
+    check_target,
+    counted,
+    read_labelled,
+    refuse_inputs,
+    say,
+)
 from labelwright.errors import OptionError
 
 # The models there are: name on the command line -> name in labelwright.
@@ -39,8 +50,6 @@ NAMES = {
     float: "a number",
     int | dict: "a whole number or a table of one for each label",
 }
-# Words whose option has another name.
-FLAGS = {"n_latent": "--latent", "n_restarts": "--restarts", "max_iter": "--iterations", "random_state": "--seed"}
 
 
 def command(
@@ -100,7 +109,7 @@ def command(
         str | None, typer.Option(metavar="scheme", help="Let only labellings exist that the label scheme permits.")
     ] = None,
     start_from: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Start from the weights of another model.")
+        str | None, typer.Option(metavar="MODEL", help="Start from another model: its settings and its weights.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from MODEL.checkpoint, to the very model of an undisturbed run.")
@@ -128,18 +137,22 @@ def command(
     n_latent = None if latent is None else latent_numbers(latent)  # a word like the others
     given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
     words = (_read_recipe(recipe) if recipe else {}) | given
-    _check_words(words, output)
+    if words.get("checkpoint_every", 0.0) < 0:
+        raise OptionError(f"--checkpoint-every: expected seconds, 0 or more, got {words['checkpoint_every']}")
+    inputs = [train, *([recipe] if recipe else []), *(words[name] for name in ("dev", "template") if name in words)]
+    check_target(output, inputs, for_model=True)  # but a model may be trained further in its place
     checkpoint = Path(f"{output}.checkpoint")
     for place in (checkpoint, *_further(checkpoint)):
         if place.is_dir():
             raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
+        refuse_inputs(str(place), inputs)
+    estimator = _estimator(words)
 
     corpus = read_labelled(train, words.get("columns"), words.get("label"), words.get("scheme"))
     development = None
     if "dev" in words:
         names = words.get("columns") or ",".join(corpus.names)
         development = read_labelled(words["dev"], names, corpus.label, words.get("scheme"))
-    estimator = _estimator(words)
     if checkpoint.exists() != resume and not quiet:
         say(
             f"{checkpoint}: no such file, so there is nothing to resume: starting anew"
@@ -149,7 +162,8 @@ def command(
 
     from labelwright.learn.monitor import ProgressBar
 
-    bar = None if quiet or verbose else ProgressBar()
+    tol = estimator.tol if estimator.optimizer == "lbfgs" else None
+    bar = None if quiet or verbose else ProgressBar(estimator.max_iter, tol)
     try:
         estimator.fit(
             corpus,
@@ -181,8 +195,8 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
     if record["stopped"] == "interrupted":
         again = shlex.join(["labelwright", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
         say(
-            f"labelwright: interrupted after {record['iterations']} iterations; {output} holds the model so far; "
-            f"go on with: {again}"
+            f"labelwright: interrupted after {counted(record['iterations'], 'iteration')}; "
+            f"{output} holds the model so far; go on with: {again}"
         )
         raise typer.Exit(130)
     for place in (checkpoint, *_further(checkpoint)):
@@ -191,8 +205,9 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
         scores = [entry["dev"] for entry in model.history_ if "dev" in entry]
         best = f", best on the development data {100 * max(scores):.2f}" if scores else ""
         say(
-            f"{output}: {record['weights']:,} weights, {record['features']:,} features, {len(model.classes_)} labels"
-            f"{_states(model)}; {record['sentences']:,} sentences, {record['iterations']} iterations, "
+            f"{output}: {counted(record['weights'], 'weight')}, {counted(record['features'], 'feature')}, "
+            f"{counted(len(model.classes_), 'label')}{_states(model)}; {counted(record['sentences'], 'sentence')}, "
+            f"{counted(record['iterations'], 'iteration')}, "
             f"{record['seconds']:.1f} s{best}{_spread(record)} ({record['stopped']})"
         )
 
@@ -245,39 +260,29 @@ def latent_numbers(text: str) -> int | dict[str, int]:
 
 
 def _estimator(words: dict[str, Any]) -> Any:
-    """A new model with these words, or the one to start from with them."""
-    from labelwright.models import files
-
-    kind = files.MODELS[MODELS[words.get("model", "crf")]]
-    parameters = {name: words[name] for name in MODEL_WORDS if name in words}
-    if "start_from" not in words:
-        return kind(**parameters)
-    model = files.load(words["start_from"])
-    if type(model) is not kind:
-        raise OptionError(
-            f"{words['start_from']}: expected a {kind.__name__} to start from, got {type(model).__name__}"
-        )
-    fresh = kind(**parameters, warm_start=True)
-    for name in ("extractor_", "space_", "parameters_", "weights_", "scheme_"):
-        setattr(fresh, name, getattr(model, name))
-    return fresh
-
-
-def _check_words(words: dict[str, Any], output: str) -> None:
-    """Find out what is wrong before any file is read."""
+    """A new model with these words, or the one to start from with them in place of its own."""
     name = words.get("model", "crf")
     if name not in MODELS:
         raise OptionError(f"--model: expected {' or '.join(MODELS)}, got {name!r}")
     from labelwright.models import files
 
-    taken = files.MODELS[MODELS[name]]._parameter_names()
-    for word in words:
-        if word in MODEL_WORDS and word not in taken:
-            takers = [other for other, kind in MODELS.items() if word in files.MODELS[kind]._parameter_names()]
+    old = files.load(words["start_from"]) if "start_from" in words else None
+    if old is not None and "model" not in words:
+        name = next(name for name, kind in MODELS.items() if kind == type(old).__name__)
+    kind = files.MODELS[MODELS[name]]
+    parameters = {word: words[word] for word in MODEL_WORDS if word in words}
+    taken = kind._parameter_names()
+    for word in parameters:
+        if word not in taken:
+            takers = [other for other in MODELS if word in files.MODELS[MODELS[other]]._parameter_names()]
             raise OptionError(f"{_flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
-    if words.get("checkpoint_every", 0.0) < 0:
-        raise OptionError(f"--checkpoint-every: expected seconds, 0 or more, got {words['checkpoint_every']}")
-    check_target(output, is_model=True)
+    if old is None:
+        return kind(**parameters)
+    if type(old) is not kind:
+        raise OptionError(f"{words['start_from']}: expected a {kind.__name__} to start from, got {type(old).__name__}")
+    if "n_restarts" in taken:  # from given weights all starts are much the same
+        parameters = {"n_restarts": 1} | parameters
+    return old.set_params(**parameters, warm_start=True)
 
 
 def _flag(word: str) -> str:

@@ -85,6 +85,7 @@ class Report:
                 "",
                 f"token accuracy {percent(self.token_accuracy)} ({self.n_tokens} tokens), "
                 f"sentence accuracy {percent(self.sentence_accuracy)} ({self.n_sentences} sentences)",
+                f"mean: over the {'labels' if self.chunks is None else 'types'}, whatever their size",
                 self.signature,
             ]
         )

@@ -196,39 +196,56 @@ class Monitor:
 
 
 class ProgressBar:
-    """Iteration, loss and development score on one line of the terminal; nothing when the output is piped."""
+    """Iteration, loss and development score on one line of the terminal; nothing when the output is piped.
 
-    def __init__(self, what: str = "training") -> None:
+    total : the limit of iterations that was asked for; None where training goes on till it converges
+    tol : the share of the loss that PERIOD iterations must still gain
+    """
+
+    def __init__(self, total: int | None = None, tol: float | None = None, what: str = "training") -> None:
         self.live = sys.stderr.isatty()
         self._bar: Any = None
-        self._what = what
+        self._total, self._tol, self._what = total, tol, what
+        self._losses: list[float] = []
+        self._dev = ""
 
     def __call__(self, record: Record, max_iter: int) -> None:
         if not self.live:
             return
         if self._bar is None:
-            self._start(max_iter)
-        dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
-        self._dev = dev or getattr(self, "_dev", "")
-        self._bar.update(self._task, completed=record["iteration"], note=f"loss {record['loss']:,.1f}{self._dev}")
+            self._start()
+        if record["iteration"] < len(self._losses):  # another start
+            self._losses, self._dev = [], ""
+        self._losses.append(record["loss"])
+        if "dev" in record:
+            self._dev = f"  dev {100 * record['dev']:.2f}"
+        note = f"loss {record['loss']:,.1f}{self._gain()}{self._dev}"
+        self._bar.update(self._task, completed=record["iteration"], note=note)
 
-    def _start(self, max_iter: int) -> None:
+    def _gain(self) -> str:
+        """How much the loss fell of late, and below which share training stops."""
+        if len(self._losses) <= PERIOD or not self._losses[-1]:
+            return ""
+        gain = (self._losses[-1 - PERIOD] - self._losses[-1]) / abs(self._losses[-1])
+        stop = f", stops below {100 * self._tol:g} %" if self._tol else ""
+        return f" ({-100 * gain:+.2g} % in {PERIOD}{stop})"
+
+    def _start(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+            *([BarColumn(bar_width=24), MofNCompleteColumn()] if self._total else [TextColumn("{task.completed}")]),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             console=Console(stderr=True),
-            transient=True,
         )
-        self._task = self._bar.add_task(self._what, total=max_iter, note="")
+        self._task = self._bar.add_task(self._what, total=self._total, note="")
         self._bar.start()
 
     def close(self) -> None:
+        """Leave the last line on the terminal."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

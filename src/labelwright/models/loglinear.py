@@ -91,7 +91,7 @@ class LogLinearModel(LinearModel):
             old._check_fitted()
             before = Trained(old.extractor_, old.space_, old.parameters_, old.weights_)
         data = self._prepare(X, y)
-        bar = ProgressBar() if progress is None and self.verbose else None
+        bar = ProgressBar(self.max_iter, self.tol) if progress is None and self.verbose else None
         runs: list[tuple[Array, Monitor]] = []
         try:
             development = None if dev is None else self._development(dev)
@@ -174,7 +174,8 @@ class LogLinearModel(LinearModel):
             value = getattr(self, name, None)
             if value is None and name in ("max_iter", "random_state"):
                 continue
-            if not isinstance(value, kinds) or isinstance(value, bool) or not (np.isfinite(value) and value >= least):
+            sound = isinstance(value, kinds) and not isinstance(value, bool) and least <= value < float("inf")
+            if not sound:
                 what = "a whole number" if kinds is INTEGER else "a number"
                 raise OptionError(f"{name}: expected {what} of {least} or more, got {value!r}")
         if self.l1 > 0 and self.optimizer == "sgd":
