@@ -46,3 +46,19 @@ def run(capsys: pytest.CaptureFixture[str]):
         return code, captured.out, captured.err
 
     return runner
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.txt, dev.txt, test.txt (word, pos, chunk), words.txt (word, pos) and a model."""
+    from labelwright.cli import main
+    from labelwright.corpus import builtin_corpus, write_columns
+
+    folder = tmp_path_factory.mktemp("cli")
+    corpus = builtin_corpus(300, random_state=3, columns=["word", "pos", "chunk"])
+    for name, part in {"train": slice(0, 200), "dev": slice(200, 250), "test": slice(250, 300)}.items():
+        write_columns(corpus.take(part), folder / f"{name}.txt")
+    write_columns(corpus.take(slice(250, 300)).select(["word", "pos"]), folder / "words.txt")
+    arguments = ["train", folder / "train.txt", "-o", folder / "crf", "--columns", "word,pos,chunk", "-q"]
+    assert main([str(a) for a in arguments]) == 0
+    return folder
