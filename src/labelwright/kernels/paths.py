@@ -34,84 +34,92 @@ def prefix_scores(node, arc, delta):
 
 
 @kernel
-def _next_best(node, arc, delta, pool, parent, value, state):
-    """Push the best way to go on backwards from `parent` (-1: from the end) that comes after (value, state)."""
-    T, S = node.shape
-    t = pool.depth[parent] - 1 if parent >= 0 else T - 1
-    e = t + 1 if arc.shape[0] > 1 else 0
-    best, found = -np.inf, -1
-    for r in range(S):
-        v = delta[t, r]
-        if parent >= 0:
-            v += arc[e, r, pool.state[parent]]
-        if (v < value or (v == value and r > state)) and v > best:
-            best, found = v, r
-    if found < 0:
-        return
-    new = pool.counts[MADE]
-    pool.counts[MADE] = new + 1
-    pool.value[new], pool.state[new], pool.parent[new], pool.depth[new] = best, found, parent, t
-    pool.suffix[new] = 0.0
-    pool.priority[new] = best
-    if parent >= 0:
-        s = pool.state[parent]
-        pool.suffix[new] = pool.suffix[parent] + node[t + 1, s] + arc[e, found, s]
-        pool.priority[new] = delta[t, found] + pool.suffix[new]
-    at = pool.counts[SIZE]
-    pool.heap[at] = new
-    pool.counts[SIZE] = at + 1
+def _push(priority, depth, heap, size, i):
+    """Put suffix i into a queue of this size: higher first, of equals the one nearer to the first token."""
+    at = size
+    p, d = priority[i], depth[i]
     while at > 0:
         up = (at - 1) // 2
-        if not _before(pool, pool.heap[at], pool.heap[up]):
+        j = heap[up]
+        if priority[j] > p or (priority[j] == p and depth[j] <= d):
             break
-        pool.heap[at], pool.heap[up] = pool.heap[up], pool.heap[at]
+        heap[at] = j
         at = up
+    heap[at] = i
 
 
 @kernel
-def _before(pool, i, j):
-    """Higher first; of equals the one nearer to the first token."""
-    a, b = pool.priority[i], pool.priority[j]
-    return a > b or (a == b and pool.depth[i] < pool.depth[j])
-
-
-@kernel
-def _pop(pool):
-    first = pool.heap[0]
-    size = pool.counts[SIZE] - 1
-    pool.counts[SIZE] = size
-    pool.heap[0] = pool.heap[size]
+def _pop(priority, depth, heap, size):
+    """Take the first suffix out of a queue of this size."""
+    first = heap[0]
+    i = heap[size - 1]
+    p, d = priority[i], depth[i]
     at = 0
-    while True:
-        best = at
-        for j in range(2 * at + 1, min(2 * at + 3, size)):
-            if _before(pool, pool.heap[j], pool.heap[best]):
-                best = j
-        if best == at:
-            return first
-        pool.heap[at], pool.heap[best] = pool.heap[best], pool.heap[at]
-        at = best
+    while 2 * at + 1 < size - 1:
+        down = 2 * at + 1
+        j = heap[down]
+        if down + 1 < size - 1:
+            k = heap[down + 1]
+            if priority[k] > priority[j] or (priority[k] == priority[j] and depth[k] < depth[j]):
+                down, j = down + 1, k
+        if p > priority[j] or (p == priority[j] and d <= depth[j]):
+            break
+        heap[at] = j
+        at = down
+    heap[at] = i
+    return first
 
 
 @kernel
 def _next_path(node, arc, delta, pool, path):
     """Write the next best path into `path` [T]: 1; no more paths: 0; the pool has no room: -1 (try again later)."""
-    if pool.counts[MADE] == 0:
-        _next_best(node, arc, delta, pool, -1, np.inf, -1)
-    while pool.counts[SIZE] > 0:
-        if pool.counts[MADE] + 2 > pool.heap.shape[0]:
+    T, S = node.shape
+    by_token = arc.shape[0] > 1
+    priority, suffix, value, state = pool.priority, pool.suffix, pool.value, pool.state
+    parents, depth, heap, counts = pool.parent, pool.depth, pool.heap, pool.counts
+    begin = counts[MADE] == 0
+    while begin or counts[SIZE] > 0:
+        if counts[MADE] + 2 > heap.shape[0]:
             return -1
-        i = _pop(pool)
-        _next_best(node, arc, delta, pool, pool.parent[i], pool.value[i], pool.state[i])
-        if pool.depth[i] == 0:
-            pool.counts[TAKEN] += 1
+        i = -1
+        if not begin:
+            i = _pop(priority, depth, heap, counts[SIZE])
+            counts[SIZE] -= 1
+        # Two suffixes may follow: the next best sibling of i, and the best way to go on backwards from i.
+        for turn in range(2):
+            if turn == 0:
+                parent = parents[i] if i >= 0 else -1
+                worse, after = (value[i], state[i]) if i >= 0 else (np.inf, np.int32(-1))
+            else:
+                if i < 0 or depth[i] == 0:
+                    continue
+                parent, worse, after = i, np.inf, np.int32(-1)
+            t = depth[parent] - 1 if parent >= 0 else T - 1
+            e = t + 1 if by_token else 0
+            s = state[parent] if parent >= 0 else 0
+            best, found = -np.inf, -1
+            for r in range(S):
+                v = delta[t, r] + (arc[e, r, s] if parent >= 0 else 0.0)
+                if v > best and (v < worse or (v == worse and r > after)):
+                    best, found = v, r
+            if found < 0:
+                continue
+            new = counts[MADE]
+            rest = suffix[parent] + node[t + 1, s] + arc[e, found, s] if parent >= 0 else 0.0
+            value[new], state[new], parents[new], depth[new] = best, found, parent, t
+            suffix[new], priority[new] = rest, delta[t, found] + rest
+            counts[MADE] = new + 1
+            _push(priority, depth, heap, counts[SIZE], new)
+            counts[SIZE] += 1
+        begin = False
+        if i >= 0 and depth[i] == 0:
+            counts[TAKEN] += 1
             at = i
-            for t in range(path.shape[0]):
-                path[t] = pool.state[at]
-                at = pool.parent[at]
-            pool.last[0] = pool.priority[i]
+            for u in range(T):
+                path[u] = state[at]
+                at = parents[at]
+            pool.last[0] = priority[i]
             return 1
-        _next_best(node, arc, delta, pool, i, np.inf, -1)
     return 0
 
 
