@@ -7,7 +7,6 @@ import lzma
 import os
 import pickle
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -315,14 +314,6 @@ def test_take_split_select_and_rename():
     assert corpus.renamed(["a", "b", "c"], label="b").y[0] == ["PRP", "VBD"]
     with pytest.raises(CorpusError, match="no column 'lemma', expected one of word, pos, chunk"):
         corpus.column("lemma")
-
-
-@pytest.fixture
-def corpora():
-    folder = os.environ.get("LABELWRIGHT_CORPORA")
-    if not folder:
-        pytest.skip("LABELWRIGHT_CORPORA names no folder of corpora")
-    return Path(folder)
 
 
 @pytest.mark.corpora

@@ -25,6 +25,10 @@ Scheme = Annotated[
     str | None,
     typer.Option("--scheme", metavar="NAME", help="Rewrite the labels as iob1, iob2, ioe1, ioe2, bioes or io."),
 ]
+StrictScheme = Annotated[
+    str | None,
+    typer.Option("--scheme", metavar="NAME", help="The scheme of strict reading. [default: as the labels look]"),
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Count only chunks written exactly as the scheme would; default is conlleval.")
 ]

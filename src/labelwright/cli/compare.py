@@ -10,6 +10,7 @@ from labelwright.cli.common import (
     Json,
     Label,
     Strict,
+    StrictScheme,
     Threads,
     predicted_labels,
     read_labelled,
@@ -26,9 +27,7 @@ def command(
     columns: Columns = None,
     label: Label = None,
     strict: Strict = False,
-    scheme: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The scheme of strict reading. [default: as the labels look]")
-    ] = None,
+    scheme: StrictScheme = None,
     samples: Annotated[int, typer.Option(metavar="N", help="Samples of the bootstrap.")] = 10_000,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the bootstrap.")] = 0,
     threads: Threads = None,

@@ -10,6 +10,7 @@ from labelwright.cli.common import (
     Json,
     Label,
     Strict,
+    StrictScheme,
     Threads,
     corpus_for,
     is_conllu,
@@ -31,9 +32,7 @@ def command(
     columns: Columns = None,
     label: Label = None,
     strict: Strict = False,
-    scheme: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The scheme of strict reading. [default: as the labels look]")
-    ] = None,
+    scheme: StrictScheme = None,
     decoder: how.Decoder = None,
     n: how.Paths = None,
     alpha: how.Alpha = None,

@@ -9,8 +9,6 @@ def viterbi(lattice: Lattice, space: StateSpace, probabilities: bool = True) -> 
     """The labels of the best path, with the probability of the labelling unless `probabilities` is off."""
     path, score = best_path(lattice)
     codes = space.label_of[path]
-    if not space.latent:
-        found = Decoding([space.labels[y] for y in codes], score, None, True, 0.0)
-        return judged(found, lattice, codes, space) if probabilities else found
-    found = Decoding([space.labels[y] for y in codes], score, None, False, None)
+    exact = not space.latent
+    found = Decoding([space.labels[y] for y in codes], score, None, exact, 0.0 if exact else None)
     return judged(found, lattice, codes, space) if probabilities else found

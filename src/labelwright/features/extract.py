@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -18,8 +19,9 @@ Tensors = dict[str, np.ndarray]
 LARGEST = float(np.finfo(np.float32).max)
 
 
-class Encoded(NamedTuple):
-    """A corpus as one model sees it: encode once, use often."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """A corpus as one model sees it: encode once, use often.  Its length is that of the corpus, in sentences."""
 
     layers: dict[str, Incidence]
     offsets: Longs  # [N+1]

@@ -24,9 +24,6 @@ MAX_TRIALS = 20
 class Problem(Protocol):
     """What an optimiser minimises: fill the gradient, return the loss."""
 
-    @property
-    def n_weights(self) -> int: ...
-
     def __call__(self, weights: Array, gradient: Array) -> float: ...
 
 

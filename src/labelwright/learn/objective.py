@@ -116,10 +116,6 @@ class LogLikelihood:
         self._top = np.empty(longest, dtype)
         self._arc_top = np.empty(longest, dtype)
 
-    @property
-    def n_weights(self) -> int:
-        return self.parameters.n_weights
-
     def __call__(self, weights: Array, gradient: Array) -> float:
         """Fill `gradient` and return the loss."""
         parts = self.parameters.slices

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -104,6 +105,8 @@ class LinearModel(Estimator):
         no_start, no_end = np.flatnonzero(~space.start), np.flatnonzero(~space.end)
         if data.offsets[-1] == 0:
             return [empty] * len(data)
+        layers = {name: x._replace(token_value=x.token_value.astype(np.float64)) for name, x in data.layers.items()}
+        data = replace(data, layers=layers)
         with Workers(self.n_jobs) as workers:
             tables = {name: self._score_keys(data, name, weights[name], workers) for name in data.layers}
 
@@ -151,8 +154,8 @@ class LinearModel(Estimator):
     def _score_tokens(self, data: Encoded, name: str, weights: Array, table: Array, t0: int, t1: int) -> Array:
         i, c = data.layers[name], self.parameters_.cells[name]
         rows = np.zeros((t1 - t0, self._width(name)))
-        value = i.token_value.astype(np.float64)
-        scoring.score_tokens(weights, c.ptr, c.column, i.keys, table, i.token_ptr, i.token_feature, value, t0, t1, rows)
+        own = i.token_ptr, i.token_feature, i.token_value
+        scoring.score_tokens(weights, c.ptr, c.column, i.keys, table, *own, t0, t1, rows)
         return rows
 
     def _space(self, constraints: str | None) -> StateSpace:

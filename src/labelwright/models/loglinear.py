@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
-from labelwright.corpus.schemes import allowed, detect_scheme, pairs_of_codes, validate
+from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.corpus.table import Corpus, intern_values
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
@@ -185,7 +185,7 @@ class LogLinearModel(LinearModel):
         """The space under the constraints, after a check that the training labels keep them."""
         assert self.constraints is not None
         scheme = self._scheme(self.constraints)
-        allowed(space.labels, scheme)
+        constrained = space.constrained(scheme)
         problems = validate(sentences, scheme)
         if problems:
             p = problems[0]
@@ -193,7 +193,7 @@ class LogLinearModel(LinearModel):
                 f"training labels: sentence {p.sentence}, token {p.token}: {p.message}; "
                 f"repair them (labelwright convert --repair) or train without constraints"
             )
-        return space.constrained(scheme)
+        return constrained
 
     def _monitor(
         self,
