@@ -4,12 +4,61 @@ import itertools
 import math
 import re
 from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.corpus.spans import spans_of
+from labelwright.lattice import Lattice
 
 # --- lattices ---------------------------------------------------------------------------------------------------------
+
+
+class Scores(NamedTuple):
+    """Scores of states and of moves between them: what a lattice means, however its nodes and arcs are numbered."""
+
+    node: NDArray  # [T, S]
+    arc: NDArray  # [T|1, S, S]     into every token but the first
+    triple: NDArray | None = None  # [T|1, S, S, S]  into every token but the first two; None: first order
+
+    @property
+    def order(self):
+        return 1 if self.triple is None else 2
+
+    @property
+    def largest(self):
+        """The sum of the largest finite scores of each kind, which decides how many digits are left."""
+        return sum(np.abs(x[np.isfinite(x)]).max(initial=0) for x in self if x is not None)
+
+    def lattice(self, graph):
+        """The lattice on a graph (whose rows may be padded): a pair that the graph lacks must be forbidden."""
+        T, S = self.node.shape
+        node = np.full((T, len(graph.origin)), -np.inf)  # [T, Q]
+        base = graph.contexts.base
+        if self.order == 1:
+            node[:, :S] = self.node
+            arc = np.full((len(self.arc), graph.n_arcs), -np.inf)  # [T|1, A]
+            arc[:, base[:S, None] + np.arange(S)] = self.arc
+            return Lattice(node, arc, graph)
+        pair, triple = graph.node_of_pair.reshape(S, S), graph.arc_of_triple.reshape(S, S, S)
+        assert (self.arc[:, pair < 0] == -np.inf).all()
+        assert (np.delete(self.node[0], graph.state[graph.previous < 0]) == -np.inf).all()
+        for q in np.flatnonzero(graph.previous < 0):
+            node[0, q] = self.node[0, graph.state[q]]
+        for t in range(1, T):
+            node[t, pair[pair >= 0]] = (self.node[t] + _at(self.arc, t))[pair >= 0]
+        arc = np.full((len(self.triple), graph.n_arcs), np.nan)
+        arc[:, triple[triple >= 0]] = self.triple[:, triple >= 0]
+        for q in np.flatnonzero(graph.previous < 0):
+            arc[:, base[q] + np.flatnonzero(graph.previous == graph.state[q])] = 0.0
+        assert not np.isnan(arc).any()  # every arc is a triple, or leads from a first node
+        return Lattice(node, arc, graph)
+
+
+def _at(scores, t):
+    """The scores into token t, where one row may serve all tokens."""
+    return scores[t if len(scores) > 1 else 0]
 
 
 def all_paths(T, S):
@@ -17,14 +66,37 @@ def all_paths(T, S):
     return np.array(list(itertools.product(range(S), repeat=T)))
 
 
-def path_scores(node, arc, paths):
-    """Score of each path: node scores [T, S] plus arc scores [T or 1, S, S] into every token but the first."""
-    scores = np.zeros(len(paths))
-    for t in range(len(node)):
-        scores += node[t, paths[:, t]]
+def path_scores(scores, paths):
+    """Score of each path of states [N, T]."""
+    found = np.zeros(len(paths))
+    for t in range(len(scores.node)):
+        found += scores.node[t, paths[:, t]]
         if t > 0:
-            scores += arc[t if len(arc) > 1 else 0][paths[:, t - 1], paths[:, t]]
-    return scores
+            found += _at(scores.arc, t)[paths[:, t - 1], paths[:, t]]
+        if t > 1 and scores.order == 2:
+            found += _at(scores.triple, t)[paths[:, t - 2], paths[:, t - 1], paths[:, t]]
+    return found
+
+
+def nodes_of(paths, graph):
+    """The nodes [N, T] through which paths of states [N, T] lead."""
+    if graph.order == 1:
+        return paths
+    first = {int(graph.state[q]): q for q in np.flatnonzero(graph.previous < 0)}
+    nodes = np.empty_like(paths)
+    nodes[:, 0] = [first[s] for s in paths[:, 0].tolist()]
+    nodes[:, 1:] = graph.node_of_pair[paths[:, :-1] * graph.n_states + paths[:, 1:]]
+    assert (nodes >= 0).all()
+    return nodes
+
+
+def states_of(nodes, graph):
+    """The states [N, T] of paths of nodes [N, T], after a check that these paths hang together."""
+    states = graph.state[nodes]
+    if graph.order == 2:
+        assert (graph.previous[nodes[:, 0]] == -1).all()
+        assert (graph.previous[nodes[:, 1:]] == states[:, :-1]).all()
+    return states
 
 
 def log_sum(scores):
@@ -36,15 +108,15 @@ def log_sum(scores):
 
 
 class Enumerated:
-    """All paths of one lattice with their scores and probabilities, the best first."""
+    """All paths of states with their scores and probabilities, the best first."""
 
-    def __init__(self, node, arc):
-        self.T, self.S = node.shape
+    def __init__(self, scores):
+        self.T, self.S = scores.node.shape
         paths = all_paths(self.T, self.S)
-        scores = path_scores(node, arc, paths)
-        order = np.argsort(-scores, kind="stable")
-        order = order[scores[order] > -np.inf]
-        self.paths, self.scores = paths[order], scores[order]
+        found = path_scores(scores, paths)
+        order = np.argsort(-found, kind="stable")
+        order = order[found[order] > -np.inf]
+        self.paths, self.scores = paths[order], found[order]
         self.log_z = log_sum(self.scores)
         self.p = np.exp(self.scores - self.log_z)
 
@@ -55,19 +127,18 @@ class Enumerated:
             np.add.at(found[t], self.paths[:, t], self.p)
         return found
 
-    def arcs(self):
-        """P(r, s at t-1, t), [T, S, S]; nothing at the first token."""
-        found = np.zeros((self.T, self.S, self.S))
-        for t in range(1, self.T):
-            np.add.at(found[t], (self.paths[:, t - 1], self.paths[:, t]), self.p)
+    def nodes(self, graph):
+        """P(node at t), [T, Q]."""
+        found, nodes = np.zeros((self.T, len(graph.origin))), nodes_of(self.paths, graph)
+        for t in range(self.T):
+            np.add.at(found[t], nodes[:, t], self.p)
         return found
 
-    def spans(self, labels):
-        """{(start, end, type): probability} of every span that any labelling has."""
-        found = Counter()
-        for path, p in zip(self.paths, self.p, strict=True):
-            for span in spans_of([labels[s] for s in path]):
-                found[span[:3]] += p
+    def arcs(self, graph):
+        """P(arc into t), [T, A]; nothing at the first token."""
+        found, nodes = np.zeros((self.T, graph.n_arcs)), nodes_of(self.paths, graph)
+        for t in range(1, self.T):
+            np.add.at(found[t], graph.contexts.base[nodes[:, t - 1]] + nodes[:, t], self.p)
         return found
 
 
@@ -76,14 +147,16 @@ class Labellings:
 
     Label l owns the states first[l]:first[l+1]."""
 
-    def __init__(self, node, arc, first):
-        self.T, self.S = node.shape
+    def __init__(self, scores, first):
+        self.T, self.S = scores.node.shape
         self.L = len(first) - 1
-        scores = node[0]  # [S, S, ...]: one axis for each token
+        paths = scores.node[0]  # [S, S, ...]: one axis for each token
         for t in range(1, self.T):
-            scores = scores[..., None] + (arc[t if len(arc) > 1 else 0] + node[t])
-        self.path_scores = scores
-        weights = scores
+            paths = paths[..., None] + (_at(scores.arc, t) + scores.node[t])
+            if t > 1 and scores.order == 2:
+                paths += _at(scores.triple, t)
+        self.path_scores = paths
+        weights = paths
         for t in range(self.T):
             weights = np.logaddexp.reduceat(weights, first[:-1], axis=t)
         self.labellings = all_paths(self.T, self.L)  # [L^T, T]
@@ -146,8 +219,8 @@ def expand(line, sentence, t):
 
 
 def template_features(lines, X):
-    """{"state": [[feature, ...] per token], "edge": ...} of every sentence, all tokens in one list."""
-    feeds = {"state": "U*", "edge": "B*"}
+    """{"state": [[feature, ...] per token], "edge": ..., "triple": ...} of every sentence, all tokens in one list."""
+    feeds = {"state": "U*", "edge": "B*", "triple": "T"}
     return {
         layer: [
             [expand(line, sentence, t) for line in lines if line[0] in kinds and "%" in line]
@@ -164,29 +237,31 @@ def template_features(lines, X):
 def crf_loss(X, y, labels, weights, allowed=None):
     """sum_n log Z(x_n) - score(y_n, x_n), by enumeration.
 
-    X: sentences of tokens, each {"state": {feature: value}, "edge": {feature: value}};
-    weights: {(feature, label): w, (feature, label, label): w, (label, label): w under the key (None, label, label)};
-    allowed(labels) says which labellings exist."""
+    X: sentences of tokens, each {"state": {feature: value}, "edge": {feature: value}, "triple": {feature: value}};
+    weights: {(feature, label): w, (feature, label, label): w, (feature, label, label, label): w}, with None in place of
+    the feature where a plain pair or triple has a weight; allowed(labels) says which labellings exist."""
     loss = 0.0
     for sentence, gold in zip(X, y, strict=True):
         scores = {}
         for labelling in itertools.product(labels, repeat=len(sentence)):
             if allowed is None or allowed(labelling):
-                scores[labelling] = _labelling_score(sentence, labelling, weights)
+                scores[labelling] = labelling_score(sentence, labelling, weights)
         loss += log_sum(list(scores.values())) - scores[tuple(gold)]
     return loss
 
 
-def _labelling_score(sentence, labelling, weights):
+def labelling_score(sentence, labelling, weights):
+    """The score of one labelling, or of one path of states (see crf_loss)."""
     score = 0.0
     for t, token in enumerate(sentence):
         for feature, value in token["state"].items():
             score += value * weights.get((feature, labelling[t]), 0.0)
-        if t > 0:
-            pair = labelling[t - 1 : t + 1]
-            score += weights.get((None, *pair), 0.0)
-            for feature, value in token["edge"].items():
-                score += value * weights.get((feature, *pair), 0.0)
+        for reach, layer in ((1, "edge"), (2, "triple")):
+            if t >= reach:
+                move = labelling[t - reach : t + 1]
+                score += weights.get((None, *move), 0.0)
+                for feature, value in token[layer].items():
+                    score += value * weights.get((feature, *move), 0.0)
     return score
 
 
@@ -200,7 +275,7 @@ def latent_loss(X, y, states, weights, allowed=None):
         for path in itertools.product(states, repeat=len(sentence)):
             labelling = tuple(label for label, _ in path)
             if allowed is None or allowed(labelling):
-                every.append(_labelling_score(sentence, path, weights))
+                every.append(labelling_score(sentence, path, weights))
                 if labelling == tuple(gold):
                     of_gold.append(every[-1])
         loss += log_sum(every) - log_sum(of_gold)

@@ -20,9 +20,15 @@ LABELS = ["B-NP", "I-NP", "O"]
 ARCS = "U:%x[0,0]\nU:%x[-1,0]\nB:%x[0,0]"
 
 
-@pytest.fixture(scope="module", params=["U1:%x[0,0]\nU2:%x[-1,0]\nB", ARCS], ids=["states", "arcs"])
+STATES = "U1:%x[0,0]\nU2:%x[-1,0]\nB"
+TRIPLES = ARCS + "\nT:%x[-1,0]"
+ORDERS = {"states": (STATES, 1), "arcs": (ARCS, 1), "states 2": (STATES, 2), "triples 2": (TRIPLES, 2)}
+
+
+@pytest.fixture(scope="module", params=ORDERS)
 def model(request):
-    return CRF(template=request.param, n_jobs=1, l2=0.3).fit(X, Y)
+    template, order = ORDERS[request.param]
+    return CRF(template=template, order=order, n_jobs=1, l2=0.3).fit(X, Y)
 
 
 def enumerated(model, sentence, forced=None, scheme=None):
@@ -120,7 +126,7 @@ def test_what_cannot_be_satisfied_is_said(model):
         (lambda m: m.decode(X[:1], forced=[[None]]), "forced: sentence 0 has 3 tokens, got 1"),
         (lambda m: m.decode(X[:1], forced=[["Q", None, None]]), "no label 'Q'"),
         (lambda m: m.decode(X, speed=3), "decoder viterbi"),
-        (lambda m: m.predict_nbest(X, n=0), "n: expected 1 or more"),
+        (lambda m: m.predict_nbest(X, n=0), "n: expected 1 to 100,000 labellings"),
         (lambda m: m.span_probabilities(X[:1], [[Span(0, 9, "NP")]]), "0:9 is not a span of 3 tokens"),
         (lambda m: m.span_probabilities(X[:1], [[Span(0, 1, "VP")]]), "no type 'VP'"),
         (lambda m: m.span_probabilities(X, [[Span(0, 1, "NP")]]), "spans: expected one list for each of 5"),
@@ -294,7 +300,10 @@ def test_bad_training_data_are_refused_in_one_line(words, labels, message):
 @pytest.mark.parametrize(
     "words",
     [
-        {"order": 2},
+        {"order": 3},
+        {"order": 0},
+        {"order": True},
+        {"order": "2"},
         {"cells": "some"},
         {"optimizer": "adam"},
         {"l1": -1.0},
@@ -316,7 +325,7 @@ def test_bad_settings_are_refused_by_fit(words):
 def test_templates_that_do_not_fit():
     with pytest.raises(TemplateError, match="reads column 1"):
         CRF(template="chunking").fit(X, Y)
-    with pytest.raises(LabelwrightError, match=r"order|triple"):
+    with pytest.raises(OptionError, match=r"^template: T lines are features on three labels; use order=2$"):
         CRF(template="U:%x[0,0]\nT:%x[0,0]").fit(X, Y)
 
 

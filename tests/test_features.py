@@ -32,6 +32,8 @@ LINES = [
     "B2:%x[-1,0]/%x[0,0]",
     "*3:%x[0,0]",
     "*4:%lower[-1,0]",
+    "T1:%x[0,1]",
+    "T2:%x[-2,0]/%x[0,0]",
 ]
 
 values = st.sampled_from(["a", "b", "ab", "Ab", "aB", "é", "x", "abc"])
@@ -55,7 +57,7 @@ def expected(lines, X, known=None):
     return {
         layer: [sorted(f for f in token if known is None or f in known) for token in tokens]
         for layer, tokens in found.items()
-        if layer == "state" or any(line[0] in "B*" for line in lines)
+        if layer == "state" or any(line[0] in {"edge": "B*", "triple": "T"}[layer] for line in lines)
     }
 
 

@@ -1,159 +1,237 @@
-"""Sums, best paths and spans of random lattices against enumeration of all their paths."""
+"""Sums, best paths and spans of random lattices of both orders against enumeration of all their paths."""
 
 import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracles
+from cases import LATE32, LATE64, Case, cases, examples, many, without
+from labelwright import graph as graphs
 from labelwright.corpus.schemes import boundaries
 from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths
-from labelwright.kernels import chain, inference
-from labelwright.lattice import Lattice, best_path, label_marginals, posterior, span_probability
+from labelwright.errors import OptionError
+from labelwright.graph import first_order
+from labelwright.kernels import chain
+from labelwright.lattice import (
+    best_path,
+    label_marginals,
+    posterior,
+    posterior_arcs,
+    span_probability,
+    state_marginals,
+)
 from labelwright.models.linear import _span_moves
 from labelwright.states import state_space
+from oracles import Scores
 
-SCALES = [1.0, 10.0, 30.0, 100.0, 300.0, 1e3, 1e4, 1e5]
+# --- graphs -----------------------------------------------------------------------------------------------------------
 
 
 @st.composite
-def lattices(draw, max_states=4, max_tokens=6):
-    """Scores of every kind: flat, tied, small, huge, with forbidden entries, with arcs for each token or for all."""
-    S, T = draw(st.integers(1, max_states)), draw(st.integers(1, max_tokens))
-    A = T if draw(st.booleans()) else 1
-    scale = draw(st.sampled_from(SCALES))
-    kind = draw(st.sampled_from(["real", "tied", "flat"]))
-    forbidden = draw(st.sampled_from([0.0, 0.0, 0.2, 0.5]))
-    random = np.random.default_rng(draw(st.integers(0, 10_000)))
-    shapes = [(T, S), (A, S, S)]
-    if kind == "real":
-        node, arc = (random.normal(size=shape) * scale for shape in shapes)
-    elif kind == "tied":
-        node, arc = (random.integers(-1, 2, size=shape) * scale for shape in shapes)
+def spaces(draw):
+    """Spaces of both orders, of order 2 with and without pairs that are not there."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    space = state_space([f"l{i}" for i in range(len(sizes))], sizes, draw(st.sampled_from([1, 2, 2])))
+    if space.graph.order == 2 and draw(st.booleans()):
+        random, L = np.random.default_rng(draw(st.integers(0, 1000))), len(sizes)
+        start, arc = random.random(L) < 0.6, random.random((L, L)) < 0.6
+        start[0] = arc[0, 0] = True
+        space = without(space, start, arc)
+    return space
+
+
+def followers(graph, q):
+    """The nodes to which an arc leads from node q."""
+    return list(range(graph.n_nodes)) if graph.order == 1 else np.flatnonzero(graph.previous == graph.state[q]).tolist()
+
+
+@given(spaces())
+def test_nodes_and_arcs_are_those_of_the_space(space):
+    graph = space.graph
+    nodes = list(zip(graph.previous.tolist(), graph.state.tolist(), strict=True))
+    if graph.order == 1:
+        assert nodes == [(-1, s) for s in range(space.n_states)]
     else:
-        node, arc = (np.zeros(shape) for shape in shapes)
-    for x in (node, arc):
-        x[random.random(x.shape) < forbidden] = -np.inf
-    return Lattice(node.astype(float), arc.astype(float))
+        pairs = [tuple(pair) for pair in np.argwhere(space.arc).tolist()]
+        assert sorted(nodes) == sorted([(-1, s) for s in np.flatnonzero(space.start).tolist()] + pairs)
+    np.testing.assert_array_equal(graph.label_of, space.label_of[graph.state])
+    # Every arc has one number, both in the blocks and from its source.
+    blocks, found = graph.blocks, {}
+    for b in range(len(blocks.target) - 1):
+        sources = blocks.source[blocks.source_ptr[b] : blocks.source_ptr[b + 1]].tolist()
+        targets = range(blocks.target[b], blocks.target[b + 1])
+        assert all(graph.origin[k] == b for k in targets)
+        for number, (q, k) in enumerate(itertools.product(sources, targets), blocks.arc_ptr[b]):
+            assert graph.contexts.base[q] + k == number
+            found[q, k] = number
+    assert sorted(found) == [(q, k) for q in range(graph.n_nodes) for k in followers(graph, q)]
+    assert sorted(found.values()) == list(range(graph.n_arcs))
 
 
-def size_of(lattice):
-    """The largest sum of finite scores, which decides how many digits are left."""
-    finite = [np.abs(x[np.isfinite(x)]).max(initial=0) for x in lattice]
-    return 1 + len(lattice.node) * sum(finite)
+@given(spaces())
+def test_contexts_are_what_a_labelling_leaves_open(space):
+    graph, contexts, L = space.graph, space.graph.contexts, space.n_labels
+    label_before = np.where(graph.previous < 0, -1, space.label_of[graph.previous])
+    members = {}
+    for c in range(len(contexts.label)):
+        nodes = contexts.node[contexts.ptr[c] : contexts.ptr[c + 1]]
+        assert contexts.slot[nodes].tolist() == list(range(len(nodes)))
+        assert (graph.label_of[nodes] == contexts.label[c]).all()
+        assert len(set(label_before[nodes].tolist())) == 1
+        members[c] = set(nodes.tolist())
+    assert graph.most_in_context == max(map(len, members.values()))
+    assert sorted(q for nodes in members.values() for q in nodes) == list(range(graph.n_nodes))
+    most = 0
+    for y in range(L):
+        opening = {q for q in range(graph.n_nodes) if graph.label_of[q] == y and graph.previous[q] < 0}
+        assert members.get(int(contexts.opening[y]), set()) == opening
+        for c, nodes in members.items():
+            reached = {k for q in nodes for k in followers(graph, q) if graph.label_of[k] == y}
+            assert members.get(int(contexts.following[c, y]), set()) == reached
+            for q in nodes:
+                mine = range(contexts.cut[contexts.block[q], y], contexts.cut[contexts.block[q], y + 1])
+                assert list(mine) == [k for k in followers(graph, q) if graph.label_of[k] == y]
+                slots = contexts.slot[list(mine)]
+                assert (np.diff(slots) == 1).all()
+                most = max(most, len(mine))
+    assert graph.most_targets == most
 
 
-many = settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
+def test_too_many_triples_are_refused(monkeypatch):
+    assert state_space(["O", "B-X", "I-X"], order=2).graph.n_arcs == 36
+    monkeypatch.setattr(graphs, "MAX_ARCS", 35)
+    with pytest.raises(OptionError, match=r"order: 3 states make 36 triples at order 2, more than 35; use order 1"):
+        state_space(["O", "B-X", "I-X"], order=2)
+    # O and B-X may be first or after all three, I-X after two: (3 + 1) * 2 + (3 + 1) * 3 + 2 * 3 arcs.
+    assert state_space(["O", "B-X", "I-X"], order=2, scheme="iob2").graph.n_arcs == 26
+    assert state_space(["O", "B-X", "I-X"]).graph.n_arcs == 9
 
-# A path that looks hopeless at first and wins later: what is too small for scaling at one token must not be lost.
-LATE = Lattice(np.array([[0.0, -800.0], [-500.0, 0.0], [-500.0, 0.0]]), np.array([[[0.0, -np.inf], [-np.inf, 0.0]]]))
-LATE32 = Lattice(np.array([[0.0, -100.0], [-40.0, 0.0], [-40.0, 0.0], [-40.0, 0.0]]), LATE.arc)
-LATE32_BY_TOKEN = Lattice(LATE32.node, np.repeat(LATE32.arc, 4, axis=0))
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+plain = cases(most_latent=1)  # one state for each label
 
 
 @many
-@given(lattices())
-@example(LATE)
-def test_log_z_and_marginals(lattice):
-    truth = oracles.Enumerated(*lattice)
-    sums = posterior(lattice)
+@given(plain)
+@examples(LATE64)
+def test_log_z_and_marginals(case):
+    truth = case.paths
+    sums = posterior(case.lattice)
     if truth.log_z == -np.inf:
         assert sums.log_z == -np.inf
         return
-    digits = 1e-13 * size_of(lattice)
+    digits = 1e-13 * case.size
     assert sums.log_z == pytest.approx(truth.log_z, abs=digits + 1e-12)
-    np.testing.assert_allclose(sums.states, truth.states(), atol=1e-10 + 10 * digits)
+    np.testing.assert_allclose(sums.nodes, truth.nodes(case.graph), atol=1e-10 + 10 * digits)
+    np.testing.assert_allclose(state_marginals(sums.nodes, case.graph), truth.states(), atol=1e-10 + 10 * digits)
 
 
 @many
-@given(lattices())
-@example(LATE)
-def test_arcs(lattice):
-    truth = oracles.Enumerated(*lattice)
+@given(plain)
+@examples(LATE64)
+def test_arcs(case):
+    truth = case.paths
     assume(truth.log_z > -np.inf)
-    sums = posterior(lattice)
-    arcs = np.zeros((truth.T, truth.S, truth.S))
-    inference.posterior_arcs(*lattice, sums.states, sums.log_beta, arcs)
-    np.testing.assert_allclose(arcs, truth.arcs(), atol=1e-10 + 1e-12 * size_of(lattice))
+    arcs = posterior_arcs(case.lattice, posterior(case.lattice))
+    np.testing.assert_allclose(arcs, truth.arcs(case.graph), atol=1e-10 + 1e-12 * case.size)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @many
-@given(lattice=lattices())
-@example(lattice=LATE)
-@example(lattice=LATE32)
-@example(lattice=LATE32_BY_TOKEN)
-def test_training_kernels_are_right_or_say_so(dtype, lattice):
+@given(plain)
+@examples([*LATE64, *LATE32])
+def test_training_kernels_are_right_or_say_so(dtype, case):
     """The scaled kernels of training give the posterior, or NaN where the sentence must be done again in log space."""
-    truth = oracles.Enumerated(*lattice)
+    truth = case.paths
     assume(truth.log_z > -np.inf)
-    T, S = lattice.node.shape
-    width = S + (-S) % 4
+    graph = case.graph
+    if graph.order == 1:  # as in training: rows are padded
+        graph = first_order(graph.label_of, case.space.n_labels, truth.S + (-truth.S) % 4)
+    node, arc, _ = case.scores.lattice(graph)
     exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
-    psi, top = np.zeros((T, width), dtype), np.zeros(T, dtype)
-    psi[:, :S] = lattice.node
-    exponentiate(psi, top, S)
-    log_z, offsets = np.zeros(1), np.array([0, T])
-    arcs = np.zeros((width, width), dtype)
-    if len(lattice.arc) == 1:
-        highest = lattice.arc.max()
+    psi, top = node.astype(dtype), np.zeros(truth.T, dtype)  # [T, Q], [T]
+    exponentiate(psi, top, graph.n_nodes)
+    log_z, offsets = np.zeros(1), np.array([0, truth.T])
+    if len(arc) == 1:
+        highest = arc.max()
         assume(np.isfinite(highest))
-        E = np.zeros((width, width), dtype)
-        E[:S, :S] = np.exp(lattice.arc[0] - highest)
-        chain.posteriors(psi, top, E, np.ascontiguousarray(E.T), highest, offsets, log_z, arcs)
-        arcs = (arcs * E.astype(np.float64))[:S, :S]
+        E = np.exp(arc - highest).astype(dtype)  # [1, A]
+        ET, counts = np.empty_like(E[0]), np.zeros_like(E[0])  # [A]
+        chain.transpose_blocks(E[0], graph.blocks, ET)
+        chain.posteriors(psi, top, E, ET, highest, graph.blocks, offsets, log_z, counts)
+        counts = counts * E[0].astype(np.float64)
     else:
-        E = np.full((T, width, width), -np.inf, dtype)
-        E[:, :S, :S] = lattice.arc
-        arc_top = np.zeros(T, dtype)
-        exponentiate(E.reshape(T, -1), arc_top, width**2)
-        chain.posteriors_by_arc(psi, top, E, arc_top, offsets, log_z)
-        arcs = E[1:, :S, :S].sum(axis=0, dtype=np.float64)
+        E, arc_top = arc.astype(dtype), np.zeros(truth.T, dtype)  # [T, A], [T]
+        exponentiate(E, arc_top, graph.n_arcs)
+        chain.posteriors_by_arc(psi, top, E, arc_top, graph.blocks, offsets, log_z)
+        counts = E[1:].sum(axis=0, dtype=np.float64)
     if np.isnan(log_z[0]):
-        assert size_of(lattice) > 40  # ordinary scores need no second try
+        assert case.size > 40  # ordinary scores need no second try
         return
-    digits = np.finfo(dtype).eps * 20 * size_of(lattice)
+    digits = np.finfo(dtype).eps * 20 * case.size
     assert log_z[0] == pytest.approx(truth.log_z, abs=digits)
-    np.testing.assert_allclose(psi[:, :S], truth.states(), atol=digits)
-    np.testing.assert_allclose(arcs, truth.arcs().sum(axis=0), atol=T * digits)
+    np.testing.assert_allclose(psi, truth.nodes(graph), atol=digits)
+    np.testing.assert_allclose(counts, truth.arcs(graph).sum(axis=0), atol=truth.T * digits)
+
+
+@given(cases(max_paths=5_000, max_tokens=4))
+def test_latent_states_add_up(case):
+    """Marginals of labels are sums over the states that they own."""
+    truth = case.paths
+    assume(truth.log_z > -np.inf)
+    found = label_marginals(posterior(case.lattice).nodes, case.graph)
+    p, L = truth.states(), case.space.n_labels
+    expected = np.stack([p[:, case.space.label_of == i].sum(axis=1) for i in range(L)], axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-10 + 1e-12 * case.size)
+
+
+# --- paths ------------------------------------------------------------------------------------------------------------
 
 
 @many
-@given(lattices())
-def test_viterbi(lattice):
-    truth = oracles.Enumerated(*lattice)
-    path, score = best_path(lattice)
+@given(plain)
+def test_viterbi(case):
+    truth = case.paths
+    nodes, score = best_path(case.lattice)
     if truth.log_z == -np.inf:
         assert score == -np.inf
         return
-    digits = 1e-13 * size_of(lattice)
+    digits = 1e-13 * case.size
     assert score == pytest.approx(truth.scores[0], abs=digits)
-    assert oracles.path_scores(*lattice, path[None])[0] == pytest.approx(truth.scores[0], abs=digits)
+    path = oracles.states_of(nodes[None], case.graph)
+    assert oracles.path_scores(case.scores, path)[0] == pytest.approx(truth.scores[0], abs=digits)
 
 
 @many
-@given(lattices(), st.integers(1, 50))
-def test_n_best(lattice, n):
-    truth = oracles.Enumerated(*lattice)
-    paths, scores = best_paths(lattice, n)
-    digits = 1e-13 * size_of(lattice)
-    assert len(paths) == len(scores) == min(n, len(truth.paths))
-    assert len({tuple(p) for p in paths}) == len(paths)
+@given(plain, st.integers(1, 50))
+def test_n_best(case, n):
+    truth = case.paths
+    nodes, scores = best_paths(case.lattice, n)
+    digits = 1e-13 * case.size
+    assert len(nodes) == len(scores) == min(n, len(truth.paths))
+    assert len({tuple(p) for p in nodes}) == len(nodes)
     assert (np.diff(scores) <= 0).all()
     np.testing.assert_allclose(scores, truth.scores[: len(scores)], atol=digits, rtol=0)
-    if len(paths):
-        np.testing.assert_allclose(oracles.path_scores(*lattice, paths), scores, atol=digits, rtol=0)
-        p = np.exp(scores - posterior(lattice).log_z)
+    if len(nodes):
+        paths = oracles.states_of(nodes, case.graph)
+        np.testing.assert_allclose(oracles.path_scores(case.scores, paths), scores, atol=digits, rtol=0)
+        p = np.exp(scores - posterior(case.lattice).log_z)
         np.testing.assert_allclose(p, truth.p[: len(p)], atol=1e-10 + 10 * digits)
 
 
-def test_n_best_of_a_long_flat_lattice_is_quick():
-    paths, scores = best_paths(Lattice(np.zeros((2000, 20)), np.zeros((1, 20, 20))), 30)
-    assert len({tuple(p) for p in paths}) == 30
-    assert (scores == 0).all()
+@pytest.mark.parametrize("order", [1, 2])
+def test_n_best_of_a_long_flat_lattice_is_quick(order):
+    S = 20
+    scores = Scores(np.zeros((2000, S)), np.zeros((1, S, S)), np.zeros((1, S, S, S)) if order == 2 else None)
+    case = Case(scores, state_space([f"l{i}" for i in range(S)], 1, order))
+    nodes, found = best_paths(case.lattice, 30)
+    assert len({tuple(p) for p in oracles.states_of(nodes, case.graph)}) == 30
+    assert (found == 0).all()
 
 
 TYPES = ["X", "Y"]
@@ -167,39 +245,32 @@ def label_sets(draw):
     return draw(st.lists(st.sampled_from(["O", *inside]), min_size=1, max_size=4, unique=True))
 
 
-@settings(max_examples=150)
-@given(label_sets(), lattices(max_states=1, max_tokens=4), st.integers(0, 1000))
-@example(["O", "B-X"], LATE, 0)
-def test_span_probabilities(labels, shape, seed):
+@settings(many, max_examples=250)
+@given(cases(labels=label_sets(), most_latent=1, max_tokens=4))
+@examples(LATE64)
+def test_span_probabilities(case):
     """P(span) is the total probability of the labellings that have it, for every span that exists."""
-    T, A, S = len(shape.node), len(shape.arc), len(labels)
-    random = np.random.default_rng(seed)
-    scale = SCALES[seed % len(SCALES)]
-    lattice = Lattice(random.normal(size=(T, S)) * scale, random.normal(size=(A, S, S)) * scale)
-    if S == shape.node.shape[1] == 2:
-        lattice = shape
-    space = state_space(labels)
-    table = boundaries(labels)
-    truth = oracles.Enumerated(*lattice).spans(labels)
-    sums = posterior(lattice)
-    for kind in table.types:
-        moves = _span_moves(table, table.types.index(kind), space)
-        for begin in range(T):
-            for end in range(begin + 1, T + 1):
-                p = span_probability(lattice, sums, begin, end, moves)
-                assert p == pytest.approx(truth[begin, end, kind], abs=1e-10 + 1e-12 * size_of(lattice))
+    truth = case.truth
+    assume(truth.possible)
+    labels = case.space.labels
+    table, spans = boundaries(labels), truth.spans(labels)
+    sums = posterior(case.lattice)
+    for i, kind in enumerate(table.types):
+        moves = _span_moves(table, i, case.space)
+        for begin, end in itertools.combinations(range(truth.T + 1), 2):
+            p = span_probability(case.lattice, sums, begin, end, moves)
+            assert p == pytest.approx(spans[begin, end, kind], abs=1e-10 + 1e-12 * case.size)
 
 
-@settings(max_examples=100)
-@given(lattices(), st.sampled_from(sorted(DECODERS)))
-def test_decoders(lattice, name):
-    truth = oracles.Enumerated(*lattice)
+@settings(many, max_examples=200)
+@given(plain, st.sampled_from(sorted(DECODERS)))
+def test_decoders(case, name):
+    truth = case.paths
     assume(truth.log_z > -np.inf)
-    labels = [f"l{s}" for s in range(truth.S)]
-    found = DECODERS[name](lattice, state_space(labels))
-    path = np.array([[labels.index(label) for label in found.labels]])
-    digits = 1e-12 * size_of(lattice)
-    score = oracles.path_scores(*lattice, path)[0]
+    found = DECODERS[name](*case)
+    path = np.array([case.codes(found.labels)])  # [1, T]
+    digits = 1e-12 * case.size
+    score = oracles.path_scores(case.scores, path)[0]
     assert found.score == pytest.approx(score, abs=digits)
     assert found.log_probability == pytest.approx(min(0, score - truth.log_z), abs=digits)
     assert found.log_probability <= 0
@@ -214,35 +285,47 @@ def test_decoders(lattice, name):
         assert score == pytest.approx(truth.scores[0], abs=digits)
 
 
-@given(lattices(max_states=4, max_tokens=4), st.integers(0, 3))
-def test_latent_states_add_up(lattice, cut):
-    """Marginals of labels are sums over the states that they own."""
-    truth = oracles.Enumerated(*lattice)
-    assume(truth.log_z > -np.inf)
-    first = max(1, min(cut, truth.S - 1))
-    sizes = [first, truth.S - first] if truth.S > 1 else [1]
-    space = state_space([f"l{i}" for i in range(len(sizes))], sizes)
-    found = label_marginals(posterior(lattice).states, space)
-    p = truth.states()
-    expected = np.stack([p[:, space.label_of == i].sum(axis=1) for i in range(len(sizes))], axis=1)
-    np.testing.assert_allclose(found, expected, atol=1e-10 + 1e-12 * size_of(lattice))
+# --- one order and the other ------------------------------------------------------------------------------------------
 
 
-def test_restricted_lattices_hold_exactly_the_permitted_paths():
-    random = np.random.default_rng(0)
-    space = state_space(["O", "B-X", "I-X"]).constrained("iob2")
-    lattice = Lattice(random.normal(size=(5, 3)), random.normal(size=(1, 3, 3)))
-    permitted = random.random((5, 3)) < 0.8
-    left = oracles.Enumerated(*lattice.restricted(space, permitted))
-    everything = oracles.Enumerated(*lattice)
+def same_answers(one, other, digits, n=20):
+    """Two lattices that mean the same: log Z, marginals of states and labels, the best paths and their scores."""
+    a, b = posterior(one.lattice), posterior(other.lattice)
+    if a.log_z == -np.inf:
+        assert b.log_z == -np.inf
+        return
+    assert a.log_z == pytest.approx(b.log_z, abs=digits)
+    for marginals in (state_marginals, label_marginals):
+        np.testing.assert_allclose(marginals(a.nodes, one.graph), marginals(b.nodes, other.graph), atol=20 * digits)
+    np.testing.assert_allclose(best_paths(one.lattice, n)[1], best_paths(other.lattice, n)[1], atol=digits, rtol=0)
 
-    def allowed(path):
-        return (
-            space.start[path[0]]
-            and space.end[path[-1]]
-            and all(space.arc[r, s] for r, s in itertools.pairwise(path))
-            and all(permitted[t, s] for t, s in enumerate(path))
-        )
 
-    assert {tuple(p) for p in left.paths} == {tuple(p) for p in everything.paths if allowed(p)}
-    assert len(left.paths) > 1
+@many
+@given(cases(orders=(1,)))
+def test_without_triples_the_second_order_is_the_first(case):
+    S = case.space.n_states
+    space = state_space(case.space.labels, np.diff(case.space.first).tolist(), 2)
+    same_answers(case, Case(case.scores._replace(triple=np.zeros((1, S, S, S))), space), case.digits)
+
+
+@many
+@given(cases(orders=(2,)))
+def test_pairs_that_are_not_built_are_pairs_that_are_forbidden(case):
+    """On the graph of all pairs the same scores have the same meaning."""
+    whole = Case(case.scores, state_space(case.space.labels, np.diff(case.space.first).tolist(), 2))
+    assert whole.graph.n_nodes >= case.graph.n_nodes
+    same_answers(case, whole, case.digits)
+
+
+SCHEMES = {"iob1": ["O", "I-X", "B-X", "I-Y", "B-Y"], "iob2": ["B-X", "I-X", "O", "B-Y"], "bioes": ["O", "B-X", "E-X"]}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_scheme_leaves_out_what_it_forbids(scheme):
+    """A space with a scheme has no nodes for forbidden pairs; one constrained later keeps its graph."""
+    whole, built = state_space(SCHEMES[scheme], 2, 2), state_space(SCHEMES[scheme], 2, 2, scheme)
+    later = whole.constrained(scheme)
+    for name in ("start", "arc", "end"):
+        np.testing.assert_array_equal(getattr(built, name), getattr(later, name))
+    assert later.graph is whole.graph
+    assert built.graph.n_nodes == built.start.sum() + built.arc.sum() < whole.graph.n_nodes

@@ -13,7 +13,16 @@ from labelwright.kernels import COMPILED
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], []]
 y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], []]
 answers = []
-for words in ({}, {"optimizer": "sgd", "max_iter": 2}, {"l1": 0.1}, {"template": "U:%x[0,0]\\n*:%x[-1,0]"}):
+triples = {"order": 2, "template": "U:%x[0,0]\\n*:%x[-1,0]\\nT:%x[0,0]"}
+for words in (
+    {},
+    {"optimizer": "sgd", "max_iter": 2},
+    {"l1": 0.1},
+    {"template": "U:%x[0,0]\\n*:%x[-1,0]"},
+    {"order": 2},
+    triples,
+    triples | {"optimizer": "sgd", "max_iter": 2},
+):
     words = {"template": "U:%x[0,0]\\nU:%x[-1,0]\\nB", "max_iter": 4, **words}
     model = CRF(n_jobs=1, constraints="scheme", **words).fit(X, y)
     answers.append([

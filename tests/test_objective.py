@@ -1,185 +1,113 @@
-"""The training objective against its definition: enumerated loss, finite differences, any scale, any threads."""
+"""The training objective of both orders against its definition: enumerated loss, finite differences, any scale."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-import oracles
-from labelwright.corpus.schemes import validate
-from labelwright.features.extract import learn
-from labelwright.learn.objective import LogLikelihood
-from labelwright.parallel import Workers
-from labelwright.parameters import make_parameters
-from labelwright.states import state_space
+from labelwright import assembly
+from labelwright.learn import objective
+from labelwright.learn.sgd import SGD
+from problems import (
+    ARCS,
+    EVERYTHING,
+    LABELS,
+    NAMES,
+    ORDERS,
+    STATES,
+    TRIPLES,
+    Problem,
+    bioes,
+    dicts,
+    differences,
+    words,
+)
 
-LABELS = ["O", "B-X", "I-X"]
-STATES = "U1:%x[0,0]\nU2:%x[-1,0]/%x[0,0]\nU:%prefix[0,0,1]\nUbias\nB"
-ARCS = STATES + "\nB1:%x[0,0]\n*2:%x[1,0]"
-
-
-def words(n_sentences, seed, longest=4):
-    """Random sentences over a few words, with IOB2 labels that keep the scheme."""
-    random = np.random.default_rng(seed)
-    X, y = [], []
-    for _ in range(n_sentences):
-        length = int(random.integers(1, longest + 1))
-        X.append([str(w) for w in random.choice(["aa", "ab", "b", "c"], length)])
-        labels = ["O"]
-        for _ in range(length):
-            labels.append(str(random.choice(LABELS if labels[-1] != "O" else LABELS[:2])))
-        y.append(labels[1:])
-    return X, y
-
-
-def dicts(n_sentences, seed):
-    """The same sentences as weighted features."""
-    X, y = words(n_sentences, seed)
-    random = np.random.default_rng(seed + 1)
-    weighted = [
-        [{"w": w, "x": float(np.float32(random.normal())), "first": t == 0} for t, w in enumerate(s)] for s in X
-    ]
-    return weighted, y
-
-
-class Problem:
-    """Data with their objective, and the same data as the oracle takes them."""
-
-    def __init__(
-        self, X, y, template="default", cells="observed", scheme=None, dtype=np.float64, n_jobs=1, labels=None
-    ):
-        self.labels = labels or LABELS
-        index = {label: i for i, label in enumerate(self.labels)}
-        self.X, self.y, self.scheme = X, y, scheme
-        self.extractor, self.layers, self.offsets = learn(X, template, 1)
-        self.gold = np.array([index[label] for s in y for label in s], np.int32)
-        self.space = state_space(self.labels)
-        if scheme:
-            self.space = self.space.constrained(scheme)
-        n = self.extractor.n_features
-        self.parameters = make_parameters(self.layers, n, self.gold, self.offsets, self.space, cells)
-        self.workers = Workers(n_jobs)
-        self.objective = LogLikelihood(
-            self.layers, n, self.offsets, self.gold, self.space, self.parameters, self.workers, dtype=dtype
-        )
-        self.dtype = dtype
-
-    def __call__(self, weights):
-        gradient = np.empty(len(weights), self.dtype)
-        loss = self.objective(weights.astype(self.dtype), gradient)
-        return loss, gradient
-
-    def names(self):
-        """What each weight belongs to, in the order of the weight vector."""
-        found = []
-        for layer, cells in self.parameters.cells.items():
-            for f, (a, b) in enumerate(itertools.pairwise(cells.ptr.tolist())):
-                for column in cells.column[a:b].tolist():
-                    pair = divmod(column, len(self.labels)) if layer == "edge" else (column,)
-                    found.append((self.extractor.name(f), *(self.labels[i] for i in pair)))
-        return found + [(None, r, s) for r in self.labels for s in self.labels]
-
-    def true_loss(self, weights, tokens):
-        named = dict(zip(self.names(), weights.tolist(), strict=True))
-        assert len(named) == len(weights)
-
-        def allowed(labelling):
-            return not validate([labelling], self.scheme)
-
-        return oracles.crf_loss(tokens, self.y, self.labels, named, allowed if self.scheme else None)
-
-    def random_weights(self, scale=1.0, seed=0):
-        return np.random.default_rng(seed).normal(size=self.parameters.n_weights) * scale
-
-
-def as_tokens(X, template):
-    """Sentences of words as the oracle takes them."""
-    lines = [line for line in template.splitlines() if line != "B"]
-    found = oracles.template_features(lines, [[(w,) for w in s] for s in X])
-    tokens = []
-    for state, edge in zip(found["state"], found["edge"], strict=True):
-        bias = {"Ubias": 1.0} if "Ubias" in lines else {}
-        tokens.append({"state": dict.fromkeys(state, 1.0) | bias, "edge": dict.fromkeys(edge, 1.0)})
-    flat = iter(tokens)
-    return [[next(flat) for _ in s] for s in X]
-
-
-def dict_tokens(X):
-    return [
-        [{"state": {f"w={d['w']}": 1.0, "x": d["x"], **({"first": 1.0} if d["first"] else {})}, "edge": {}} for d in s]
-        for s in X
-    ]
-
-
-def differences(function, weights, at, step=1e-5):
-    """Central differences of a function along some of the coordinates."""
-    found = []
-    for i in at:
-        up, down = weights.copy(), weights.copy()
-        up[i] += step
-        down[i] -= step
-        found.append((function(up) - function(down)) / (2 * step))
-    return np.array(found)
-
-
-CASES = {
-    "states": (words, STATES, "observed", None),
-    "states, all cells": (words, STATES, "all", None),
-    "arcs": (words, ARCS, "observed", None),
-    "arcs, all cells": (words, ARCS, "all", None),
-    "constrained": (words, STATES, "observed", "iob2"),
-    "constrained arcs": (words, ARCS, "observed", "iob2"),
-    "dicts": (dicts, None, "observed", None),
-    "dicts, all cells": (dicts, None, "all", "iob2"),
+CASES = {  # data, template, cells, scheme, order
+    "states": (words, STATES, "observed", None, 1),
+    "states, all cells": (words, STATES, "all", None, 1),
+    "arcs": (words, ARCS, "observed", None, 1),
+    "arcs, all cells": (words, ARCS, "all", None, 1),
+    "constrained": (words, STATES, "observed", "iob2", 1),
+    "constrained arcs": (words, ARCS, "observed", "iob2", 1),
+    "constrained arcs, all cells": (words, ARCS, "all", "iob2", 1),
+    "dicts": (dicts, "default", "observed", None, 1),
+    "dicts, all cells": (dicts, "default", "all", "iob2", 1),
+    "ends constrained": (bioes, ARCS, "observed", "bioes", 1),
+    "order 2": (words, STATES, "observed", None, 2),
+    "order 2, all cells": (words, STATES, "all", None, 2),
+    "order 2, arcs": (words, ARCS, "observed", None, 2),
+    "order 2, arcs, all cells": (words, ARCS, "all", None, 2),
+    "order 2, triples": (words, TRIPLES, "observed", None, 2),
+    "order 2, triples, all cells": (words, TRIPLES, "all", None, 2),
+    "order 2, everything": (words, EVERYTHING, "observed", None, 2),
+    "order 2, constrained": (words, STATES, "observed", "iob2", 2),
+    "order 2, constrained arcs, all cells": (words, ARCS, "all", "iob2", 2),
+    "order 2, constrained triples": (words, TRIPLES, "observed", "iob2", 2),
+    "order 2, constrained triples, all cells": (words, TRIPLES, "all", "iob2", 2),
+    "order 2, constrained everything": (words, EVERYTHING, "observed", "iob2", 2),
+    "order 2, ends constrained": (bioes, STATES, "observed", "bioes", 2),
+    "order 2, ends constrained, triples": (bioes, TRIPLES, "observed", "bioes", 2),
+    "order 2, dicts": (dicts, "default", "observed", None, 2),
+    "order 2, dicts, all cells": (dicts, "default", "all", "iob2", 2),
 }
+both = pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("n_sentences", [1, 12])
 def test_loss_and_gradient(case, n_sentences):
-    make, template, cells, scheme = CASES[case]
-    X, y = make(n_sentences, seed=3)
-    problem = Problem(X, y, template or "default", cells, scheme)
-    tokens = as_tokens(X, template) if template else dict_tokens(X)
+    make, template, cells, scheme, order = CASES[case]
+    X, y = make(n_sentences, seed=3, longest=3 if make is bioes else 4)
+    problem = Problem(X, y, template, cells, scheme, order=order)
     weights = problem.random_weights()
     loss, gradient = problem(weights)
-    assert loss == pytest.approx(problem.true_loss(weights, tokens), rel=1e-9)
+    assert loss == pytest.approx(problem.true_loss(weights), rel=1e-9)
     everywhere = np.arange(len(weights))
     at = np.random.default_rng(1).permutation(everywhere)[:12]
-    expected = differences(lambda w: problem.true_loss(w, tokens), weights, at)
-    np.testing.assert_allclose(gradient[at], expected, atol=1e-7)
+    np.testing.assert_allclose(gradient[at], differences(problem.true_loss, weights, at), atol=1e-7)
     whole = differences(lambda w: problem(w)[0], weights, everywhere)
     np.testing.assert_allclose(gradient, whole, atol=1e-6)
 
 
 def test_observed_cells_are_those_of_the_training_data():
     X, y = words(10, seed=5)
-    problem = Problem(X, y, ARCS)
-    tokens = as_tokens(X, ARCS)
-    seen = {(None, r, s) for r in LABELS for s in LABELS}
-    for sentence, labels in zip(tokens, y, strict=True):
+    problem = Problem(X, y, EVERYTHING, order=2)
+    moves = {(None, r, s) for r in LABELS for s in LABELS}
+    moves |= {(*move, u) for move in moves for u in LABELS}
+    seen = set()
+    for sentence, labels in zip(problem.tokens, y, strict=True):
         for t, token in enumerate(sentence):
-            seen |= {(name, labels[t]) for name in token["state"]}
-            if t > 0:
-                seen |= {(name, labels[t - 1], labels[t]) for name in token["edge"]}
-    assert set(problem.names()) == seen
-    assert len(problem.names()) == len(seen)
+            for reach, layer in enumerate(("state", "edge", "triple")):
+                if t >= reach:
+                    seen |= {(name, *labels[t - reach : t + 1]) for name in token[layer]}
+    assert set(problem.names()) == moves | seen
+    assert len(problem.names()) == len(moves | seen)
+    first = Problem(X, y, ARCS).names()
+    assert set(first) == {name for name in moves | seen if len(name) < 4}
+    assert len(first) == len(set(first))
 
 
 def test_all_cells():
     X, y = words(10, seed=5)
-    problem = Problem(X, y, ARCS, "all")
-    features = {name for sentence in as_tokens(X, ARCS) for token in sentence for name in token["state"]}
-    edges = {name for sentence in as_tokens(X, ARCS) for token in sentence for name in token["edge"]}
-    pairs = [(r, s) for r in LABELS for s in LABELS]
-    expected = {(f, s) for f in features for s in LABELS} | {(f, *p) for f in edges for p in pairs}
-    assert set(problem.names()) == expected | {(None, *p) for p in pairs}
+    problem = Problem(X, y, EVERYTHING, "all", order=2)
+    expected = set()
+    for reach, layer in enumerate(("state", "edge", "triple")):
+        moves = [()]
+        for _ in range(reach + 1):
+            moves = [(*move, label) for move in moves for label in LABELS]
+        features = {name for sentence in problem.tokens for token in sentence for name in token[layer]}
+        expected |= {(f, *move) for f in features for move in moves}
+        if reach:
+            expected |= {(None, *move) for move in moves}
+    assert set(problem.names()) == expected
+    assert len(problem.names()) == len(expected)
 
 
-@pytest.mark.parametrize("template", [STATES, ARCS])
-def test_float32_agrees_with_float64(template):
+@both
+def test_float32_agrees_with_float64(template, order):
     X, y = words(200, seed=2, longest=30)
-    exact, quick = Problem(X, y, template), Problem(X, y, template, dtype=np.float32)
+    exact, quick = (Problem(X, y, template, dtype=dtype, order=order) for dtype in (np.float64, np.float32))
     weights = exact.random_weights().astype(np.float32)
     loss, gradient = exact(weights)
     loss32, gradient32 = quick(weights)
@@ -187,63 +115,154 @@ def test_float32_agrees_with_float64(template):
     np.testing.assert_allclose(gradient32, gradient, atol=2e-5 * np.abs(gradient).max())
 
 
-@pytest.mark.parametrize("template", [STATES, ARCS])
+@both
 @pytest.mark.parametrize("scheme", [None, "iob2"])
 @pytest.mark.parametrize("scale", [10.0, 30.0, 100.0, 300.0, 1e3, 1e4])
-def test_scores_of_any_size(template, scheme, scale):
+def test_scores_of_any_size(template, order, scheme, scale):
     """Where scaled probabilities run out of range, log space takes over; loss and gradient stay right."""
     X, y = words(15, seed=4)
-    problem = Problem(X, y, template, scheme=scheme)
+    problem = Problem(X, y, template, scheme=scheme, order=order)
     weights = problem.random_weights(scale)
     loss, gradient = problem(weights)
-    tokens = as_tokens(X, template)
-    assert loss == pytest.approx(problem.true_loss(weights, tokens), rel=1e-9)
+    assert loss == pytest.approx(problem.true_loss(weights), rel=1e-9)
     at = np.arange(0, len(weights), 5)
-    expected = differences(lambda w: problem.true_loss(w, tokens), weights, at, step=1e-4)
+    expected = differences(problem.true_loss, weights, at, step=1e-4)
     np.testing.assert_allclose(gradient[at], expected, atol=2e-5)
-    loss32, gradient32 = Problem(X, y, template, scheme=scheme, dtype=np.float32)(weights.astype(np.float32))
+    quick = Problem(X, y, template, scheme=scheme, dtype=np.float32, order=order)
+    loss32, gradient32 = quick(weights.astype(np.float32))
     assert loss32 == pytest.approx(loss, rel=1e-5)
     assert np.isfinite(gradient32).all()
     exact32 = problem(weights.astype(np.float32))[1]  # float32 loses digits of the scores: 1e-7 of their size
     np.testing.assert_allclose(gradient32, exact32, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("template", [STATES, ARCS])
-def test_threads_change_no_bit(template):
+@both
+def test_threads_change_no_bit(template, order, monkeypatch):
     X, y = words(1500, seed=6, longest=12)
+    whole = Problem(X, y, template, dtype=np.float32, order=order)
+    weights = whole.random_weights()
+    for name, size in {"CHUNK_BYTES": 1 << 11, "ARC_BYTES": 1 << 13, "SHARD_BYTES": 1 << 14}.items():
+        monkeypatch.setattr(objective, name, size)  # so that there are many pieces of work
     results = []
     for n_jobs in (1, 2, 3):
-        problem = Problem(X, y, template, dtype=np.float32, n_jobs=n_jobs)
-        results.append(problem(problem.random_weights()))
+        problem = Problem(X, y, template, dtype=np.float32, n_jobs=n_jobs, order=order)
+        assert len(problem.objective.shards) > 3
+        assert all(len(shard.chunks) > 3 for shard in problem.objective.shards[:-1])
+        results.append(problem(weights))
         problem.workers.close()
     for loss, gradient in results[1:]:
         assert loss == results[0][0]
         assert gradient.tobytes() == results[0][1].tobytes()
+    loss, gradient = whole(weights)
+    assert results[0][0] == pytest.approx(loss, rel=1e-6)
+    np.testing.assert_allclose(results[0][1], gradient, atol=2e-5 * np.abs(gradient).max())
+
+
+@both
+@pytest.mark.parametrize("frequent", [2, 10, 10**9])
+def test_features_without_shared_keys_count_the_same(template, order, frequent, monkeypatch):
+    """Where rows are wide, tables hold frequent keys only, and each token scores its other features by itself."""
+    X, y = words(60, seed=9)
+    first = Problem(X, y, template, scheme="iob2", order=order)
+    monkeypatch.setattr(assembly, "WIDE", 0)
+    monkeypatch.setattr(assembly, "FREQUENT", frequent)
+    second = Problem(X, y, template, scheme="iob2", order=order)
+    n_keys = [sum(layer.incidence.n_keys for layer in p.objective.layers.values()) for p in (first, second)]
+    assert n_keys[0] > n_keys[1]
+    assert (n_keys[1] == 0) == (frequent == 10**9)
+    weights = first.random_weights()
+    (loss, gradient), (other_loss, other) = first(weights), second(weights)
+    assert other_loss == pytest.approx(loss, rel=1e-12)
+    np.testing.assert_allclose(other, gradient, atol=1e-10)
+
+
+@pytest.mark.parametrize("template", [STATES, ARCS])
+@pytest.mark.parametrize("sizes", [1, [2, 1, 3]])
+@pytest.mark.parametrize("scheme", [None, "iob2"])
+def test_without_weights_of_triples_the_second_order_is_the_first(template, sizes, scheme):
+    X, y = words(40, seed=10, longest=9)
+    one, two = (Problem(X, y, template, scheme=scheme, sizes=sizes, order=order) for order in (1, 2))
+    n = one.parameters.n_weights
+    weights = np.zeros(two.parameters.n_weights)
+    weights[:n] = one.random_weights()
+    assert two.names()[:n] == one.names()
+    (loss, gradient), (other_loss, other) = one(weights[:n]), two(weights)
+    assert other_loss == pytest.approx(loss, rel=1e-10)
+    np.testing.assert_allclose(other[:n], gradient, atol=1e-9)
+
+
+@both
+@pytest.mark.parametrize("scheme", [None, "iob2"])
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize("cells", ["observed", "all"])
+@pytest.mark.parametrize("sizes", [1, [2, 1, 3]], ids=["plain", "latent"])
+def test_a_step_of_sgd_follows_the_gradient(template, order, scheme, scale, cells, sizes):
+    """A pass at a rate near zero moves the weights by the rate times minus the gradient, and meets the loss."""
+    X, y = words(12, seed=8)
+    problem = Problem(X, y, template, cells, scheme, sizes=sizes, order=order)
+    weights = problem.random_weights(scale)
+    loss, gradient = problem(weights)
+    run = SGD(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, 0.0, 0)
+    moved, eta = weights.copy(), 1e-7
+    met, shrink = run.one_pass(moved, 1.0, np.arange(len(X)), eta, 0)
+    assert shrink == 1
+    assert met == pytest.approx(loss, rel=1e-4)
+    np.testing.assert_allclose((weights - moved) / eta, gradient, atol=1e-4 * scale)
+
+
+@both
+@pytest.mark.parametrize("scheme", [None, "iob2", "bioes"])
+@pytest.mark.parametrize("latent", [False, True], ids=["plain", "latent"])
+def test_a_pass_of_sgd_is_one_step_for_each_sentence(template, order, scheme, latent):
+    """Step i shrinks all weights by 1 + rate l2 / N and then follows the gradient of its sentence."""
+    X, y = (bioes if scheme == "bioes" else words)(12, seed=8)
+    sizes = ([2, 1, 3, 1, 1] if scheme == "bioes" else [2, 1, 3]) if latent else 1
+    problem = Problem(X, y, template, "all", scheme, sizes=sizes, order=order)
+    n, l2, eta, taken = len(X), 0.6, 0.3, 5
+    each = []
+    for i, (a, b) in enumerate(itertools.pairwise(problem.offsets.tolist())):
+        layers, offsets = problem.extractor.encode([X[i]])
+        data = layers, problem.extractor.n_features, offsets, problem.gold[a:b]
+        each.append(objective.LogLikelihood(*data, problem.space, problem.parameters, problem.workers, np.float64))
+    weights = problem.random_weights(0.3)
+    run = SGD(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, l2, 0)
+    found, sentences = weights.copy(), np.random.default_rng(0).permutation(n)
+    met, shrink = run.one_pass(found, 1.0, sentences, eta, taken)
+    loss, gradient = 0.0, np.empty(len(weights))
+    for i, sentence in enumerate(sentences.tolist()):
+        rate = eta / (1 + eta * l2 / n * (taken + i))
+        weights /= 1 + rate * l2 / n
+        loss += each[sentence](weights, gradient)
+        weights -= rate * gradient
+    np.testing.assert_allclose(found * shrink, weights, atol=1e-10)
+    assert met == pytest.approx(loss + 0.5 * l2 * weights @ weights, rel=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_sentence_of_ten_thousand_tokens(dtype):
+@pytest.mark.parametrize(("template", "order"), [(STATES, 1), (STATES, 2), (TRIPLES, 2)])
+def test_a_sentence_of_ten_thousand_tokens(dtype, template, order):
     """At zero weights the loss is T log L; at random ones the gradient still meets finite differences."""
     X, y = words(4000, seed=7)
     X, y = [[w for s in X for w in s][:10_000]], [[label for s in y for label in s][:10_000]]
     assert len(X[0]) > 9_000
-    problem = Problem(X, y, STATES, dtype=dtype)
+    problem = Problem(X, y, template, dtype=dtype, order=order)
     loss, _ = problem(np.zeros(problem.parameters.n_weights))
     assert loss == pytest.approx(len(X[0]) * np.log(3), rel=1e-6)
     weights = problem.random_weights()
     loss, gradient = problem(weights)
     at = np.argsort(-np.abs(gradient))[:3]
-    exact = Problem(X, y, STATES)
+    exact = Problem(X, y, template, order=order)
     expected = differences(lambda w: exact(w)[0], weights, at, step=1e-4)
     np.testing.assert_allclose(gradient[at], expected, rtol=1e-3 if dtype == np.float32 else 1e-6)
 
 
-def test_two_hundred_labels():
-    labels = [f"l{i}" for i in range(200)]
+@pytest.mark.parametrize(("n", "order"), [(200, 1), (40, 2)])
+def test_many_labels(n, order):
+    labels = [f"l{i}" for i in range(n)]
     random = np.random.default_rng(0)
-    y = [[labels[i] for i in random.integers(0, 200, 8)] for _ in range(60)]
+    y = [[labels[i] for i in random.integers(0, n, 8)] for _ in range(60)]
     X = [[f"w{random.integers(0, 30)}" for _ in s] for s in y]
-    problem = Problem(X, y, "U:%x[0,0]\nB", labels=labels)
+    problem = Problem(X, y, "U:%x[0,0]\nB", labels=labels, order=order)
     weights = problem.random_weights()
     _, gradient = problem(weights)
     at = random.permutation(len(weights))[:5].tolist() + np.argsort(-np.abs(gradient))[:3].tolist()

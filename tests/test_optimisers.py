@@ -14,7 +14,7 @@ from labelwright.learn.monitor import Monitor
 from labelwright.learn.owlqn import owlqn, pseudo_gradient
 from labelwright.learn.sgd import SGD
 from labelwright.parallel import Workers
-from test_objective import ARCS, STATES, Problem, dicts, words
+from problems import ARCS, STATES, Problem, dicts, words
 
 
 def scipy_optimum(problem, l1, l2):

@@ -78,7 +78,8 @@ def test_labels_that_are_no_chunks_have_no_spans():
         ("min_count", True),
         ("random_state", -1),
         ("random_state", np.random.RandomState(0)),
-        ("order", 2),
+        ("order", 3),
+        ("order", None),
     ],
 )
 def test_parameters_of_the_wrong_kind_are_named(name, value):
@@ -110,7 +111,7 @@ def test_options_that_a_decoder_does_not_take_are_named():
 
 def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     plain = CRF(n_jobs=1).fit(X, Y)
-    monkeypatch.setattr("labelwright.models.latent.NOISE", 0.0)
+    monkeypatch.setattr("labelwright.models.latent.SPLIT", 0.0)
     copies = LatentCRF(n_latent=3, n_jobs=1, max_iter=1).fit(X, Y, init=plain)
     # Equal copies give every path of a labelling its old score, so a labelling of T tokens weighs 3^T times as much.
     assert copies.history_[0]["loss"] == pytest.approx(

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.graph import Graph
 from labelwright.kernels import clamped, inference
-from labelwright.states import StateSpace
 
 Array = NDArray[Any]
 
@@ -14,57 +14,73 @@ Array = NDArray[Any]
 class Lattice(NamedTuple):
     """Scores of all paths of one sequence; minus infinity forbids."""
 
-    node: Array  # [T, S]       score of state s at t
-    arc: Array  # [T|1, S, S]  score of each move into t (a leading 1 serves every token)
-
-    def restricted(self, space: StateSpace, permitted: Array | None = None) -> "Lattice":
-        """The lattice without what the space forbids and, with `permitted` [T, S], what is ruled out by hand."""
-        node, arc = self
-        if not space.free:
-            node = node.copy()
-            node[0, ~space.start] = -np.inf
-            node[-1, ~space.end] = -np.inf
-            arc = np.where(space.arc, arc, -np.inf)
-        if permitted is not None:
-            node = np.where(permitted, node, -np.inf)
-        return Lattice(node, arc)
+    node: Array  # [T, Q]    score of node q at t
+    arc: Array  # [T|1, A]  score of each arc into t (a leading 1 serves every token)
+    graph: Graph
 
 
 class Posterior(NamedTuple):
     """Sums over all paths of a lattice (see kernels.inference.messages)."""
 
-    states: Array  # [T, S]  P(s at t)
-    log_beta: Array  # [T, S]  log of the sum over all ways to go on from s at t
+    nodes: Array  # [T, Q]  P(q at t)
+    log_beta: Array  # [T, Q]  log of the sum over all ways to go on from q at t
     log_z: float
 
 
 def posterior(lattice: Lattice) -> Posterior:
-    """Probabilities of the states, backward messages and log Z."""
-    states, log_beta = np.empty_like(lattice.node), np.empty_like(lattice.node)
-    log_z = inference.messages(lattice.node, lattice.arc, states, log_beta)
-    return Posterior(states, log_beta, float(log_z))
+    """Probabilities of the nodes, backward messages and log Z."""
+    nodes, log_beta = np.empty_like(lattice.node), np.empty_like(lattice.node)
+    log_z = inference.messages(lattice.node, lattice.arc, lattice.graph.blocks, nodes, log_beta)
+    return Posterior(nodes, log_beta, float(log_z))
+
+
+def posterior_arcs(lattice: Lattice, sums: Posterior) -> Array:
+    """P(arc into t) [T, A]."""
+    arcs = np.empty((len(lattice.node), lattice.arc.shape[1]))
+    inference.posterior_arcs(lattice.node, lattice.arc, lattice.graph.blocks, sums.nodes, sums.log_beta, arcs)
+    return arcs
 
 
 def best_path(lattice: Lattice) -> tuple[Array, float]:
-    """The best states [T] and their score."""
+    """The best nodes [T] and their score."""
     path = np.empty(len(lattice.node), np.int32)
-    return path, float(inference.viterbi(lattice.node, lattice.arc, path))
+    return path, float(inference.viterbi(lattice.node, lattice.arc, lattice.graph.blocks, path))
 
 
-def labelling_weight(lattice: Lattice, labels: Array, space: StateSpace) -> float:
+def labelling_weight(lattice: Lattice, labels: Array) -> float:
     """log of the summed weight of all paths whose labels are these codes [T]."""
-    return float(clamped.labelling_weight(lattice.node, lattice.arc, labels, space.first))
+    return float(clamped.labelling_weight(lattice.node, lattice.arc, lattice.graph.contexts, labels))
 
 
-def label_marginals(states: Array, space: StateSpace) -> Array:
-    """P(label at t) [T, L] from P(state at t) [T, S]."""
-    summed: Array = np.add.reduceat(states, space.first[:-1], axis=1)
-    return summed
+def state_marginals(nodes: Array, graph: Graph) -> Array:
+    """P(state at t) [T, S] from P(node at t) [T, Q]."""
+    if graph.order == 1:
+        return nodes
+    by_state = graph.blocks.source
+    return _sums(nodes[:, by_state], graph.state[by_state], graph.n_states)
+
+
+def label_marginals(nodes: Array, graph: Graph) -> Array:
+    """P(label at t) [T, L] from P(node at t) [T, Q]."""
+    if graph.order == 1:  # a context is a label
+        summed: Array = np.add.reduceat(nodes, graph.contexts.ptr[:-1], axis=1)
+        return summed
+    return _sums(state_marginals(nodes, graph), graph.label_of_state, len(graph.contexts.opening))
+
+
+def _sums(values: Array, code: Array, n_codes: int) -> Array:
+    """Sums of the columns of `values` that have each (rising) code."""
+    first = np.searchsorted(code, np.arange(n_codes + 1))
+    there = np.flatnonzero(np.diff(first))  # a state that no move leads to has no node
+    sums = np.zeros((len(values), n_codes))
+    sums[:, there] = np.add.reduceat(values, first[there], axis=1)
+    return sums
 
 
 def span_probability(
     lattice: Lattice, sums: Posterior, begin: int, end: int, moves: tuple[Array, Array, Array]
 ) -> float:
-    """Probability of exactly this span; `moves` are the moves that open it, stay in it and close it."""
-    p = inference.span_probability(lattice.node, lattice.arc, sums.states, sums.log_beta, begin, end, *moves)
-    return min(1.0, float(p))
+    """Probability of exactly this span; `moves` between states are those that open it, stay in it and close it."""
+    node, arc, graph = lattice
+    through = graph.blocks, graph.state, sums.nodes, sums.log_beta
+    return min(1.0, float(inference.span_probability(node, arc, *through, begin, end, *moves)))

@@ -1,6 +1,7 @@
-"""Which weights exist: a cell per (feature, state) and (feature, arc) in use, and one weight per plain transition.
+"""Which weights exist: a cell per feature and state, pair or triple of states in use, and one weight per plain move.
 
-All weights of a model are one vector: state cells, edge cells, then the transitions [S, S].
+All weights of a model are one vector: state, edge and triple cells, then the transitions [S, S] and, of order 2, the
+plain triples [S, S, S].
 """
 
 from typing import NamedTuple
@@ -11,9 +12,12 @@ from numpy.typing import NDArray
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.states import StateSpace
 
+REACH = {"state": 0, "edge": 1, "triple": 2}  # how many labels before a token the cells of a layer know
+
 
 class Cells(NamedTuple):
-    """The weights of one layer: one per feature f and column[ptr[f]:ptr[f+1]] (a state, or an arc r * S + s)."""
+    """The weights of one layer: one per feature f and column[ptr[f]:ptr[f+1]], which is a state, a pair of states
+    r * S + s, or a triple (r * S + s) * S + u."""
 
     ptr: NDArray[np.int64]  # [F+1]
     column: NDArray[np.int32]  # [W of this layer]
@@ -24,20 +28,31 @@ class Parameters(NamedTuple):
 
     cells: dict[str, Cells]
     n_states: int
+    order: int = 1
 
     @property
     def n_weights(self) -> int:
-        return sum(len(c.column) for c in self.cells.values()) + self.n_states**2
+        return int(max(part.stop for part in self.slices.values()))
 
     @property
     def slices(self) -> dict[str, slice]:
-        """Part of the weight vector that belongs to each layer, and to "transitions"."""
-        found, begin = {}, 0
-        for name, cells in self.cells.items():
-            found[name] = slice(begin, begin + len(cells.column))
-            begin += len(cells.column)
-        found["transitions"] = slice(begin, begin + self.n_states**2)
-        return found
+        """Part of the weight vector that belongs to each layer, to "transitions" and (order 2) to "triples"."""
+        sizes = {name: len(cells.column) for name, cells in self.cells.items()}
+        sizes["transitions"] = self.n_states**2
+        if self.order == 2:
+            sizes["triples"] = self.n_states**3
+        ends = np.cumsum(list(sizes.values())).tolist()
+        return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+
+
+def _behind(
+    codes: NDArray[np.int32], gold: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int
+) -> NDArray[np.int32]:
+    """The code of the token before, followed by the label of each token; -1 where there is no token before."""
+    found = np.full(len(gold), -1, np.int32)
+    found[1:] = np.where(codes[:-1] < 0, -1, codes[:-1] * n_labels + gold[1:])
+    found[offsets[:-1][offsets[:-1] < len(gold)]] = -1
+    return found
 
 
 def _all_cells(n_features: int, n_codes: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -71,13 +86,10 @@ def make_parameters(
     states = [np.arange(a, b, dtype=np.int32) for a, b in zip(space.first[:-1], space.first[1:], strict=True)]
     made = {}
     for name, incidence in layers.items():
-        if name == "state":
-            codes, n_codes, states_of = gold, L, states
-        else:
-            codes, n_codes = np.full(len(gold), -1, np.int32), L * L
-            codes[1:] = gold[:-1] * L + gold[1:]
-            codes[offsets[:-1][offsets[:-1] < len(gold)]] = -1
-            states_of = [(r[:, None] * S + s[None, :]).reshape(-1) for r in states for s in states]
+        codes, n_codes, states_of = gold, L, states
+        for _ in range(REACH[name]):  # one more label before
+            codes, n_codes = _behind(codes, gold, offsets, L), n_codes * L
+            states_of = [(r[:, None] * S + s[None, :]).reshape(-1) for r in states_of for s in states]
         if cells == "all":
             ptr, column = _all_cells(n_features, n_codes)
             present = np.zeros(n_features, np.bool_)
@@ -89,4 +101,4 @@ def make_parameters(
         else:
             ptr, column = observed_cells(incidence, n_features, codes, n_codes)
         made[name] = _expand(ptr, column, states_of)
-    return Parameters(made, S)
+    return Parameters(made, S, space.graph.order)

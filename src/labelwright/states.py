@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import allowed
+from labelwright.graph import Graph, first_order, second_order
 
 
 class StateSpace(NamedTuple):
-    """Label l owns the states first[l]:first[l+1]; arcs are all pairs of states, `arc` says which are allowed."""
+    """Label l owns the states first[l]:first[l+1]; `arc` says which may follow which, `graph` how lattices look."""
 
     labels: tuple[str, ...]  # [L]
     first: NDArray[np.int32]  # [L+1]
@@ -21,6 +22,7 @@ class StateSpace(NamedTuple):
     start: NDArray[np.bool_]  # [S]     may a sentence begin here?
     arc: NDArray[np.bool_]  # [S, S]  may the second follow the first?
     end: NDArray[np.bool_]  # [S]     may a sentence end here?
+    graph: Graph
 
     @property
     def n_labels(self) -> int:
@@ -36,17 +38,12 @@ class StateSpace(NamedTuple):
         return self.n_states > self.n_labels
 
     @property
-    def most_latent(self) -> int:
-        """The states of the label that has most."""
-        return int(np.diff(self.first).max())
-
-    @property
     def free(self) -> bool:
         """Is every labelling allowed?"""
         return bool(self.start.all() and self.arc.all() and self.end.all())
 
     def constrained(self, scheme: str) -> "StateSpace":
-        """The same states with only the moves that a label scheme permits."""
+        """The same states and graph with only the moves that a label scheme permits."""
         permitted = allowed(self.labels, scheme)
         label = self.label_of
         return self._replace(
@@ -56,17 +53,38 @@ class StateSpace(NamedTuple):
         )
 
 
-def state_space(labels: Sequence[str], n_latent: int | Sequence[int] = 1) -> StateSpace:
-    """Labels with their latent states (one number for all labels, or one per label), every move allowed.
+def state_space(
+    labels: Sequence[str], n_latent: int | Sequence[int] = 1, order: int = 1, scheme: str | None = None
+) -> StateSpace:
+    """Labels with their latent states (one number for all labels, or one per label), every move allowed but those that
+    a label scheme forbids: of these, order 2 builds no pairs.
 
     >>> state_space(["O", "B"], 2).label_of.tolist()
     [0, 0, 1, 1]
+    >>> state_space(["O", "B-X", "I-X"], order=2, scheme="iob2").graph.n_nodes  # 8 pairs of 9, 2 of 3 first labels
+    10
     """
     sizes = np.full(len(labels), n_latent) if isinstance(n_latent, int) else np.asarray(n_latent)
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    label_of = np.repeat(np.arange(len(labels), dtype=np.int32), sizes)
-    yes = np.ones(len(label_of), np.bool_)
-    return StateSpace(tuple(labels), first, label_of, yes, np.ones((len(yes), len(yes)), np.bool_), yes)
+    yes = np.ones(int(first[-1]), np.bool_)
+    free = assembled(tuple(labels), first, yes, np.ones((len(yes), len(yes)), np.bool_), yes, 1)
+    if scheme is not None:
+        free = free.constrained(scheme)
+    return free if order == 1 else assembled(free.labels, first, free.start, free.arc, free.end, order)
+
+
+def assembled(
+    labels: tuple[str, ...],
+    first: NDArray[np.int32],
+    start: NDArray[np.bool_],
+    arc: NDArray[np.bool_],
+    end: NDArray[np.bool_],
+    order: int,
+) -> StateSpace:
+    """A state space from its parts."""
+    label_of = np.repeat(np.arange(len(labels), dtype=np.int32), np.diff(first))
+    graph = first_order(label_of, len(labels)) if order == 1 else second_order(label_of, len(labels), start, arc)
+    return StateSpace(labels, first, label_of, start, arc, end, graph)
 
 
 def state_names(space: StateSpace) -> list[str]:

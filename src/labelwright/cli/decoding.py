@@ -41,7 +41,9 @@ MaxExpansions = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="S", help="exact, mbr: seconds for one sentence, with a gap. [default: none]"),
+    typer.Option(
+        "--time-limit", metavar="S", help="exact, mbr, ldi: seconds for one sentence, with a gap. [default: none]"
+    ),
 ]
 
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
@@ -72,10 +74,8 @@ def checked(model: Any, decoder: str | None, options: dict[str, Any]) -> tuple[s
             raise OptionError(
                 f"{flag(option)}: not an option of the decoder {name}{by_default}; use --decoder {' or '.join(takers)}"
             )
-    if given.get("candidates") == "ldi":
-        for option in ("max_expansions", "time_limit"):
-            if option in given:
-                raise OptionError(f"{flag(option)}: limits the search for the n best, which --candidates ldi replaces")
+    if given.get("candidates") == "ldi" and "max_expansions" in given:
+        raise OptionError("--max-expansions: limits the search for the n best, which --candidates ldi replaces")
     return name, given
 
 

@@ -81,6 +81,9 @@ def command(
             say(f"{plot}: drawn")
 
 
+WHAT = {"state": "each label", "edge": "transitions", "triple": "triples"}  # what the features of a layer are about
+
+
 def _check(model: str, files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
     """Find out what is wrong before any file is read."""
     for name, value in (("--plot", plot), ("--columns", columns)):
@@ -142,12 +145,17 @@ def _show(facts: dict[str, Any], path: str, with_data: bool) -> None:
         width = max(len(row["from"]) for row in facts["transitions"])
         for row in facts["transitions"]:
             show(f"  {row['weight']:+8.3f}  {row['from']:<{width}} → {row['to']}")
+    if facts["triples"]:
+        show()
+        heading("strongest triples")
+        for row in facts["triples"]:
+            show(f"  {row['weight']:+8.3f}  {row['first']} → {row['second']} → {row['third']}")
     if "latent" in facts:
         _show_latent(facts["latent"], with_data)
     for layer, labels in facts["features"].items():
         if any(labels.values()) and not (layer == "state" and "latent" in facts):
             show()
-            heading("strongest features of each label" if layer == "state" else "strongest features of transitions")
+            heading(f"strongest features of {WHAT[layer]}")
             for label, features in labels.items():
                 for k, row in enumerate(features):
                     show(f"  {label if k == 0 else '':<16}{row['weight']:+8.3f}  {row['feature']}")

@@ -35,6 +35,7 @@ MODEL_WORDS: dict[str, Any] = {
     "l1": float,
     "l2": float,
     "optimizer": str,
+    "averaging": str,
     "max_iter": int,
     "tol": float,
     "constraints": str,
@@ -82,7 +83,7 @@ def command(
         ),
     ] = None,
     order: Annotated[
-        int | None, typer.Option(metavar="N", help="Labels depend on so many before. [default: 1]")
+        int | None, typer.Option(metavar="1|2", help="A label depends on so many before it. [default: 1]")
     ] = None,
     cells: Annotated[
         str | None,
@@ -91,6 +92,9 @@ def command(
     l1: Annotated[float | None, typer.Option("--l1", metavar="X", help="Penalty l1 |w|; above 0: OWL-QN.")] = None,
     l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty l2/2 |w|^2. [default: 1]")] = None,
     optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="lbfgs or sgd. [default: lbfgs]")] = None,
+    averaging: Annotated[
+        str | None, typer.Option(metavar="none|avg", help="sgd: the mean of the last passes' weights. [default: none]")
+    ] = None,
     max_iter: Annotated[
         int | None, typer.Option("--iterations", metavar="N", help="Limit of iterations. [default: till it converges]")
     ] = None,
@@ -109,7 +113,11 @@ def command(
         str | None, typer.Option(metavar="scheme", help="Let only labellings exist that the label scheme permits.")
     ] = None,
     start_from: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Start from another model: its settings and its weights.")
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Start from another model (a latent one from a CRF, too): its settings and weights.",
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from MODEL.checkpoint, to the very model of an undisturbed run.")
@@ -127,12 +135,13 @@ def command(
 
     \b
       labelwright train train.txt -o model.crf --columns word,pos,chunk --template chunking --dev dev.txt
-      labelwright train train.txt -o latent.crf --model latent-crf --latent 4 --restarts 3 --seed 1
+      labelwright train train.txt -o latent.crf --model latent-crf --latent 4 --start-from model.crf
+      labelwright train train.txt -o second.crf --order 2 --constraints scheme
 
     The first Ctrl-C ends the iteration and writes the model so far; the second one aborts.  A recipe holds the words of
-    the Python constructor (template, order, cells, min_count, l1, l2, optimizer, max_iter, tol, constraints, n_jobs,
-    random_state; for latent models n_latent, a number or a table by label, and n_restarts) and model, columns, label,
-    scheme, dev, start_from, checkpoint_every.
+    the Python constructor (template, order, cells, min_count, l1, l2, optimizer, averaging, max_iter, tol, constraints,
+    n_jobs, random_state; for latent models n_latent, a number or a table by label, and n_restarts) and model, columns,
+    label, scheme, dev, start_from, checkpoint_every.
     """
     n_latent = None if latent is None else latent_numbers(latent)  # a word like the others
     given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
@@ -146,7 +155,7 @@ def command(
         if place.is_dir():
             raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
         refuse_inputs(str(place), inputs)
-    estimator = _estimator(words)
+    estimator, start = _estimator(words)
 
     corpus = read_labelled(train, words.get("columns"), words.get("label"), words.get("scheme"))
     development = None
@@ -168,6 +177,7 @@ def command(
         estimator.fit(
             corpus,
             dev=development,
+            init=start,
             checkpoint=checkpoint,
             checkpoint_every=words.get("checkpoint_every", 10.0),
             resume=resume,
@@ -259,14 +269,15 @@ def latent_numbers(text: str) -> int | dict[str, int]:
     return {label: int(number) for label, number in found}
 
 
-def _estimator(words: dict[str, Any]) -> Any:
-    """A new model with these words, or the one to start from with them in place of its own."""
+def _estimator(words: dict[str, Any]) -> tuple[Any, Any]:
+    """A new model with these words, and the one to start from, whose words it takes where none are given."""
+    start = words.get("start_from")
     name = words.get("model", "crf")
     if name not in MODELS:
         raise OptionError(f"--model: expected {' or '.join(MODELS)}, got {name!r}")
     from labelwright.models import files
 
-    old = files.load(words["start_from"]) if "start_from" in words else None
+    old = None if start is None else files.load(start)
     if old is not None and "model" not in words:
         name = next(name for name, kind in MODELS.items() if kind == type(old).__name__)
     kind = files.MODELS[MODELS[name]]
@@ -277,12 +288,9 @@ def _estimator(words: dict[str, Any]) -> Any:
             takers = [other for other in MODELS if word in files.MODELS[MODELS[other]]._parameter_names()]
             raise OptionError(f"{_flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
     if old is None:
-        return kind(**parameters)
-    if type(old) is not kind:
-        raise OptionError(f"{words['start_from']}: expected a {kind.__name__} to start from, got {type(old).__name__}")
-    if "n_restarts" in taken:  # from given weights all starts are much the same
-        parameters = {"n_restarts": 1} | parameters
-    return old.set_params(**parameters, warm_start=True)
+        return kind(**parameters), None
+    kept = {word: value for word, value in old.get_params().items() if word in taken and word != "n_restarts"}
+    return kind(**kept | parameters), old
 
 
 def _flag(word: str) -> str:

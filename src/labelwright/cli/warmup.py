@@ -52,6 +52,9 @@ def exercise() -> None:
         {"template": "words-arcs", "l1": 0.1},
         {"template": "words-arcs", "optimizer": "sgd"},
         {"constraints": "scheme", "cells": "all"},
+        {"order": 2},
+        {"order": 2, "template": "U:%x[0,0]\nB:%x[0,0]\nT:%x[0,0]"},
+        {"order": 2, "optimizer": "sgd"},
     ):
         for kind in (CRF, LatentCRF):
             _ask(kind(max_iter=3, **options).fit(corpus, dev=corpus), corpus)  # type: ignore[arg-type]

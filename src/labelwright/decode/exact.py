@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.decode.paths import check_number
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
+from labelwright.graph import Blocks, Contexts
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import Pool, Weights
 from labelwright.lattice import Lattice
@@ -21,12 +23,12 @@ DIVE = 1e12  # the advantage of a longer prefix when any whole labelling will do
 SLICE = 2_000  # expansions between two looks at the clock
 
 
-def empty_pool(room: int, n_latent: int) -> Pool:
-    """Room for so many prefixes."""
+def empty_pool(room: int, n_nodes: int) -> Pool:
+    """Room for so many prefixes, each with the weights of so many nodes."""
     priority, key, scale = np.empty((3, room))
-    parent, depth, label, heap = np.empty((4, room), np.int32)
+    parent, depth, context, heap = np.empty((4, room), np.int32)
     counts = np.array([0, 0, 0, 0, -1], np.int64)
-    return Pool(priority, key, scale, np.empty((room, n_latent)), parent, depth, label, heap, counts)
+    return Pool(priority, key, scale, np.empty((room, n_nodes)), parent, depth, context, heap, counts)
 
 
 def grown(pool: Pool) -> Pool:
@@ -52,69 +54,59 @@ _NOTHING = Labellings([], [], -np.inf, 0, -np.inf, 0)
 
 
 class _Arcs(NamedTuple):
-    of: Array  # [T|1, S, S]  the scores
-    E: Array  # exp(of - top)
-    ET: Array  # transposed
+    """Exponentials of arc scores."""
+
+    E: Array  # [T|1, A]  exp(score - top)
+    ET: Array  # [T|1, A]  each block transposed
     top: Array  # [T|1]
     range: float  # the widest difference between finite scores of one token
 
 
-class _Scratch(threading.local):
-    """Memory that sentences of one thread share: the pool, and the exponentials of plain transitions."""
+class _Kept(threading.local):
+    """The exponentials of plain transitions, which the sentences of a thread share."""
 
-    def __init__(self) -> None:
-        self.pool: Pool | None = None
-        self.space: StateSpace | None = None
-        self.arcs: _Arcs | None = None
-
-
-_scratch = _Scratch()
+    arcs: _Arcs
+    blocks: Blocks | None = None
+    scores = b""
 
 
-def _arcs(arc: Array) -> _Arcs:
+_kept = _Kept()
+
+
+def _arcs(arc: Array, blocks: Blocks) -> _Arcs:
     """Exponentials of arc scores; those of plain transitions are kept for the next sentence."""
-    kept = _scratch.arcs
-    if kept is not None and kept.of.shape == arc.shape and (kept.of == arc).all():
-        return kept
+    scores = arc.tobytes() if len(arc) == 1 else b""
+    if scores and _kept.blocks is blocks and _kept.scores == scores:
+        return _kept.arcs
     E, ET, top = np.empty(arc.shape), np.empty(arc.shape), np.empty(len(arc))
-    widest = float(kernels.exponentiate_arcs(arc, E, ET, top))
-    if len(arc) > 1:
-        return _Arcs(arc, E, ET, top, widest)
-    _scratch.arcs = _Arcs(arc.copy(), E, ET, top, widest)
-    return _scratch.arcs
+    widest = float(kernels.exponentiate_arcs(arc, blocks, E, ET, top))
+    found = _Arcs(E, ET, top, widest)
+    if scores:
+        _kept.arcs, _kept.blocks, _kept.scores = found, blocks, scores
+    return found
 
 
-def _pool(room: int, space: StateSpace) -> Pool:
-    """A clean pool, the one of the last sentence where it will do."""
-    pool = _scratch.pool
-    if pool is None or _scratch.space is not space or len(pool.heap) < room:
-        pool = _scratch.pool = empty_pool(room, space.most_latent)
-        _scratch.space = space
-    pool.counts[:] = (0, 0, 0, 0, -1)
-    return pool
-
-
-def prepare(lattice: Lattice, space: StateSpace, logs: bool = False) -> tuple[Weights, float]:
+def prepare(lattice: Lattice, logs: bool = False) -> tuple[Weights, float]:
     """The bound and log Z of a lattice."""
-    node, arc = lattice
-    T, S = node.shape
-    (psi, beta), (top, log_beta) = np.empty((2, T, S)), np.empty((2, T))
-    arcs = _arcs(arc)
+    node, arc, graph = lattice
+    (psi, beta), (top, log_beta) = np.empty((2, *node.shape)), np.empty((2, len(node)))
+    arcs = _arcs(arc, graph.blocks)
+    where = graph.blocks, graph.contexts.cut
     if np.isfinite(arcs.range) and not logs:
-        log_z = float(kernels.prepare(node, arcs.ET, arcs.top, arcs.range, space.first, psi, top, beta, log_beta))
+        log_z = float(kernels.prepare(node, arcs.ET, arcs.top, arcs.range, *where, psi, top, beta, log_beta))
         if np.isfinite(log_z):
             return Weights(psi, top, arcs.E, arcs.top, beta, log_beta, False), log_z
-    log_z = float(kernels.log_bounds(node, arc, space.first, beta))
+    log_z = float(kernels.log_bounds(node, arc, *where, beta))
     log_beta[:] = 0.0
     return Weights(np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True), log_z
 
 
-def _first_whole(weights: Weights, space: StateSpace, pool: Pool) -> tuple[Pool, int]:
+def _first_whole(weights: Weights, contexts: Contexts, pool: Pool) -> tuple[Pool, int]:
     """The best whole labelling made so far, or one dived for from the head of the queue (in a pool that may grow)."""
     if pool.counts[kernels.WHOLE] < 0:
         found, no_bar = np.empty(1, np.int64), np.full(1, -np.inf)
         pool.counts[kernels.FOUND] = 0
-        while kernels.search(weights, space.first, pool, found, 1, 1 << 60, DIVE, no_bar) == kernels.FULL:
+        while kernels.search(weights, contexts, pool, found, 1, 1 << 60, DIVE, no_bar) == kernels.FULL:
             pool = grown(pool)
     return pool, int(pool.counts[kernels.WHOLE])
 
@@ -128,8 +120,7 @@ def labellings(
 ) -> Labellings:
     """Up to n best labellings in order; with a limit, at least one labelling and a bound on what was missed."""
     budget = MAX_EXPANSIONS if max_expansions is None else max_expansions
-    if n < 1:
-        raise OptionError(f"n: expected 1 or more labellings, got {n}")
+    check_number(n)
     if budget < 0:
         raise OptionError(f"max_expansions: expected 0 or more, got {max_expansions}")
     if time_limit is not None and not time_limit >= 0:
@@ -142,14 +133,15 @@ def _searched(
     lattice: Lattice, space: StateSpace, n: int, budget: int, time_limit: float | None, logs: bool
 ) -> Labellings | None:
     """The search with scaled numbers, None where these do not do, or with logarithms, which always do."""
-    weights, log_z = prepare(lattice, space, logs)
+    weights, log_z = prepare(lattice, logs)
+    contexts = lattice.graph.contexts
     T, L = len(lattice.node), space.n_labels
-    pool = _pool(2 * (T + 8) * L, space)
+    pool = empty_pool(2 * (T + 8) * L, lattice.graph.most_in_context)
     found, bar = np.empty(n, np.int64), np.full(n, -np.inf)
     begun = time.monotonic()
     while True:
         allowed = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
-        status = kernels.search(weights, space.first, pool, found, n, allowed, kernels.TIE, bar)
+        status = kernels.search(weights, contexts, pool, found, n, allowed, kernels.TIE, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
         if status == kernels.FULL:
             pool = grown(pool)
@@ -163,14 +155,14 @@ def _searched(
     if status == kernels.LIMIT:
         log_open = float(pool.priority[pool.heap[0]])
         if len(places) < n:
-            pool, rest = _first_whole(weights, space, pool)
+            pool, rest = _first_whole(weights, contexts, pool)
             if rest < 0:
                 return None
             if rest not in places:
                 places.append(rest)
     labels = [np.empty(T, np.int32) for _ in places]
     for place, into in zip(places, labels, strict=True):
-        kernels.trace(pool, place, into)
+        kernels.trace(pool, contexts, place, into)
     log_weights = [float(pool.priority[place]) for place in places]
     return Labellings(labels, log_weights, log_z, proven, log_open, expansions)
 
@@ -183,7 +175,7 @@ def exact(
     time_limit: float | None = None,
 ) -> Decoding:
     """The most probable labelling; stopped by a limit, the best so far with a true bound on the probability missed."""
-    found = _proven(lattice, space) if max_expansions is None and time_limit is None else None
+    found = _proven(lattice) if max_expansions is None and time_limit is None else None
     if found is None:
         found = labellings(lattice, space, 1, max_expansions, time_limit)
     if not found.labels:
@@ -201,17 +193,17 @@ def _difference(high: float, low: float) -> float:
     return max(5e-324, math.exp(min(0.0, high)) - math.exp(min(0.0, low)))
 
 
-def _proven(lattice: Lattice, space: StateSpace) -> Labellings | None:
+def _proven(lattice: Lattice) -> Labellings | None:
     """The common case in one kernel call: scores of ordinary size, a short search.  None where it is not so common."""
-    node, arc = lattice
+    node, arc, graph = lattice
     T = len(node)
-    pool = _pool(max(512, 4 * (T + 8) * space.n_labels), space)
-    labels, out = np.empty(T, np.int32), np.empty(2)
+    where = graph.blocks, graph.contexts
+    labels, out = np.empty(T, np.int32), np.empty(3)
     if len(arc) > 1:
-        done = kernels.solve_by_token(node, arc, space.first, pool, labels, out)
+        done = kernels.solve_by_token(node, arc, *where, labels, out)
     else:
-        arcs = _arcs(arc)
-        done = kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, space.first, pool, labels, out)
+        arcs = _arcs(arc, graph.blocks)
+        done = kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, *where, labels, out)
     if not done:
         return None
-    return Labellings([labels], [out[0]], out[1], 1, -np.inf, int(pool.counts[kernels.EXPANDED]))
+    return Labellings([labels], [out[0]], out[1], 1, -np.inf, int(out[2]))

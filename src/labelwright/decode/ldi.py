@@ -1,11 +1,12 @@
 """Latent-dynamic inference (Sun & Tsujii 2009, figure 3): labellings by way of the best latent paths, one by one."""
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.paths import Pool
+from labelwright.decode.paths import Pool, moves_of
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import paths as kernels
@@ -14,6 +15,7 @@ from labelwright.states import StateSpace
 
 Array = NDArray[Any]
 N_PATHS = 30  # the paper's LDI-A
+SLICE = 500  # latent paths between two looks at the clock
 MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a gigabyte) without a proof,
 MAX_LABELS = 100_000_000  # or when the labellings met have so many labels together
 
@@ -28,25 +30,32 @@ class Found(NamedTuple):
     mass: float
 
 
-def candidates(lattice: Lattice, space: StateSpace, n: int = N_PATHS, alpha: float = 1.0) -> Found:
+def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limit: float | None = None) -> Found:
     """Run LDI: n latent paths at most (0: no limit); alpha below 1 loosens the stopping rule (equation 9)."""
     if n < 0:
         raise OptionError(f"n: expected a number of latent paths, or 0 for no limit, got {n}")
     if not 0 < alpha <= 1:
         raise OptionError(f"alpha: expected a number above 0 and up to 1, got {alpha}")
-    node, arc = lattice
+    if time_limit is not None and not time_limit >= 0:
+        raise OptionError(f"time_limit: expected 0 seconds or more, got {time_limit}")
+    node, arc, graph = lattice
     T = len(node)
-    delta = np.empty_like(node)
-    kernels.prefix_scores(node, arc, delta)
+    delta, moves = np.empty_like(node), moves_of(graph)
+    kernels.prefix_scores(node, arc, graph.blocks, delta)
     pool = Pool.empty(64 + 4 * T)
     log_z = posterior(lattice).log_z
     labels, log_p, slots = np.empty((32, T), np.int32), np.empty(32), np.full(128, -1, np.int32)
-    while (
-        kernels.latent_dynamic_inference(
-            node, arc, delta, pool, space.label_of, space.first, log_z, n, alpha, labels, log_p, slots
+    begun = time.monotonic()
+    while True:
+        taken = int(pool.counts[kernels.TAKEN])
+        stop = n if time_limit is None else taken + SLICE if n == 0 else min(n, taken + SLICE)
+        status = kernels.latent_dynamic_inference(
+            node, arc, moves, graph.contexts, delta, pool, graph.label_of, log_z, stop, alpha, labels, log_p, slots
         )
-        == kernels.FULL
-    ):
+        if status == kernels.DONE or (status == kernels.LIMIT and stop == n):
+            break
+        if time_limit is not None and time.monotonic() - begun >= time_limit:
+            break
         if pool.counts[kernels.MADE] + 2 > len(pool.heap):
             if len(pool.heap) >= MAX_SUFFIXES:
                 break
@@ -68,10 +77,15 @@ def _rehashed(labels: Array, size: int) -> Array:
 
 
 def ldi(
-    lattice: Lattice, space: StateSpace, probabilities: bool = True, n: int = N_PATHS, alpha: float = 1.0
+    lattice: Lattice,
+    space: StateSpace,
+    probabilities: bool = True,
+    n: int = N_PATHS,
+    alpha: float = 1.0,
+    time_limit: float | None = None,
 ) -> Decoding:
     """The best labelling that LDI met; `exact` when no unseen labelling can be more probable."""
-    found = candidates(lattice, space, n, alpha)
+    found = candidates(lattice, n, alpha, time_limit)
     if len(found.labels) == 0:
         return Decoding([], -np.inf, -np.inf, False, None)
     best = int(found.log_probabilities.argmax())

@@ -8,9 +8,9 @@ from labelwright.states import StateSpace
 def marginal(lattice: Lattice, space: StateSpace, probabilities: bool = True) -> Decoding:
     """The most probable label of every token."""
     sums = posterior(lattice)
-    codes = label_marginals(sums.states, space).argmax(axis=1).astype("int32")
-    exact = not space.latent and bool((space.label_of[best_path(lattice)[0]] == codes).all())
+    codes = label_marginals(sums.nodes, lattice.graph).argmax(axis=1).astype("int32")
+    exact = not space.latent and bool((lattice.graph.label_of[best_path(lattice)[0]] == codes).all())
     found = Decoding([space.labels[y] for y in codes], 0.0, None, exact, 0.0 if exact else None)
-    found = judged(found, lattice, codes, space, sums.log_z)
+    found = judged(found, lattice, codes, sums.log_z)
     assert found.log_probability is not None
     return found._replace(score=found.log_probability + sums.log_z)

@@ -57,7 +57,7 @@ def mbr(
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")
     if candidates == "ldi":
-        met = ldi_candidates(lattice, space, n)
+        met = ldi_candidates(lattice, n, time_limit=time_limit)
         codes, log_p, log_z, latent = list(met.labels), met.log_probabilities, met.log_z, met.latent_paths
         proven = 0
     elif candidates == "nbest":

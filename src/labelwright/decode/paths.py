@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import OptionError
+from labelwright.graph import Graph
 from labelwright.kernels import paths as kernels
 from labelwright.lattice import Lattice
 
 Array = NDArray[Any]
+MOST = 100_000  # of best paths or labellings
 
 
 class Pool(NamedTuple):
@@ -37,14 +40,27 @@ class Pool(NamedTuple):
         return larger._replace(counts=self.counts, last=self.last)
 
 
+def moves_of(graph: Graph) -> kernels.Moves:
+    """The graph as the search reads it."""
+    return kernels.Moves(graph.blocks.source_ptr, graph.blocks.source, graph.origin, graph.contexts.base)
+
+
+def check_number(n: int) -> None:
+    """Refuse to look for no labellings, or for so many that memory would not do."""
+    if not 1 <= n <= MOST:
+        raise OptionError(f"n: expected 1 to {MOST:,} labellings, got {n}")
+
+
 def best_paths(lattice: Lattice, n: int) -> tuple[Array, Array]:
-    """Up to n best paths [n, T] in order, and their scores [n]."""
-    node, arc = lattice
+    """Up to n best paths [n, T] of nodes in order, and their scores [n]."""
+    check_number(n)
+    node, arc, graph = lattice
     T = len(node)
     paths, scores, delta = np.empty((n, T), np.int32), np.empty(n), np.empty_like(node)
-    kernels.prefix_scores(node, arc, delta)
+    moves = moves_of(graph)
+    kernels.prefix_scores(node, arc, graph.blocks, delta)
     pool = Pool.empty(64 + 4 * T)
-    while kernels.best_paths(node, arc, delta, pool, paths, scores) == kernels.FULL:
+    while kernels.best_paths(node, arc, moves, delta, pool, paths, scores) == kernels.FULL:
         pool = pool.grown(2 * len(pool.heap))
     found = int(pool.counts[kernels.TAKEN])
     return paths[:found], scores[:found]

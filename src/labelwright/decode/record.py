@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.lattice import Lattice, labelling_weight, posterior
-from labelwright.states import StateSpace
 
 
 class Decoding(NamedTuple):
@@ -23,12 +22,10 @@ class Decoding(NamedTuple):
     expansions: int | None = None
 
 
-def judged(
-    found: Decoding, lattice: Lattice, codes: NDArray[Any], space: StateSpace, log_z: float | None = None
-) -> Decoding:
+def judged(found: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:
     """The record with the labelling's probability; half of the mass is a proof, since no other can have more."""
     total = posterior(lattice).log_z if log_z is None else log_z
-    weight = labelling_weight(lattice, codes, space)
+    weight = labelling_weight(lattice, codes)
     log_p = min(0.0, weight - total) if weight > -np.inf else -np.inf
     if found.exact:
         return found._replace(log_probability=log_p)

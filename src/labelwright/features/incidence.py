@@ -21,7 +21,7 @@ class Incidence(NamedTuple):
     token has the key.  What is too varied to share hangs on the token itself.
     """
 
-    keys: Ints  # [T, G]  key of each token in each group
+    keys: Ints  # [T, G]  key of each token in each group (-1 behind, where it has fewer)
     key_ptr: Longs  # [K+1]
     key_feature: Ints  # features of key k: key_feature[key_ptr[k]:key_ptr[k+1]]
     token_ptr: Longs  # [T+1]
@@ -31,6 +31,25 @@ class Incidence(NamedTuple):
     @property
     def n_keys(self) -> int:
         return len(self.key_ptr) - 1
+
+
+def with_frequent_keys(incidence: Incidence, least: int) -> Incidence:
+    """The same features, those of keys that fewer than `least` tokens have on the tokens themselves: where rows of
+    scores are wide, a row for every key costs more than it saves."""
+    keys, key_ptr, key_feature, token_ptr, token_feature, token_value = incidence
+    n_features = np.diff(key_ptr)
+    kept = (np.bincount(keys.reshape(-1), minlength=incidence.n_keys) >= least) & (n_features > 0)
+    number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+    moved = np.where(kept, 0, n_features)
+    ptr = np.concatenate([[0], np.cumsum(moved[keys].sum(axis=1) + np.diff(token_ptr))]).astype(np.int64)
+    feature = np.empty(int(ptr[-1]), np.int32)
+    value = np.ones(len(feature) if len(token_value) else 0, token_value.dtype)
+    new_keys = np.full_like(keys, -1)
+    own = token_ptr, token_feature, token_value
+    tables.move_features(keys, number, key_ptr, key_feature, *own, new_keys, ptr, feature, value)
+    key_feature = key_feature[np.repeat(kept, n_features)]
+    key_ptr = np.concatenate([[0], np.cumsum(n_features[kept])]).astype(np.int64)
+    return Incidence(new_keys, key_ptr, key_feature, ptr, feature, value)
 
 
 class Turned(NamedTuple):
@@ -74,7 +93,8 @@ class Turner:
 def tokens_of_keys(incidence: Incidence, turner: Turner, begin: int, end: int) -> Turned:
     """The tokens begin..end of each key, counted from `begin`."""
     keys = incidence.keys[begin:end]
-    return turner.turn(np.arange(end - begin + 1, dtype=np.int64) * keys.shape[1], keys.reshape(-1))
+    there = keys >= 0
+    return turner.turn(np.concatenate([[0], np.cumsum(there.sum(axis=1))]).astype(np.int64), keys[there])
 
 
 def keys_of_features(incidence: Incidence, turner: Turner) -> Turned:

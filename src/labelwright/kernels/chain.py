@@ -7,7 +7,9 @@ With psi_t(s) = exp(node score - its maximum at t) and E(r, s) = exp(arc score -
     log Z = sum_t (log c_t + maximum of node at t) + (T - 1) maximum of arc
     P(s at t) = alpha_t(s) beta_t(s);   P(r, s at t-1, t) = alpha_{t-1}(r) E(r, s) psi_t(s) beta_t(s) / c_t
 
-Rows are padded with zeros to a multiple of eight, so that every inner loop is a whole number of vector instructions.
+States r, s are the nodes of a graph; `blocks` (graph.Blocks) says which of them an arc joins, and sums over r or s run
+over the sources or targets of a block.  Of first order there is one block; its rows are padded with zeros to a multiple
+of four or eight, so that every inner loop is a whole number of vector instructions.
 """
 
 import numpy as np
@@ -69,35 +71,87 @@ def exponentiate64(x, top, width):
 
 
 @kernel
-def _times(x, i, matrix, out, j):
-    """out[j] = x[i] @ matrix, four rows of the (padded) matrix at a time.
+def _onwards(x, i, E, e, blocks, out, j):
+    """out[j, s] = sum_r x[i, r] E[e, arc from r to s], four sources r of a block at a time.
 
-    Rows are named by number, not passed as views: a view costs as much as eight multiplications."""
-    width = matrix.shape[1]
-    a, b, c, d = x[i, 0], x[i, 1], x[i, 2], x[i, 3]
-    for s in range(width):
-        out[j, s] = a * matrix[0, s] + b * matrix[1, s] + c * matrix[2, s] + d * matrix[3, s]
-    for r in range(4, width, 4):
-        a, b, c, d = x[i, r], x[i, r + 1], x[i, r + 2], x[i, r + 3]
+    Rows are named by number, not passed as views: a view costs as much as eight multiplications.  Numbers that run
+    along a row are unsigned: a signed one might count from the end, and then there are no vector instructions."""
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    for block in range(arc_ptr.shape[0] - 1):
+        s0, a = np.uint64(target[block]), np.uint64(arc_ptr[block])
+        width = np.uint64(target[block + 1]) - s0
         for s in range(width):
-            out[j, s] += a * matrix[r, s] + b * matrix[r + 1, s] + c * matrix[r + 2, s] + d * matrix[r + 3, s]
+            out[j, s0 + s] = 0
+        k, last = source_ptr[block], source_ptr[block + 1]
+        while k + 3 < last:
+            p, q, u, v = x[i, source[k]], x[i, source[k + 1]], x[i, source[k + 2]], x[i, source[k + 3]]
+            b = a + width
+            c = b + width
+            d = c + width
+            for s in range(width):
+                out[j, s0 + s] += p * E[e, a + s] + q * E[e, b + s] + u * E[e, c + s] + v * E[e, d + s]
+            k += 4
+            a = d + width
+        while k < last:
+            p = x[i, source[k]]
+            for s in range(width):
+                out[j, s0 + s] += p * E[e, a + s]
+            k += 1
+            a += width
 
 
 @kernel
-def _forward(psi, E, alpha, scale):
-    """Fill alpha [T, S] and scale [T]; False where the numbers are too small to trust."""
-    T, width = psi.shape
-    total = psi[0, 0] * 0
-    for s in range(width):
-        alpha[0, s] = psi[0, s]
-        total += psi[0, s]
+def _backwards(x, i, ET, blocks, out, j, sums):
+    """out[j, r] = sum_s x[i, s] ET[arc from r to s], each block of ET transposed; sums [Q] is scratch."""
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    for block in range(arc_ptr.shape[0] - 1):
+        k, width = source_ptr[block], np.uint64(source_ptr[block + 1] - source_ptr[block])
+        for r in range(width):
+            sums[r] = 0
+        s, last = target[block], target[block + 1]
+        a = np.uint64(arc_ptr[block])
+        while s + 3 < last:
+            p, q, u, v = x[i, s], x[i, s + 1], x[i, s + 2], x[i, s + 3]
+            b = a + width
+            c = b + width
+            d = c + width
+            for r in range(width):
+                sums[r] += p * ET[a + r] + q * ET[b + r] + u * ET[c + r] + v * ET[d + r]
+            s += 4
+            a = d + width
+        while s < last:
+            p = x[i, s]
+            for r in range(width):
+                sums[r] += p * ET[a + r]
+            s += 1
+            a += width
+        for r in range(source_ptr[block + 1] - k):
+            out[j, source[k + r]] = sums[r]
+
+
+@kernel
+def transpose_blocks(E, blocks, ET):
+    """ET [A] = E [A] with each block transposed."""
+    source_ptr, target, arc_ptr = blocks.source_ptr, blocks.target, blocks.arc_ptr
+    for b in range(arc_ptr.shape[0] - 1):
+        a, rows, columns = arc_ptr[b], source_ptr[b + 1] - source_ptr[b], target[b + 1] - target[b]
+        for r in range(rows):
+            for s in range(columns):
+                ET[arc_ptr[b] + s * rows + r] = E[a]
+                a += 1
+
+
+@kernel
+def _forward(psi, a, T, E, by_token, blocks, alpha, scale):
+    """Fill alpha [T, Q] and scale [T] of the tokens a:a+T; False where the numbers are too small to trust."""
+    width = psi.shape[1]
     for t in range(T):
         if t > 0:
-            _times(alpha, t - 1, E, alpha, t)
-            total = psi[0, 0] * 0
-            for s in range(width):
-                alpha[t, s] *= psi[t, s]
-                total += alpha[t, s]
+            _onwards(alpha, t - 1, E, a + t if by_token else 0, blocks, alpha, t)
+        total = psi[0, 0] * 0
+        for s in range(width):
+            alpha[t, s] = alpha[t, s] * psi[a + t, s] if t > 0 else psi[a, s]
+            total += alpha[t, s]
         scale[t] = total
         if not (total > TINY and np.isfinite(total)):
             return False
@@ -108,38 +162,58 @@ def _forward(psi, E, alpha, scale):
 
 
 @kernel
-def _log_z(scale, top, arc_top):
-    z = arc_top * (scale.shape[0] - 1)
-    for t in range(scale.shape[0]):
-        z += np.log(np.float64(scale[t])) + top[t]
-    return z
+def _count_arcs(alpha, into, T, blocks, arcs):
+    """arcs [A] += sum_t alpha_{t-1}(r) into_t(s), four tokens at a time."""
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    t = 1
+    while t < T:
+        four = t + 3 < T
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
+            width = np.uint64(target[b + 1]) - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                r = source[i]
+                if four:
+                    w, x, y, z = alpha[t - 1, r], alpha[t, r], alpha[t + 1, r], alpha[t + 2, r]
+                    for s in range(width):
+                        k = s0 + s
+                        arcs[a + s] += w * into[t, k] + x * into[t + 1, k] + y * into[t + 2, k] + z * into[t + 3, k]
+                else:
+                    w = alpha[t - 1, r]
+                    for s in range(width):
+                        arcs[a + s] += w * into[t, s0 + s]
+                a += width
+        t += 4 if four else 1
 
 
 @kernel
-def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
-    """Replace psi by P(s at t) in every sentence, fill log_z [N], add sum_t P(r, s at t-1, t) / E(r, s) to arcs [S, S].
+def posteriors(psi, top, E, ET, arc_top, blocks, offsets, log_z, arcs):
+    """Replace psi by P(s at t) in every sentence, fill log_z [N], add sum_t P(r, s at t-1, t) / E(r, s) to arcs [A].
 
-    A sentence whose numbers are too small or too large gets log_z = NaN, and nothing else of it is to be used."""
+    E [1, A] and ET [A] (its blocks transposed) serve every token.  A sentence whose numbers are too small or too large
+    gets log_z = NaN, and nothing else of it is to be used."""
     width = psi.shape[1]
     first = offsets[0]
     longest = 0
     for n in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[n + 1] - offsets[n])
     alpha = np.empty((longest, width), psi.dtype)
-    into = np.zeros((longest + 4, width), psi.dtype)  # psi_t beta_t / c_t
+    into = np.empty((longest, width), psi.dtype)  # psi_t beta_t / c_t
     scale = np.empty(longest, psi.dtype)
     beta = np.empty((1, width), psi.dtype)
+    sums = np.empty(width, psi.dtype)
     for n in range(offsets.shape[0] - 1):
-        a, b = offsets[n] - first, offsets[n + 1] - first
-        T = b - a
+        a, T = offsets[n] - first, offsets[n + 1] - offsets[n]
         if T == 0:
             log_z[n] = 0
             continue
-        p = psi[a:b]
-        if not _forward(p, E, alpha[:T], scale[:T]):
+        if not _forward(psi, a, T, E, False, blocks, alpha, scale):
             log_z[n] = np.nan
             continue
-        log_z[n] = _log_z(scale[:T], top[a:b], arc_top)
+        z = np.float64(arc_top) * (T - 1)
+        for t in range(T):
+            z += np.log(np.float64(scale[t])) + top[a + t]
+        log_z[n] = z
         beta[:] = 1
         largest = psi[0, 0] * 0
         for t in range(T - 1, -1, -1):
@@ -147,36 +221,25 @@ def posteriors(psi, top, E, ET, arc_top, offsets, log_z, arcs):
             total = psi[0, 0] * 0
             for s in range(width):
                 total += beta[0, s]
-                into[t, s] = p[t, s] * beta[0, s] * one
-                p[t, s] = alpha[t, s] * beta[0, s]
+                into[t, s] = psi[a + t, s] * beta[0, s] * one
+                psi[a + t, s] = alpha[t, s] * beta[0, s]
             largest = max(largest, total * one)
             if not largest < LARGE:
                 break
             if t > 0:
-                _times(into, t, ET, beta, 0)
+                _backwards(into, t, ET, blocks, beta, 0, sums)
         if not largest < LARGE:
             log_z[n] = np.nan
             continue
-        t = 1
-        while t + 3 < T:
-            for r in range(width):
-                w, x, y, z = alpha[t - 1, r], alpha[t, r], alpha[t + 1, r], alpha[t + 2, r]
-                for s in range(width):
-                    arcs[r, s] += w * into[t, s] + x * into[t + 1, s] + y * into[t + 2, s] + z * into[t + 3, s]
-            t += 4
-        while t < T:
-            for r in range(width):
-                w = alpha[t - 1, r]
-                for s in range(width):
-                    arcs[r, s] += w * into[t, s]
-            t += 1
+        _count_arcs(alpha, into, T, blocks, arcs)
 
 
 @kernel
-def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
-    """As `posteriors`, with arc scores of their own at every token: E [T, S, S] (its first row in a sentence is not
-    used) is replaced by P(r, s at t-1, t)."""
+def posteriors_by_arc(psi, top, E, arc_top, blocks, offsets, log_z):
+    """As `posteriors`, with arc scores of their own at every token: E [T, A] (its first row in a sentence is not used)
+    is replaced by P(r, s at t-1, t)."""
     width = psi.shape[1]
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     first = offsets[0]
     longest = 0
     for n in range(offsets.shape[0] - 1):
@@ -186,33 +249,13 @@ def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
     beta = np.empty(width, psi.dtype)
     into = np.empty(width, psi.dtype)
     for n in range(offsets.shape[0] - 1):
-        a, b = offsets[n] - first, offsets[n + 1] - first
-        T = b - a
+        a, T = offsets[n] - first, offsets[n + 1] - offsets[n]
         if T == 0:
             log_z[n] = 0
             continue
         E[a] = 0
         arc_top[a] = 0
-        sound = True
-        for t in range(T):
-            if t == 0:
-                for s in range(width):
-                    alpha[0, s] = psi[a, s]
-            else:
-                _times(alpha, t - 1, E[a + t], alpha, t)
-                for s in range(width):
-                    alpha[t, s] *= psi[a + t, s]
-            total = psi[0, 0] * 0
-            for s in range(width):
-                total += alpha[t, s]
-            scale[t] = total
-            if not (total > TINY and np.isfinite(total)):
-                sound = False
-                break
-            one = 1 / total
-            for s in range(width):
-                alpha[t, s] *= one
-        if not sound:
+        if not _forward(psi, a, T, E, True, blocks, alpha, scale):
             log_z[n] = np.nan
             continue
         z = 0.0
@@ -231,27 +274,57 @@ def posteriors_by_arc(psi, top, E, arc_top, offsets, log_z):
             largest = max(largest, total * one)
             if t == 0 or not largest < LARGE:
                 break
-            for r in range(width):
-                total = psi[0, 0] * 0
-                w = alpha[t - 1, r]
-                row = E[a + t, r]
-                for s in range(width):
-                    v = row[s] * into[s]
-                    total += v
-                    row[s] = w * v
-                beta[r] = total
+            for b in range(arc_ptr.shape[0] - 1):
+                s0, at = np.uint64(target[b]), np.uint64(arc_ptr[b])
+                columns = np.uint64(target[b + 1]) - s0
+                for i in range(source_ptr[b], source_ptr[b + 1]):
+                    total = psi[0, 0] * 0
+                    w = alpha[t - 1, source[i]]
+                    for s in range(columns):
+                        v = E[a + t, at + s] * into[s0 + s]
+                        total += v
+                        E[a + t, at + s] = w * v
+                    beta[source[i]] = total
+                    at += columns
         if not largest < LARGE:
             log_z[n] = np.nan
 
 
 @kernel
+def pair_nodes(state, edge, used, plain, node_state, node):
+    """node [T, Q] of order 2 = the score of its state (row of `state`) + plain [Q] + the scores of pairs of states
+    (rows of `edge`, of the nodes used [U]; -1: none)."""
+    for t in range(node.shape[0]):
+        for q in range(plain.shape[0]):
+            node[t, q] = state[t, node_state[q]] + plain[q]
+        for j in range(used.shape[0]):
+            if used[j] >= 0:
+                node[t, used[j]] += edge[t, j]
+
+
+@kernel
+def pair_counts(node, used, node_state, state, edge, plain):
+    """The adjoint of pair_nodes: fills state [T, S] and edge [T, U], and adds to plain [Q]."""
+    state[:] = 0
+    for t in range(node.shape[0]):
+        for q in range(plain.shape[0]):
+            state[t, node_state[q]] += node[t, q]
+            plain[q] += node[t, q]
+        for j in range(used.shape[0]):
+            edge[t, j] = node[t, used[j]] if used[j] >= 0 else 0
+        for j in range(used.shape[0], edge.shape[1]):
+            edge[t, j] = 0
+
+
+@kernel
 def spread_arcs(rows, used, base, out):
-    """out[t] = base, with rows[t, j] added at the place used[j]: arc scores [T, A] from those of the arcs in use."""
+    """out[t] = base, with rows[t, j] added at the place used[j] (-1: nowhere): arc scores [T, A] from those in use."""
     for t in range(out.shape[0]):
         for a in range(out.shape[1]):
             out[t, a] = base[a]
         for j in range(used.shape[0]):
-            out[t, used[j]] += rows[t, j]
+            if used[j] >= 0:
+                out[t, used[j]] += rows[t, j]
 
 
 @kernel
@@ -264,7 +337,8 @@ def spread_exponentials(rows, used, base, out):
         for a in range(out.shape[1]):
             out[t, a] = base[a] * zero
         for j in range(n):
-            out[t, used[j]] = base[used[j]] * rows[t, j]
+            if used[j] >= 0:
+                out[t, used[j]] = base[used[j]] * rows[t, j]
 
 
 @kernel
@@ -273,6 +347,6 @@ def gather_arcs(arcs, used, rows):
     n = used.shape[0]
     for t in range(rows.shape[0]):
         for j in range(n):
-            rows[t, j] = arcs[t, used[j]]
+            rows[t, j] = arcs[t, used[j]] if used[j] >= 0 else 0
         for j in range(n, rows.shape[1]):
             rows[t, j] = 0

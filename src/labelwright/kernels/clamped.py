@@ -1,7 +1,8 @@
 """Sums over the latent paths of *one* labelling: the observed half of a latent model's gradient.
 
-Label l owns the states first[l]:first[l+1]; at token t only the states of its label take part.  With one state per
-label there is one path, and the sums are counts: `path_scores` and `subtract_path`.
+A labelling walks through `contexts` (graph.Contexts): at token t only the nodes of its context take part, each named by
+its slot there, and from a node only the arcs to its targets with the next label, each named by the number of the target
+among those.  With one state per label there is one path, and the sums are counts: `path_scores` and `subtract_path`.
 """
 
 import numpy as np
@@ -9,204 +10,259 @@ import numpy as np
 from labelwright.kernels import kernel
 from labelwright.kernels.logs import log_sum
 
-UNTRUSTED = 1e-200  # a scale below this, or a message above the next, may have lost a path that wins later:
-LARGE = 1e280  # the sentence is done again in log space
+SMALL32, LARGE32 = 1e-18, 1e28  # a scale below the first, or a message above the second, may have lost a path that
+SMALL64, LARGE64 = 1e-200, 1e280  # wins later: the sentence is done again in log space
 
 
 @kernel
-def _weights(node, arc, label, first, psi, E):
-    """psi [T, H] = exp(node) and E [T, H, H] = exp(arc) at the states of the labels, over their maxima; returns the log
-    of what was divided out."""
-    by_token = arc.shape[0] > 1
-    shift = 0.0
+def _walk(label, contexts, at):
+    """at [T] = the contexts of a labelling; False where it takes a forbidden step."""
+    c = contexts.opening[label[0]]
+    at[0] = c
+    for t in range(1, label.shape[0]):
+        if c >= 0:
+            c = contexts.following[c, label[t]]
+        at[t] = c
+    return c >= 0
+
+
+@kernel
+def _places(label, at, contexts, size, slot, targets):
+    """size [T] = nodes of each context; from the i-th at t-1 targets[t, i] arcs lead to slot[t, i] and onwards."""
+    ptr, nodes, block, cut = contexts.ptr, contexts.node, contexts.block, contexts.cut
     for t in range(label.shape[0]):
-        s0, s1 = first[label[t]], first[label[t] + 1]
-        m = np.float64(node[t, s0])
-        for s in range(s0, s1):
-            m = max(m, np.float64(node[t, s]))
-        shift += m
-        for s in range(s0, s1):
-            psi[t, s - s0] = np.exp(node[t, s] - m)
+        size[t] = ptr[at[t] + 1] - ptr[at[t]]
         if t > 0:
-            e = t if by_token else 0
-            r0, r1 = first[label[t - 1]], first[label[t - 1] + 1]
-            m = np.float64(arc[e, r0, s0])
-            for r in range(r0, r1):
-                for s in range(s0, s1):
-                    m = max(m, np.float64(arc[e, r, s]))
-            shift += m
-            for r in range(r0, r1):
-                for s in range(s0, s1):
-                    E[t, r - r0, s - s0] = np.exp(arc[e, r, s] - m)
-    return shift
+            y = label[t]
+            for i in range(size[t - 1]):
+                b = block[nodes[ptr[at[t - 1]] + i]]
+                slot[t, i] = contexts.slot[cut[b, y]]
+                targets[t, i] = cut[b, y + 1] - cut[b, y]
 
 
 @kernel
-def _clamp(psi, E, sizes, alpha, scale, states, pairs):
-    """Posteriors of one labelling in scaled space; returns log of the scaled sum, or NaN where it may underflow."""
-    T = sizes.shape[0]
+def _clamp(psi, E, a, T, label, at, contexts, size, slot, targets, alpha, scale, states, pairs):
+    """Posteriors of one labelling, of the tokens a:a+T, in scaled space; returns log of the scaled sum, or NaN where it
+    may underflow."""
+    by_token = E.shape[0] > 1
+    small, large = (SMALL32, LARGE32) if psi.itemsize == 4 else (SMALL64, LARGE64)
+    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
     log_z = 0.0
     for t in range(T):
         total = 0.0
-        for s in range(sizes[t]):
-            v = 1.0
-            if t > 0:
-                v = 0.0
-                for r in range(sizes[t - 1]):
-                    v += alpha[t - 1, r] * E[t, r, s]
-            alpha[t, s] = v * psi[t, s]
+        for s in range(size[t]):
+            alpha[t, s] = 0.0 if t > 0 else 1.0
+        if t > 0:
+            e = a + t if by_token else 0
+            i0, y = ptr[at[t - 1]], label[t]
+            for r in range(size[t - 1]):
+                q = nodes[i0 + r]
+                v, first, arc = alpha[t - 1, r], slot[t, r], base[q] + cut[block[q], y]
+                for k in range(targets[t, r]):
+                    alpha[t, first + k] += v * E[e, arc + k]
+        i0 = ptr[at[t]]
+        for s in range(size[t]):
+            alpha[t, s] *= psi[a + t, nodes[i0 + s]]
             total += alpha[t, s]
-        if not total > UNTRUSTED:
+        if not total > small:
             return np.nan
         scale[t] = total
         log_z += np.log(total)
-        for s in range(sizes[t]):
+        for s in range(size[t]):
             alpha[t, s] /= total
-    beta = np.ones(psi.shape[1])
-    into = np.empty(psi.shape[1])
+    beta = np.ones(alpha.shape[1])
+    into = np.empty(alpha.shape[1])
     for t in range(T - 1, -1, -1):
         total = 0.0
-        for s in range(sizes[t]):
+        i0 = ptr[at[t]]
+        for s in range(size[t]):
             total += beta[s]
-            states[t, s] = alpha[t, s] * beta[s]
-            into[s] = psi[t, s] * beta[s] / scale[t]
-        if not total / scale[t] < LARGE:
+            states[a + t, s] = alpha[t, s] * beta[s]
+            into[s] = psi[a + t, nodes[i0 + s]] * beta[s] / scale[t]
+        if not total / scale[t] < large:
             return np.nan
         if t > 0:
-            for r in range(sizes[t - 1]):
+            e = a + t if by_token else 0
+            i0, y = ptr[at[t - 1]], label[t]
+            for r in range(size[t - 1]):
+                q = nodes[i0 + r]
+                first, arc = slot[t, r], base[q] + cut[block[q], y]
                 total = 0.0
-                for s in range(sizes[t]):
-                    v = E[t, r, s] * into[s]
-                    pairs[t, r, s] = alpha[t - 1, r] * v
+                for k in range(targets[t, r]):
+                    v = E[e, arc + k] * into[first + k]
+                    pairs[a + t, r, k] = alpha[t - 1, r] * v
                     total += v
                 beta[r] = total
     return log_z
 
 
 @kernel
-def _clamp_in_log_space(node, arc, label, first, states, pairs):
-    """The same for scores of any scale; returns log Z of the labelling."""
+def clamped_in_log_space(node, arc, contexts, label, states, pairs):
+    """`clamped_posteriors` of one sentence for scores of any scale: node [T, Q] and arc [T or 1, A]; returns log Z."""
     T = label.shape[0]
+    at = np.empty(T, np.int64)
+    size = np.empty(T, np.int64)
+    slot = np.empty((T, states.shape[1]), np.int64)
+    targets = np.empty((T, states.shape[1]), np.int64)
+    _walk(label, contexts, at)
+    _places(label, at, contexts, size, slot, targets)
     by_token = arc.shape[0] > 1
-    H = states.shape[1]
-    alpha = np.empty((T, H))
-    beta = np.zeros((T, H))
-    terms = np.empty(H)
+    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
+    C = states.shape[1]
+    beta = np.zeros((T, C))
+    terms = np.empty(C)
+    for t in range(T - 1, 0, -1):
+        e, y = t if by_token else 0, label[t]
+        for r in range(size[t - 1]):
+            q = nodes[ptr[at[t - 1]] + r]
+            k0 = cut[block[q], y]
+            for k in range(targets[t, r]):
+                terms[k] = arc[e, base[q] + k0 + k] + node[t, k0 + k] + beta[t, slot[t, r] + k]
+            beta[t - 1, r] = log_sum(terms, targets[t, r])
+    for r in range(size[0]):
+        terms[r] = node[0, nodes[ptr[at[0]] + r]] + beta[0, r]
+    log_z = log_sum(terms, size[0])
     for t in range(T):
-        s0, s1 = first[label[t]], first[label[t] + 1]
-        for s in range(s0, s1):
-            alpha[t, s - s0] = node[t, s]
-            if t > 0:
-                r0, r1 = first[label[t - 1]], first[label[t - 1] + 1]
-                for r in range(r0, r1):
-                    terms[r - r0] = alpha[t - 1, r - r0] + arc[t if by_token else 0, r, s]
-                alpha[t, s - s0] += log_sum(terms, r1 - r0)
-    last = label[T - 1]
-    log_z = log_sum(alpha[T - 1], first[last + 1] - first[last])
-    for t in range(T - 1, -1, -1):
-        s0, s1 = first[label[t]], first[label[t] + 1]
-        for s in range(s0, s1):
-            states[t, s - s0] = np.exp(alpha[t, s - s0] + beta[t, s - s0] - log_z)
+        for s in range(size[t]):
+            states[t, s] = np.exp(terms[s] - log_z) if t == 0 else 0.0
         if t > 0:
-            r0, r1 = first[label[t - 1]], first[label[t - 1] + 1]
-            for r in range(r0, r1):
-                for s in range(s0, s1):
-                    v = arc[t if by_token else 0, r, s] + node[t, s] + beta[t, s - s0]
-                    terms[s - s0] = v
-                    pairs[t, r - r0, s - s0] = np.exp(alpha[t - 1, r - r0] + v - log_z)
-                beta[t - 1, r - r0] = log_sum(terms, s1 - s0)
+            e, y = t if by_token else 0, label[t]
+            for r in range(size[t - 1]):
+                q = nodes[ptr[at[t - 1]] + r]
+                k0 = cut[block[q], y]
+                for k in range(targets[t, r]):
+                    p = 0.0
+                    if states[t - 1, r] > 0:
+                        v = arc[e, base[q] + k0 + k] + node[t, k0 + k] + beta[t, slot[t, r] + k] - beta[t - 1, r]
+                        p = states[t - 1, r] * np.exp(v)
+                    pairs[t, r, k] = p
+                    states[t, slot[t, r] + k] += p
     return log_z
 
 
 @kernel
-def labelling_weight(node, arc, label, first):
+def labelling_weight(node, arc, contexts, label):
     """log of the summed weight of all latent paths of one labelling [T]: the clamped forward pass."""
     T = label.shape[0]
     by_token = arc.shape[0] > 1
-    H = 0
+    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
+    places = contexts.slot
+    at = np.empty(T, np.int64)
+    if not _walk(label, contexts, at):
+        return -np.inf
+    C = 0
     for t in range(T):
-        H = max(H, first[label[t] + 1] - first[label[t]])
-    alpha = np.empty(H)
-    new = np.empty(H)
-    terms = np.empty(H)
-    for t in range(T):
-        s0, s1 = first[label[t]], first[label[t] + 1]
-        for s in range(s0, s1):
-            new[s - s0] = node[t, s]
-            if t > 0:
-                r0, r1 = first[label[t - 1]], first[label[t - 1] + 1]
-                for r in range(r0, r1):
-                    terms[r - r0] = alpha[r - r0] + arc[t if by_token else 0, r, s]
-                new[s - s0] += log_sum(terms, r1 - r0)
-        for s in range(s1 - s0):
-            alpha[s] = new[s]
-    return log_sum(alpha, first[label[T - 1] + 1] - first[label[T - 1]])
+        C = max(C, ptr[at[t] + 1] - ptr[at[t]])
+    alpha = np.empty(C)
+    new = np.empty(C)
+    top = np.empty(C)
+    for i in range(ptr[at[0]], ptr[at[0] + 1]):
+        alpha[i - ptr[at[0]]] = node[0, nodes[i]]
+    for t in range(1, T):
+        e, y = t if by_token else 0, label[t]
+        i0, i1 = ptr[at[t - 1]], ptr[at[t - 1] + 1]
+        size = ptr[at[t] + 1] - ptr[at[t]]
+        for s in range(size):
+            top[s] = -np.inf
+            new[s] = 0.0
+        for i in range(i0, i1):
+            q = nodes[i]
+            for k in range(cut[block[q], y], cut[block[q], y + 1]):
+                top[places[k]] = max(top[places[k]], alpha[i - i0] + arc[e, base[q] + k])
+        for i in range(i0, i1):
+            q = nodes[i]
+            for k in range(cut[block[q], y], cut[block[q], y + 1]):
+                s = places[k]
+                if top[s] > -np.inf:
+                    new[s] += np.exp(alpha[i - i0] + arc[e, base[q] + k] - top[s])
+        for s in range(size):
+            more = np.log(new[s]) + top[s] if top[s] > -np.inf else -np.inf
+            alpha[s] = more + node[t, nodes[ptr[at[t]] + s]]
+    return log_sum(alpha, ptr[at[T - 1] + 1] - ptr[at[T - 1]])
 
 
 @kernel
-def clamped_posteriors(node, arc, label, first, offsets, log_z, states, pairs):
-    """Fill log_z [N] with log Z of each sentence's labelling, states [T, H] with P(its k-th state at t | labelling) and
-    pairs [T, H, H] with P(k-th, l-th state at t-1, t | labelling).
+def clamped_posteriors(psi, top, E, arc_top, contexts, label, offsets, log_z, states, pairs):
+    """Fill log_z [N] with log Z of each sentence's labelling, states [T, C] with P(node in its slot at t | labelling)
+    and pairs [T, C, H] with P(node in its slot at t-1, its k-th target at t | labelling).
 
-    node [T, S] and arc [T or 1, S, S] are scores and begin with the first of the sentences."""
+    psi [T, Q] = exp(node - top) and E [T or 1, A] = exp(arc - arc_top) begin with the first of the sentences.  Where
+    numbers are too small to trust, log_z is NaN (see clamped_in_log_space)."""
     begin = offsets[0]
-    H = states.shape[1]
+    by_token = E.shape[0] > 1
+    C = pairs.shape[1]
     longest = 0
     for n in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[n + 1] - offsets[n])
-    psi = np.empty((longest, H))
-    E = np.empty((longest, H, H))
-    alpha = np.empty((longest, H))
+    alpha = np.empty((longest, C))
     scale = np.empty(longest)
-    sizes = np.empty(longest, np.int64)
+    at = np.empty(longest, np.int64)
+    size = np.empty(longest, np.int64)
+    slot = np.empty((longest, C), np.int64)
+    targets = np.empty((longest, C), np.int64)
     for n in range(offsets.shape[0] - 1):
-        a, b = offsets[n] - begin, offsets[n + 1] - begin
-        T = b - a
-        y = label[a:b]
-        arcs = arc[a:b] if arc.shape[0] > 1 else arc
+        a, T = offsets[n] - begin, offsets[n + 1] - offsets[n]
+        y = label[a : a + T]
+        _walk(y, contexts, at)
+        _places(y, at, contexts, size, slot, targets)
+        log_z[n] = _clamp(psi, E, a, T, y, at, contexts, size, slot, targets, alpha, scale, states, pairs)
         for t in range(T):
-            sizes[t] = first[y[t] + 1] - first[y[t]]
-        shift = _weights(node[a:b], arcs, y, first, psi, E)
-        found = _clamp(psi, E, sizes[:T], alpha, scale, states[a:b], pairs[a:b])
-        if np.isnan(found):
-            log_z[n] = _clamp_in_log_space(node[a:b], arcs, y, first, states[a:b], pairs[a:b])
-        else:
-            log_z[n] = found + shift
+            log_z[n] += top[a + t]
+            if t > 0:
+                log_z[n] += arc_top[a + t if by_token else 0]
 
 
 @kernel
-def subtract_clamped(node, arcs, label, first, offsets, states, pairs):
-    """Take the clamped posteriors from the free ones: node [T, S], arcs [T or 1, S, S] (one row: sums over tokens)."""
+def subtract_clamped(node, arcs, contexts, label, offsets, states, pairs):
+    """Take the clamped posteriors from the free ones: node [T, Q], arcs [T or 1, A] (one row: sums over tokens)."""
     begin = offsets[0]
     by_token = arcs.shape[0] > 1
+    ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
     for n in range(offsets.shape[0] - 1):
+        c = np.int64(-1)
         for t in range(offsets[n] - begin, offsets[n + 1] - begin):
-            s0, s1 = first[label[t]], first[label[t] + 1]
-            for s in range(s0, s1):
-                node[t, s] -= states[t, s - s0]
-            if t > offsets[n] - begin:
-                r0, r1 = first[label[t - 1]], first[label[t - 1] + 1]
-                for r in range(r0, r1):
-                    for s in range(s0, s1):
-                        arcs[t if by_token else 0, r, s] -= pairs[t, r - r0, s - s0]
+            y = label[t]
+            if c >= 0:
+                e = t if by_token else 0
+                for i in range(ptr[c], ptr[c + 1]):
+                    q = nodes[i]
+                    k0 = cut[block[q], y]
+                    for k in range(k0, cut[block[q], y + 1]):
+                        arcs[e, base[q] + k] -= pairs[t, i - ptr[c], k - k0]
+            c = contexts.following[c, y] if c >= 0 else contexts.opening[y]
+            for i in range(ptr[c], ptr[c + 1]):
+                node[t, nodes[i]] -= states[t, i - ptr[c]]
 
 
 @kernel
-def path_scores(node, arc, path, offsets, scores):
-    """scores [N] of the one path of each sentence; node [T, S] and arc [T or 1, S, S] begin with the first of them."""
+def paths_of(label, contexts, offsets, path):
+    """path [T] = the nodes of the labellings of all sentences, where every context has one."""
+    for n in range(offsets.shape[0] - 1):
+        c = np.int64(-1)
+        for t in range(offsets[n], offsets[n + 1]):
+            c = contexts.following[c, label[t]] if t > offsets[n] else contexts.opening[label[t]]
+            path[t] = contexts.node[contexts.ptr[c]]
+
+
+@kernel
+def path_scores(node, plain, rows, column, base, path, offsets, scores):
+    """scores [N] of the one path of each sentence: node [T, Q] + plain [A] + rows [T, U], where column [A] says which
+    column of its token's row an arc has (-1: none).  The rows begin with the first of the sentences."""
     begin = offsets[0]
-    by_token = arc.shape[0] > 1
     for n in range(offsets.shape[0] - 1):
         score = 0.0
         for t in range(offsets[n] - begin, offsets[n + 1] - begin):
             score += node[t, path[t]]
             if t > offsets[n] - begin:
-                score += arc[t if by_token else 0, path[t - 1], path[t]]
+                arc = base[path[t - 1]] + path[t]
+                score += plain[arc]
+                if rows.shape[1] > 0 and column[arc] >= 0:
+                    score += rows[t, column[arc]]
         scores[n] = score
 
 
 @kernel
-def subtract_path(node, arcs, path, offsets):
+def subtract_path(node, arcs, base, path, offsets):
     """As subtract_clamped, where there is one path."""
     begin = offsets[0]
     by_token = arcs.shape[0] > 1
@@ -214,4 +270,4 @@ def subtract_path(node, arcs, path, offsets):
         for t in range(offsets[n] - begin, offsets[n + 1] - begin):
             node[t, path[t]] -= 1
             if t > offsets[n] - begin:
-                arcs[t if by_token else 0, path[t - 1], path[t]] -= 1
+                arcs[t if by_token else 0, base[path[t - 1]] + path[t]] -= 1

@@ -1,6 +1,7 @@
-"""Questions about one lattice, in float64: the best path, sums over all paths, the n best paths, sums through spans.
+"""Questions about one lattice, in float64: the best path, sums over all paths, sums through spans.
 
-node [T, S] and arc [T or 1, S, S] are scores; minus infinity forbids; arc[t] leads into token t.
+node [T, Q] and arc [T or 1, A] are scores; minus infinity forbids; arc[t] leads into token t.  `blocks` (graph.Blocks)
+says which nodes an arc joins: block b has an arc from each of its sources to each of its targets.
 """
 
 import numpy as np
@@ -13,28 +14,34 @@ LARGE = 1e280  # the sentence is done again in log space
 
 
 @kernel
-def viterbi(node, arc, path):
-    """Fill path [T] with the best states and return its score.
+def viterbi(node, arc, blocks, path):
+    """Fill path [T] with the best nodes and return its score.
 
     delta_t(s) = node_t(s) + max_r delta_{t-1}(r) + arc_t(r, s); the lowest r wins a tie."""
-    T, S = node.shape
+    T, Q = node.shape
     by_token = arc.shape[0] > 1
-    back = np.empty((T, S), np.int64)
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    back = np.empty((T, Q), np.int64)
     delta = node[0].copy()
-    best = np.empty(S)
+    best = np.empty(Q)
     for t in range(1, T):
         e = t if by_token else 0
-        for s in range(S):
+        for s in range(Q):
             best[s] = -np.inf
             back[t, s] = 0
-        for r in range(S):
-            d = delta[r]
-            for s in range(S):
-                v = d + arc[e, r, s]
-                better = v > best[s]
-                best[s] = v if better else best[s]
-                back[t, s] = r if better else back[t, s]
-        for s in range(S):
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])  # unsigned: see chain._onwards
+            width = np.uint64(target[b + 1]) - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                r = source[i]
+                d = delta[r]
+                for s in range(width):
+                    v = d + arc[e, a + s]
+                    better = v > best[s0 + s]
+                    best[s0 + s] = v if better else best[s0 + s]
+                    back[t, s0 + s] = r if better else back[t, s0 + s]
+                a += width
+        for s in range(Q):
             delta[s] = best[s] + node[t, s]
     at = np.argmax(delta)
     score = delta[at]
@@ -45,24 +52,25 @@ def viterbi(node, arc, path):
 
 
 @kernel
-def _scaled_messages(node, arc, states, log_beta):
+def _scaled_messages(node, arc, blocks, states, log_beta):
     """As `messages`, in scaled probability space; NaN where a path that counts may have been too small to keep.
 
     What underflows in alpha_t, psi_t or E counts at most beta_t / c_t times its own size, so that must stay small."""
-    T, S = node.shape
+    T, Q = node.shape
     by_token = arc.shape[0] > 1
-    n_arcs = arc.shape[0]
-    E = np.empty((n_arcs, S, S))
-    top = np.zeros(n_arcs)
-    for i in range(1 if by_token else 0, n_arcs):
+    n_rows, A = arc.shape
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    n_blocks = arc_ptr.shape[0] - 1
+    E = np.empty((n_rows, A))
+    top = np.zeros(n_rows)
+    for i in range(1 if by_token else 0, n_rows):
         top[i] = arc[i].max()
         if not np.isfinite(top[i]):
             return np.nan
-        for r in range(S):
-            for s in range(S):
-                E[i, r, s] = np.exp(arc[i, r, s] - top[i])
-    psi = np.empty((T, S))
-    alpha = np.zeros((T, S))
+        for a in range(A):
+            E[i, a] = np.exp(arc[i, a] - top[i])
+    psi = np.empty((T, Q))
+    alpha = np.zeros((T, Q))
     scale = np.empty(T)
     log_c = np.empty(T)
     for t in range(T):
@@ -71,33 +79,37 @@ def _scaled_messages(node, arc, states, log_beta):
             return np.nan
         total = 0.0
         e = t if by_token else 0
-        for s in range(S):
+        for s in range(Q):
             psi[t, s] = np.exp(node[t, s] - m)
         if t == 0:
-            for s in range(S):
+            for s in range(Q):
                 alpha[0, s] = psi[0, s]
         else:
-            for r in range(S):
-                a = alpha[t - 1, r]
-                for s in range(S):
-                    alpha[t, s] += a * E[e, r, s]
-            for s in range(S):
+            for b in range(n_blocks):
+                s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
+                width = np.uint64(target[b + 1]) - s0
+                for i in range(source_ptr[b], source_ptr[b + 1]):
+                    v = alpha[t - 1, source[i]]
+                    for s in range(width):
+                        alpha[t, s0 + s] += v * E[e, a + s]
+                    a += width
+            for s in range(Q):
                 alpha[t, s] *= psi[t, s]
-        for s in range(S):
+        for s in range(Q):
             total += alpha[t, s]
         if not (total > UNTRUSTED):
             return np.nan
         scale[t] = total
         log_c[t] = np.log(total) + m + (top[e] if t > 0 else 0.0)
-        for s in range(S):
+        for s in range(Q):
             alpha[t, s] /= total
-    beta = np.ones(S)
-    into = np.empty(S)
+    beta = np.ones(Q)
+    into = np.empty(Q)
     rest = 0.0
     for t in range(T - 1, -1, -1):
         total = 0.0
         p = 0.0
-        for s in range(S):
+        for s in range(Q):
             total += beta[s]
             states[t, s] = alpha[t, s] * beta[s]
             p += states[t, s]
@@ -105,93 +117,123 @@ def _scaled_messages(node, arc, states, log_beta):
             into[s] = psi[t, s] * beta[s] / scale[t]
         if not (total / scale[t] < LARGE):
             return np.nan
-        for s in range(S):
+        for s in range(Q):
             states[t, s] /= p
         rest += log_c[t]
         if t > 0:
             e = t if by_token else 0
-            for r in range(S):
-                total = 0.0
-                for s in range(S):
-                    total += E[e, r, s] * into[s]
-                beta[r] = total
+            for b in range(n_blocks):
+                s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
+                width = np.uint64(target[b + 1]) - s0
+                for i in range(source_ptr[b], source_ptr[b + 1]):
+                    total = 0.0
+                    for s in range(width):
+                        total += E[e, a + s] * into[s0 + s]
+                    beta[source[i]] = total
+                    a += width
     return rest
 
 
 @kernel
-def messages(node, arc, states, log_beta):
-    """Fill states [T, S] with P(s at t) and log_beta [T, S]; returns log Z.
+def messages(node, arc, blocks, states, log_beta):
+    """Fill states [T, Q] with P(s at t) and log_beta [T, Q]; returns log Z.
 
     log beta_{t-1}(r) = log sum_s exp(arc_t(r, s) + node_t(s) + log beta_t(s)), 0 at the last token;
     P(s at t | r at t-1) = exp(arc_t(r, s) + node_t(s) + log beta_t(s) - log beta_{t-1}(r)).
     In scaled probability space; where that under- or overflows, in log space.  Without any path, states are 0."""
-    log_z = _scaled_messages(node, arc, states, log_beta)
+    log_z = _scaled_messages(node, arc, blocks, states, log_beta)
     if not np.isnan(log_z):
         return log_z
-    T, S = node.shape
+    T, Q = node.shape
     by_token = arc.shape[0] > 1
-    terms = np.empty(S)
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    terms = np.empty(Q)
     log_beta[T - 1] = 0.0
     for t in range(T - 1, 0, -1):
         e = t if by_token else 0
-        for r in range(S):
-            for s in range(S):
-                terms[s] = arc[e, r, s] + node[t, s] + log_beta[t, s]
-            log_beta[t - 1, r] = log_sum(terms, S)
-    log_z = log_sum(node[0] + log_beta[0], S)
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, s1 = target[b], target[b + 1]
+            a = arc_ptr[b] - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                for s in range(s0, s1):
+                    terms[s - s0] = arc[e, a + s] + node[t, s] + log_beta[t, s]
+                log_beta[t - 1, source[i]] = log_sum(terms, s1 - s0)
+                a += s1 - s0
+    log_z = log_sum(node[0] + log_beta[0], Q)
     states[:] = 0.0
     if log_z == -np.inf:
         return log_z
-    for s in range(S):
+    for s in range(Q):
         states[0, s] = np.exp(node[0, s] + log_beta[0, s] - log_z)
     for t in range(1, T):
         e = t if by_token else 0
-        for r in range(S):
-            if states[t - 1, r] > 0:
-                for s in range(S):
-                    more = arc[e, r, s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
-                    states[t, s] += states[t - 1, r] * np.exp(more)
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, s1 = target[b], target[b + 1]
+            a = arc_ptr[b] - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                r = source[i]
+                if states[t - 1, r] > 0:
+                    for s in range(s0, s1):
+                        more = arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
+                        states[t, s] += states[t - 1, r] * np.exp(more)
+                a += s1 - s0
     return log_z
 
 
 @kernel
-def posterior_arcs(node, arc, states, log_beta, arcs):
-    """arcs [T, S, S] = P(r, s at t-1, t), from messages."""
-    T, S = node.shape
+def posterior_arcs(node, arc, blocks, states, log_beta, arcs):
+    """arcs [T, A] = P(r, s at t-1, t), from messages."""
     by_token = arc.shape[0] > 1
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     arcs[:] = 0.0
-    for t in range(1, T):
+    for t in range(1, node.shape[0]):
         e = t if by_token else 0
-        for r in range(S):
-            if states[t - 1, r] > 0:
-                for s in range(S):
-                    more = arc[e, r, s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
-                    arcs[t, r, s] = states[t - 1, r] * np.exp(more)
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, s1 = target[b], target[b + 1]
+            a = arc_ptr[b] - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                r = source[i]
+                if states[t - 1, r] > 0:
+                    for s in range(s0, s1):
+                        more = arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
+                        arcs[t, a + s] = states[t - 1, r] * np.exp(more)
+                a += s1 - s0
 
 
 @kernel
-def span_probability(node, arc, states, log_beta, begin, end, opening, inside, closing):
+def span_probability(node, arc, blocks, state, states, log_beta, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which moves between
-    states start it, go on in it and end it; the last row or column stands for the outside of the sentence."""
-    T, S = node.shape
+    states start it, go on in it and end it; the last row or column stands for the outside of the sentence.
+
+    state [Q] is the state of each node."""
+    T, Q = node.shape
+    outside = inside.shape[0]
     by_token = arc.shape[0] > 1
-    v = np.zeros(S)
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    v = np.zeros(Q)
     if begin == 0:
-        for s in range(S):
-            v[s] = states[0, s] if opening[S, s] else 0.0
+        for s in range(Q):
+            v[s] = states[0, s] if opening[outside, state[s]] else 0.0
     for t in range(max(begin, 1), min(end + 1, T)):
         e = t if by_token else 0
-        w = np.zeros(S)
-        for r in range(S):
-            p = states[t - 1, r] if t == begin else v[r]
-            if p > 0:
-                for s in range(S):
-                    move = opening[r, s] if t == begin else (inside[r, s] if t < end else closing[r, s])
-                    if move:
-                        w[s] += p * np.exp(arc[e, r, s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r])
+        w = np.zeros(Q)
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, s1 = target[b], target[b + 1]
+            a = arc_ptr[b] - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                r = source[i]
+                p = states[t - 1, r] if t == begin else v[r]
+                if p > 0:
+                    x = state[r]
+                    for s in range(s0, s1):
+                        y = state[s]
+                        move = opening[x, y] if t == begin else (inside[x, y] if t < end else closing[x, y])
+                        if move:
+                            w[s] += p * np.exp(arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r])
+                a += s1 - s0
         v = w
     total = 0.0
-    for s in range(S):
-        if end < T or closing[s, S]:
+    for s in range(Q):
+        if end < T or closing[state[s], outside]:
             total += v[s]
     return total

@@ -1,10 +1,12 @@
 """Training one sentence at a time: score with the current weights, update the cells that were used."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from labelwright.kernels import kernel
-from labelwright.kernels.chain import exponentiate64, posteriors, posteriors_by_arc
-from labelwright.kernels.clamped import clamped_posteriors, subtract_clamped
+from labelwright.kernels.chain import exponentiate64, posteriors, posteriors_by_arc, transpose_blocks
+from labelwright.kernels.clamped import clamped_in_log_space, clamped_posteriors, subtract_clamped
 from labelwright.kernels.inference import messages, posterior_arcs
 
 
@@ -41,120 +43,142 @@ def _update(weights, cells, layer, t, rows, at, step):
 
 
 @kernel
-def _exact_expectations(node, arc, S, states, arcs):
-    """The same as _expectations for scores of any scale, in log space where need be."""
-    T = node.shape[0]
-    nodes = np.ascontiguousarray(node[:, :S])
-    moves = np.ascontiguousarray(arc[:, :S, :S])
-    found = np.empty((T, S))
-    log_beta = np.empty((T, S))
-    log_z = messages(nodes, moves, found, log_beta)
-    each = np.empty((T, S, S))
-    posterior_arcs(nodes, moves, found, log_beta, each)
-    states[:] = 0
-    states[:, :S] = found
-    arcs[:] = 0
-    for t in range(1, T):
-        for r in range(S):
-            for s in range(S):
-                arcs[t if arcs.shape[0] > 1 else 0, r, s] += each[t, r, s]
-    return log_z
+def _difference(node, arc, blocks, contexts, label, nodes, arcs, held, held_pairs):
+    """Expected minus observed counts: P(q at t) into nodes [T, Q], and P(arc into t) into arcs, both less the same for
+    the labelling alone; returns the loss, log Z - log Z of the labelling.
 
-
-@kernel
-def _expectations(node, arc, S, states, arcs):
-    """P(s at t) into states [T, width], and P(r, s at t-1, t) into arcs; returns log Z.
-
-    node [T, width] and arc are scores, padded.  With a row of arcs per token, arcs gets one too; with one row
-    [1, width, width] for all tokens, arcs gets the sum over tokens."""
-    T, width = node.shape
+    node [T, Q] and arc are scores.  With a row of arcs per token, arcs gets one too; with one row [1, A] for all
+    tokens, arcs gets the sum over tokens.  In log space where scores differ too much for scaling."""
+    T, Q = node.shape
+    n_rows, A = arc.shape
     offsets = np.array([0, T])
     log_z = np.empty(1)
+    log_y = np.empty(1)
     top = np.empty(T)
-    states[:] = node
-    exponentiate64(states, top, S)
+    nodes[:] = node
+    exponentiate64(nodes, top, Q)
     E = np.zeros(arc.shape)
-    arc_top = np.zeros(arc.shape[0])
-    for t in range(0 if arc.shape[0] == 1 else 1, arc.shape[0]):
-        m = -np.inf
-        for r in range(S):
-            for s in range(S):
-                m = max(m, arc[t, r, s])
-        arc_top[t] = m
-        for r in range(S):
-            for s in range(S):
-                E[t, r, s] = np.exp(arc[t, r, s] - m)
-    if arc.shape[0] > 1:
+    arc_top = np.zeros(n_rows)
+    for t in range(0 if n_rows == 1 else 1, n_rows):
+        arc_top[t] = arc[t].max()
+        for a in range(A):
+            E[t, a] = np.exp(arc[t, a] - arc_top[t])
+    clamped_posteriors(nodes, top, E, arc_top, contexts, label, offsets, log_y, held, held_pairs)
+    if np.isnan(log_y[0]):
+        log_y[0] = clamped_in_log_space(node, arc, contexts, label, held, held_pairs)
+    if n_rows > 1:
         arcs[:] = E
-        posteriors_by_arc(states, top, arcs, arc_top, offsets, log_z)
+        posteriors_by_arc(nodes, top, arcs, arc_top, blocks, offsets, log_z)
     else:
+        ET = np.empty(A)
+        transpose_blocks(E[0], blocks, ET)
         arcs[:] = 0
-        posteriors(states, top, E[0], np.ascontiguousarray(E[0].T), arc_top[0], offsets, log_z, arcs[0])
-        for r in range(width):
-            for s in range(width):
-                arcs[0, r, s] *= E[0, r, s]
+        posteriors(nodes, top, E, ET, arc_top[0], blocks, offsets, log_z, arcs[0])
+        for a in range(A):
+            arcs[0, a] *= E[0, a]
     if np.isnan(log_z[0]):
-        return _exact_expectations(node, arc, S, states, arcs)
-    return log_z[0]
+        log_beta = np.empty((T, Q))
+        each = np.empty((T, A))
+        log_z[0] = messages(node, arc, blocks, nodes, log_beta)
+        posterior_arcs(node, arc, blocks, nodes, log_beta, each)
+        arcs[:] = 0
+        for t in range(1, T):
+            for a in range(A):
+                arcs[t if n_rows > 1 else 0, a] += each[t, a]
+    subtract_clamped(nodes, arcs, contexts, label, offsets, held, held_pairs)
+    return log_z[0] - log_y[0]
+
+
+class Topology(NamedTuple):
+    """Nodes and arcs, and what of them is shut out."""
+
+    blocks: Any
+    contexts: Any
+    state: np.ndarray  # [Q]     state of each node
+    fence: np.ndarray  # [3, Q]  0, or minus infinity, at the first token, at the others, and besides at the last one
+    node: np.ndarray  # [Q]     at every token
+    arc: np.ndarray  # [A]
+    has_node: np.ndarray  # [Q]     1 where a plain move has a weight there, else 0
+    has_arc: np.ndarray  # [A]
 
 
 @kernel
 def sgd_pass(
-    order, offsets, gold, first, fence, forbidden, weights, transitions, state, state_cells, edge, edge_cells,
-    edge_weights, shrink, eta, decay, taken,
+    order, offsets, gold, topology, state_weights, node_weights, arc_weights, state, node_layer, arc_layer,
+    state_cells, node_cells, arc_cells, plain_node, plain_arc, shrink, eta, decay, taken,
 ):  # fmt: skip
     """One pass of stochastic gradient descent over the sentences in `order`.
 
+    Features count on states, nodes (order 2: pairs of states) and arcs; plain_node [Q] and plain_arc [A] without any.
     The true weights are shrink times the stored ones, so that the L2 penalty costs one multiplication a sentence.
     Step t has the rate eta / (1 + eta decay t).  Returns the losses before each update, summed, and shrink."""
-    S = transitions.shape[0]
-    width = S + (-S) % 4
-    on_arcs = edge_weights.shape[0] > 0
-    longest, most = 0, 0
+    blocks, contexts, state_of = topology.blocks, topology.contexts, topology.state
+    Q, A = plain_node.shape[0], plain_arc.shape[0]
+    S = 0
+    for q in range(Q):
+        S = max(S, state_of[q] + 1)
+    on_nodes, on_arcs = node_weights.shape[0] > 0, arc_weights.shape[0] > 0
+    most, targets, longest = 0, 0, 0
+    for c in range(contexts.label.shape[0]):
+        most = max(most, contexts.ptr[c + 1] - contexts.ptr[c])
+    for b in range(contexts.cut.shape[0]):
+        for y in range(contexts.cut.shape[1] - 1):
+            targets = max(targets, contexts.cut[b, y + 1] - contexts.cut[b, y])
     for i in range(order.shape[0]):
         longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
-    for i in range(first.shape[0] - 1):
-        most = max(most, first[i + 1] - first[i])
     held = np.empty((longest, most))
-    held_pairs = np.empty((longest, most, most))
-    log_y = np.empty(1)
+    held_pairs = np.empty((longest, most, targets))
     loss = 0.0
     for i in range(order.shape[0]):
         n = order[i]
         a, T = offsets[n], offsets[n + 1] - offsets[n]
         rate = eta / (1 + eta * decay * (taken + i))
         shrink /= 1 + rate * decay
-        node = np.zeros((T, width))
-        rows = T if on_arcs else 1
-        flat = np.zeros((rows, width * width))
-        arc = flat.reshape((rows, width, width))
+        n_rows = T if on_arcs else 1
+        on_state = np.zeros((T, S))
+        on_node = np.zeros((T if on_nodes else 0, Q + 1))
+        on_arc = np.zeros((n_rows, A + 1))
         for t in range(T):
-            _score(weights, state_cells, state, a + t, node, t)
+            _score(state_weights, state_cells, state, a + t, on_state, t)
+            if on_nodes and t > 0:
+                _score(node_weights, node_cells, node_layer, a + t, on_node, t)
             if on_arcs and t > 0:
-                _score(edge_weights, edge_cells, edge, a + t, flat, t)
+                _score(arc_weights, arc_cells, arc_layer, a + t, on_arc, t)
+        node = np.empty((T, Q))
         for t in range(T):
-            for s in range(S):
-                node[t, s] *= shrink
-        for s in range(S):
-            node[0, s] += fence[0, s]
-            node[T - 1, s] += fence[1, s]
-        for t in range(rows):
-            for r in range(S):
-                for s in range(S):
-                    arc[t, r, s] = shrink * (arc[t, r, s] + transitions[r, s]) + forbidden[r, s]
-        states = np.empty((T, width))
-        arcs = np.empty((rows, width, width))
-        one = np.array([0, T])
-        clamped_posteriors(node, arc, gold[a : a + T], first, one, log_y, held[:T], held_pairs[:T])
-        loss += _expectations(node, arc, S, states, arcs) - log_y[0]
-        subtract_clamped(states, arcs, gold[a : a + T], first, one, held[:T], held_pairs[:T])
+            for q in range(Q):
+                v = on_state[t, state_of[q]] + plain_node[q]
+                if on_nodes:
+                    v += on_node[t, q]
+                node[t, q] = shrink * v + topology.node[q] + topology.fence[0 if t == 0 else 1, q]
+        for q in range(Q):
+            node[T - 1, q] += topology.fence[2, q]
+        arc = np.empty((n_rows, A))
+        for t in range(n_rows):
+            for k in range(A):
+                arc[t, k] = shrink * (on_arc[t, k] + plain_arc[k]) + topology.arc[k]
+        nodes = np.empty((T, Q))
+        arcs = np.empty((n_rows, A))
+        loss += _difference(node, arc, blocks, contexts, gold[a : a + T], nodes, arcs, held[:T], held_pairs[:T])
         step = rate / shrink
+        on_state[:] = 0
         for t in range(T):
-            _update(weights, state_cells, state, a + t, states, t, step)
-        for t in range(1 if on_arcs else 0, rows):
+            for q in range(Q):
+                on_state[t, state_of[q]] += nodes[t, q]
+                plain_node[q] -= step * nodes[t, q] * topology.has_node[q]
+            _update(state_weights, state_cells, state, a + t, on_state, t, step)
+        if on_nodes:
+            on_node[:, Q] = 0
+            on_node[:, :Q] = nodes
+        if on_arcs:
+            on_arc[:, A] = 0
+            on_arc[:, :A] = arcs
+        for t in range(1, T):
+            if on_nodes:
+                _update(node_weights, node_cells, node_layer, a + t, on_node, t, step)
             if on_arcs:
-                _update(edge_weights, edge_cells, edge, a + t, arcs.reshape((rows, width * width)), t, step)
-            for r in range(S):
-                for s in range(S):
-                    transitions[r, s] -= step * arcs[t, r, s]
+                _update(arc_weights, arc_cells, arc_layer, a + t, on_arc, t, step)
+        for t in range(1 if on_arcs else 0, n_rows):
+            for k in range(A):
+                plain_arc[k] -= step * arcs[t, k] * topology.has_arc[k]
     return loss, shrink

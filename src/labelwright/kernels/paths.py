@@ -5,31 +5,47 @@ only its best predecessor into the queue, and a suffix that leaves the queue put
 with the paths taken, not with the number of states.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from labelwright.kernels import kernel
 from labelwright.kernels.clamped import labelling_weight
 
-DONE, FULL = 0, 2
+DONE, LIMIT, FULL = 0, 1, 2  # how a search call ends
 MADE, SIZE, TAKEN, LABELLINGS = 0, 1, 2, 3  # places in the counters
 
 
+class Moves(NamedTuple):
+    """A graph as the search reads it, backwards: r may stand before s where r is a source of the block origin[s]."""
+
+    source_ptr: np.ndarray  # [B+1]
+    source: np.ndarray  # [Q]
+    origin: np.ndarray  # [Q]
+    base: np.ndarray  # [Q]    the arc from r to s is number base[r] + s
+
+
 @kernel
-def prefix_scores(node, arc, delta):
-    """delta [T, S]: the best score of a path up to each state."""
-    T, S = node.shape
+def prefix_scores(node, arc, blocks, delta):
+    """delta [T, Q]: the best score of a path up to each node."""
+    T, Q = node.shape
     by_token = arc.shape[0] > 1
-    for s in range(S):
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    for s in range(Q):
         delta[0, s] = node[0, s]
     for t in range(1, T):
         e = t if by_token else 0
-        for s in range(S):
+        for s in range(Q):
             delta[t, s] = -np.inf
-        for r in range(S):
-            d = delta[t - 1, r]
-            for s in range(S):
-                delta[t, s] = max(delta[t, s], d + arc[e, r, s])
-        for s in range(S):
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])  # unsigned: see chain._onwards
+            width = np.uint64(target[b + 1]) - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                d = delta[t - 1, source[i]]
+                for s in range(width):
+                    delta[t, s0 + s] = max(delta[t, s0 + s], d + arc[e, a + s])
+                a += width
+        for s in range(Q):
             delta[t, s] += node[t, s]
 
 
@@ -71,9 +87,10 @@ def _pop(priority, depth, heap, size):
 
 
 @kernel
-def _next_path(node, arc, delta, pool, path):
+def _next_path(node, arc, moves, delta, pool, path):
     """Write the next best path into `path` [T]: 1; no more paths: 0; the pool has no room: -1 (try again later)."""
-    T, S = node.shape
+    T, Q = node.shape
+    source_ptr, source, origin, base = moves.source_ptr, moves.source, moves.origin, moves.base
     by_token = arc.shape[0] > 1
     priority, suffix, value, state = pool.priority, pool.suffix, pool.value, pool.state
     parents, depth, heap, counts = pool.parent, pool.depth, pool.heap, pool.counts
@@ -97,15 +114,23 @@ def _next_path(node, arc, delta, pool, path):
             t = depth[parent] - 1 if parent >= 0 else T - 1
             e = t + 1 if by_token else 0
             s = state[parent] if parent >= 0 else 0
-            best, found = -np.inf, -1
-            for r in range(S):
-                v = delta[t, r] + (arc[e, r, s] if parent >= 0 else 0.0)
-                if v > best and (v < worse or (v == worse and r > after)):
-                    best, found = v, r
+            best, found = -np.inf, np.int64(-1)
+            if parent < 0:
+                for r in range(Q):
+                    v = delta[t, r]
+                    if v > best and (v < worse or (v == worse and r > after)):
+                        best, found = v, r
+            else:
+                b = origin[s]
+                for j in range(source_ptr[b], source_ptr[b + 1]):
+                    r = source[j]
+                    v = delta[t, r] + arc[e, base[r] + s]
+                    if v > best and (v < worse or (v == worse and r > after)):
+                        best, found = v, r
             if found < 0:
                 continue
             new = counts[MADE]
-            rest = suffix[parent] + node[t + 1, s] + arc[e, found, s] if parent >= 0 else 0.0
+            rest = suffix[parent] + node[t + 1, s] + arc[e, base[found] + s] if parent >= 0 else 0.0
             value[new], state[new], parents[new], depth[new] = best, found, parent, t
             suffix[new], priority[new] = rest, delta[t, found] + rest
             counts[MADE] = new + 1
@@ -124,11 +149,11 @@ def _next_path(node, arc, delta, pool, path):
 
 
 @kernel
-def best_paths(node, arc, delta, pool, paths, scores):
+def best_paths(node, arc, moves, delta, pool, paths, scores):
     """Fill paths [n, T] and scores [n] until there are n paths or no more (DONE), or the pool is FULL."""
     while pool.counts[TAKEN] < paths.shape[0]:
         n = pool.counts[TAKEN]
-        status = _next_path(node, arc, delta, pool, paths[n])
+        status = _next_path(node, arc, moves, delta, pool, paths[n])
         if status < 0:
             return FULL
         if status == 0:
@@ -166,9 +191,10 @@ def enter_labellings(labels, slots):
 
 
 @kernel
-def latent_dynamic_inference(node, arc, delta, pool, label_of, first, log_z, n, alpha, labels, log_p, slots):
+def latent_dynamic_inference(node, arc, moves, contexts, delta, pool, label_of, log_z, n, alpha, labels, log_p, slots):
     """Paper 000, figure 3: latent paths in order; each new labelling gets its exact probability; stop when
-    p(best) >= alpha (1 - mass found), after n latent paths (0: no limit), or when pool or labels [M, T] are FULL.
+    p(best) >= alpha (1 - mass found) or there are no more (DONE), after n latent paths (0: no LIMIT), or when pool or
+    labels [M, T] are FULL.
 
     counts[LABELLINGS] labellings are in labels and log_p; pool.last[1] is the mass found, pool.last[2] the best p."""
     T = node.shape[0]
@@ -177,7 +203,7 @@ def latent_dynamic_inference(node, arc, delta, pool, label_of, first, log_z, n, 
         found = pool.counts[LABELLINGS]
         if found == labels.shape[0]:
             return FULL
-        status = _next_path(node, arc, delta, pool, path)
+        status = _next_path(node, arc, moves, delta, pool, path)
         if status < 0:
             return FULL
         if status == 0:
@@ -188,11 +214,11 @@ def latent_dynamic_inference(node, arc, delta, pool, label_of, first, log_z, n, 
         if slots[at] >= 0:
             continue
         slots[at] = found
-        log_p[found] = min(0.0, labelling_weight(node, arc, labels[found], first) - log_z)
+        log_p[found] = min(0.0, labelling_weight(node, arc, contexts, labels[found]) - log_z)
         p_new = np.exp(log_p[found])
         pool.counts[LABELLINGS] = found + 1
         pool.last[1] += p_new
         pool.last[2] = max(pool.last[2], p_new)
         if pool.last[2] >= alpha * (1 - pool.last[1]):
             return DONE
-    return DONE
+    return LIMIT

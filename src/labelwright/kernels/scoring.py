@@ -41,12 +41,12 @@ def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, valu
     for t in range(t0, t1):
         at = t - t0
         g = 0
-        while g + 3 < groups:
+        while g + 3 < groups and keys[t, g + 3] >= 0:
             a, b, c, d = keys[t, g], keys[t, g + 1], keys[t, g + 2], keys[t, g + 3]
             for s in range(width):
                 node[at, s] += (table[a, s] + table[b, s]) + (table[c, s] + table[d, s])
             g += 4
-        while g < groups:
+        while g < groups and keys[t, g] >= 0:
             a = keys[t, g]
             for s in range(width):
                 node[at, s] += table[a, s]

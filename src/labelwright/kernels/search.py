@@ -1,6 +1,7 @@
 """Exact decoding of latent models: best-first search over label prefixes.
 
-A prefix y_1..y_t carries a(h) for the states h of y_t: the summed weight of all its latent paths that end in h.  With
+A prefix y_1..y_t carries a(h) for the nodes h of its context (the states of y_t or, of order 2, the pairs of states of
+y_{t-1} and y_t): the summed weight of all its latent paths that end in h.  With
 
     beta_T(h) = 1,   beta_t(h) = max over labels y' of  sum_{k in y'} E(h, k) s_{t+1}(k) beta_{t+1}(k)
 
@@ -28,12 +29,12 @@ TIE = 1e-11  # of two prefixes this close the longer goes first, or equal weight
 class Weights(NamedTuple):
     """A lattice as the search reads it: scaled numbers, or logarithms."""
 
-    psi: np.ndarray  # [T, S]       exp(node - top), or node
+    psi: np.ndarray  # [T, Q]    exp(node - top), or node
     top: np.ndarray  # [T]
-    E: np.ndarray  # [T|1, S, S]  exp(arc - arc_top), or arc
+    E: np.ndarray  # [T|1, A]  exp(arc - arc_top), or arc
     arc_top: np.ndarray  # [T|1]
-    beta: np.ndarray  # [T, S]       the bound, scaled
-    log_beta: np.ndarray  # [T]          log of its scale
+    beta: np.ndarray  # [T, Q]    the bound, scaled
+    log_beta: np.ndarray  # [T]       log of its scale
     logs: bool
 
 
@@ -43,105 +44,120 @@ class Pool(NamedTuple):
     priority: np.ndarray  # [M]     log of the bound on all completions
     key: np.ndarray  # [M]     its place in the queue: the priority, and a little more for longer prefixes
     scale: np.ndarray  # [M]     log of what the vector was divided by
-    vector: np.ndarray  # [M, H]  summed weight of the latent paths ending in each state of the last label
+    vector: np.ndarray  # [M, C]  summed weight of the latent paths ending in each node of the context
     parent: np.ndarray  # [M]
     depth: np.ndarray  # [M]
-    label: np.ndarray  # [M]
+    context: np.ndarray  # [M]
     heap: np.ndarray  # [M]
     counts: np.ndarray  # [5]
 
 
 @kernel
-def dense_bounds(psi, top, ET, arc_top, first, beta, log_beta):
-    """Fill beta [T, S] (scaled) and log_beta [T] (log of the scale); returns log Z, or NaN where a number vanished.
+def bounds(psi, top, ET, arc_top, blocks, cut, beta, log_beta):
+    """Fill beta [T, Q] (scaled) and log_beta [T] (log of the scale); returns log Z, or NaN where a number vanished.
 
-    psi [T, S] = exp(node - top), ET [T or 1, S, S] = exp(arc - arc_top), transposed: the loops run over h.  The sum
-    over all paths rides along, since it reads the same numbers."""
-    T, S = psi.shape
-    L = first.shape[0] - 1
+    psi [T, Q] = exp(node - top), ET [T or 1, A] = exp(arc - arc_top), each block transposed: the loops run over its
+    sources h.  The sum over all paths rides along, since it reads the same numbers."""
+    T, Q = psi.shape
+    L = cut.shape[1] - 1
     by_token = ET.shape[0] > 1
-    label_sum = np.empty(S)
-    sums = np.ones(S)
-    into = np.empty(S)
-    into_sum = np.empty(S)
-    new_sum = np.empty(S)
+    source_ptr, source, arc_ptr = blocks.source_ptr, blocks.source, blocks.arc_ptr
+    best = np.empty(Q)
+    label_sum = np.empty(Q)
+    new_sum = np.empty(Q)
+    sums = np.ones(Q)
+    into = np.empty(Q)
+    into_sum = np.empty(Q)
     log_sums = 0.0
-    for h in range(S):
+    for h in range(Q):
         beta[T - 1, h] = 1.0
     log_beta[T - 1] = 0.0
     for t in range(T - 1, 0, -1):
         e = t if by_token else 0
-        for k in range(S):
+        for k in range(Q):
             into[k] = psi[t, k] * beta[t, k]
             into_sum[k] = psi[t, k] * sums[k]
-            beta[t - 1, k] = 0.0
-            new_sum[k] = 0.0
-        for y in range(L):
-            for h in range(S):
-                label_sum[h] = 0.0
-            for k in range(first[y], first[y + 1]):
-                a, b = into[k], into_sum[k]
-                for h in range(S):
-                    label_sum[h] += a * ET[e, k, h]
-                    new_sum[h] += b * ET[e, k, h]
-            for h in range(S):
-                beta[t - 1, h] = max(beta[t - 1, h], label_sum[h])
         most = 0.0
         total = 0.0
-        for h in range(S):
-            most = max(most, beta[t - 1, h])
-            total = max(total, new_sum[h])
+        for b in range(arc_ptr.shape[0] - 1):
+            n = np.uint64(source_ptr[b + 1] - source_ptr[b])  # unsigned: see chain._onwards
+            a = np.uint64(arc_ptr[b])
+            for h in range(n):
+                best[h] = 0.0
+                new_sum[h] = 0.0
+            for y in range(L):
+                for h in range(n):
+                    label_sum[h] = 0.0
+                for k in range(cut[b, y], cut[b, y + 1]):
+                    v, w = into[k], into_sum[k]
+                    for h in range(n):
+                        label_sum[h] += v * ET[e, a + h]
+                        new_sum[h] += w * ET[e, a + h]
+                    a += n
+                for h in range(n):
+                    best[h] = max(best[h], label_sum[h])
+            for h in range(source_ptr[b + 1] - source_ptr[b]):
+                r = source[source_ptr[b] + h]
+                beta[t - 1, r] = best[h]
+                sums[r] = new_sum[h]
+                most = max(most, best[h])
+                total = max(total, new_sum[h])
         if not (most > 0 and total > 0):
             return np.nan
         small = False
-        for h in range(S):
+        for h in range(Q):
             beta[t - 1, h] /= most
-            sums[h] = new_sum[h] / total
+            sums[h] /= total
             small |= 0 < beta[t - 1, h] < LEAST or 0 < sums[h] < LEAST
         if small:
             return np.nan
         log_beta[t - 1] = log_beta[t] + np.log(most) + top[t] + arc_top[e]
         log_sums += np.log(total) + top[t] + arc_top[e]
     total = 0.0
-    for h in range(S):
+    for h in range(Q):
         total += psi[0, h] * sums[h]
     return np.log(total) + top[0] + log_sums if total > 0 else np.nan
 
 
 @kernel
-def exponentiate_arcs(arc, E, ET, top):
-    """E = exp(arc - top) of every token's arcs [T or 1, S, S], ET its transpose, top [T or 1] the maximum; returns the
-    widest difference between finite scores of one token.  With a row per token, the first is not used."""
-    n, S, _ = arc.shape
+def exponentiate_arcs(arc, blocks, E, ET, top):
+    """E = exp(arc - top) of every token's arcs [T or 1, A], ET the same with each block transposed, top [T or 1] the
+    maximum; returns the widest difference between finite scores of one token.  With a row per token, the first is not
+    used."""
+    n, A = arc.shape
+    source_ptr, target, arc_ptr = blocks.source_ptr, blocks.target, blocks.arc_ptr
     widest = 0.0
     for t in range(n):
         high = -np.inf
         low = np.inf
-        for r in range(S):
-            for s in range(S):
-                v = arc[t, r, s]
-                high = max(high, v)
-                low = min(low, v if v > -np.inf else np.inf)
+        for a in range(A):
+            v = arc[t, a]
+            high = max(high, v)
+            low = min(low, v if v > -np.inf else np.inf)
         used = n == 1 or t > 0
         top[t] = high if used else 0.0
         if used:
             widest = max(widest, high - low)
-        for r in range(S):
-            for s in range(S):
-                v = np.exp(arc[t, r, s] - high) if used and high > -np.inf else 0.0
-                E[t, r, s] = v
-                ET[t, s, r] = v
+        for b in range(arc_ptr.shape[0] - 1):
+            n_sources, n_targets = source_ptr[b + 1] - source_ptr[b], target[b + 1] - target[b]
+            a = arc_ptr[b]
+            for r in range(n_sources):
+                for s in range(n_targets):
+                    v = np.exp(arc[t, a] - high) if used and high > -np.inf else 0.0
+                    E[t, a] = v
+                    ET[t, arc_ptr[b] + s * n_sources + r] = v
+                    a += 1
     return widest
 
 
 @kernel
-def prepare(node, ET, arc_top, arc_range, first, psi, top, beta, log_beta):
+def prepare(node, ET, arc_top, arc_range, blocks, cut, psi, top, beta, log_beta):
     """psi, top and the bound of a lattice with arcs ET; returns log Z, or NaN where scores differ too much."""
-    T, S = node.shape
+    T, Q = node.shape
     for t in range(T):
         high = -np.inf
         low = np.inf
-        for s in range(S):
+        for s in range(Q):
             v = node[t, s]
             if v > -np.inf:
                 high = max(high, v)
@@ -149,40 +165,45 @@ def prepare(node, ET, arc_top, arc_range, first, psi, top, beta, log_beta):
         if not high - low + 2 * arc_range < SAFE_RANGE:
             return np.nan
         top[t] = high
-        for s in range(S):
+        for s in range(Q):
             psi[t, s] = np.exp(node[t, s] - high)
-    return dense_bounds(psi, top, ET, arc_top, first, beta, log_beta)
+    return bounds(psi, top, ET, arc_top, blocks, cut, beta, log_beta)
 
 
 @kernel
-def log_bounds(node, arc, first, beta):
-    """The bound in logarithms: beta [T, S]; returns log Z."""
-    T, S = node.shape
-    L = first.shape[0] - 1
+def log_bounds(node, arc, blocks, cut, beta):
+    """The bound in logarithms: beta [T, Q]; returns log Z."""
+    T, Q = node.shape
+    L = cut.shape[1] - 1
     by_token = arc.shape[0] > 1
-    terms = np.empty(S)
-    each = np.empty(S)
-    sums = np.zeros(S)
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    terms = np.empty(Q)
+    each = np.empty(Q)
+    sums = np.zeros(Q)
     beta[T - 1] = 0.0
     for t in range(T - 1, 0, -1):
         e = t if by_token else 0
-        new = np.empty(S)
-        for h in range(S):
-            best = -np.inf
-            for y in range(L):
-                n = 0
-                for k in range(first[y], first[y + 1]):
-                    terms[n] = arc[e, h, k] + node[t, k] + beta[t, k]
-                    n += 1
-                best = max(best, log_sum(terms, n))
-            beta[t - 1, h] = best
-            for k in range(S):
-                each[k] = arc[e, h, k] + node[t, k] + sums[k]
-            new[h] = log_sum(each, S)
+        new = np.empty(Q)
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, s1 = target[b], target[b + 1]
+            a = arc_ptr[b] - s0
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                best = -np.inf
+                for y in range(L):
+                    n = 0
+                    for k in range(cut[b, y], cut[b, y + 1]):
+                        terms[n] = arc[e, a + k] + node[t, k] + beta[t, k]
+                        n += 1
+                    best = max(best, log_sum(terms, n))
+                beta[t - 1, source[i]] = best
+                for k in range(s0, s1):
+                    each[k - s0] = arc[e, a + k] + node[t, k] + sums[k]
+                new[source[i]] = log_sum(each, s1 - s0)
+                a += s1 - s0
         sums = new
-    for h in range(S):
+    for h in range(Q):
         each[h] = node[0, h] + sums[h]
-    return log_sum(each, S)
+    return log_sum(each, Q)
 
 
 @kernel
@@ -219,56 +240,83 @@ def _pop(key, heap, size):
 
 
 @kernel
-def _extend_logs(lattice, first, pool, parent, t, y, new, terms):
-    """Vector and priority of the prefix `parent` + label y, in logarithms."""
-    k0, k1 = first[y], first[y + 1]
+def _extend_logs(lattice, contexts, pool, parent, t, y, c, new):
+    """Vector and priority of the prefix `parent` + label y, which leads to context c, in logarithms."""
+    ptr, nodes, places = contexts.ptr, contexts.node, contexts.slot
     e = t if lattice.E.shape[0] > 1 else 0
-    for k in range(k0, k1):
-        v = lattice.psi[t, k]
-        if parent >= 0:
-            h0, h1 = first[pool.label[parent]], first[pool.label[parent] + 1]
-            for h in range(h0, h1):
-                terms[h - h0] = pool.vector[parent, h - h0] + lattice.E[e, h, k]
-            v += log_sum(terms, h1 - h0)
-        pool.vector[new, k - k0] = v
-    for k in range(k0, k1):
-        terms[k - k0] = pool.vector[new, k - k0] + lattice.beta[t, k]
-    pool.priority[new] = log_sum(terms, k1 - k0)
+    size = ptr[c + 1] - ptr[c]
+    vector = pool.vector
+    terms = np.empty(size)
+    if parent >= 0:
+        top = np.full(size, -np.inf)
+        total = np.zeros(size)
+        before = pool.context[parent]
+        for turn in range(2):  # the largest term of each node, then the sum over it
+            for i in range(ptr[before], ptr[before + 1]):
+                q = nodes[i]
+                b = contexts.block[q]
+                for k in range(contexts.cut[b, y], contexts.cut[b, y + 1]):
+                    s = places[k]
+                    v = vector[parent, i - ptr[before]] + lattice.E[e, contexts.base[q] + k]
+                    if turn == 0:
+                        top[s] = max(top[s], v)
+                    elif v > -np.inf:
+                        total[s] += np.exp(v - top[s])
+        for s in range(size):
+            vector[new, s] = np.log(total[s]) + top[s] if total[s] > 0 else -np.inf
+            vector[new, s] += lattice.psi[t, nodes[ptr[c] + s]]
+    else:
+        for s in range(size):
+            vector[new, s] = lattice.psi[t, nodes[ptr[c] + s]]
+    for s in range(size):
+        terms[s] = vector[new, s] + lattice.beta[t, nodes[ptr[c] + s]]
+    pool.priority[new] = log_sum(terms, size)
 
 
 @kernel
-def _consider(lattice, first, pool, parent, n, tie, terms, bar):
+def _consider(lattice, contexts, pool, parent, n, tie, bar):
     """Push every label after `parent` (-1: every first label) that can still be among the n best; bar holds the n best
     whole weights so far.  False where the weights of one prefix differ too much for scaled numbers."""
     psi, E, beta = lattice.psi, lattice.E, lattice.beta
+    ptr, nodes, places, cut = contexts.ptr, contexts.node, contexts.slot, contexts.cut
+    block, bases = contexts.block, contexts.base
     vector = pool.vector
     t = pool.depth[parent] + 1 if parent >= 0 else 0
     e = t if E.shape[0] > 1 else 0
-    h0, h1 = 0, 0
-    base = 0.0
+    before, base = np.int64(-1), 0.0
     if parent >= 0:
-        h0, h1 = first[pool.label[parent]], first[pool.label[parent] + 1]
+        before = np.int64(pool.context[parent])
         base = pool.scale[parent]
     if not lattice.logs:
         base += lattice.top[t] + (lattice.arc_top[e] if t > 0 else 0.0)
-    for y in range(first.shape[0] - 1):
+    for y in range(contexts.opening.shape[0]):
+        c = contexts.following[before, y] if parent >= 0 else contexts.opening[y]
+        if c < 0:
+            continue
         new = pool.counts[MADE]
         scale = base
         if lattice.logs:
-            _extend_logs(lattice, first, pool, parent, t, y, new, terms)
+            _extend_logs(lattice, contexts, pool, parent, t, y, c, new)
         else:
-            k0, k1 = first[y], first[y + 1]
+            first, size = ptr[c], ptr[c + 1] - ptr[c]
+            for s in range(size):
+                vector[new, s] = 0.0 if parent >= 0 else 1.0
+            if parent >= 0:
+                for i in range(ptr[before], ptr[before + 1]):
+                    q = nodes[i]
+                    v = vector[parent, i - ptr[before]]
+                    k0, k1 = cut[block[q], y], cut[block[q], y + 1]
+                    if k0 < k1:
+                        a, s = bases[q], places[k0] - k0
+                        for k in range(k0, k1):
+                            vector[new, s + k] += v * E[e, a + k]
             most = 0.0
             least = np.inf
             bound = 0.0
-            for k in range(k0, k1):
-                v = 1.0
-                if parent >= 0:
-                    v = 0.0
-                    for h in range(h0, h1):
-                        v += vector[parent, h - h0] * E[e, h, k]
-                v *= psi[t, k]
-                vector[new, k - k0] = v
+            for s in range(size):
+                k = nodes[first + s]
+                v = vector[new, s] * psi[t, k]
+                vector[new, s] = v
                 most = max(most, v)
                 least = min(least, v) if v > 0 else least
                 bound += v * beta[t, k]
@@ -278,13 +326,13 @@ def _consider(lattice, first, pool, parent, n, tie, terms, bar):
                 continue
             pool.priority[new] = np.log(bound) + scale + lattice.log_beta[t]
             if most < SMALL or most > 1 / SMALL:  # seldom: most prefixes need no second logarithm
-                for k in range(k1 - k0):
-                    vector[new, k] /= most
+                for s in range(size):
+                    vector[new, s] /= most
                 scale += np.log(most)
         w = pool.priority[new]
         if not w > -np.inf or w < bar[n - 1] - TIE:
             continue
-        pool.scale[new], pool.parent[new], pool.depth[new], pool.label[new] = scale, parent, t, y
+        pool.scale[new], pool.parent[new], pool.depth[new], pool.context[new] = scale, parent, t, c
         pool.key[new] = w + tie * t
         if t == psi.shape[0] - 1:  # whole: it may raise the bar
             i = n - 1
@@ -302,17 +350,16 @@ def _consider(lattice, first, pool, parent, n, tie, terms, bar):
 
 
 @kernel
-def search(lattice, first, pool, found, n, budget, tie, bar):
+def search(lattice, contexts, pool, found, n, budget, tie, bar):
     """Go on until the n best labellings have left the queue (DONE), `budget` prefixes were expanded (LIMIT), the pool
     is FULL and must grow, or weights are LOST without logarithms.  found [n] gets the places of whole labellings, in
     order.
 
     With a large `tie` the longest prefix always goes first: a dive to the first whole labelling."""
-    L = first.shape[0] - 1
+    L = contexts.opening.shape[0]
     T = lattice.psi.shape[0]
-    terms = np.empty(lattice.psi.shape[1])
     counts = pool.counts
-    if counts[MADE] == 0 and not _consider(lattice, first, pool, -1, n, tie, terms, bar):
+    if counts[MADE] == 0 and not _consider(lattice, contexts, pool, -1, n, tie, bar):
         return LOST
     while counts[SIZE] > 0:
         i = pool.heap[0]
@@ -325,7 +372,7 @@ def search(lattice, first, pool, found, n, budget, tie, bar):
         _pop(pool.key, pool.heap, counts[SIZE])
         counts[SIZE] -= 1
         if pool.depth[i] < T - 1:
-            if not _consider(lattice, first, pool, i, n, tie, terms, bar):
+            if not _consider(lattice, contexts, pool, i, n, tie, bar):
                 return LOST
             continue
         found[counts[FOUND]] = i
@@ -336,43 +383,51 @@ def search(lattice, first, pool, found, n, budget, tie, bar):
 
 
 @kernel
-def trace(pool, place, labels):
+def trace(pool, contexts, place, labels):
     """Fill labels [T] with the labelling that ends in `place`."""
     at = place
     for t in range(labels.shape[0] - 1, -1, -1):
-        labels[t] = pool.label[at]
+        labels[t] = contexts.label[pool.context[at]]
         at = pool.parent[at]
 
 
 @kernel
-def solve(node, E, ET, arc_top, arc_range, first, pool, labels, out):
-    """Bound, search and trace in one call: labels [T] and out = (log weight, log Z) of the most probable labelling.
+def solve(node, E, ET, arc_top, arc_range, blocks, contexts, labels, out):
+    """Bound, search and trace in one call: labels [T] and out = (log weight, log Z, expansions) of the most probable
+    labelling.
 
-    False where the scores need logarithms, or the pool as it is does not suffice."""
-    T, S = node.shape
-    psi = np.empty((T, S))
+    False where the scores need logarithms, or the search is longer than usual.  The pool is made here: to take one from
+    outside would cost more than that."""
+    T, Q = node.shape
+    psi = np.empty((T, Q))
     top = np.empty(T)
-    beta = np.empty((T, S))
+    beta = np.empty((T, Q))
     log_beta = np.empty(T)
-    log_z = prepare(node, ET, arc_top, arc_range, first, psi, top, beta, log_beta)
+    log_z = prepare(node, ET, arc_top, arc_range, blocks, contexts.cut, psi, top, beta, log_beta)
     if not np.isfinite(log_z):
         return False
     lattice = Weights(psi, top, E, arc_top, beta, log_beta, False)
+    room, size = max(512, 4 * (T + 8) * contexts.opening.shape[0]), 0
+    for c in range(contexts.label.shape[0]):
+        size = max(size, contexts.ptr[c + 1] - contexts.ptr[c])
+    pool = Pool(
+        np.empty(room), np.empty(room), np.empty(room), np.empty((room, size)), np.empty(room, np.int32),
+        np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32), np.array([0, 0, 0, 0, -1]),
+    )  # fmt: skip
     found = np.empty(1, np.int64)
     bar = np.full(1, -np.inf)
-    if search(lattice, first, pool, found, 1, pool.heap.shape[0], TIE, bar) != DONE or pool.counts[FOUND] == 0:
+    if search(lattice, contexts, pool, found, 1, room, TIE, bar) != DONE or pool.counts[FOUND] == 0:
         return False
-    trace(pool, found[0], labels)
-    out[0] = pool.priority[found[0]]
-    out[1] = log_z
+    trace(pool, contexts, found[0], labels)
+    out[0], out[1], out[2] = pool.priority[found[0]], log_z, pool.counts[EXPANDED]
     return True
 
 
 @kernel
-def solve_by_token(node, arc, first, pool, labels, out):
+def solve_by_token(node, arc, blocks, contexts, labels, out):
     """`solve` for arcs that have scores of their own at every token."""
     E = np.empty(arc.shape)
     ET = np.empty(arc.shape)
     top = np.empty(arc.shape[0])
-    widest = exponentiate_arcs(arc, E, ET, top)
-    return solve(node, E, ET, top, widest, first, pool, labels, out)
+    widest = exponentiate_arcs(arc, blocks, E, ET, top)
+    return solve(node, E, ET, top, widest, blocks, contexts, labels, out)

@@ -164,3 +164,27 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
                     n += 1
         out_ptr[k + 1] = n
     return n
+
+
+@kernel
+def move_features(
+    keys, number, key_ptr, key_feature, token_ptr, token_feature, token_value, new_keys, ptr, feature, value
+):
+    """Keys k with number[k] < 0 hand their features to their tokens: feature[ptr[t]:ptr[t+1]] = theirs, then the
+    token's own (whose values go to `value`, if any); the others go to new_keys [T, G] by their number."""
+    for t in range(ptr.shape[0] - 1):
+        at, group = ptr[t], 0
+        for g in range(keys.shape[1]):
+            k = keys[t, g]
+            if number[k] >= 0:
+                new_keys[t, group] = number[k]
+                group += 1
+            else:
+                for i in range(key_ptr[k], key_ptr[k + 1]):
+                    feature[at] = key_feature[i]
+                    at += 1
+        for i in range(token_ptr[t], token_ptr[t + 1]):
+            feature[at] = token_feature[i]
+            if value.shape[0] > 0:
+                value[at] = token_value[i]
+            at += 1

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.assembly import Assembly
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import online
 from labelwright.learn.monitor import Monitor
@@ -32,30 +33,38 @@ class SGD:
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
         self.decay, self.l2, self.seed = l2 / self.n, l2, random_state
-        S, self.first = space.n_states, space.first
-        width = S + (-S) % 4
-        self.fence = np.where(np.stack([space.start, space.end]), 0.0, -np.inf)
-        self.forbidden = np.where(space.arc, 0.0, -np.inf)
-        self.state, self.state_cells = layers["state"], parameters.cells["state"]
-        self.edge, self.edge_cells = self.state, Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
-        if "edge" in layers:
-            column = parameters.cells["edge"].column
-            self.edge = layers["edge"]
-            self.edge_cells = Cells(parameters.cells["edge"].ptr, (column // S * width + column % S).astype(np.int32))
-        self.state, self.edge = (
-            x._replace(token_value=x.token_value.astype(np.float32)) for x in (self.state, self.edge)
-        )
+        self.build, self.graph = Assembly(space, parameters), space.graph
+        forbidden = self.build.plain(np.zeros(parameters.n_weights))  # 0, or minus infinity
+        fence = np.zeros((3, len(forbidden.node)))
+        self.build.fence(fence, np.array([0, 3]))
+        fence[2] = 0
+        fence[2, self.build.no_end] = -np.inf
+        has = self.build.weights_of_moves(np.ones(parameters.n_weights))
+        graph = self.graph.blocks, self.graph.contexts, self.graph.state
+        self.topology = online.Topology(*graph, fence, *forbidden, *has)
+        # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
+        # there are nodes or arcs takes what the space forbids.
+        nothing = Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
+        self.names = ["state", "edge" if self.graph.order == 2 else "", self.build.arc_layer]
+        self.layers, self.cells = [], []
+        for name, dead in zip(self.names, (0, len(forbidden.node), len(forbidden.arc)), strict=True):
+            layer = layers.get(name, layers["state"])
+            self.layers.append(layer._replace(token_value=layer.token_value.astype(np.float32)))
+            cells = self.build.cells.get(name, nothing)
+            if name in self.build.used:
+                place = np.where(self.build.used[name] < 0, dead, self.build.used[name])
+                cells = cells._replace(column=place[cells.column].astype(np.int32))
+            self.cells.append(cells)
 
     def one_pass(self, weights: Array, shrink: float, order: Array, eta: float, taken: int) -> tuple[float, float]:
         """Update `weights` (float64, in place); returns the penalised loss met on the way and the new shrink."""
-        parts = self.parameters.slices
-        S = self.parameters.n_states
-        transitions = weights[parts["transitions"]].reshape(S, S)
-        edge = weights[parts["edge"]] if "edge" in parts else weights[:0]
+        parts, plain = self.build.parts, self.build.weights_of_moves(weights)
+        own = [weights[parts[name]] if name in parts else weights[:0] for name in self.names]
         loss, shrink = online.sgd_pass(
-            order, self.offsets, self.gold, self.first, self.fence, self.forbidden, weights[parts["state"]],
-            transitions, self.state, self.state_cells, self.edge, self.edge_cells, edge, shrink, eta, self.decay, taken,
+            order, self.offsets, self.gold, self.topology, *own, *self.layers, *self.cells, *plain,
+            shrink, eta, self.decay, taken,
         )  # fmt: skip
+        self.build.moved(*plain, weights)
         return loss + 0.5 * self.l2 * shrink**2 * float(weights @ weights), shrink
 
     def first_rate(self, weights: Array) -> float:
@@ -69,13 +78,19 @@ class SGD:
         return min((eta for eta in reached if np.isfinite(reached[eta])), key=lambda eta: reached[eta], default=0.001)
 
 
-def sgd(run: SGD, weights: Array, monitor: Monitor, state: dict[str, Array] | None = None) -> Array:
-    """Passes over shuffled sentences until the monitor says stop; returns the weights."""
+def sgd(
+    run: SGD, weights: Array, monitor: Monitor, state: dict[str, Array] | None = None, average_from: int | None = None
+) -> Array:
+    """Passes over shuffled sentences until the monitor says stop; returns the weights or, with `average_from`, the mean
+    of the weights after that pass and each later one."""
     if state is None:
         w, shrink, done = weights.astype(np.float64), 1.0, 0
+        total = np.zeros_like(w if average_from is not None else w[:0])
         eta = run.first_rate(w)
     else:
         w, shrink, done, eta = state["w"], float(state["shrink"]), int(state["done"]), float(state["eta"])
+        total = state["total"]
+    found = (w * shrink).astype(np.float32)
     while not monitor.stop:
         order = np.random.default_rng([run.seed, done + 1]).permutation(run.n)
         loss, shrink = run.one_pass(w, shrink, order, eta, done * run.n)
@@ -83,6 +98,10 @@ def sgd(run: SGD, weights: Array, monitor: Monitor, state: dict[str, Array] | No
             w *= shrink
             shrink = 1.0
         done += 1
-        saved = {"w": w, "shrink": np.array(shrink), "done": np.array(done), "eta": np.array(eta)}
-        monitor.report(loss=loss, weights=(w * shrink).astype(np.float32), state=lambda saved=saved: saved)  # type: ignore[misc]
-    return monitor.best((w * shrink).astype(np.float32))
+        found = (w * shrink).astype(np.float32)
+        if average_from is not None and done >= average_from:
+            total += w * shrink
+            found = (total / (done - average_from + 1)).astype(np.float32)
+        saved = {"w": w, "shrink": np.array(shrink), "done": np.array(done), "eta": np.array(eta), "total": total}
+        monitor.report(loss=loss, weights=found, state=lambda saved=saved: saved)  # type: ignore[misc]
+    return monitor.best(found)

@@ -10,11 +10,12 @@ class CRF(LogLinearModel):
     Parameters
     ----------
     template : name of a built-in template, path of a template file, or its text; for columns and strings
-    order : 1: a label depends on the one before it (second order is not there yet)
+    order : 1: a label depends on the one before it; 2: on the two before it, and templates may have T lines
     cells : "observed" (a weight for every feature and label seen together) or "all"
     min_count : features seen less often in training are left out
     l1, l2 : the penalty is l1 |w| + l2/2 |w|^2
     optimizer : "lbfgs" (OWL-QN when l1 > 0) or "sgd"
+    averaging : "none", or "avg": with SGD, the mean of the weights after each of the last third of max_iter passes
     max_iter : limit of iterations (1000, or 50 passes of SGD)
     tol : training stops when the loss falls by less than this share in ten iterations (SGD: 100 times this, in five)
     constraints : None, or "scheme": only labellings that the label scheme permits exist
@@ -38,6 +39,7 @@ class CRF(LogLinearModel):
         l1: float = 0.0,
         l2: float = 1.0,
         optimizer: str = "lbfgs",
+        averaging: str = "none",
         max_iter: int | None = None,
         tol: float = 1e-5,
         constraints: str | None = None,
@@ -53,6 +55,7 @@ class CRF(LogLinearModel):
         self.l1 = l1
         self.l2 = l2
         self.optimizer = optimizer
+        self.averaging = averaging
         self.max_iter = max_iter
         self.tol = tol
         self.constraints = constraints

@@ -16,7 +16,7 @@ from labelwright.models.crf import CRF
 from labelwright.models.latent import LatentCRF
 from labelwright.models.linear import LinearModel
 from labelwright.parameters import Cells, Parameters
-from labelwright.states import StateSpace
+from labelwright.states import StateSpace, assembled
 
 MODELS: dict[str, type[Any]] = {"CRF": CRF, "LatentCRF": LatentCRF}
 
@@ -30,8 +30,8 @@ def save(model: Any, path: str | Path) -> None:
         "space.start": space.start,
         "space.arc": space.arc,
         "space.end": space.end,
-        "transitions": model.weights_[parts["transitions"]],
     }
+    tensors |= {name: model.weights_[parts[name]] for name in ("transitions", "triples") if name in parts}
     tensors["labels.text"], tensors["labels.offsets"] = modelfile.pack_strings(space.labels)
     for name, cells in model.parameters_.cells.items():
         weights = model.weights_[parts[name]]
@@ -53,6 +53,7 @@ def save(model: Any, path: str | Path) -> None:
         "extractor": model.extractor_.kind,
         "features": model.extractor_.header(),
         "layers": list(model.parameters_.cells),
+        "order": space.graph.order,
     }
     modelfile.write(path, tensors, header)
 
@@ -70,8 +71,8 @@ def signature(model: Any) -> str:
     """One line that says how a model was made."""
     words = model.get_params()
     shown = [f"template:{_template_name(model)}"]
-    for name in ("order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "constraints"):
-        if words.get(name) not in (None, 0.0):
+    for name in ("order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "averaging", "constraints"):
+        if words.get(name) not in (None, 0.0, "none"):
             shown.append(f"{name}:{words[name]}")
     return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])
 
@@ -108,15 +109,14 @@ def _restore(kind: type[LinearModel], tensors: dict[str, np.ndarray], header: di
         model.set_params(template=parse_template(template["text"], template["name"]))
     labels = tuple(modelfile.unpack_strings(tensors["labels.text"], tensors["labels.offsets"]))
     first = tensors["labels.first"]
-    label_of = np.repeat(np.arange(len(labels), dtype=np.int32), np.diff(first))
-    model.space_ = StateSpace(
-        labels, first, label_of, tensors["space.start"], tensors["space.arc"], tensors["space.end"]
-    )
+    order = int(header.get("order", 1))
+    start, arc, end = (tensors[f"space.{name}"] for name in ("start", "arc", "end"))
+    model.space_ = assembled(labels, first, start, arc, end, order)
     features = {k.removeprefix("features."): v for k, v in tensors.items() if k.startswith("features.")}
     model.extractor_ = EXTRACTORS[header["extractor"]].restore(features, header["features"])
     cells = {name: Cells(tensors[f"{name}.ptr"], tensors[f"{name}.column"]) for name in header["layers"]}
-    model.parameters_ = Parameters(cells, len(label_of))
-    parts = [tensors[f"{name}.weights"] for name in header["layers"]]
-    model.weights_ = np.concatenate([*parts, tensors["transitions"]])
+    model.parameters_ = Parameters(cells, int(first[-1]), order)
+    moves = [tensors[name] for name in ("transitions", "triples")[:order]]
+    model.weights_ = np.concatenate([*(tensors[f"{name}.weights"] for name in header["layers"]), *moves])
     model.scheme_, model.training_, model.history_ = header["scheme"], header["training"], header["history"]
     return model

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import Corpus
 from labelwright.decode.paths import best_paths
 from labelwright.errors import OptionError
-from labelwright.lattice import Lattice, Posterior, posterior
+from labelwright.lattice import Lattice, Posterior, posterior, posterior_arcs, state_marginals
 from labelwright.models.files import signature
 from labelwright.models.linear import LinearModel
+from labelwright.parameters import REACH
 from labelwright.states import state_names
 
 Array = NDArray[Any]
 OUTSIDE = "(outside)"  # what stands before the first token and after the last
 PIECE = 500  # sentences that are summed up at a time
-BLOCK = 1 << 20  # moves of one array
 SEEN = 0.5  # a word that is expected less often says nothing about a state
 
 Ranked = list[tuple[str, float]]
@@ -51,9 +51,6 @@ def describe(model: LinearModel, top: int) -> dict[str, Any]:
     """All that is worth knowing about a model from its file alone, ready for JSON."""
     names = state_names(model.space_)
     parameters = model.parameters_
-    S = len(names)
-    transitions = _transitions(model)
-    order = np.argsort(-np.abs(transitions), axis=None)[:top].tolist()
     header = model.extractor_.header()
     return {
         "signature": signature(model),
@@ -69,13 +66,29 @@ def describe(model: LinearModel, top: int) -> dict[str, Any]:
         "n_nonzero": int(np.count_nonzero(model.weights_)),
         "training": model.training_,
         "transitions": [
-            {"from": names[k // S], "to": names[k % S], "weight": float(transitions[k // S, k % S])} for k in order
+            {"from": from_, "to": to, "weight": w} for (from_, to), w in _strongest_moves(model, "transitions", top)
+        ],
+        "triples": [
+            {"first": r, "second": s, "third": u, "weight": w}
+            for (r, s, u), w in _strongest_moves(model, "triples", top)
         ],
         "features": {
             layer: _strongest(model, layer, names, top) for layer, cells in parameters.cells.items() if len(cells.ptr)
         },
         "history": model.history_,
     }
+
+
+def _strongest_moves(model: LinearModel, part: str, top: int) -> list[tuple[list[str], float]]:
+    """The plain transitions, or (order 2) triples, with the largest weights, by the names of their states."""
+    names, parts = state_names(model.space_), model.parameters_.slices
+    if part not in parts:
+        return []
+    weights = model.weights_[parts[part]]
+    shape = (len(names),) * (2 if part == "transitions" else 3)
+    best = np.argsort(-np.abs(weights), kind="stable")[:top]
+    moves = np.stack(np.unravel_index(best, shape), axis=1).tolist()
+    return [([names[s] for s in move], float(weights[k])) for move, k in zip(moves, best, strict=True)]
 
 
 def _transitions(model: LinearModel) -> Array:
@@ -86,7 +99,7 @@ def _transitions(model: LinearModel) -> Array:
 
 
 def _strongest(model: LinearModel, layer: str, names: Sequence[str], top: int) -> dict[str, list[dict[str, Any]]]:
-    """The features with the largest positive weights, for each state or (arc features) pair of states."""
+    """The features with the largest positive weights, for each state or (arc features) pair or triple of states."""
     cells = model.parameters_.cells[layer]
     weights = model.weights_[model.parameters_.slices[layer]]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
@@ -94,11 +107,14 @@ def _strongest(model: LinearModel, layer: str, names: Sequence[str], top: int) -
     if layer == "state":
         groups = [(name, np.flatnonzero(cells.column == s)) for s, name in enumerate(names)]
     else:
-        S = len(names)
-        best_of = np.full(S * S, -np.inf)
-        np.maximum.at(best_of, cells.column, weights)
+        moves, move = np.unique(cells.column, return_inverse=True)
+        best_of = np.full(len(moves), -np.inf)
+        np.maximum.at(best_of, move, weights)
         best = np.argsort(-best_of, kind="stable")[:top].tolist()
-        groups = [(f"{names[arc // S]} → {names[arc % S]}", np.flatnonzero(cells.column == arc)) for arc in best]
+        shape = (len(names),) * (REACH[layer] + 1)
+        groups = [
+            (" → ".join(names[s] for s in np.unravel_index(moves[k], shape)), np.flatnonzero(move == k)) for k in best
+        ]
     for name, mine in groups:
         chosen = mine[np.argsort(-weights[mine], kind="stable")[:top]]
         found[name] = [
@@ -211,7 +227,7 @@ def expected_use(model: LinearModel, corpora: Sequence[Any]) -> Use:
 
     def question(n: int, lattice: Lattice) -> tuple[Array, Array]:
         sums = posterior(lattice)
-        return sums.states, _moves(lattice, sums)
+        return state_marginals(sums.nodes, lattice.graph), _moves(lattice, sums)
 
     for corpus in corpora:
         for piece in _pieces(corpus):
@@ -229,21 +245,16 @@ def expected_use(model: LinearModel, corpora: Sequence[Any]) -> Use:
 
 
 def _moves(lattice: Lattice, sums: Posterior) -> Array:
-    """Expected number of moves between every two states, into the first and out of the last one [S+1, S+1].
-
-    P(r at t-1, s at t) = P(r at t-1) exp(arc_t(r, s) + node_t(s) + log beta_t(s) - log beta_t-1(r))
-    """
-    node, arc = lattice
-    T, S = node.shape
+    """Expected number of moves between every two states, into the first and out of the last one [S+1, S+1]."""
+    graph, S = lattice.graph, lattice.graph.n_states
     total = np.zeros((S + 1, S + 1))
-    total[S, :S], total[:S, S] = sums.states[0], sums.states[-1]
-    step = max(1, BLOCK // (S * S))
-    for a in range(1, T, step):
-        b = min(T, a + step)
-        onward = (node[a:b] + sums.log_beta[a:b])[:, None, :] + (arc if len(arc) == 1 else arc[a:b])
-        before = sums.log_beta[a - 1 : b - 1, :, None]
-        following = np.exp(onward - np.where(np.isfinite(before), before, np.inf))  # 0 from where no way leads on
-        total[:S, :S] += np.einsum("tr,trs->rs", sums.states[a - 1 : b - 1], following)
+    ends = state_marginals(sums.nodes[[0, -1]], graph)
+    total[S, :S], total[:S, S] = ends[0], ends[1]
+    if graph.order == 1:
+        total[:S, :S] = posterior_arcs(lattice, sums).sum(axis=0).reshape(S, S)
+    else:  # a node is a move
+        inner = graph.previous >= 0
+        total[graph.previous[inner], graph.state[inner]] = sums.nodes[:, inner].sum(axis=0)
     return total
 
 

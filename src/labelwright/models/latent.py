@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from labelwright.errors import OptionError
 from labelwright.features.template import Template
 from labelwright.models.loglinear import LogLinearModel
-from labelwright.states import StateSpace, state_space
 
-NOISE = 0.1  # standard deviation of the first weights
+NOISE = 0.1  # standard deviation of the first weights,
+SPLIT = 0.03  # and of what is added to those of a trained model
 
 
 class LatentCRF(LogLinearModel):
@@ -45,6 +45,7 @@ class LatentCRF(LogLinearModel):
         l1: float = 0.0,
         l2: float = 1.0,
         optimizer: str = "lbfgs",
+        averaging: str = "none",
         max_iter: int | None = None,
         tol: float = 1e-5,
         n_restarts: int = 1,
@@ -62,6 +63,7 @@ class LatentCRF(LogLinearModel):
         self.l1 = l1
         self.l2 = l2
         self.optimizer = optimizer
+        self.averaging = averaging
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
@@ -78,17 +80,20 @@ class LatentCRF(LogLinearModel):
             if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
                 raise OptionError(f"n_latent: expected 1 or more states per label, got {size!r}")
 
-    def _make_space(self, labels: Sequence[str]) -> StateSpace:
+    def _latent_states(self, labels: Sequence[str]) -> list[int]:
         if not isinstance(self.n_latent, Mapping):
-            return state_space(labels, int(self.n_latent))
+            return [int(self.n_latent)] * len(labels)
         missing = [label for label in labels if label not in self.n_latent]
         if missing:
             raise OptionError(f"n_latent: no number for the label {missing[0]!r}; give one for every label")
-        return state_space(labels, [int(self.n_latent[label]) for label in labels])
+        unknown = [label for label in self.n_latent if label not in labels]
+        if unknown:
+            raise OptionError(f"n_latent: no label {unknown[0]!r} in the training data, which have {', '.join(labels)}")
+        return [int(self.n_latent[label]) for label in labels]
 
-    def _start(self, restart: int) -> NDArray[Any]:
+    def _start(self, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""
         rng = np.random.default_rng([self.random_state or 0, restart])
         if self.space_.n_states == self.space_.n_labels:
-            return super()._start(restart)
-        return rng.normal(0, NOISE, self.parameters_.n_weights).astype(np.float32)
+            return super()._start(restart, split)
+        return rng.normal(0, SPLIT if split else NOISE, self.parameters_.n_weights).astype(np.float32)

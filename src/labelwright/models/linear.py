@@ -2,22 +2,23 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.assembly import Assembly
 from labelwright.corpus.schemes import SCHEMES, Boundaries, boundaries
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
 from labelwright.decode import Decoding, decoder_named
 from labelwright.decode.exact import labellings
-from labelwright.decode.paths import best_paths
+from labelwright.decode.paths import best_paths, check_number
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import Encoded, Extractor
+from labelwright.features.incidence import Incidence
 from labelwright.kernels import scoring
 from labelwright.lattice import (
     Lattice,
@@ -26,6 +27,7 @@ from labelwright.lattice import (
     labelling_weight,
     posterior,
     span_probability,
+    state_marginals,
 )
 from labelwright.models.estimator import Estimator
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
@@ -34,7 +36,8 @@ from labelwright.states import StateSpace, state_names
 
 Array = NDArray[Any]
 R = TypeVar("R")
-BLOCK_TOKENS = 4096  # sentences of one piece of work
+BLOCK_TOKENS = 4096  # sentences of one piece of work,
+BLOCK_NUMBERS = 1 << 23  # and the scores of all their nodes and arcs
 
 Forced = Sequence[Sequence[str | Sequence[str] | None]]
 
@@ -53,6 +56,7 @@ class LinearModel(Estimator):
     scheme_: str | None  # of the labels, where they follow one
     training_: dict[str, Any]  # record of the run: sizes, loss, seconds, why it stopped
     history_: list[dict[str, Any]]
+    _assemblies: tuple[Parameters, dict[str | None, Assembly]] | None = None
 
     # -- data in ----------------------------------------------------------------------------------------------
 
@@ -96,67 +100,52 @@ class LinearModel(Estimator):
     ) -> list[R]:
         """question(sentence, lattice) for every sentence, over threads; `empty` answers where there are no tokens."""
         data = self.encode(X)
-        space = self._space(constraints)
         permitted = self._permitted(forced, data.offsets)
-        parts = self.parameters_.slices
-        weights = {name: self.weights_[part].astype(np.float64) for name, part in parts.items()}
-        S = self.space_.n_states
-        transitions = np.where(space.arc, weights["transitions"].reshape(1, S, S), -np.inf)
-        no_start, no_end = np.flatnonzero(~space.start), np.flatnonzero(~space.end)
+        build = self._assembly(constraints)
         if data.offsets[-1] == 0:
             return [empty] * len(data)
+        plain = build.plain(self.weights_)
         layers = {name: x._replace(token_value=x.token_value.astype(np.float64)) for name, x in data.layers.items()}
-        data = replace(data, layers=layers)
+        layers = build.layers(layers)
+        weights = {name: self.weights_[self.parameters_.slices[name]].astype(np.float64) for name in layers}
         with Workers(self.n_jobs) as workers:
-            tables = {name: self._score_keys(data, name, weights[name], workers) for name in data.layers}
+            tables = {name: _score_keys(x, build, name, weights[name], workers) for name, x in layers.items()}
 
             def block(begin: int, end: int) -> list[R]:
-                t0, t1 = int(data.offsets[begin]), int(data.offsets[end])
+                offsets = data.offsets[begin : end + 1]
+                t0, t1 = int(offsets[0]), int(offsets[-1])
                 rows = {
-                    name: self._score_tokens(data, name, weights[name], tables[name], t0, t1) for name in data.layers
+                    name: _score_tokens(x, build, name, weights[name], tables[name], t0, t1)
+                    for name, x in layers.items()
                 }
-                node, arc = rows["state"], transitions
+                node, arc = build.nodes(rows, plain, np.unique(offsets)), build.arcs(rows, plain)
                 if permitted is not None:
-                    node[~permitted[t0:t1]] = -np.inf
-                if "edge" in rows:
-                    arc = rows["edge"].reshape(-1, S, S)
-                    arc += transitions
+                    node[~permitted[t0:t1][:, build.graph.state]] = -np.inf
                 answers = []
-                bounds = (data.offsets[begin : end + 1] - t0).tolist()
-                for n, (a, b) in enumerate(pairwise(bounds), begin):
+                for n, (a, b) in enumerate(pairwise((offsets - t0).tolist()), begin):
                     if a == b:
                         answers.append(empty)
                         continue
-                    node[a, no_start] = -np.inf
-                    node[b - 1, no_end] = -np.inf
-                    answers.append(question(n, Lattice(node[a:b], arc[a:b] if "edge" in rows else arc)))
+                    moves = arc[a:b] if build.by_token else arc
+                    answers.append(question(n, Lattice(node[a:b], moves, build.graph)))
                 return answers
 
-            blocks = workers.run(block, sentence_ranges(data.offsets, self._block_tokens()))
+            limit = max(1, min(BLOCK_TOKENS, BLOCK_NUMBERS // (1 + build.token_size)))
+            blocks = workers.run(block, sentence_ranges(data.offsets, limit))
         return [answer for answers in blocks for answer in answers]
 
-    def _block_tokens(self) -> int:
-        arcs = self.space_.n_states**2 if "edge" in self.parameters_.cells else 0
-        return max(1, min(BLOCK_TOKENS, (1 << 23) // (arcs + 1)))
+    def _assembly(self, constraints: str | None) -> Assembly:
+        """How scores become lattices under these constraints; kept until the next fit."""
+        if self._assemblies is None or self._assemblies[0] is not self.parameters_:
+            self._assemblies = (self.parameters_, {})
+        kept = self._assemblies[1]
+        if constraints not in kept:
+            kept[constraints] = Assembly(self._space(constraints), self.parameters_)
+        return kept[constraints]
 
-    def _width(self, name: str) -> int:
-        return self.space_.n_states ** (2 if name == "edge" else 1)
-
-    def _score_keys(self, data: Encoded, name: str, weights: Array, workers: Workers) -> Array:
-        i, c = data.layers[name], self.parameters_.cells[name]
-        table = np.empty((i.n_keys, self._width(name)))
-        none = np.empty(0, np.float64)
-        ranges = even_ranges(i.key_ptr, 4 * workers.n)
-        tasks = [(weights, c.ptr, c.column, i.key_ptr, i.key_feature, none, table, a, b) for a, b in ranges]
-        workers.run(scoring.score_keys, tasks)
-        return table
-
-    def _score_tokens(self, data: Encoded, name: str, weights: Array, table: Array, t0: int, t1: int) -> Array:
-        i, c = data.layers[name], self.parameters_.cells[name]
-        rows = np.zeros((t1 - t0, self._width(name)))
-        own = i.token_ptr, i.token_feature, i.token_value
-        scoring.score_tokens(weights, c.ptr, c.column, i.keys, table, *own, t0, t1, rows)
-        return rows
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: all but what is quickly made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_assemblies"}
 
     def _space(self, constraints: str | None) -> StateSpace:
         if constraints is None:
@@ -247,8 +236,7 @@ class LinearModel(Estimator):
         """Up to n labellings of each sentence, the most probable first, with their exact probabilities.
 
         On a latent model a search that reaches `max_expansions` returns only what it has proven (at least one)."""
-        if n < 1:
-            raise OptionError(f"n: expected 1 or more labellings, got {n}")
+        check_number(n)
         self._check_fitted()
         labels, space = self.space_.labels, self._space(constraints)
 
@@ -259,7 +247,8 @@ class LinearModel(Estimator):
                 weights: Any = found.log_weights
                 log_z = found.log_z
             else:
-                rows, weights = best_paths(lattice, n)
+                paths, weights = best_paths(lattice, n)
+                rows = lattice.graph.label_of[paths]
                 log_z = posterior(lattice).log_z
             if not len(rows):
                 raise _impossible(sentence)
@@ -281,7 +270,7 @@ class LinearModel(Estimator):
             sums = posterior(lattice)
             if sums.log_z == -np.inf:
                 raise _impossible(n)
-            rows = (sums.states if latent else label_marginals(sums.states, self.space_)).tolist()
+            rows = (state_marginals if latent else label_marginals)(sums.nodes, lattice.graph).tolist()
             return [dict(zip(labels, row, strict=True)) for row in rows]
 
         return self._each(X, question, [], forced, constraints)
@@ -345,7 +334,7 @@ class LinearModel(Estimator):
             if any(label not in index for label in y[n]):
                 return -np.inf
             codes = np.array([index[label] for label in y[n]], np.int32)
-            weight = labelling_weight(lattice, codes, self.space_)
+            weight = labelling_weight(lattice, codes)
             return min(0.0, weight - posterior(lattice).log_z) if weight > -np.inf else -np.inf
 
         return self._each(data, question, 0.0)
@@ -366,6 +355,26 @@ class LinearModel(Estimator):
         self._check_fitted()
         save(self, path)
         return self
+
+
+def _score_keys(layer: Incidence, build: Assembly, name: str, weights: Array, workers: Workers) -> Array:
+    """Rows of scores of all keys of a layer [K, width]."""
+    c, none = build.cells[name], np.empty(0, np.float64)
+    table = np.empty((layer.n_keys, build.row_width[name]))
+    own = c.ptr, c.column, layer.key_ptr, layer.key_feature, none, table
+    workers.run(scoring.score_keys, [(weights, *own, a, b) for a, b in even_ranges(layer.key_ptr, 4 * workers.n)])
+    return table
+
+
+def _score_tokens(
+    layer: Incidence, build: Assembly, name: str, weights: Array, table: Array, t0: int, t1: int
+) -> Array:
+    """Rows of scores of the tokens t0:t1 [T, width]."""
+    c = build.cells[name]
+    rows = np.zeros((t1 - t0, build.row_width[name]))
+    own = layer.token_ptr, layer.token_feature, layer.token_value
+    scoring.score_tokens(weights, c.ptr, c.column, layer.keys, table, *own, t0, t1, rows)
+    return rows
 
 
 def _impossible(sentence: int) -> OptionError:

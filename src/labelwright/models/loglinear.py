@@ -25,10 +25,11 @@ from labelwright.models.linear import LinearModel, check_lengths
 from labelwright.models.warm import Trained, carry_over
 from labelwright.parallel import Workers
 from labelwright.parameters import make_parameters
-from labelwright.states import StateSpace, state_space
+from labelwright.states import state_space
 
 Array = NDArray[Any]
 CELLS = ("observed", "all")
+AVERAGING = ("none", "avg")
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
 
 
@@ -54,6 +55,7 @@ class LogLinearModel(LinearModel):
     l1: float
     l2: float
     optimizer: str
+    averaging: str
     max_iter: int | None
     tol: float
     constraints: str | None
@@ -78,7 +80,7 @@ class LogLinearModel(LinearModel):
 
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
         init : a trained model to start from; labels that have more latent states here get copies of its states, told
-            apart by a little noise (warm_start=True starts from the last fit of this very model)
+            apart by a little noise, as are further restarts (warm_start=True starts from this model's own last fit)
         checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds, and with
             resume=True a run goes on from it, to the very weights that an undisturbed run gives
         """
@@ -96,9 +98,10 @@ class LogLinearModel(LinearModel):
         try:
             development = None if dev is None else self._development(dev)
             for restart in range(self.n_restarts):
-                weights = self._start(restart)
+                weights = self._start(restart, before is not None)
                 if before is not None:
-                    weights = carry_over(before, Trained(self.extractor_, self.space_, self.parameters_, weights))
+                    now = Trained(self.extractor_, self.space_, self.parameters_, weights)
+                    weights = carry_over(before, now, shake=restart > 0)
                 place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
                 monitor = self._monitor(development, progress or bar, place, checkpoint_every, data, weights)
                 state = monitor.resume() if resume else None
@@ -121,15 +124,16 @@ class LogLinearModel(LinearModel):
         """Learn the features and the state space; the training data as integers."""
         corpus, labels, gold = _gold(X, y)
         extractor, layers, offsets = learn(corpus, self.template, self.min_count)
-        if "triple" in layers:
-            raise OptionError("template: T lines (features on three labels) need second order, which is not there yet")
+        if "triple" in layers and self.order == 1:
+            raise OptionError("template: T lines are features on three labels; use order=2")
         if y is not None:
             check_lengths(y, offsets)
         self.__dict__.pop("weights_", None)  # a fit that fails from here on leaves no mixture of two models
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
-        space = self._make_space(labels)
+        scheme = None
         if self.constraints is not None:
-            space = self._constrained(space, _cut([labels[g] for g in gold], offsets))
+            scheme = self._checked_scheme(_cut([labels[g] for g in gold], offsets))
+        space = state_space(labels, self._latent_states(labels), self.order, scheme)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         self.parameters_ = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
         self.extractor_, self.space_ = extractor, space
@@ -156,16 +160,17 @@ class LogLinearModel(LinearModel):
             record["restarts"] = [{"loss": m.history[-1]["loss"], "merit": m.merit} for m in monitors]
         return record
 
-    def _make_space(self, labels: Sequence[str]) -> StateSpace:
-        return state_space(labels)
+    def _latent_states(self, labels: Sequence[str]) -> list[int]:
+        """How many states each label has."""
+        return [1] * len(labels)
 
-    def _start(self, restart: int) -> Array:
-        """The weights to start from: zero, since the objective of a CRF has one minimum."""
+    def _start(self, restart: int, split: bool) -> Array:
+        """The weights to start from, or to add to those of a model that is split: zero, since a CRF has one optimum."""
         return np.zeros(self.parameters_.n_weights, np.float32)
 
     def _check_parameters(self) -> None:
-        if self.order != 1:
-            raise OptionError(f"order: expected 1 (second order is not there yet), got {self.order!r}")
+        if self.order not in (1, 2) or isinstance(self.order, bool):
+            raise OptionError(f"order: expected 1 or 2, got {self.order!r}")
         if self.cells not in CELLS:
             raise OptionError(f"cells: expected one of {', '.join(CELLS)}, got {self.cells!r}")
         if self.optimizer not in OPTIMIZERS:
@@ -178,14 +183,17 @@ class LogLinearModel(LinearModel):
             if not sound:
                 what = "a whole number" if kinds is INTEGER else "a number"
                 raise OptionError(f"{name}: expected {what} of {least} or more, got {value!r}")
+        if self.averaging not in AVERAGING:
+            raise OptionError(f"averaging: expected one of {', '.join(AVERAGING)}, got {self.averaging!r}")
+        if self.averaging != "none" and self.optimizer != "sgd":
+            raise OptionError(f"averaging: {self.averaging!r} is about the passes of SGD; use optimizer='sgd'")
         if self.l1 > 0 and self.optimizer == "sgd":
             raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
 
-    def _constrained(self, space: StateSpace, sentences: list[list[str]]) -> StateSpace:
-        """The space under the constraints, after a check that the training labels keep them."""
+    def _checked_scheme(self, sentences: list[list[str]]) -> str:
+        """The scheme that the constraints name, after a check that the training labels keep it."""
         assert self.constraints is not None
         scheme = self._scheme(self.constraints)
-        constrained = space.constrained(scheme)
         problems = validate(sentences, scheme)
         if problems:
             p = problems[0]
@@ -193,7 +201,7 @@ class LogLinearModel(LinearModel):
                 f"training labels: sentence {p.sentence}, token {p.token}: {p.message}; "
                 f"repair them (labelwright convert --repair) or train without constraints"
             )
-        return constrained
+        return scheme
 
     def _monitor(
         self,
@@ -207,7 +215,7 @@ class LogLinearModel(LinearModel):
         max_iter, period = OPTIMIZERS[self.optimizer]
         return Monitor(
             self.max_iter or max_iter,
-            self.tol if self.optimizer == "lbfgs" else 100 * self.tol,
+            self.tol if self.optimizer == "lbfgs" else 100 * self.tol if self.averaging == "none" else -np.inf,
             period=period,
             first=0 if self.optimizer == "lbfgs" else 1,
             dev=None if dev is None else self._dev_score(dev),
@@ -243,7 +251,8 @@ class LogLinearModel(LinearModel):
 
     def _fingerprint(self, data: "_Data", dev: "_Development | None", weights: Array) -> str:
         """A hash of all that decides the course of training."""
-        words = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "verbose", "warm_start", "max_iter")}
+        idle = ("n_jobs", "verbose", "warm_start") + (("max_iter",) if self.averaging == "none" else ())
+        words = {k: v for k, v in self.get_params().items() if k not in idle}
         digest = hashlib.sha256(repr((words, self.space_.labels, dev and dev.y)).encode())
         arrays = [data.offsets, data.gold, weights, *(a for layer in data.layers.values() for a in layer)]
         if dev is not None:
@@ -258,7 +267,8 @@ class LogLinearModel(LinearModel):
         layers, offsets, gold = data
         if self.optimizer == "sgd":
             run = SGD(layers, offsets, gold, self.space_, self.parameters_, self.l2, self.random_state or 0)
-            return sgd(run, weights, monitor, state)
+            average_from = monitor.max_iter * 2 // 3 + 1 if self.averaging == "avg" else None
+            return sgd(run, weights, monitor, state, average_from)
         n_features = self.extractor_.n_features
         problem = LogLikelihood(layers, n_features, offsets, gold, self.space_, self.parameters_, workers)
         if self.l1 > 0:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
 from labelwright.features.vocabulary import Vocabulary
-from labelwright.parameters import Parameters
+from labelwright.parameters import REACH, Parameters
 from labelwright.states import StateSpace
 
 Array = NDArray[Any]
@@ -22,14 +22,15 @@ class Trained(NamedTuple):
     weights: Array
 
 
-def carry_over(before: Trained, now: Trained) -> Array:
+def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
     """The old weight of every cell that the old model has too, the new start elsewhere.
 
-    Where states were split, the new start is added to the old weights: copies that stay equal would learn the same."""
+    Where states were split, or with `shake`, the new start is added to the old weights: copies that stay equal would
+    learn the same."""
     old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
     space, parameters, weights = now.space, now.parameters, now.weights.copy()
     features = _old_features(before.extractor, now.extractor)
-    split = space.n_states > old_space.n_states
+    shaken = shake or space.n_states > old_space.n_states
     states = _old_states(old_space, space)
     S, old_S = space.n_states, old_space.n_states
     parts, old_parts = parameters.slices, old_parameters.slices
@@ -37,12 +38,8 @@ def carry_over(before: Trained, now: Trained) -> Array:
         if name not in old_parameters.cells:
             continue
         old = old_parameters.cells[name]
-        width = old_S if name == "state" else old_S * old_S
-        if name == "state":
-            column = states[cells.column]
-        else:
-            r, s = states[cells.column // S], states[cells.column % S]
-            column = np.where((r < 0) | (s < 0), -1, r * old_S + s)
+        width = old_S ** (REACH[name] + 1)
+        column = _old_columns_of(cells.column, REACH[name], states, S, old_S)
         feature = np.repeat(features, np.diff(cells.ptr))
         wanted = np.where((feature < 0) | (column < 0), -1, feature.astype(np.int64) * width + column)
         old_feature = np.repeat(np.arange(len(old.ptr) - 1, dtype=np.int64), np.diff(old.ptr))
@@ -52,15 +49,24 @@ def carry_over(before: Trained, now: Trained) -> Array:
         if len(order):
             at = order[np.minimum(at, len(order) - 1)]
             same = known[at] == wanted
-            carried = old_weights[old_parts[name]][at] + (weights[parts[name]] if split else 0)
+            carried = old_weights[old_parts[name]][at] + (weights[parts[name]] if shaken else 0)
             weights[parts[name]] = np.where(same, carried, weights[parts[name]])
-    old_transitions = old_weights[old_parts["transitions"]].reshape(old_S, old_S)
-    known_states = np.flatnonzero(states >= 0)
-    transitions = weights[parts["transitions"]].reshape(S, S)
-    here = np.ix_(known_states, known_states)
-    carried = old_transitions[np.ix_(states[known_states], states[known_states])]
-    transitions[here] = carried + transitions[here] if split else carried
+    for name, reach in (("transitions", 1), ("triples", 2)):
+        if name in parts and name in old_parts:
+            column = _old_columns_of(np.arange(S ** (reach + 1)), reach, states, S, old_S)
+            carried = old_weights[old_parts[name]][column] + (weights[parts[name]] if shaken else 0)
+            weights[parts[name]] = np.where(column < 0, weights[parts[name]], carried)
     return weights
+
+
+def _old_columns_of(column: Array, reach: int, states: Array, S: int, old_S: int) -> Array:
+    """The old numbers of states, pairs or triples of states (reach 0, 1, 2); -1 where one of the states is new."""
+    rest, found, factor = column, np.zeros(len(column), np.int64), 1
+    for _ in range(reach + 1):
+        old = states[rest % S]
+        found = np.where((old < 0) | (found < 0), -1, found + old * factor)
+        rest, factor = rest // S, factor * old_S
+    return found
 
 
 def _old_states(old: StateSpace, new: StateSpace) -> Array:

@@ -1,0 +1,165 @@
+"""The nodes and arcs on which the lattices of a state space are built, of first or second order.
+
+First order: a node for every state, an arc for every pair.  Second order: a node for every pair of states that may
+follow each other, and for every state that may begin a sentence; arcs join (r, s) to (s, u).  Both are *blocks* in
+which every source has an arc to every target: one block of all states, or one for every state s in the middle.  So one
+set of kernels does for both, and none of them knows of labels or latent states.
+"""
+
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.errors import OptionError
+
+Array = NDArray[Any]
+N = TypeVar("N", "Blocks", "Contexts")
+MAX_ARCS = 1 << 27  # half a gigabyte for one number on each
+
+
+class Blocks(NamedTuple):
+    """Arcs of block b: from each of its sources to each of its targets, which are neighbours."""
+
+    source_ptr: Array  # [B+1]
+    source: Array  # [Q]    sources of block b: source[source_ptr[b]:source_ptr[b+1]]; each node is a source once
+    target: Array  # [B+1]  targets of block b: nodes target[b]:target[b+1]
+    arc_ptr: Array  # [B+1]  its arcs: arc_ptr[b]:arc_ptr[b+1], source by source
+
+
+class Contexts(NamedTuple):
+    """What a labelling so far has to remember: its last label (order 1) or last two, each with the nodes it stands for.
+
+    The targets of node q with label y are the nodes cut[block[q], y]:cut[block[q], y+1], neighbours in their context;
+    the arc from q to its target k is number base[q] + k."""
+
+    opening: Array  # [L]       context of a first label; -1: none
+    following: Array  # [C, L]    context after one more label; -1: none
+    label: Array  # [C]       the last label
+    ptr: Array  # [C+1]
+    node: Array  # [Q]       nodes of context c: node[ptr[c]:ptr[c+1]]
+    slot: Array  # [Q]       place of a node in its context
+    block: Array  # [Q]       block in which it is a source
+    base: Array  # [Q]
+    cut: Array  # [B, L+1]
+
+
+class Graph(NamedTuple):
+    """Nodes, arcs and contexts of a state space."""
+
+    order: int
+    state: Array  # [Q]  the state a node stands for: of order 2, the second of its pair
+    previous: Array  # [Q]  the first of its pair; -1 where there is none
+    label_of: Array  # [Q]
+    origin: Array  # [Q]  block in which it is a target
+    label_of_state: Array  # [S]
+    blocks: Blocks
+    contexts: Contexts
+
+    @property
+    def n_states(self) -> int:
+        return len(self.label_of_state)
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.state)
+
+    @property
+    def n_arcs(self) -> int:
+        return int(self.blocks.arc_ptr[-1])
+
+    @property
+    def most_in_context(self) -> int:
+        """The nodes of the context that has most."""
+        return int(np.diff(self.contexts.ptr).max())
+
+    @property
+    def most_targets(self) -> int:
+        """The most targets of one label that a node has."""
+        return int(np.diff(self.contexts.cut, axis=1).max())
+
+    @property
+    def node_of_pair(self) -> Array:
+        """The node (order 2) of each pair r * S + s; -1 where there is none [S * S]."""
+        found = np.full(self.n_states**2, -1)
+        inner = np.flatnonzero(self.previous >= 0)
+        found[self.previous[inner] * self.n_states + self.state[inner]] = inner
+        return found
+
+    @property
+    def arc_of_triple(self) -> Array:
+        """The arc (order 2) of each triple (r * S + s) * S + u; -1 where there is none [S * S * S]."""
+        S = self.n_states
+        node = self.node_of_pair.reshape(S, S)
+        before, after = node[:, :, None], node[None, :, :]
+        arcs: Array = np.where((before < 0) | (after < 0), -1, self.contexts.base[before] + after)
+        return arcs.reshape(-1)
+
+
+def first_order(label_of: Array, n_labels: int, width: int | None = None) -> Graph:
+    """All states and all pairs; with `width`, rows and columns of arcs are padded to it by nodes that no label owns."""
+    S = len(label_of)
+    if S * S > MAX_ARCS:
+        raise OptionError(f"n_latent: {S:,} states make {S * S:,} pairs, more than {MAX_ARCS:,}; use fewer of them")
+    width = width or S
+    every = np.arange(width)
+    first = np.searchsorted(label_of, np.arange(n_labels + 1))
+    labels = np.arange(n_labels)
+    blocks = Blocks(np.array([0, width]), every, np.array([0, width]), np.array([0, width * width]))
+    slot = np.zeros(width, np.int64)
+    slot[:S] = every[:S] - first[label_of]
+    contexts = Contexts(
+        labels, np.tile(labels, (n_labels, 1)), labels, first, every[:S], slot, every * 0, every * width, first[None, :]
+    )
+    return Graph(1, every[:S], np.full(S, -1), label_of, every * 0, label_of, _longs(blocks), _longs(contexts))
+
+
+def second_order(label_of: Array, n_labels: int, start: Array, arc: Array) -> Graph:
+    """Pairs of states that may follow each other, as arc [S, S] and start [S] say, alike for the states of a label."""
+    S = len(label_of)
+    n_arcs = int(((arc.sum(axis=0) + start) * arc.sum(axis=1)).sum())
+    if n_arcs > MAX_ARCS:
+        raise OptionError(
+            f"order: {S} states make {n_arcs:,} triples at order 2, more than {MAX_ARCS:,}; use order 1, fewer latent "
+            f"states, or constraints='scheme'"
+        )
+    r, s = np.nonzero(arc)  # pairs in order of the first state: targets of one block are neighbours
+    opens = np.flatnonzero(start)
+    previous = np.concatenate([r, np.full(len(opens), -1)])
+    state = np.concatenate([s, opens])
+    Q = len(state)
+    # Block b holds what goes through state b; the last one has only targets, the nodes of the first token.
+    target = np.append(np.searchsorted(r, np.arange(S + 1)), Q)
+    origin = np.where(previous < 0, S, previous)
+    source = np.argsort(state, kind="stable")
+    source_ptr = np.append(np.searchsorted(state[source], np.arange(S + 1)), Q)
+    n_sources, n_targets = np.diff(source_ptr), np.diff(target)
+    arc_ptr = np.concatenate([[0], np.cumsum(n_sources * n_targets)])
+    base = np.empty(Q, np.int64)
+    row = np.arange(Q) - source_ptr[state[source]]
+    base[source] = arc_ptr[state[source]] + row * n_targets[state[source]] - target[state[source]]
+    label = label_of[state]
+    cut = np.empty((S + 1, n_labels + 1), np.int64)
+    for b in range(S + 1):
+        cut[b] = target[b] + np.searchsorted(label[target[b] : target[b + 1]], np.arange(n_labels + 1))
+    # Contexts: first labels, then pairs of labels.
+    before = np.where(previous < 0, -1, label_of[previous])
+    key = np.where(before < 0, label, (before + 1) * n_labels + label)
+    kept, context_of = np.unique(key, return_inverse=True)
+    node = np.argsort(context_of, kind="stable")
+    ptr = np.searchsorted(context_of[node], np.arange(len(kept) + 1))
+    slot = np.empty(Q, np.int64)
+    slot[node] = np.arange(Q) - ptr[context_of[node]]
+    number = np.full(n_labels * (n_labels + 1), -1)
+    number[kept] = np.arange(len(kept))
+    last = kept % n_labels
+    contexts = Contexts(
+        number[:n_labels], number[n_labels:].reshape(n_labels, n_labels)[last], last, ptr, node, slot, state, base, cut
+    )
+    blocks = Blocks(source_ptr, source, target, arc_ptr)
+    return Graph(2, state, previous, label, origin, label_of, _longs(blocks), _longs(contexts))
+
+
+def _longs(arrays: N) -> N:
+    """One type for all arrays: kernels are compiled once."""
+    return type(arrays)(*(np.ascontiguousarray(array, np.int64) for array in arrays))
