@@ -126,7 +126,7 @@ def test_what_cannot_be_satisfied_is_said(model):
         (lambda m: m.decode(X[:1], forced=[[None]]), "forced: sentence 0 has 3 tokens, got 1"),
         (lambda m: m.decode(X[:1], forced=[["Q", None, None]]), "no label 'Q'"),
         (lambda m: m.decode(X, speed=3), "decoder viterbi"),
-        (lambda m: m.predict_nbest(X, n=0), "n: expected 1 to 100,000 labellings"),
+        (lambda m: m.predict_nbest(X, n=0), "n: expected a whole number, 1 to 100,000, got 0"),
         (lambda m: m.span_probabilities(X[:1], [[Span(0, 9, "NP")]]), "0:9 is not a span of 3 tokens"),
         (lambda m: m.span_probabilities(X[:1], [[Span(0, 1, "VP")]]), "no type 'VP'"),
         (lambda m: m.span_probabilities(X, [[Span(0, 1, "NP")]]), "spans: expected one list for each of 5"),

@@ -203,18 +203,22 @@ def test_equal_scores_on_two_graphs_are_not_mistaken():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("exact", {"max_expansions": -1}, "max_expansions: expected 0 or more"),
+        ("exact", {"max_expansions": -1}, "max_expansions: expected a whole number, 0 or more"),
         ("exact", {"time_limit": -1.0}, "time_limit: expected 0 seconds or more"),
         ("exact", {"time_limit": float("nan")}, "time_limit: expected 0 seconds or more"),
-        ("ldi", {"n": -1}, "n: expected a number of latent paths"),
+        ("ldi", {"n": -1}, "n: expected a whole number, 0 or more"),
         ("ldi", {"alpha": 0}, "alpha: expected a number above 0"),
         ("ldi", {"alpha": 1.5}, "alpha: expected a number above 0"),
         ("ldi", {"alpha": float("nan")}, "alpha: expected a number above 0"),
+        ("exact", {"max_expansions": 2.5}, "max_expansions: expected a whole number, 0 or more, got 2.5"),
+        ("exact", {"time_limit": "1"}, "time_limit: expected 0 seconds or more, got '1'"),
+        ("ldi", {"n": "3"}, "n: expected a whole number, 0 or more, got '3'"),
+        ("mbr", {"n": 2001}, "n: expected a whole number, 1 to 2,000, got 2001"),
         ("ldi", {"time_limit": -1.0}, "time_limit: expected 0 seconds or more"),
         ("mbr", {"gain": "bleu"}, "gain: expected one of f1, accuracy"),
         ("mbr", {"candidates": "all"}, "candidates: expected 'nbest' or 'ldi'"),
-        ("mbr", {"n": 0}, "n: expected 1 to 100,000 labellings"),
-        ("mbr", {"max_expansions": -1}, "max_expansions: expected 0 or more"),
+        ("mbr", {"n": 0}, "n: expected a whole number, 1 to 2,000"),
+        ("mbr", {"max_expansions": -1}, "max_expansions: expected a whole number, 0 or more"),
     ],
 )
 def test_options_out_of_range(name, options, message):
@@ -256,7 +260,7 @@ def test_ldi_with_limits(case, n, alpha):
     assert found.log_probability == max(met.log_probabilities)
     # the labellings are those of the best latent paths
     paths, scores = best_paths(case.lattice, found.latent_paths)
-    projected = dict.fromkeys(truth.at(y) for y in case.graph.label_of[paths])
+    projected = dict.fromkeys(truth.at(y) for y in case.graph.label_of_node[paths])
     assert places == list(projected)
     every = np.sort(truth.path_scores, axis=None)[::-1]
     np.testing.assert_allclose(scores, every[: len(scores)], atol=case.digits, rtol=0)

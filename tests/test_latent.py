@@ -140,13 +140,13 @@ def test_what_cannot_be_satisfied_is_said(model):
 @pytest.mark.parametrize(
     ("decoder", "options", "message"),
     [
-        ("exact", {"max_expansions": -1}, "max_expansions: expected 0 or more"),
+        ("exact", {"max_expansions": -1}, "max_expansions: expected a whole number, 0 or more"),
         ("exact", {"time_limit": -1}, "time_limit: expected 0 seconds or more"),
         ("exact", {"alpha": 1}, "decoder exact: .*alpha"),
-        ("ldi", {"n": -3}, "n: expected a number of latent paths"),
+        ("ldi", {"n": -3}, "n: expected a whole number, 0 or more"),
         ("ldi", {"alpha": 2}, "alpha: expected"),
         ("mbr", {"gain": "luck"}, "gain: expected one of"),
-        ("mbr", {"n": 0}, "n: expected 1 to 100,000 labellings"),
+        ("mbr", {"n": 0}, "n: expected a whole number, 1 to 2,000"),
         (None, {"beam": 1}, "decoder exact: .*beam"),
     ],
 )
@@ -154,7 +154,7 @@ def test_bad_questions_get_one_clear_line(model, decoder, options, message):
     with pytest.raises(OptionError, match=message) as caught:
         model.decode(X, decoder, **options)
     assert "\n" not in str(caught.value)
-    with pytest.raises(OptionError, match="n: expected 1 to 100,000 labellings"):
+    with pytest.raises(OptionError, match="n: expected a whole number, 1 to 100,000"):
         model.predict_nbest(X, n=0)
 
 

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import json, sys
-from labelwright import CRF
+from labelwright import CRF, LatentCRF
 from labelwright.corpus import read_columns
 from labelwright.kernels import COMPILED
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], []]
@@ -33,6 +33,10 @@ for words in (
         model.sequence_log_probabilities(X, y),
         model.training_["loss"],
     ])
+for order in (1, 2):
+    model = LatentCRF(n_latent=2, order=order, template="U:%x[0,0]", max_iter=3, random_state=0, n_jobs=1).fit(X, y)
+    for options in ({"decoder": "exact"}, {"decoder": "ldi", "n": 5}, {"decoder": "exact", "max_expansions": 1}):
+        answers.append([[found.labels, found.log_probability, found.gap] for found in model.decode(X, **options)])
 columns = read_columns(sys.argv[1])
 answers.append([columns.X, columns.y])
 json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from labelwright import CRF
-from labelwright.errors import ModelFileError
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.owlqn import owlqn, pseudo_gradient
@@ -120,6 +120,55 @@ def test_sgd_repeats_with_a_seed_and_differs_without():
     )
     assert a.tobytes() == b.tobytes()
     assert a.tobytes() != c.tobytes()
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(("max_iter", "averaged"), [(1, 1), (2, 1), (3, 1), (5, 2), (6, 2), (9, 3)])
+def test_averaged_weights_are_the_mean_of_the_last_third_of_the_passes(order, max_iter, averaged, monkeypatch):
+    X, y = words(30, seed=2)
+    settings = {"template": STATES, "order": order, "optimizer": "sgd", "max_iter": max_iter, "random_state": 3}
+    mean = CRF(averaging="avg", n_jobs=1, **settings).fit(X, y)
+    after, report = [], Monitor.report
+    monkeypatch.setattr(
+        Monitor, "report", lambda monitor, **facts: after.append(facts["weights"]) or report(monitor, **facts)
+    )
+    CRF(n_jobs=1, tol=0, **settings).fit(X, y)
+    assert len(after) == len(mean.history_) == max_iter
+    np.testing.assert_allclose(mean.weights_, np.mean(after[-averaged:], axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("stop", [1, 4, 5, 6, None])
+def test_an_averaged_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, stop):
+    """Whether it stopped before the mean begins, within it, or when all passes were done."""
+    X, y = words(30, seed=2)
+    settings = {"template": STATES, "optimizer": "sgd", "averaging": "avg", "max_iter": 6, "random_state": 3}
+    calm = CRF(n_jobs=1, **settings).fit(X, y)
+    seen = []
+
+    def interrupt(record, limit):
+        seen.append(record)
+        if len(seen) == stop:
+            raise KeyboardInterrupt
+
+    where = {"checkpoint": tmp_path / "c", "checkpoint_every": 0.0}
+    try:
+        CRF(n_jobs=1, **settings).fit(X, y, progress=interrupt, **where)
+    except KeyboardInterrupt:
+        assert len(seen) == stop
+    resumed = CRF(n_jobs=1, **settings).fit(X, y, resume=True, **where)
+    assert resumed.weights_.tobytes() == calm.weights_.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"averaging": "avg"}, "averaging: 'avg' is about the passes of SGD; use optimizer='sgd'"),
+        ({"averaging": "last", "optimizer": "sgd"}, "averaging: expected one of none, avg, got 'last'"),
+    ],
+)
+def test_bad_averaging_is_refused(words, message):
+    with pytest.raises(OptionError, match=f"^{message}$"):
+        CRF(n_jobs=1, **words).fit([["a"]], [["A"]])
 
 
 def test_max_iter_counts_passes_of_sgd(monkeypatch):

@@ -125,3 +125,39 @@ def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     assert grown.training_["loss"] < grown.history_[0]["loss"]
     with pytest.raises(NotFittedError):
         LatentCRF(n_jobs=1).fit(X, Y, init=CRF())
+
+
+def test_only_states_that_were_split_are_told_apart():
+    """Also where one label gains states and another loses as many; what was not split keeps its weights."""
+    numbers = [{"B-NP": 3, "I-NP": 1, "O": 2}, {"B-NP": 1, "I-NP": 3, "O": 2}]
+    before, after = (LatentCRF(n_latent=n, random_state=0, n_jobs=1, max_iter=3) for n in numbers)
+    after.fit(X, Y, init=before.fit(X, Y))
+    cells, first = after.parameters_.cells["state"], after.space_.first
+    weights = after.weights_[after.parameters_.slices["state"]]
+    of_state = [weights[cells.column == s] for s in range(first[1], first[2])]  # the three states of I-NP
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert not np.array_equal(of_state[one], of_state[other])
+    kept = LatentCRF(n_latent=numbers[1], random_state=0, n_jobs=1, max_iter=1, l2=0.0)
+    sentences, labels = [*X, ["so"]], [*Y, ["X"]]  # a new label splits nothing
+    kept.set_params(n_latent={**numbers[1], "X": 1}).fit(sentences, labels, init=after)
+    start = kept.history_[0]["loss"]
+    kept.set_params(random_state=1).fit(sentences, labels, init=after)
+    assert kept.history_[0]["loss"] == pytest.approx(start, rel=0.05)
+
+
+def test_a_bare_t_line_is_the_plain_triple_that_order_2_has_anyway():
+    template = "U:%x[0,0]\nB"
+    settings = {"n_jobs": 1, "order": 2, "max_iter": 5}
+    with_line, without = (CRF(template=t, **settings).fit(X, Y) for t in (template + "\nT", template))
+    np.testing.assert_array_equal(with_line.weights_, without.weights_)
+    with pytest.raises(OptionError, match="T lines are features on three labels; use order=2"):
+        CRF(template=template + "\nT").fit(X, Y)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ({"n_latent": 100_000}, "300,000 states make 90,000,000,000 pairs of states, more than"),
+    ({"n_latent": 400, "order": 2}, r"1,200 states make 1,728,000,000 triples of states.*or order 1"),
+])  # fmt: skip
+def test_too_many_states_are_refused_before_memory_is_taken(words, message):
+    with pytest.raises(OptionError, match=message):
+        LatentCRF(**words).fit(X, Y)

@@ -16,8 +16,9 @@ from labelwright.parameters import REACH, Cells, Parameters
 from labelwright.states import StateSpace
 
 Array = NDArray[Any]
-WIDE = 128  # columns of a row of scores, from which on only keys of so many tokens get a row in a table:
+WIDE = 128  # columns of a row of scores, from which on only keys of so many tokens get a row in a table,
 FREQUENT = 5
+TABLE_NUMBERS = 1 << 27  # or of more, where the table would have more numbers than this
 
 
 class Plain(NamedTuple):
@@ -33,7 +34,7 @@ class Assembly:
     def __init__(self, space: StateSpace, parameters: Parameters, graph: Graph | None = None):
         self.space, self.graph = space, graph or space.graph
         self.order, S = self.graph.order, space.n_states
-        self.width = len(self.graph.origin)  # of a row of nodes
+        self.width = self.graph.width
         self.parts = parameters.slices
         self.arc_layer = {1: "edge", 2: "triple"}[self.order]
         if self.order == 1:
@@ -76,9 +77,14 @@ class Assembly:
 
     def layers(self, layers: dict[str, Incidence]) -> dict[str, Incidence]:
         """The layers, with tables only for frequent keys where rows are wide."""
-        return {
-            name: with_frequent_keys(x, FREQUENT) if self.row_width[name] > WIDE else x for name, x in layers.items()
-        }
+        found = {}
+        for name, layer in layers.items():
+            least, width = FREQUENT, self.row_width[name]
+            found[name] = layer if width <= WIDE else with_frequent_keys(layer, least)
+            while found[name].n_keys * width > TABLE_NUMBERS:
+                least *= 4
+                found[name] = with_frequent_keys(layer, least)
+        return found
 
     def plain(self, weights: Array) -> Plain:
         """Scores of all plain moves [Q], [A] in float64; minus infinity for those the space forbids."""

@@ -3,7 +3,14 @@
 First order: a node for every state, an arc for every pair.  Second order: a node for every pair of states that may
 follow each other, and for every state that may begin a sentence; arcs join (r, s) to (s, u).  Both are *blocks* in
 which every source has an arc to every target: one block of all states, or one for every state s in the middle.  So one
-set of kernels does for both, and none of them knows of labels or latent states.
+set of kernels does for both.  With the labels x and y of one state each, at order 2:
+
+    nodes     0: x x    1: x y    2: y x    3: y y    4: - x    5: - y        (the last two stand at the first token)
+    block x   from 0, 2, 4 (they end in x) to 0, 1 (they begin with x)        arcs 0 to 5, source by source
+    block y   from 1, 3, 5                 to 2, 3                            arcs 6 to 11
+
+Sums and best paths (kernels chain, inference) need no more than that.  What a *labelling* has to remember, its last
+label or two, is a *context*; kernels that follow labellings (clamped, search) walk from context to context.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -11,11 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.errors import OptionError
-
 Array = NDArray[Any]
 N = TypeVar("N", "Blocks", "Contexts")
-MAX_ARCS = 1 << 27  # half a gigabyte for one number on each
+MAX_ARCS = 1 << 27  # a gigabyte for one number on each
 
 
 class Blocks(NamedTuple):
@@ -50,8 +55,8 @@ class Graph(NamedTuple):
     order: int
     state: Array  # [Q]  the state a node stands for: of order 2, the second of its pair
     previous: Array  # [Q]  the first of its pair; -1 where there is none
-    label_of: Array  # [Q]
-    origin: Array  # [Q]  block in which it is a target
+    label_of_node: Array  # [Q]
+    origin: Array  # [width]  block in which it is a target
     label_of_state: Array  # [S]
     blocks: Blocks
     contexts: Contexts
@@ -63,6 +68,11 @@ class Graph(NamedTuple):
     @property
     def n_nodes(self) -> int:
         return len(self.state)
+
+    @property
+    def width(self) -> int:
+        """The nodes and, where rows are padded, the places behind them."""
+        return len(self.origin)
 
     @property
     def n_arcs(self) -> int:
@@ -99,8 +109,6 @@ class Graph(NamedTuple):
 def first_order(label_of: Array, n_labels: int, width: int | None = None) -> Graph:
     """All states and all pairs; with `width`, rows and columns of arcs are padded to it by nodes that no label owns."""
     S = len(label_of)
-    if S * S > MAX_ARCS:
-        raise OptionError(f"n_latent: {S:,} states make {S * S:,} pairs, more than {MAX_ARCS:,}; use fewer of them")
     width = width or S
     every = np.arange(width)
     first = np.searchsorted(label_of, np.arange(n_labels + 1))
@@ -117,12 +125,6 @@ def first_order(label_of: Array, n_labels: int, width: int | None = None) -> Gra
 def second_order(label_of: Array, n_labels: int, start: Array, arc: Array) -> Graph:
     """Pairs of states that may follow each other, as arc [S, S] and start [S] say, alike for the states of a label."""
     S = len(label_of)
-    n_arcs = int(((arc.sum(axis=0) + start) * arc.sum(axis=1)).sum())
-    if n_arcs > MAX_ARCS:
-        raise OptionError(
-            f"order: {S} states make {n_arcs:,} triples at order 2, more than {MAX_ARCS:,}; use order 1, fewer latent "
-            f"states, or constraints='scheme'"
-        )
     r, s = np.nonzero(arc)  # pairs in order of the first state: targets of one block are neighbours
     opens = np.flatnonzero(start)
     previous = np.concatenate([r, np.full(len(opens), -1)])

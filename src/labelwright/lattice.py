@@ -34,9 +34,9 @@ def posterior(lattice: Lattice) -> Posterior:
     return Posterior(nodes, log_beta, float(log_z))
 
 
-def posterior_arcs(lattice: Lattice, sums: Posterior) -> Array:
-    """P(arc into t) [T, A]."""
-    arcs = np.empty((len(lattice.node), lattice.arc.shape[1]))
+def posterior_arcs(lattice: Lattice, sums: Posterior, by_token: bool = True) -> Array:
+    """P(arc into t) [T, A], or their sum over all tokens [1, A]."""
+    arcs = np.empty((len(lattice.node) if by_token else 1, lattice.arc.shape[1]))
     inference.posterior_arcs(lattice.node, lattice.arc, lattice.graph.blocks, sums.nodes, sums.log_beta, arcs)
     return arcs
 

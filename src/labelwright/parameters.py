@@ -9,10 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.states import StateSpace
 
 REACH = {"state": 0, "edge": 1, "triple": 2}  # how many labels before a token the cells of a layer know
+
+
+MAX_CELLS = 1_500_000_000  # weights of one layer: L-BFGS needs about sixty bytes for each
 
 
 class Cells(NamedTuple):
@@ -90,6 +94,11 @@ def make_parameters(
         for _ in range(REACH[name]):  # one more label before
             codes, n_codes = _behind(codes, gold, offsets, L), n_codes * L
             states_of = [(r[:, None] * S + s[None, :]).reshape(-1) for r in states_of for s in states]
+        if cells == "all" and n_features * n_codes > MAX_CELLS:
+            raise OptionError(
+                f"cells='all': {n_features:,} features on {n_codes:,} (pairs or triples of) labels make more than "
+                f"{MAX_CELLS:,} weights; use cells='observed' or a larger min_count"
+            )
         if cells == "all":
             ptr, column = _all_cells(n_features, n_codes)
             present = np.zeros(n_features, np.bool_)
@@ -100,5 +109,12 @@ def make_parameters(
                 column = np.tile(np.arange(n_codes, dtype=np.int32), int(present.sum()))
         else:
             ptr, column = observed_cells(incidence, n_features, codes, n_codes)
+        sizes = np.array([len(states) for states in states_of])
+        total = int(np.bincount(column, minlength=n_codes) @ sizes)
+        if total > MAX_CELLS:
+            raise OptionError(
+                f"{total:,} weights for {name} features, more than {MAX_CELLS:,}; use a larger min_count, fewer latent "
+                f"states, cells='observed', or fewer template lines of that kind"
+            )
         made[name] = _expand(ptr, column, states_of)
     return Parameters(made, S, space.graph.order)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import allowed
-from labelwright.graph import Graph, first_order, second_order
+from labelwright.errors import OptionError
+from labelwright.graph import MAX_ARCS, Graph, first_order, second_order
 
 
 class StateSpace(NamedTuple):
@@ -66,7 +67,14 @@ def state_space(
     """
     sizes = np.full(len(labels), n_latent) if isinstance(n_latent, int) else np.asarray(n_latent)
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    yes = np.ones(int(first[-1]), np.bool_)
+    S = int(first[-1])
+    if S**2 > MAX_ARCS or (order == 2 and S**3 > MAX_ARCS):
+        what = "pairs" if order == 1 else "triples"
+        raise OptionError(
+            f"{S:,} states make {S ** (order + 1):,} {what} of states, more than {MAX_ARCS:,}; use fewer labels, fewer "
+            f"latent states{', or order 1' if order == 2 else ''}"
+        )
+    yes = np.ones(S, np.bool_)
     free = assembled(tuple(labels), first, yes, np.ones((len(yes), len(yes)), np.bool_), yes, 1)
     if scheme is not None:
         free = free.constrained(scheme)

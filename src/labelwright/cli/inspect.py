@@ -132,7 +132,7 @@ def _show(facts: dict[str, Any], path: str, with_data: bool) -> None:
         if "best_iteration" in training:
             best = f"{training['best_iteration']}, with {100 * training['best_dev']:.2f} on the development data"
             rows.append(("best iteration", best))
-        rows += _starts(training.get("restarts"))
+        rows += _starts(training.get("restarts"), "best_dev" in training)
     if "latent" in facts:
         rows.insert(1, ("states", f"{len(facts['states'])} latent"))
     rows += _curves(facts["history"])
@@ -207,11 +207,14 @@ def _label(training: dict[str, Any]) -> list[tuple[str, str]]:
     return [("label", f"{label}, column {names.index(label) + 1} of {','.join(names)}")]
 
 
-def _starts(runs: Sequence[dict[str, Any]] | None) -> list[tuple[str, str]]:
+def _starts(runs: Sequence[dict[str, Any]] | None, with_dev: bool) -> list[tuple[str, str]]:
     """The spread of the random starts."""
     if not runs:
         return []
-    return [("starts", f"{len(runs)}, losses {' '.join(format(run['loss'], ',.1f') for run in runs)}")]
+    rows = [("starts", f"{len(runs)}, losses {' '.join(format(run['loss'], ',.1f') for run in runs)}")]
+    if with_dev:
+        rows.append(("", f"on development data {' '.join(format(100 * run['merit'], '.2f') for run in runs)}"))
+    return rows
 
 
 def _lines(text: str) -> int:

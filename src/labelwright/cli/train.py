@@ -93,7 +93,8 @@ def command(
     l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty l2/2 |w|^2. [default: 1]")] = None,
     optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="lbfgs or sgd. [default: lbfgs]")] = None,
     averaging: Annotated[
-        str | None, typer.Option(metavar="none|avg", help="sgd: the mean of the last passes' weights. [default: none]")
+        str | None,
+        typer.Option(metavar="none|avg", help="sgd: all passes, then the mean of the last third. [default: none]"),
     ] = None,
     max_iter: Annotated[
         int | None, typer.Option("--iterations", metavar="N", help="Limit of iterations. [default: till it converges]")
@@ -232,7 +233,11 @@ def _spread(record: dict[str, Any]) -> str:
     if not runs:
         return ""
     losses = [run["loss"] for run in runs]
-    return f", best of {len(runs)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
+    spread = f", best of {len(runs)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
+    if "best_dev" in record:
+        scores = [100 * run["merit"] for run in runs]
+        spread += f" and {min(scores):.2f} to {max(scores):.2f} on the development data"
+    return spread
 
 
 def _further(checkpoint: Path) -> list[Path]:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.paths import check_number
+from labelwright.decode.options import MOST, check_seconds, check_whole
 from labelwright.decode.record import Decoding
-from labelwright.errors import OptionError
 from labelwright.graph import Blocks, Contexts
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import Pool, Weights
@@ -18,7 +17,8 @@ from labelwright.lattice import Lattice
 from labelwright.states import StateSpace
 
 Array = NDArray[Any]
-MAX_EXPANSIONS = 100_000  # by default: a flat model costs time, not memory
+MAX_EXPANSIONS = 100_000  # by default: a flat model costs time,
+MAX_POOL = 1 << 30  # and no more bytes than this
 DIVE = 1e12  # the advantage of a longer prefix when any whole labelling will do
 SLICE = 2_000  # expansions between two looks at the clock
 
@@ -37,6 +37,10 @@ def grown(pool: Pool) -> Pool:
     for old, new in zip(pool[:-1], larger[:-1], strict=True):
         new[: len(old)] = old
     return larger._replace(counts=pool.counts)
+
+
+def _size(pool: Pool) -> int:
+    return sum(array.nbytes for array in pool)
 
 
 class Labellings(NamedTuple):
@@ -120,11 +124,10 @@ def labellings(
 ) -> Labellings:
     """Up to n best labellings in order; with a limit, at least one labelling and a bound on what was missed."""
     budget = MAX_EXPANSIONS if max_expansions is None else max_expansions
-    check_number(n)
-    if budget < 0:
-        raise OptionError(f"max_expansions: expected 0 or more, got {max_expansions}")
-    if time_limit is not None and not time_limit >= 0:
-        raise OptionError(f"time_limit: expected 0 seconds or more, got {time_limit}")
+    check_whole("n", n, 1, MOST)
+    check_whole("max_expansions", budget, 0)
+    check_seconds(time_limit)
+    budget = min(budget, 1 << 60)
     limits = n, budget, time_limit
     return _searched(lattice, space, *limits, False) or _searched(lattice, space, *limits, True) or _NOTHING
 
@@ -143,8 +146,11 @@ def _searched(
         allowed = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
         status = kernels.search(weights, contexts, pool, found, n, allowed, kernels.TIE, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
-        if status == kernels.FULL:
+        if status == kernels.FULL and 2 * _size(pool) <= MAX_POOL:
             pool = grown(pool)
+        elif status == kernels.FULL:
+            status = kernels.LIMIT
+            break
         elif status == kernels.LOST:
             return None
         elif status == kernels.DONE or allowed == budget or out_of_time:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.decode.options import check_seconds, check_whole
 from labelwright.decode.paths import Pool, moves_of
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
@@ -32,12 +33,11 @@ class Found(NamedTuple):
 
 def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limit: float | None = None) -> Found:
     """Run LDI: n latent paths at most (0: no limit); alpha below 1 loosens the stopping rule (equation 9)."""
-    if n < 0:
-        raise OptionError(f"n: expected a number of latent paths, or 0 for no limit, got {n}")
-    if not 0 < alpha <= 1:
-        raise OptionError(f"alpha: expected a number above 0 and up to 1, got {alpha}")
-    if time_limit is not None and not time_limit >= 0:
-        raise OptionError(f"time_limit: expected 0 seconds or more, got {time_limit}")
+    check_whole("n", n, 0)
+    n = min(n, 1 << 60)
+    if not isinstance(alpha, int | float | np.floating) or not 0 < alpha <= 1:
+        raise OptionError(f"alpha: expected a number above 0 and up to 1, got {alpha!r}")
+    check_seconds(time_limit)
     node, arc, graph = lattice
     T = len(node)
     delta, moves = np.empty_like(node), moves_of(graph)
@@ -50,7 +50,7 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
         taken = int(pool.counts[kernels.TAKEN])
         stop = n if time_limit is None else taken + SLICE if n == 0 else min(n, taken + SLICE)
         status = kernels.latent_dynamic_inference(
-            node, arc, moves, graph.contexts, delta, pool, graph.label_of, log_z, stop, alpha, labels, log_p, slots
+            node, arc, moves, graph.contexts, delta, pool, graph.label_of_node, log_z, stop, alpha, labels, log_p, slots
         )
         if status == kernels.DONE or (status == kernels.LIMIT and stop == n):
             break

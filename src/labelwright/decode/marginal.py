@@ -9,7 +9,7 @@ def marginal(lattice: Lattice, space: StateSpace, probabilities: bool = True) ->
     """The most probable label of every token."""
     sums = posterior(lattice)
     codes = label_marginals(sums.nodes, lattice.graph).argmax(axis=1).astype("int32")
-    exact = not space.latent and bool((lattice.graph.label_of[best_path(lattice)[0]] == codes).all())
+    exact = not space.latent and bool((lattice.graph.label_of_node[best_path(lattice)[0]] == codes).all())
     found = Decoding([space.labels[y] for y in codes], 0.0, None, exact, 0.0 if exact else None)
     found = judged(found, lattice, codes, sums.log_z)
     assert found.log_probability is not None

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.spans import spans_of
 from labelwright.decode.exact import labellings
 from labelwright.decode.ldi import candidates as ldi_candidates
+from labelwright.decode.options import check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.lattice import Lattice
@@ -16,6 +17,7 @@ from labelwright.states import StateSpace
 Labels = Sequence[str]
 Gain = Callable[[Labels, Labels], float]
 N_CANDIDATES = 30
+MOST_CANDIDATES = 2000  # all are compared with all
 
 
 def chunk_f1(texts: Sequence[Labels]) -> NDArray[np.float64]:
@@ -36,8 +38,7 @@ def chunk_f1(texts: Sequence[Labels]) -> NDArray[np.float64]:
 def token_accuracy(texts: Sequence[Labels]) -> NDArray[np.float64]:
     """The share of tokens on which every two labellings agree [M, M]."""
     codes = np.unique(np.array(texts), return_inverse=True)[1].reshape(len(texts), -1)
-    agreement: NDArray[np.float64] = (codes[:, None, :] == codes[None, :, :]).mean(axis=2)
-    return agreement
+    return np.stack([(codes == one).mean(axis=1) for one in codes])
 
 
 GAINS = {"f1": chunk_f1, "accuracy": token_accuracy}
@@ -56,9 +57,12 @@ def mbr(
     """Re-rank the n best labellings, or with candidates="ldi" those that LDI meets, by expected gain."""
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")
+    check_whole("n", n, 0 if candidates == "ldi" else 1, None if candidates == "ldi" else MOST_CANDIDATES)
     if candidates == "ldi":
         met = ldi_candidates(lattice, n, time_limit=time_limit)
-        codes, log_p, log_z, latent = list(met.labels), met.log_probabilities, met.log_z, met.latent_paths
+        best_met = np.argsort(-met.log_probabilities, kind="stable")[:MOST_CANDIDATES]
+        codes, log_p = list(met.labels[best_met]), met.log_probabilities[best_met]
+        log_z, latent = met.log_z, met.latent_paths
         proven = 0
     elif candidates == "nbest":
         found = labellings(lattice, space, n, max_expansions, time_limit)

@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.errors import OptionError
+from labelwright.decode.options import MOST, check_whole
 from labelwright.graph import Graph
 from labelwright.kernels import paths as kernels
 from labelwright.lattice import Lattice
 
 Array = NDArray[Any]
-MOST = 100_000  # of best paths or labellings
 
 
 class Pool(NamedTuple):
@@ -45,15 +44,9 @@ def moves_of(graph: Graph) -> kernels.Moves:
     return kernels.Moves(graph.blocks.source_ptr, graph.blocks.source, graph.origin, graph.contexts.base)
 
 
-def check_number(n: int) -> None:
-    """Refuse to look for no labellings, or for so many that memory would not do."""
-    if not 1 <= n <= MOST:
-        raise OptionError(f"n: expected 1 to {MOST:,} labellings, got {n}")
-
-
 def best_paths(lattice: Lattice, n: int) -> tuple[Array, Array]:
     """Up to n best paths [n, T] of nodes in order, and their scores [n]."""
-    check_number(n)
+    check_whole("n", n, 1, MOST)
     node, arc, graph = lattice
     T = len(node)
     paths, scores, delta = np.empty((n, T), np.int32), np.empty(n), np.empty_like(node)

@@ -119,7 +119,7 @@ def _distinct(ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: i
 
 
 def observed_cells(incidence: Incidence, n_features: int, gold: Ints, n_codes: int) -> tuple[Longs, Ints]:
-    """Per feature the sorted gold codes (labels, or pairs of labels) it is seen with; negative codes do not count."""
+    """Per feature the sorted gold codes (labels, pairs, triples) it is seen with; negative codes do not count."""
     each = np.arange(len(gold) + 1, dtype=np.int64)
     n_groups = incidence.keys.shape[1]
     key_ptr, key_token, _ = invert(each * n_groups, incidence.keys.reshape(-1), incidence.n_keys)

@@ -44,9 +44,9 @@ class _Group(NamedTuple):
 
 
 def layers_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
-    """The lines that feed each layer; the plain transition (`B` alone) is part of every model and needs no line."""
+    """The lines that feed each layer; plain moves (`B` or `T` alone) are part of a model and need no line."""
     found = {
-        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or name != "edge"))
+        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or name == "state"))
         for name, kinds in LAYERS.items()
     }
     return {name: patterns for name, patterns in found.items() if patterns or name == "state"}

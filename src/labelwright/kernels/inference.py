@@ -52,7 +52,7 @@ def viterbi(node, arc, blocks, path):
 
 
 @kernel
-def _scaled_messages(node, arc, blocks, states, log_beta):
+def _scaled_messages(node, arc, blocks, nodes, log_beta):
     """As `messages`, in scaled probability space; NaN where a path that counts may have been too small to keep.
 
     What underflows in alpha_t, psi_t or E counts at most beta_t / c_t times its own size, so that must stay small."""
@@ -111,14 +111,14 @@ def _scaled_messages(node, arc, blocks, states, log_beta):
         p = 0.0
         for s in range(Q):
             total += beta[s]
-            states[t, s] = alpha[t, s] * beta[s]
-            p += states[t, s]
+            nodes[t, s] = alpha[t, s] * beta[s]
+            p += nodes[t, s]
             log_beta[t, s] = rest + np.log(beta[s]) if beta[s] > 0 else -np.inf
             into[s] = psi[t, s] * beta[s] / scale[t]
         if not (total / scale[t] < LARGE):
             return np.nan
         for s in range(Q):
-            states[t, s] /= p
+            nodes[t, s] /= p
         rest += log_c[t]
         if t > 0:
             e = t if by_token else 0
@@ -135,13 +135,13 @@ def _scaled_messages(node, arc, blocks, states, log_beta):
 
 
 @kernel
-def messages(node, arc, blocks, states, log_beta):
-    """Fill states [T, Q] with P(s at t) and log_beta [T, Q]; returns log Z.
+def messages(node, arc, blocks, nodes, log_beta):
+    """Fill nodes [T, Q] with P(s at t) and log_beta [T, Q]; returns log Z.
 
     log beta_{t-1}(r) = log sum_s exp(arc_t(r, s) + node_t(s) + log beta_t(s)), 0 at the last token;
     P(s at t | r at t-1) = exp(arc_t(r, s) + node_t(s) + log beta_t(s) - log beta_{t-1}(r)).
-    In scaled probability space; where that under- or overflows, in log space.  Without any path, states are 0."""
-    log_z = _scaled_messages(node, arc, blocks, states, log_beta)
+    In scaled probability space; where that under- or overflows, in log space.  Without any path, nodes are 0."""
+    log_z = _scaled_messages(node, arc, blocks, nodes, log_beta)
     if not np.isnan(log_z):
         return log_z
     T, Q = node.shape
@@ -160,11 +160,11 @@ def messages(node, arc, blocks, states, log_beta):
                 log_beta[t - 1, source[i]] = log_sum(terms, s1 - s0)
                 a += s1 - s0
     log_z = log_sum(node[0] + log_beta[0], Q)
-    states[:] = 0.0
+    nodes[:] = 0.0
     if log_z == -np.inf:
         return log_z
     for s in range(Q):
-        states[0, s] = np.exp(node[0, s] + log_beta[0, s] - log_z)
+        nodes[0, s] = np.exp(node[0, s] + log_beta[0, s] - log_z)
     for t in range(1, T):
         e = t if by_token else 0
         for b in range(arc_ptr.shape[0] - 1):
@@ -172,17 +172,17 @@ def messages(node, arc, blocks, states, log_beta):
             a = arc_ptr[b] - s0
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
-                if states[t - 1, r] > 0:
+                if nodes[t - 1, r] > 0:
                     for s in range(s0, s1):
                         more = arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
-                        states[t, s] += states[t - 1, r] * np.exp(more)
+                        nodes[t, s] += nodes[t - 1, r] * np.exp(more)
                 a += s1 - s0
     return log_z
 
 
 @kernel
-def posterior_arcs(node, arc, blocks, states, log_beta, arcs):
-    """arcs [T, A] = P(r, s at t-1, t), from messages."""
+def posterior_arcs(node, arc, blocks, nodes, log_beta, arcs):
+    """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens."""
     by_token = arc.shape[0] > 1
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     arcs[:] = 0.0
@@ -193,15 +193,15 @@ def posterior_arcs(node, arc, blocks, states, log_beta, arcs):
             a = arc_ptr[b] - s0
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
-                if states[t - 1, r] > 0:
+                if nodes[t - 1, r] > 0:
                     for s in range(s0, s1):
                         more = arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
-                        arcs[t, a + s] = states[t - 1, r] * np.exp(more)
+                        arcs[t if arcs.shape[0] > 1 else 0, a + s] += nodes[t - 1, r] * np.exp(more)
                 a += s1 - s0
 
 
 @kernel
-def span_probability(node, arc, blocks, state, states, log_beta, begin, end, opening, inside, closing):
+def span_probability(node, arc, blocks, state, nodes, log_beta, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which moves between
     states start it, go on in it and end it; the last row or column stands for the outside of the sentence.
 
@@ -213,7 +213,7 @@ def span_probability(node, arc, blocks, state, states, log_beta, begin, end, ope
     v = np.zeros(Q)
     if begin == 0:
         for s in range(Q):
-            v[s] = states[0, s] if opening[outside, state[s]] else 0.0
+            v[s] = nodes[0, s] if opening[outside, state[s]] else 0.0
     for t in range(max(begin, 1), min(end + 1, T)):
         e = t if by_token else 0
         w = np.zeros(Q)
@@ -222,7 +222,7 @@ def span_probability(node, arc, blocks, state, states, log_beta, begin, end, ope
             a = arc_ptr[b] - s0
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
-                p = states[t - 1, r] if t == begin else v[r]
+                p = nodes[t - 1, r] if t == begin else v[r]
                 if p > 0:
                     x = state[r]
                     for s in range(s0, s1):

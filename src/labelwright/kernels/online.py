@@ -78,13 +78,8 @@ def _difference(node, arc, blocks, contexts, label, nodes, arcs, held, held_pair
             arcs[0, a] *= E[0, a]
     if np.isnan(log_z[0]):
         log_beta = np.empty((T, Q))
-        each = np.empty((T, A))
         log_z[0] = messages(node, arc, blocks, nodes, log_beta)
-        posterior_arcs(node, arc, blocks, nodes, log_beta, each)
-        arcs[:] = 0
-        for t in range(1, T):
-            for a in range(A):
-                arcs[t if n_rows > 1 else 0, a] += each[t, a]
+        posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
     subtract_clamped(nodes, arcs, contexts, label, offsets, held, held_pairs)
     return log_z[0] - log_y[0]
 
@@ -100,6 +95,7 @@ class Topology(NamedTuple):
     arc: np.ndarray  # [A]
     has_node: np.ndarray  # [Q]     1 where a plain move has a weight there, else 0
     has_arc: np.ndarray  # [A]
+    n_states: int
 
 
 @kernel
@@ -114,9 +110,7 @@ def sgd_pass(
     Step t has the rate eta / (1 + eta decay t).  Returns the losses before each update, summed, and shrink."""
     blocks, contexts, state_of = topology.blocks, topology.contexts, topology.state
     Q, A = plain_node.shape[0], plain_arc.shape[0]
-    S = 0
-    for q in range(Q):
-        S = max(S, state_of[q] + 1)
+    S = topology.n_states
     on_nodes, on_arcs = node_weights.shape[0] > 0, arc_weights.shape[0] > 0
     most, targets, longest = 0, 0, 0
     for c in range(contexts.label.shape[0]):

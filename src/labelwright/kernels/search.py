@@ -279,22 +279,22 @@ def _consider(lattice, contexts, pool, parent, n, tie, bar):
     whole weights so far.  False where the weights of one prefix differ too much for scaled numbers."""
     psi, E, beta = lattice.psi, lattice.E, lattice.beta
     ptr, nodes, places, cut = contexts.ptr, contexts.node, contexts.slot, contexts.cut
-    block, bases = contexts.block, contexts.base
+    block, base = contexts.block, contexts.base
     vector = pool.vector
     t = pool.depth[parent] + 1 if parent >= 0 else 0
     e = t if E.shape[0] > 1 else 0
-    before, base = np.int64(-1), 0.0
+    before, log_scale = np.int64(-1), 0.0
     if parent >= 0:
         before = np.int64(pool.context[parent])
-        base = pool.scale[parent]
+        log_scale = pool.scale[parent]
     if not lattice.logs:
-        base += lattice.top[t] + (lattice.arc_top[e] if t > 0 else 0.0)
+        log_scale += lattice.top[t] + (lattice.arc_top[e] if t > 0 else 0.0)
     for y in range(contexts.opening.shape[0]):
         c = contexts.following[before, y] if parent >= 0 else contexts.opening[y]
         if c < 0:
             continue
         new = pool.counts[MADE]
-        scale = base
+        scale = log_scale
         if lattice.logs:
             _extend_logs(lattice, contexts, pool, parent, t, y, c, new)
         else:
@@ -307,7 +307,7 @@ def _consider(lattice, contexts, pool, parent, n, tie, bar):
                     v = vector[parent, i - ptr[before]]
                     k0, k1 = cut[block[q], y], cut[block[q], y + 1]
                     if k0 < k1:
-                        a, s = bases[q], places[k0] - k0
+                        a, s = base[q], places[k0] - k0
                         for k in range(k0, k1):
                             vector[new, s + k] += v * E[e, a + k]
             most = 0.0

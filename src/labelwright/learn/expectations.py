@@ -46,12 +46,8 @@ class Expectations:
         graph = space.graph
         if graph.order == 1:
             graph = first_order(space.label_of, space.n_labels, padded(space.n_states))
-        self.assembly, self.graph, self.latent, self.dtype = (
-            Assembly(space, parameters, graph),
-            graph,
-            space.latent,
-            dtype,
-        )
+        self.assembly = Assembly(space, parameters, graph)
+        self.graph, self.latent, self.dtype = graph, space.latent, dtype
         self.n_nodes = graph.n_nodes  # the rest of a row is padding
         self._exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
         self._column = np.full(graph.n_arcs, -1, np.int32)  # of each arc, in rows of scores of arcs
@@ -138,10 +134,9 @@ def _posteriors(lattice: Lattice, node: Array, arc: Array) -> float:
     """Posteriors in log space: those of nodes go into node [T, Q], those of arcs into arc [T, A], or are added to its
     one row; returns log Z."""
     sums = posterior(lattice)
-    arcs = posterior_arcs(lattice, sums)
     node[:] = sums.nodes
     if len(arc) > 1:
-        arc[:] = arcs
+        arc[:] = posterior_arcs(lattice, sums)
     else:
-        arc[0] += arcs.sum(axis=0)
+        arc += posterior_arcs(lattice, sums, by_token=False)
     return sums.log_z

@@ -68,6 +68,7 @@ class Monitor:
         *,
         dev: Callable[[Array], float] | None = None,
         dev_every: int = 5,
+        dev_from: int = 1,
         patience: int = 6,
         period: int = PERIOD,
         first: int = 0,
@@ -75,7 +76,7 @@ class Monitor:
         checkpoint: Checkpoint | None = None,
     ):
         self.max_iter, self.tol, self.period, self.first = max_iter, tol, period, first
-        self.dev, self.dev_every, self.patience = dev, dev_every, patience
+        self.dev, self.dev_every, self.dev_from, self.patience = dev, dev_every, dev_from, patience
         self.progress, self.checkpoint = progress, checkpoint
         self.history: list[Record] = []
         self.reason: str | None = None
@@ -120,7 +121,7 @@ class Monitor:
         if norm is not None:
             record["norm"] = float(norm)
         self.history.append(record)
-        if self.dev is not None and i > 0 and i % self.dev_every == 0:
+        if self.dev is not None and i >= self.dev_from and i % self.dev_every == 0:
             self._look_at_dev(record, weights)
         if self.progress is not None:
             self.progress(record, self.max_iter)

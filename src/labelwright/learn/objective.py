@@ -30,6 +30,7 @@ SHARD_BYTES = 1 << 22  # score rows held at once: they should stay in the last-l
 ARC_BYTES = 1 << 22  # the same, where every token has all its nodes or arcs in memory
 SHARD_TOKENS = 1000  # at least, however wide their rows are
 PIECES = 8  # ranges of keys or features per step
+BATCH = 16  # pieces of work whose counts of all arcs are in memory together
 
 Array = NDArray[Any]
 
@@ -112,18 +113,19 @@ class LogLikelihood:
         gradient[:] = 0
         loss, nodes, arcs = 0.0, np.zeros(len(moves.plain.node)), np.zeros(len(moves.plain.arc))
         for shard in self.shards:
-            done = self.workers.run(self._chunk, [(shard, a, b, weights, moves) for a, b in shard.chunks])
-            for found in done:
-                loss += found.loss
-                nodes += found.nodes
-                arcs += found.arcs
-            tasks = []
+            for first in range(0, len(shard.chunks), BATCH):
+                tasks = [(shard, a, b, weights, moves) for a, b in shard.chunks[first : first + BATCH]]
+                for found in self.workers.run(self._chunk, tasks):
+                    loss += found.loss
+                    nodes += found.nodes
+                    arcs += found.arcs
+            adding: list[tuple[Any, ...]] = []
             for name, layer in self.layers.items():
                 rows, sums, t = self._rows[name], self._sums[name], shard.pooled[name].turned
                 for a, b in shard.pooled[name].pieces:
-                    tasks.append((scoring.pool_keys, t.item, t.ptr, t.owner, rows, sums, a, b))
-                tasks += self._collecting(layer, shard.own[name], rows, gradient[parts[name]])
-            self.workers.run(_call, tasks)
+                    adding.append((scoring.pool_keys, t.item, t.ptr, t.owner, rows, sums, a, b))
+                adding += self._collecting(layer, shard.own[name], rows, gradient[parts[name]])
+            self.workers.run(_call, adding)
         for name, layer in self.layers.items():
             self.workers.run(_call, self._collecting(layer, layer.keys, self._sums[name], gradient[parts[name]]))
         self.expectations.assembly.moved(nodes, arcs, gradient)

@@ -41,7 +41,7 @@ class SGD:
         fence[2, self.build.no_end] = -np.inf
         has = self.build.weights_of_moves(np.ones(parameters.n_weights))
         graph = self.graph.blocks, self.graph.contexts, self.graph.state
-        self.topology = online.Topology(*graph, fence, *forbidden, *has)
+        self.topology = online.Topology(*graph, fence, *forbidden, *has, space.n_states)
         # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
         # there are nodes or arcs takes what the space forbids.
         nothing = Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
@@ -90,7 +90,13 @@ def sgd(
     else:
         w, shrink, done, eta = state["w"], float(state["shrink"]), int(state["done"]), float(state["eta"])
         total = state["total"]
-    found = (w * shrink).astype(np.float32)
+
+    def result() -> Array:
+        """The weights so far, or the mean of those after the last passes."""
+        if average_from is None or done < average_from:
+            return (w * shrink).astype(np.float32)
+        return (total / (done - average_from + 1)).astype(np.float32)
+
     while not monitor.stop:
         order = np.random.default_rng([run.seed, done + 1]).permutation(run.n)
         loss, shrink = run.one_pass(w, shrink, order, eta, done * run.n)
@@ -98,10 +104,8 @@ def sgd(
             w *= shrink
             shrink = 1.0
         done += 1
-        found = (w * shrink).astype(np.float32)
         if average_from is not None and done >= average_from:
             total += w * shrink
-            found = (total / (done - average_from + 1)).astype(np.float32)
         saved = {"w": w, "shrink": np.array(shrink), "done": np.array(done), "eta": np.array(eta), "total": total}
-        monitor.report(loss=loss, weights=found, state=lambda saved=saved: saved)  # type: ignore[misc]
-    return monitor.best(found)
+        monitor.report(loss=loss, weights=result(), state=lambda saved=saved: saved)  # type: ignore[misc]
+    return monitor.best(result())

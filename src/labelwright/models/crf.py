@@ -15,7 +15,8 @@ class CRF(LogLinearModel):
     min_count : features seen less often in training are left out
     l1, l2 : the penalty is l1 |w| + l2/2 |w|^2
     optimizer : "lbfgs" (OWL-QN when l1 > 0) or "sgd"
-    averaging : "none", or "avg": with SGD, the mean of the weights after each of the last third of max_iter passes
+    averaging : "none", or "avg": with SGD, run all max_iter passes and take the mean of the weights after each of the
+        last third of them (with development data, the best of these means)
     max_iter : limit of iterations (1000, or 50 passes of SGD)
     tol : training stops when the loss falls by less than this share in ten iterations (SGD: 100 times this, in five)
     constraints : None, or "scheme": only labellings that the label scheme permits exist

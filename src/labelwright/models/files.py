@@ -22,7 +22,7 @@ MODELS: dict[str, type[Any]] = {"CRF": CRF, "LatentCRF": LatentCRF}
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a trained model; weights that are exactly zero are left out."""
+    """Write a trained model; weights of features that are exactly zero are left out."""
     space: StateSpace = model.space_
     parts = model.parameters_.slices
     tensors = {

@@ -251,7 +251,7 @@ def _moves(lattice: Lattice, sums: Posterior) -> Array:
     ends = state_marginals(sums.nodes[[0, -1]], graph)
     total[S, :S], total[:S, S] = ends[0], ends[1]
     if graph.order == 1:
-        total[:S, :S] = posterior_arcs(lattice, sums).sum(axis=0).reshape(S, S)
+        total[:S, :S] = posterior_arcs(lattice, sums, by_token=False).reshape(S, S)
     else:  # a node is a move
         inner = graph.previous >= 0
         total[graph.previous[inner], graph.state[inner]] = sums.nodes[:, inner].sum(axis=0)

@@ -21,7 +21,7 @@ class LatentCRF(LogLinearModel):
     ----------
     n_latent : latent states per label: one number for all, or {label: number}
     n_restarts : train from so many random starts and keep the best on development data (or by objective)
-    random_state : seed of the random starts
+    random_state : seed of the random starts, and of the shuffling of SGD
     All other parameters are those of CRF.
 
     >>> X = [["her", "brother", "ran"], ["he", "saw", "her"]]

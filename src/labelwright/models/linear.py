@@ -14,7 +14,8 @@ from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
 from labelwright.decode import Decoding, decoder_named
 from labelwright.decode.exact import labellings
-from labelwright.decode.paths import best_paths, check_number
+from labelwright.decode.options import MOST, check_whole
+from labelwright.decode.paths import best_paths
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import Encoded, Extractor
@@ -236,7 +237,7 @@ class LinearModel(Estimator):
         """Up to n labellings of each sentence, the most probable first, with their exact probabilities.
 
         On a latent model a search that reaches `max_expansions` returns only what it has proven (at least one)."""
-        check_number(n)
+        check_whole("n", n, 1, MOST)
         self._check_fitted()
         labels, space = self.space_.labels, self._space(constraints)
 
@@ -248,7 +249,7 @@ class LinearModel(Estimator):
                 log_z = found.log_z
             else:
                 paths, weights = best_paths(lattice, n)
-                rows = lattice.graph.label_of[paths]
+                rows = lattice.graph.label_of_node[paths]
                 log_z = posterior(lattice).log_z
             if not len(rows):
                 raise _impossible(sentence)

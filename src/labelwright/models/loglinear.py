@@ -13,7 +13,7 @@ from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.corpus.table import Corpus, intern_values
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.extract import Encoded, kind_of, learn
+from labelwright.features.extract import ColumnFeatures, Encoded, kind_of, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.template import Template
 from labelwright.learn.lbfgs import lbfgs
@@ -93,7 +93,8 @@ class LogLinearModel(LinearModel):
             old._check_fitted()
             before = Trained(old.extractor_, old.space_, old.parameters_, old.weights_)
         data = self._prepare(X, y)
-        bar = ProgressBar(self.max_iter, self.tol) if progress is None and self.verbose else None
+        tol = self.tol if self.optimizer == "lbfgs" else None
+        bar = ProgressBar(self.max_iter, tol) if progress is None and self.verbose else None
         runs: list[tuple[Array, Monitor]] = []
         try:
             development = None if dev is None else self._development(dev)
@@ -124,7 +125,8 @@ class LogLinearModel(LinearModel):
         """Learn the features and the state space; the training data as integers."""
         corpus, labels, gold = _gold(X, y)
         extractor, layers, offsets = learn(corpus, self.template, self.min_count)
-        if "triple" in layers and self.order == 1:
+        patterns = extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
+        if self.order == 1 and any(pattern.kind == "T" for pattern in patterns):
             raise OptionError("template: T lines are features on three labels; use order=2")
         if y is not None:
             check_lengths(y, offsets)
@@ -169,7 +171,7 @@ class LogLinearModel(LinearModel):
         return np.zeros(self.parameters_.n_weights, np.float32)
 
     def _check_parameters(self) -> None:
-        if self.order not in (1, 2) or isinstance(self.order, bool):
+        if self.order not in (1, 2) or not isinstance(self.order, INTEGER) or isinstance(self.order, bool):
             raise OptionError(f"order: expected 1 or 2, got {self.order!r}")
         if self.cells not in CELLS:
             raise OptionError(f"cells: expected one of {', '.join(CELLS)}, got {self.cells!r}")
@@ -220,11 +222,17 @@ class LogLinearModel(LinearModel):
             first=0 if self.optimizer == "lbfgs" else 1,
             dev=None if dev is None else self._dev_score(dev),
             dev_every=5 if self.optimizer == "lbfgs" else 1,
+            dev_from=self._average_from or 1,
             progress=progress,
             checkpoint=None
             if checkpoint is None
             else Checkpoint(checkpoint, self._fingerprint(data, dev, weights), every),
         )
+
+    @property
+    def _average_from(self) -> int | None:
+        """The first pass whose weights count in the average; development data are asked from there on."""
+        return (self.max_iter or OPTIMIZERS["sgd"][0]) * 2 // 3 + 1 if self.averaging == "avg" else None
 
     def _development(self, dev: Any) -> "_Development":
         """Development data, encoded and checked before the first iteration."""
@@ -267,8 +275,7 @@ class LogLinearModel(LinearModel):
         layers, offsets, gold = data
         if self.optimizer == "sgd":
             run = SGD(layers, offsets, gold, self.space_, self.parameters_, self.l2, self.random_state or 0)
-            average_from = monitor.max_iter * 2 // 3 + 1 if self.averaging == "avg" else None
-            return sgd(run, weights, monitor, state, average_from)
+            return sgd(run, weights, monitor, state, self._average_from)
         n_features = self.extractor_.n_features
         problem = LogLikelihood(layers, n_features, offsets, gold, self.space_, self.parameters_, workers)
         if self.l1 > 0:

@@ -25,13 +25,14 @@ class Trained(NamedTuple):
 def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
     """The old weight of every cell that the old model has too, the new start elsewhere.
 
-    Where states were split, or with `shake`, the new start is added to the old weights: copies that stay equal would
-    learn the same."""
+    Where states of a label were split, or with `shake`, the new start is added to the old weights: copies that stay
+    equal would learn the same."""
     old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
     space, parameters, weights = now.space, now.parameters, now.weights.copy()
     features = _old_features(before.extractor, now.extractor)
-    shaken = shake or space.n_states > old_space.n_states
     states = _old_states(old_space, space)
+    known = states[states >= 0]
+    split = np.isin(states, known[np.bincount(known, minlength=old_space.n_states)[known] > 1]) | shake
     S, old_S = space.n_states, old_space.n_states
     parts, old_parts = parameters.slices, old_parameters.slices
     for name, cells in parameters.cells.items():
@@ -49,14 +50,25 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
         if len(order):
             at = order[np.minimum(at, len(order) - 1)]
             same = known[at] == wanted
-            carried = old_weights[old_parts[name]][at] + (weights[parts[name]] if shaken else 0)
+            shaken = _any_state(cells.column, REACH[name], split)
+            carried = old_weights[old_parts[name]][at] + np.where(shaken, weights[parts[name]], 0)
             weights[parts[name]] = np.where(same, carried, weights[parts[name]])
     for name, reach in (("transitions", 1), ("triples", 2)):
         if name in parts and name in old_parts:
-            column = _old_columns_of(np.arange(S ** (reach + 1)), reach, states, S, old_S)
-            carried = old_weights[old_parts[name]][column] + (weights[parts[name]] if shaken else 0)
+            every = np.arange(S ** (reach + 1))
+            column, shaken = _old_columns_of(every, reach, states, S, old_S), _any_state(every, reach, split)
+            carried = old_weights[old_parts[name]][column] + np.where(shaken, weights[parts[name]], 0)
             weights[parts[name]] = np.where(column < 0, weights[parts[name]], carried)
     return weights
+
+
+def _any_state(column: Array, reach: int, chosen: Array) -> Array:
+    """Is one of the states of each state, pair or triple (reach 0, 1, 2) among the chosen [S]?"""
+    found, rest = np.zeros(len(column), np.bool_), column
+    for _ in range(reach + 1):
+        found |= chosen[rest % len(chosen)]
+        rest = rest // len(chosen)
+    return found
 
 
 def _old_columns_of(column: Array, reach: int, states: Array, S: int, old_S: int) -> Array:
