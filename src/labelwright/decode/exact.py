@@ -13,7 +13,7 @@ from labelwright.decode.record import Decoding
 from labelwright.graph import Blocks, Contexts
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import Pool, Weights
-from labelwright.lattice import Lattice
+from labelwright.lattice import Lattice, best_path, labelling_weight
 from labelwright.states import StateSpace
 
 Array = NDArray[Any]
@@ -170,6 +170,11 @@ def _searched(
     for place, into in zip(places, labels, strict=True):
         kernels.trace(pool, contexts, place, into)
     log_weights = [float(pool.priority[place]) for place in places]
+    if len(places) > proven:  # the last one is a guess: the labels of the best path may be a better one
+        other = lattice.graph.label_of_node[best_path(lattice)[0]].astype(np.int32)
+        weight = labelling_weight(lattice, other)
+        if weight > log_weights[-1] and not any(np.array_equal(other, codes) for codes in labels):
+            labels[-1], log_weights[-1] = other, weight
     return Labellings(labels, log_weights, log_z, proven, log_open, expansions)
 
 
