@@ -4,8 +4,8 @@
     python benchmarks/latent.py costs    [--task np|bioner]
 
 `decoders` trains a CRF and, for each seed, a latent CRF, and decodes the test set with every decoder: encoded data, one
-process, the fastest of three passes.  `costs` gives seconds per iteration against states, order and threads, and the
-peak of memory.
+process, the fastest of three passes (of one, for more than 100 latent paths).  `costs` gives seconds per iteration
+against states, order and threads, and the peak of memory so far.
 """
 
 import argparse

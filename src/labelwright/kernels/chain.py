@@ -342,6 +342,24 @@ def spread_exponentials(rows, used, base, out):
 
 
 @kernel
+def sum_rows(rows, out):
+    """out [A] += the sum of rows [T, A], added up in runs of 64, so that no digits are lost."""
+    T, A = rows.shape
+    run = np.empty(A, rows.dtype)
+    t = 0
+    while t < T:
+        stop = min(t + 64, T)
+        for a in range(A):
+            run[a] = 0
+        while t < stop:
+            for a in range(A):
+                run[a] += rows[t, a]
+            t += 1
+        for a in range(A):
+            out[a] += run[a]
+
+
+@kernel
 def gather_arcs(arcs, used, rows):
     """rows[t, j] = arcs[t, used[j]], and 0 behind: the adjoint of spread_arcs."""
     n = used.shape[0]

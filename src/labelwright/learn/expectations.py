@@ -115,7 +115,9 @@ class Expectations:
             on_nodes = build.used.get("edge", np.empty(0, np.int64))
             edge = rows.get("edge", np.empty((len(node), 0), self.dtype))
             chain.pair_counts(node, on_nodes, self.graph.state, rows["state"], edge, nodes)
-        return Counts(float(np.sum(log_z - log_y)), nodes, arc.sum(axis=0, dtype=np.float64))
+        arcs = np.zeros(self.graph.n_arcs)
+        chain.sum_rows(arc, arcs)
+        return Counts(float(np.sum(log_z - log_y)), nodes, arcs)
 
     def _room(self, n_tokens: int) -> tuple[Array, Array]:
         """Memory for the posteriors of the gold labellings: nodes [T, C] and arcs [T, C, H]."""
