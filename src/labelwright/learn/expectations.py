@@ -115,8 +115,10 @@ class Expectations:
             on_nodes = build.used.get("edge", np.empty(0, np.int64))
             edge = rows.get("edge", np.empty((len(node), 0), self.dtype))
             chain.pair_counts(node, on_nodes, self.graph.state, rows["state"], edge, nodes)
-        arcs = np.zeros(self.graph.n_arcs)
-        chain.sum_rows(arc, arcs)
+        arcs = arc[0]
+        if build.by_token:
+            arcs = np.zeros(self.graph.n_arcs)
+            chain.sum_rows(arc, arcs)
         return Counts(float(np.sum(log_z - log_y)), nodes, arcs)
 
     def _room(self, n_tokens: int) -> tuple[Array, Array]:
