@@ -13,15 +13,8 @@ from labelwright import CRF, Span
 from labelwright.corpus import Corpus, spans_of, validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
 from labelwright.models.linear import LinearModel
+from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
-X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"], ["dogs"]]
-Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"], ["B-NP"]]
-LABELS = ["B-NP", "I-NP", "O"]
-ARCS = "U:%x[0,0]\nU:%x[-1,0]\nB:%x[0,0]"
-
-
-STATES = "U1:%x[0,0]\nU2:%x[-1,0]\nB"
-TRIPLES = ARCS + "\nT:%x[-1,0]"
 ORDERS = {"states": (STATES, 1), "arcs": (ARCS, 1), "states 2": (STATES, 2), "triples 2": (TRIPLES, 2)}
 
 
@@ -43,7 +36,6 @@ def enumerated(model, sentence, forced=None, scheme=None):
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 
-NEW = ["the", "bird", "zzz", "barks"]
 RESTRICTIONS = [
     {},
     {"constraints": "scheme"},

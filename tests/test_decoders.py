@@ -76,7 +76,7 @@ def test_exact_finds_the_most_probable_labelling(case):
     same_optimum(found, case, truth)
     assert found.label_paths == 1
     assert found.mass == pytest.approx(truth.p.max(), rel=case.digits)
-    assert labellings(*case).log_z == pytest.approx(truth.log_z, abs=case.digits)
+    assert labellings(case.lattice).log_z == pytest.approx(truth.log_z, abs=case.digits)
 
 
 def largest(order, by_token, tied, seed):
@@ -99,7 +99,7 @@ def test_the_largest_lattices_that_can_be_enumerated(order, by_token, tied):
     same_optimum(ldi(*case, n=0), case, truth)
     for decode in (ldi, viterbi, marginal, mbr):
         check(decode(*case), case, truth)
-    found = labellings(*case, 100)
+    found = labellings(case.lattice, 100)
     assert found.proven == len({tuple(y) for y in found.labels}) == 100
     np.testing.assert_allclose(found.log_weights, truth.ranked[:100], atol=case.digits, rtol=0)
     sums = posterior(case.lattice)
@@ -115,7 +115,7 @@ def test_the_largest_lattices_that_can_be_enumerated(order, by_token, tied):
 def test_n_best_labellings(case, n):
     truth = case.truth
     assume(truth.possible)
-    found = labellings(*case, n)
+    found = labellings(case.lattice, n)
     m = min(n, len(truth.ranked))
     assert len(found.labels) == found.proven == m
     assert len({tuple(y) for y in found.labels}) == m
@@ -148,7 +148,7 @@ def test_n_best_cut_short(case, limit, n):
     """What is said to be proven is the true beginning of the list; what comes after it is a labelling of its own."""
     truth = case.truth
     assume(truth.possible)
-    found = labellings(*case, n, max_expansions=limit)
+    found = labellings(case.lattice, n, max_expansions=limit)
     assert 1 <= len(found.labels) <= n
     assert found.proven <= len(found.labels) <= found.proven + 1
     assert len({tuple(y) for y in found.labels}) == len(found.labels)
@@ -194,7 +194,7 @@ def test_equal_scores_on_two_graphs_are_not_mistaken():
     node[0, first], node[1:, ~first] = 0.0, random.normal(size=(4, 9))
     lattices = [Lattice(random.normal(size=(5, 6)), arc, one.graph), Lattice(node, arc, two.graph)]
     for lattice, space in [*zip(lattices, (one, two), strict=True)] * 2:
-        assert labellings(lattice, space).log_z == pytest.approx(posterior(lattice).log_z)
+        assert labellings(lattice).log_z == pytest.approx(posterior(lattice).log_z)
         found = exact(lattice, space)
         weight = labelling_weight(lattice, np.array([space.labels.index(label) for label in found.labels], np.int32))
         assert found.score == pytest.approx(weight)
@@ -449,7 +449,7 @@ def test_mbr_maximises_the_expected_gain_over_its_candidates(case, gain, source,
     assume(truth.possible)
     found = mbr(*case, gain=gain, candidates=source, n=n)
     check(found, case, truth)
-    met = labellings(*case, n).labels if source == "nbest" else candidates(case.lattice, n).labels
+    met = labellings(case.lattice, n).labels if source == "nbest" else candidates(case.lattice, n).labels
     texts = [[case.space.labels[y] for y in codes] for codes in met]
     p = [truth.p[truth.at(codes)] for codes in met]
     expected = [sum(q * GAINS[gain](a, b) for q, b in zip(p, texts, strict=True)) for a in texts]
@@ -484,7 +484,7 @@ def test_mbr_where_every_probability_is_too_small_for_a_number(order):
     case = hard(1000, scale=0.01, order=order)
     found = mbr(*case, gain="accuracy", n=5, max_expansions=3000)
     assert found.log_probability < -800
-    met = labellings(*case, 5, max_expansions=3000)
+    met = labellings(case.lattice, 5, max_expansions=3000)
     p = np.exp(np.array(met.log_weights) - max(met.log_weights))
     gains = [sum(q * np.mean(a == b) for q, b in zip(p, met.labels, strict=True)) for a in met.labels]
     assert case.codes(found.labels) == met.labels[int(np.argmax(gains))].tolist()

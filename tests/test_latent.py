@@ -14,15 +14,9 @@ from labelwright.errors import OptionError
 from labelwright.models.linear import LinearModel
 from labelwright.states import state_names
 from problems import Truth
+from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
-X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"], ["dogs"]]
-Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"], ["B-NP"]]
-LABELS = ["B-NP", "I-NP", "O"]
-STATES = "U1:%x[0,0]\nU2:%x[-1,0]\nB"
-ARCS = "U:%x[0,0]\nU:%x[-1,0]\nB:%x[0,0]"
-TRIPLES = "U:%x[0,0]\nU:%x[-1,0]\nB:%x[0,0]\nT:%x[-1,0]"
 UNEVEN = {"B-NP": 2, "I-NP": 1, "O": 3}
-NEW = ["the", "bird", "zzz", "barks"]
 
 
 MODELS = {

@@ -12,15 +12,9 @@ from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
 from labelwright.learn.objective import LogLikelihood
 from labelwright.parallel import Workers
+from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
-X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"], ["dogs"]]
-Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"], ["B-NP"]]
-LABELS = ["B-NP", "I-NP", "O"]
-STATES = "U1:%x[0,0]\nU2:%x[-1,0]\nB"
-ARCS = "U:%x[0,0]\nU:%x[-1,0]\nB:%x[0,0]"
-TRIPLES = "U:%x[0,0]\nU:%x[-1,0]\nB:%x[0,0]\nT:%x[-1,0]"
 ORDERS = [(STATES, 1), (ARCS, 1), (STATES, 2), (ARCS, 2), (TRIPLES, 2)]
-NEW = ["the", "bird", "zzz", "barks"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"l1": 0.3}, {"optimizer": "sgd"}, {"constraints": "scheme", "cells": "all"}])

@@ -19,13 +19,8 @@ from labelwright.errors import LabelwrightError, OptionError
 from labelwright.models import inspection
 from labelwright.states import state_names
 from problems import Truth
+from tiny import ARCS, LABELS, NEW, STATES, X, Y
 
-X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"], ["dogs"]]
-Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], ["B-NP", "I-NP", "O"], ["B-NP"]]
-LABELS = ["B-NP", "I-NP", "O"]
-NEW = ["the", "bird", "zzz", "barks"]
-STATES = "U1:%x[0,0]\nU2:%x[-1,0]\nB"
-ARCS = "U:%x[0,0]\nU:%x[-1,0]\nB:%x[0,0]"
 TRIPLES = ARCS + "\nT:%x[-1,0]\nT2:%x[0,0]"
 
 

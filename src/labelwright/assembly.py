@@ -32,7 +32,7 @@ class Assembly:
     """Where the columns of each layer belong; rows hold the pairs and triples that have a weight, and a column of 0."""
 
     def __init__(self, space: StateSpace, parameters: Parameters, graph: Graph | None = None):
-        self.space, self.graph = space, graph or space.graph
+        self.graph = graph or space.graph
         self.order, S = self.graph.order, space.n_states
         self.width = self.graph.width
         self.parts = parameters.slices

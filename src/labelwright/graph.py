@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 N = TypeVar("N", "Blocks", "Contexts")
-MAX_ARCS = 1 << 27  # a gigabyte for one number on each
 
 
 class Blocks(NamedTuple):

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import allowed
 from labelwright.errors import OptionError
-from labelwright.graph import MAX_ARCS, Graph, first_order, second_order
+from labelwright.graph import Graph, first_order, second_order
+
+MAX_ARCS = 1 << 27  # a gigabyte for one number on each
 
 
 class StateSpace(NamedTuple):
@@ -37,11 +39,6 @@ class StateSpace(NamedTuple):
     def latent(self) -> bool:
         """Has any label more than one state?"""
         return self.n_states > self.n_labels
-
-    @property
-    def free(self) -> bool:
-        """Is every labelling allowed?"""
-        return bool(self.start.all() and self.arc.all() and self.end.all())
 
     def constrained(self, scheme: str) -> "StateSpace":
         """The same states and graph with only the moves that a label scheme permits."""

@@ -117,7 +117,6 @@ def _first_whole(weights: Weights, contexts: Contexts, pool: Pool) -> tuple[Pool
 
 def labellings(
     lattice: Lattice,
-    space: StateSpace,
     n: int = 1,
     max_expansions: int | None = None,
     time_limit: float | None = None,
@@ -129,16 +128,14 @@ def labellings(
     check_seconds(time_limit)
     budget = min(budget, 1 << 60)
     limits = n, budget, time_limit
-    return _searched(lattice, space, *limits, False) or _searched(lattice, space, *limits, True) or _NOTHING
+    return _searched(lattice, *limits, False) or _searched(lattice, *limits, True) or _NOTHING
 
 
-def _searched(
-    lattice: Lattice, space: StateSpace, n: int, budget: int, time_limit: float | None, logs: bool
-) -> Labellings | None:
+def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, logs: bool) -> Labellings | None:
     """The search with scaled numbers, None where these do not do, or with logarithms, which always do."""
     weights, log_z = prepare(lattice, logs)
     contexts = lattice.graph.contexts
-    T, L = len(lattice.node), space.n_labels
+    T, L = len(lattice.node), len(contexts.opening)
     pool = empty_pool(2 * (T + 8) * L, lattice.graph.most_in_context)
     found, bar = np.empty(n, np.int64), np.full(n, -np.inf)
     begun = time.monotonic()
@@ -188,7 +185,7 @@ def exact(
     """The most probable labelling; stopped by a limit, the best so far with a true bound on the probability missed."""
     found = _proven(lattice) if max_expansions is None and time_limit is None else None
     if found is None:
-        found = labellings(lattice, space, 1, max_expansions, time_limit)
+        found = labellings(lattice, 1, max_expansions, time_limit)
     if not found.labels:
         return Decoding([], -np.inf, -np.inf, False, None)
     weight = found.log_weights[0]

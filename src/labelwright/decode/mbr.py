@@ -65,7 +65,7 @@ def mbr(
         log_z, latent = met.log_z, met.latent_paths
         proven = 0
     elif candidates == "nbest":
-        found = labellings(lattice, space, n, max_expansions, time_limit)
+        found = labellings(lattice, n, max_expansions, time_limit)
         codes, log_z, latent, proven = found.labels, found.log_z, None, found.proven
         log_p = np.minimum(0.0, np.array(found.log_weights) - log_z)
     else:

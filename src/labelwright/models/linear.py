@@ -243,7 +243,7 @@ class LinearModel(Estimator):
 
         def question(sentence: int, lattice: Lattice) -> list[tuple[list[str], float]]:
             if space.latent:
-                found = labellings(lattice, space, n, max_expansions)
+                found = labellings(lattice, n, max_expansions)
                 rows: Any = found.labels[: max(1, found.proven)]
                 weights: Any = found.log_weights
                 log_z = found.log_z
