@@ -17,6 +17,7 @@ from labelwright.corpus.schemes import (
     validate,
 )
 from labelwright.corpus.spans import Span, labels_of, spans_of
+from labelwright.corpus.synthetic import synthetic_hmm
 from labelwright.corpus.table import Column, Corpus, RawText
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "spans_of",
     "split_label",
     "stream_columns",
+    "synthetic_hmm",
     "validate",
     "write_columns",
     "write_conllu",
