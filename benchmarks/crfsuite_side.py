@@ -90,6 +90,21 @@ def train(laps: Laps, job: Job) -> Job:
     return {**found, "per_iteration": median(b - a for a, b in pairwise(trainer.times))}
 
 
+def perceptron(laps: Laps, job: Job) -> Job:
+    """Seconds of each pass of the averaged perceptron."""
+    sentences = read(job["train"])
+    trainer = Trainer(algorithm="ap", verbose=False)
+    trainer.times = []
+    trainer.set_params({"max_iterations": job["iterations"], "epsilon": 0.0, "feature.possible_transitions": True})
+    expand = Expansion(job["template"], sentences)
+    for sentence in sentences:
+        trainer.append(expand(sentence), sentence[-1])
+    laps("features")
+    trainer.train(job["model"])
+    laps("train")
+    return {"passes": [b - a for a, b in pairwise(trainer.times)]}
+
+
 def tag(laps: Laps, job: Job) -> Job:
     """File to labelled file."""
     tagger = pycrfsuite.Tagger()
@@ -109,4 +124,4 @@ def tag(laps: Laps, job: Job) -> Job:
 
 
 if __name__ == "__main__":
-    serve({"train": train, "tag": tag})
+    serve({"train": train, "perceptron": perceptron, "tag": tag})

@@ -280,3 +280,91 @@ def latent_loss(X, y, states, weights, allowed=None):
                     of_gold.append(every[-1])
         loss += log_sum(every) - log_sum(of_gold)
     return loss
+
+
+# --- perceptrons by their definition ----------------------------------------------------------------------------------
+
+
+def path_features(sentence, path):
+    """How often a path of states (or labels) has each feature; keys and sentences as in crf_loss."""
+    found = Counter()
+    for t, token in enumerate(sentence):
+        for reach, layer in enumerate(("state", "edge", "triple")):
+            if t >= reach:
+                move = tuple(path[t - reach : t + 1])
+                if reach > 0:
+                    found[None, *move] += 1
+                for feature, value in token[layer].items():
+                    found[feature, *move] += value
+    return found
+
+
+class Choices:
+    """All paths of one sentence as rows: what they count of each weight, and how many of their labels are wrong.
+
+    names: what each weight belongs to, as keys of path_features; a feature without a weight does not count."""
+
+    def __init__(self, sentence, gold, states, label_of, names, allowed=None):
+        column = {name: i for i, name in enumerate(names)}
+        rows, wrong = [], []
+        for path in itertools.product(states, repeat=len(sentence)):
+            labels = [label_of[s] for s in path]
+            if allowed is None or allowed(labels):
+                row = np.zeros(len(names))
+                for name, value in path_features(sentence, path).items():
+                    if name in column:
+                        row[column[name]] = value
+                rows.append(row)
+                wrong.append(sum(a != b for a, b in zip(labels, gold, strict=True)))
+        self.counts, self.wrong = np.array(rows), np.array(wrong)  # [N, W], [N]
+
+    def update(self, weights, margin=0.0, limit=None):
+        """The weights after this sentence, and whether its best path was wrong (paper 003, figure 1); with a limit the
+        step is only as long as the margin needs."""
+        scores = self.counts @ weights
+        best = int(np.argmax(scores + margin * self.wrong))
+        if self.wrong[best] == 0:
+            return weights, False
+        gold = int(np.argmax(np.where(self.wrong == 0, scores, -np.inf)))
+        difference = self.counts[gold] - self.counts[best]
+        step = 1.0
+        if limit is not None:
+            missing = margin * self.wrong[best] - difference @ weights
+            step = min(limit, max(0.0, missing) / (difference @ difference))
+        return weights + step * difference, True
+
+    def clear(self, weights, margin=0.0, limit=None):
+        """Do all paths as good as the best, but for rounding, lead to the same update?"""
+        scores = self.counts @ weights
+        judged = scores + margin * self.wrong
+        best = np.flatnonzero(judged > judged.max() - 1e-5)
+        if limit is not None and (self.wrong[best] == 0).any():
+            return True  # a step of nothing
+        return (self.counts[best] == self.counts[best[0]]).all() and len(set((self.wrong[best] == 0).tolist())) == 1
+
+
+class Pass(NamedTuple):
+    """Where a perceptron is after a pass."""
+
+    weights: NDArray  # [W]
+    mean: NDArray  # [W]  of the weights after every sentence so far
+    mistakes: int
+    clear: bool  # nothing so far hung on rounding
+
+
+def perceptron(choices, orders, start, averaging="none", reset_every=1, margin=0.0, limit=None):
+    """Each pass as figure 1 of paper 003 has it, nothing clever done; with `mavg`, pass q begins from the mean of all
+    weights before it when q % reset_every is 0.  The margin may be one for each pass."""
+    weights, every, passes, clear = start.astype(np.float64), [], [], True
+    margins = margin if isinstance(margin, list) else [margin] * len(orders)
+    for q, (order, asked) in enumerate(zip(orders, margins, strict=True), 1):
+        if averaging == "mavg" and q % reset_every == 0 and every:
+            weights = np.mean(every, axis=0)
+        mistakes = 0
+        for n in order:
+            clear = clear and choices[n].clear(weights, asked, limit)
+            weights, wrong = choices[n].update(weights, asked, limit)
+            every.append(weights)
+            mistakes += wrong
+        passes.append(Pass(weights, np.mean(every, axis=0), mistakes, clear))
+    return passes

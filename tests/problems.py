@@ -111,6 +111,19 @@ class Problem:
     def random_weights(self, scale=1.0, seed=0):
         return np.random.default_rng(seed).normal(size=self.parameters.n_weights) * scale
 
+    def choices(self):
+        """All paths of every sentence, as the perceptron of the oracles looks at them."""
+        label_of = dict(zip(self.states, (self.labels[i] for i in self.space.label_of), strict=True))
+
+        def allowed(labelling):
+            return not validate([labelling], self.scheme)
+
+        names, limits = self.names(), allowed if self.scheme else None
+        return [
+            oracles.Choices(tokens, y, self.states, label_of, names, limits)
+            for tokens, y in zip(self.tokens, self.y, strict=True)
+        ]
+
 
 def names_of(parameters, extractor, states):
     """What each weight belongs to, in the order of the weight vector: (feature or None, state, ...)."""
@@ -146,11 +159,25 @@ class Truth:
                 paths.append(path)
                 projected.append(y)
                 scores.append(oracles.labelling_score(tokens, path, weights))
-        self.paths = np.array(paths)  # [N, T]
+        self.paths, self.scores, self.projected = np.array(paths), np.array(scores), projected  # [N, T], [N], [N]
         self.p = np.exp(np.array(scores) - oracles.log_sum(scores))  # [N]
         self.labellings = {}
         for y, p in zip(projected, self.p.tolist(), strict=True):
             self.labellings[y] = self.labellings.get(y, 0.0) + p
+
+    def by_best_path(self):
+        """{labelling: score of its best path}, the best first."""
+        found = {}
+        for y, score in sorted(zip(self.projected, self.scores.tolist(), strict=True), key=lambda pair: -pair[1]):
+            found.setdefault(y, score)
+        return found
+
+    def tempered(self, temperature):
+        """{labelling: log probability} if scores divided by the temperature were log-probabilities."""
+        log_z, found = oracles.log_sum(self.scores / temperature), {}
+        for y, score in zip(self.projected, self.scores / temperature, strict=True):
+            found.setdefault(y, []).append(score)
+        return {y: oracles.log_sum(scores) - log_z for y, scores in found.items()}
 
 
 def as_tokens(X, template):

@@ -21,7 +21,7 @@ STAGES = [
     {"graph"},
     {"features", "states"},
     {"parameters", "lattice"},
-    {"assembly"},
+    {"assembly", "tiles"},
     {"decode", "evaluate"},
     {"learn"},
     {"models"},

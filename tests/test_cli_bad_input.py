@@ -39,7 +39,7 @@ from command import SENTENCE, one_line
         (b"a DT NN\n", ["--scheme", "iob2"], ["label 'NN' is no chunk label"]),
         (b"a DT NN\n", ["--constraints", "scheme"], ["the labels follow no chunk scheme"]),
         (b"a DT O\nb DT I-NP\nc DT B-NP\nd DT O\ne DT B-NP\n", ["--constraints", "iob2"], ["cannot follow"]),
-        (b"a DT O\n", ["--model", "lcrf"], ["--model: expected crf or latent-crf, got 'lcrf'"]),
+        (b"a DT O\n", ["--model", "lcrf"], ["--model: expected one of crf, ", "got 'lcrf'"]),
         (b"a DT O\n", ["--order", "3"], ["order: expected", "got 3"]),
         (b"a DT O\n", ["--seed", "-1"], ["--seed: expected a whole number of 0 or more, got -1"]),
         (b"a DT O\n", ["--dev", "nowhere.txt"], ["nowhere.txt: cannot read: no such file"]),

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import json, sys
-from labelwright import CRF, LatentCRF
+from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
 from labelwright.corpus import read_columns
 from labelwright.kernels import COMPILED
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], []]
@@ -37,6 +37,20 @@ for order in (1, 2):
     model = LatentCRF(n_latent=2, order=order, template="U:%x[0,0]", max_iter=3, random_state=0, n_jobs=1).fit(X, y)
     for options in ({"decoder": "exact"}, {"decoder": "ldi", "n": 5}, {"decoder": "exact", "max_expansions": 1}):
         answers.append([[found.labels, found.log_probability, found.gap] for found in model.decode(X, **options)])
+for model in (
+    Perceptron(template="U:%x[0,0]\\nB:%x[0,0]", update="passive-aggressive"),
+    Perceptron(order=2, template="U:%x[0,0]\\nT:%x[0,0]", constraints="scheme"),
+    LatentPerceptron(2, order=2, template="U:%x[0,0]\\nB:%x[0,0]", margin=0.5, reset_every=2),
+):
+    model.set_params(max_iter=3, n_jobs=1, random_state=0).fit(X, y, dev=(X, y))
+    answers.append([
+        [[found.labels, found.score] for found in model.decode(X)],
+        model.predict_nbest(X, n=3),
+        model.predict_confidences(X),
+        model.training_["mistakes"],
+        model.training_["convergence"],
+        model.partial_fit([["the", "cat", "sings"]], [["B-NP", "I-NP", "O"]]).predict(X),
+    ])
 columns = read_columns(sys.argv[1])
 answers.append([columns.X, columns.y])
 json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from labelwright.models.crf import CRF as CRF
     from labelwright.models.files import load as load
     from labelwright.models.latent import LatentCRF as LatentCRF
+    from labelwright.models.perceptron import LatentPerceptron as LatentPerceptron
+    from labelwright.models.perceptron import Perceptron as Perceptron
 
 __version__ = "0.1.0"
 
@@ -22,12 +24,25 @@ _HOMES = {
     "Decoding": "labelwright.decode.record",
     "LabelwrightError": "labelwright.errors",
     "LatentCRF": "labelwright.models.latent",
+    "LatentPerceptron": "labelwright.models.perceptron",
+    "Perceptron": "labelwright.models.perceptron",
     "Span": "labelwright.corpus.spans",
     "load": "labelwright.models.files",
     "read_columns": "labelwright.corpus.columns",
 }
 
-__all__ = ["CRF", "Decoding", "LabelwrightError", "LatentCRF", "Span", "__version__", "load", "read_columns"]
+__all__ = [
+    "CRF",
+    "Decoding",
+    "LabelwrightError",
+    "LatentCRF",
+    "LatentPerceptron",
+    "Perceptron",
+    "Span",
+    "__version__",
+    "load",
+    "read_columns",
+]
 
 
 def __getattr__(name: str) -> Any:

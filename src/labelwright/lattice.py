@@ -47,6 +47,20 @@ def best_path(lattice: Lattice) -> tuple[Array, float]:
     return path, float(inference.viterbi(lattice.node, lattice.arc, lattice.graph.blocks, path))
 
 
+class Margins(NamedTuple):
+    """How far a labelling is from all others, by the scores of paths."""
+
+    best: float  # the best path of these labels,
+    worst: float  # and the worst
+    other: float  # the best path of any other labels; minus infinity where there are none
+
+
+def margins(lattice: Lattice, labels: Array) -> Margins:
+    """Scores of paths with these labels (codes [T]) and with others."""
+    node, arc, graph = lattice
+    return Margins(*map(float, inference.margins(node, arc, graph.blocks, graph.label_of_node, labels)))
+
+
 def labelling_weight(lattice: Lattice, labels: Array) -> float:
     """log of the summed weight of all paths whose labels are these codes [T]."""
     return float(clamped.labelling_weight(lattice.node, lattice.arc, lattice.graph.contexts, labels))

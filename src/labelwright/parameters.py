@@ -49,6 +49,47 @@ class Parameters(NamedTuple):
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
 
+class Before(NamedTuple):
+    """A model before it grows: its cells stay."""
+
+    parameters: Parameters
+    space: StateSpace  # whose labels the grown model has too
+    number: NDArray[np.int64]  # [F]  the numbers of its features in the grown model
+
+    def present(self, layer: str) -> NDArray[np.int64]:
+        """The features (by their new numbers) that have cells in a layer."""
+        return self.number[np.diff(self.parameters.cells[layer].ptr) > 0]
+
+    def label_cells(self, layer: str, labels: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The feature and the code (label, pair, triple of labels) of every cell of a layer [W of this layer], by the
+        numbers of the grown model."""
+        ptr, rest = self.parameters.cells[layer]
+        place = {label: i for i, label in enumerate(labels)}
+        label_of = np.array([place[label] for label in self.space.labels], np.int64)[self.space.label_of]  # [S]
+        codes, factor = np.zeros(len(rest), np.int64), 1
+        for _ in range(REACH[layer] + 1):
+            codes += label_of[rest % len(label_of)] * factor
+            rest, factor = rest // np.int32(len(label_of)), factor * len(labels)
+        return np.repeat(self.number, np.diff(ptr)), codes
+
+
+def _united(
+    ptr: NDArray[np.int64],
+    codes: NDArray[np.int32],
+    feature: NDArray[np.int64],
+    code: NDArray[np.int64],
+    n_codes: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Sparse rows of sorted codes with those of more cells (feature, code) among them, each once."""
+    n_features = len(ptr) - 1
+    mine = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(ptr)) * n_codes + codes
+    # Both are sorted as a rule: a stable sort only merges them.
+    every = np.sort(np.concatenate([feature * n_codes + code, mine]), kind="stable")
+    every = every[np.concatenate([[True], every[1:] != every[:-1]])] if len(every) else every
+    sizes = np.bincount(every // n_codes, minlength=n_features)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), (every % n_codes).astype(np.int32)
+
+
 def _behind(
     codes: NDArray[np.int32], gold: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int
 ) -> NDArray[np.int32]:
@@ -84,8 +125,9 @@ def make_parameters(
     offsets: NDArray[np.int64],
     space: StateSpace,
     cells: str,
+    before: Before | None = None,
 ) -> Parameters:
-    """Decide which cells exist: those seen in training (`observed`) or every one (`all`)."""
+    """Decide which cells exist: those seen in training (`observed`) or every one (`all`), and all those `before`."""
     L, S = space.n_labels, space.n_states
     states = [np.arange(a, b, dtype=np.int32) for a, b in zip(space.first[:-1], space.first[1:], strict=True)]
     made = {}
@@ -104,11 +146,15 @@ def make_parameters(
             present = np.zeros(n_features, np.bool_)
             present[incidence.key_feature] = True
             present[incidence.token_feature] = True
+            if before is not None:
+                present[before.present(name)] = True
             if not present.all():  # a feature of another layer has no cells here
                 ptr = np.concatenate([[0], np.cumsum(np.where(present, n_codes, 0))]).astype(np.int64)
                 column = np.tile(np.arange(n_codes, dtype=np.int32), int(present.sum()))
         else:
             ptr, column = observed_cells(incidence, n_features, codes, n_codes)
+            if before is not None:
+                ptr, column = _united(ptr, column, *before.label_cells(name, space.labels), n_codes)
         sizes = np.array([len(states) for states in states_of])
         total = int(np.bincount(column, minlength=n_codes) @ sizes)
         if total > MAX_CELLS:

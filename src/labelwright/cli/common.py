@@ -46,6 +46,10 @@ FLAGS = {
     "n_latent": "--latent",
     "n_restarts": "--restarts",
     "random_state": "--seed",
+    **{
+        word: f"--{word.replace('_', '-')}"
+        for word in ("averaging", "reset_every", "update", "margin", "aggressiveness")
+    },
 }
 
 
@@ -62,10 +66,32 @@ def own_words(message: str) -> str:
 def counted(number: int, what: str) -> str:
     """A number of things.
 
-    >>> counted(1, "sentence"), counted(2400, "sentence")
-    ('1 sentence', '2,400 sentences')
+    >>> counted(1, "sentence"), counted(2400, "sentence"), counted(2, "pass")
+    ('1 sentence', '2,400 sentences', '2 passes')
     """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
+
+
+def turns(model_is_probabilistic: bool) -> str:
+    """What training is counted in: perceptrons go over the data pass by pass."""
+    return "iteration" if model_is_probabilistic else "pass"
+
+
+def why_stopped(record: dict[str, Any], probabilistic: bool) -> str:
+    """Why training ended, in passes where it had passes."""
+    reason = str(record["stopped"])
+    return reason if probabilistic else reason.replace("iterations", "passes")
+
+
+def percent(share: float) -> str:
+    """A share in percent; only all of it is 100 %, only nothing 0 %.
+
+    >>> percent(1.0), percent(0.70034), percent(0.99999), percent(0.0)
+    ('100 %', '70.03 %', '99.99 %', '0 %')
+    """
+    if share in (0.0, 1.0):
+        return f"{100 * share:.0f} %"
+    return f"{min(99.99, max(0.01, 100 * share)):.2f} %"
 
 
 def say(text: str) -> None:

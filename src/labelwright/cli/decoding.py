@@ -18,7 +18,8 @@ Decoder = Annotated[
         "--decoder",
         metavar="NAME",
         help="exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), "
-        "ldi (by latent paths) or mbr (highest expected gain). [default: exact on latent models, viterbi else]",
+        "ldi (by latent paths) or mbr (highest expected gain); perceptrons have no probabilities: viterbi alone. "
+        "[default: exact on latent CRFs, viterbi else]",
     ),
 ]
 Paths = Annotated[
@@ -67,7 +68,11 @@ def checked(model: Any, decoder: str | None, options: dict[str, Any]) -> tuple[s
     name = decoder or model.default_decoder
     taken = signature(decoder_named(name)).parameters
     given = {option: value for option, value in options.items() if value is not None}
+    if not model.probabilistic and name != model.default_decoder:
+        raise OptionError(f"--decoder {name}: {model._has_scores()}; use {model.default_decoder}, or nothing")
     for option in given:
+        if not model.probabilistic:
+            raise OptionError(f"{flag(option)}: not an option of {name}, the only decoder here: {model._has_scores()}")
         if option not in taken:
             takers = [other for other, function in DECODERS.items() if option in signature(function).parameters]
             by_default = " (the default of this model)" if decoder is None else ""

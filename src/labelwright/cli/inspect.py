@@ -13,15 +13,19 @@ from labelwright.cli.common import (
     heading,
     inputs_of,
     load_model,
+    percent,
     read_for,
     say,
     show,
     show_json,
+    turns,
+    why_stopped,
 )
 from labelwright.cli.plots import check_plot, draw_path_mass
 from labelwright.errors import OptionError
 
 BLOCKS = "▁▂▃▄▅▆▇█"
+MANY = 16  # passes whose mistakes are shown one by one
 
 
 def command(
@@ -33,7 +37,10 @@ def command(
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option(metavar="FILE.png", help="Draw the probability of the n best latent paths of each --data file."),
+        typer.Option(
+            metavar="FILE.png",
+            help="Draw the probability of the n best latent paths of each --data file (not for perceptrons).",
+        ),
     ] = None,
     paths: Annotated[int | None, typer.Option(metavar="N", help="The largest n of the plot. [default: 2000]")] = None,
     columns: Annotated[
@@ -50,6 +57,9 @@ def command(
     features that tell it from the label's other states, and what stands before and after it.  That needs --data FILE;
     without it the weights alone speak: the share of features that favour a state, and its strongest transitions.
 
+    Of a perceptron it shows the mistakes of each pass, the share of the training sentences that its weights separate
+    from all wrong labellings, how many mistakes the theory allows, and the temperature of its confidences.
+
     \b
       labelwright inspect latent.crf --data test.txt
       labelwright inspect latent.crf --data test.txt --plot mass.png      needs the extra labelwright[plots]
@@ -57,8 +67,12 @@ def command(
     from labelwright.models.files import load
 
     files = data or []
-    _check(model, files, plot, paths, columns)
+    _check(files, plot, paths, columns)
     tagger = load_model(model, threads) if files else load(model)
+    if plot is not None:
+        if not tagger.probabilistic:
+            raise OptionError(f"--plot: {tagger._has_scores()}, so its latent paths have no mass to draw")
+        check_plot(plot, [model, *files])
     from labelwright.models import inspection
 
     facts = inspection.describe(tagger, max(top, 0))
@@ -76,7 +90,7 @@ def command(
     if as_json:
         show_json(facts)
     else:
-        _show(facts, model, bool(files))
+        _show(facts, model, bool(files), tagger.probabilistic)
         if plot is not None:
             say(f"{plot}: drawn")
 
@@ -84,7 +98,7 @@ def command(
 WHAT = {"state": "each label", "edge": "transitions", "triple": "triples"}  # what the features of a layer are about
 
 
-def _check(model: str, files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
+def _check(files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
     """Find out what is wrong before any file is read."""
     for name, value in (("--plot", plot), ("--columns", columns)):
         if value is not None and not files:
@@ -93,8 +107,6 @@ def _check(model: str, files: list[str], plot: str | None, paths: int | None, co
         raise OptionError("--paths: is about the plot; add --plot FILE.png")
     if paths is not None and paths < 1:
         raise OptionError(f"--paths: expected 1 or more, got {paths}")
-    if plot is not None:
-        check_plot(plot, [model, *files])
 
 
 def _milestones(curve: Any) -> dict[int, float]:
@@ -103,7 +115,7 @@ def _milestones(curve: Any) -> dict[int, float]:
     return {n: float(curve[n - 1]) for n in sorted({*steps, len(curve)}) if n <= len(curve)}
 
 
-def _show(facts: dict[str, Any], path: str, with_data: bool) -> None:
+def _show(facts: dict[str, Any], path: str, with_data: bool, probabilistic: bool) -> None:
     training = facts["training"]
     heading(f"{path}: {facts['signature']}")
     rows = [
@@ -121,21 +133,12 @@ def _show(facts: dict[str, Any], path: str, with_data: bool) -> None:
         ("weights", f"{facts['n_weights']:,} ({facts['n_nonzero']:,} not zero)"),
     ]
     if training:
-        rows += [
-            ("trained on", f"{counted(training['sentences'], 'sentence')}, {counted(training['tokens'], 'token')}"),
-            (
-                "training",
-                f"{counted(training['iterations'], 'iteration')}, {training['seconds']:.1f} s; {training['stopped']}",
-            ),
-            ("with", f"labelwright {training['labelwright']}"),
-        ]
-        if "best_iteration" in training:
-            best = f"{training['best_iteration']}, with {100 * training['best_dev']:.2f} on the development data"
-            rows.append(("best iteration", best))
-        rows += _starts(training.get("restarts"), "best_dev" in training)
+        rows += _training(training, probabilistic)
+    if not probabilistic:
+        rows += _passes(facts["history"], training, facts["parameters"])
     if "latent" in facts:
         rows.insert(1, ("states", f"{len(facts['states'])} latent"))
-    rows += _curves(facts["history"])
+    rows += _curves(facts["history"], probabilistic)
     width = max(len(name) for name, _ in rows) + 2
     for name, value in rows:
         show(f"  {name:<{width}}{value}")
@@ -151,7 +154,7 @@ def _show(facts: dict[str, Any], path: str, with_data: bool) -> None:
         for row in facts["triples"]:
             show(f"  {row['weight']:+8.3f}  {row['first']} → {row['second']} → {row['third']}")
     if "latent" in facts:
-        _show_latent(facts["latent"], with_data)
+        _show_latent(facts["latent"], with_data, probabilistic)
     for layer, labels in facts["features"].items():
         if any(labels.values()) and not (layer == "state" and "latent" in facts):
             show()
@@ -172,10 +175,12 @@ def _show_mass(mass: dict[str, dict[int, float]]) -> None:
         show(f"  {path:<{width}}" + "".join(f"{value:>7.1%}" for value in row.values()))
 
 
-def _show_latent(views: Sequence[dict[str, Any]], with_data: bool) -> None:
+def _show_latent(views: Sequence[dict[str, Any]], with_data: bool, probabilistic: bool) -> None:
     """The states of each label, with what tells them from the others and what stands around them."""
     show()
     source = "by their use on the data" if with_data else "by their weights alone; --data FILE shows their use"
+    if with_data and not probabilistic:
+        source += ", counted on best paths"
     heading(f"latent states of each label ({source})")
     number = "{:.0%}" if with_data else "{:+.2f}"
     label = None
@@ -207,6 +212,64 @@ def _label(training: dict[str, Any]) -> list[tuple[str, str]]:
     return [("label", f"{label}, column {names.index(label) + 1} of {','.join(names)}")]
 
 
+def _training(training: dict[str, Any], probabilistic: bool) -> list[tuple[str, str]]:
+    """How the training went; a model that partial_fit made knows less about it."""
+    turn, length = turns(probabilistic), counted(training["iterations"], turns(probabilistic))
+    rows = [("trained on", f"{counted(training['sentences'], 'sentence')}, {counted(training['tokens'], 'token')}")]
+    if "stopped" in training:
+        reason = why_stopped(training, probabilistic)
+        rows.append(("training", f"{length}, {training['seconds']:.1f} s; {reason}"))
+        rows.append(("with", f"labelwright {training['labelwright']}"))
+    else:
+        rows.append(("training", f"{length} of partial_fit"))
+    if "best_iteration" in training:
+        best = f"{training['best_iteration']}, with {100 * training['best_dev']:.2f} on the development data"
+        rows.append((f"best {turn}", best))
+    return rows + _starts(training.get("restarts"), "best_dev" in training)
+
+
+def _passes(
+    history: Sequence[dict[str, Any]], training: dict[str, Any], parameters: dict[str, Any]
+) -> list[tuple[str, str]]:
+    """The mistakes of a perceptron, pass by pass, and what they say about the data."""
+    made = [record["mistakes"] for record in history]
+    shown = [f"{number:,}" for number in made]
+    if len(shown) > MANY:
+        shown = [*shown[: MANY // 2], "...", *shown[-MANY // 2 :]]
+    rows = [("mistakes", f"{sum(made):,}; by pass {' '.join(shown)}")]
+    seen = training.get("convergence")
+    if seen is not None:
+        shares = f"{percent(seen['separable'])} of the training sentences"
+        if "n_latent" in parameters:
+            shares += f", {percent(seen['strictly_separable'])} strictly (by every path of their labels)"
+        rows.append(("separable", shares))
+        rows.append(("bound", _bound(seen, parameters, training["sentences"] * len(made))))
+    calibration = training.get("calibration")
+    if calibration is not None:
+        number = counted(calibration["sentences"], "sentence")
+        found = f"temperature {calibration['temperature']:.4g}, on {number}"
+        rows.append(("confidence", f"{found}; {calibration['log_likelihood_per_token']:.4f} log-likelihood per token"))
+    else:
+        rows.append(("confidence", "not calibrated; train with --dev FILE"))
+    return rows
+
+
+def _bound(seen: dict[str, Any], parameters: dict[str, Any], looks: int) -> str:
+    """How many mistakes the theory allows, or why it has nothing to say."""
+    if seen["mistake_bound"] is not None:
+        bound = f"{seen['mistake_bound']:,.0f} mistakes at most, by theorem {seen['theorem']} of Sun et al. (2009)"
+        trivial = f"; says nothing, since {counted(looks, 'sentence')} were looked at in all passes"
+        return bound + (trivial if seen["mistake_bound"] >= looks else "")
+    why = "these weights or feature values (negative ones) give none"
+    if parameters["update"] != "perceptron":
+        why = f"the theorems are about whole steps, which {parameters['update']} updates are not"
+    elif parameters["margin"]:
+        why = "the theorems are about mistakes alone, and with a margin right answers lead to updates, too"
+    elif parameters["averaging"] == "mavg":
+        why = "the theorems are about one course of updates, and with mavg passes begin from the mean"
+    return f"none: {why}"
+
+
 def _starts(runs: Sequence[dict[str, Any]] | None, with_dev: bool) -> list[tuple[str, str]]:
     """The spread of the random starts."""
     if not runs:
@@ -221,9 +284,9 @@ def _lines(text: str) -> int:
     return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
 
 
-def _curves(history: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+def _curves(history: Sequence[dict[str, Any]], with_loss: bool) -> list[tuple[str, str]]:
     """The loss (on a logarithmic scale) and the development score as small curves."""
-    losses = [record["loss"] for record in history if record["loss"] > 0]
+    losses = [record["loss"] for record in history if record["loss"] > 0 and with_loss]
     scores = [100 * record["dev"] for record in history if "dev" in record]
     rows = []
     if len(losses) > 1:

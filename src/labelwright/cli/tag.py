@@ -58,10 +58,20 @@ def command(
     max_expansions: how.MaxExpansions = None,
     time_limit: how.TimeLimit = None,
     nbest: Annotated[
-        int | None, typer.Option("--nbest", metavar="N", help="The N most probable labellings of each sentence.")
+        int | None,
+        typer.Option(
+            "--nbest",
+            metavar="N",
+            help="The N most probable labellings of each sentence; models without probabilities: by score.",
+        ),
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="One more column: how probable the label is at this token.")
+        bool,
+        typer.Option(
+            "--probabilities",
+            help="One more column: how probable the label is at this token; perceptrons trained with --dev: how "
+            "confident they are in it.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per sentence.")] = False,
     constraints: Annotated[
@@ -102,6 +112,10 @@ def command(
     --nbest "nbest": [{"labels", "probability"}].  "exact" is a proof that no labelling is more probable; "gap" bounds
     by how much another one could be, null where the decoder has no bound.  Decoders that search add what they counted:
     "latent_paths", "label_paths", "mass" (the probability of what they met), "expansions".
+
+    Perceptrons have scores, not probabilities: comments of --nbest hold the score, JSON has "score" in place of every
+    "probability" of a labelling, and "exact" is about scores.  One trained with --dev is calibrated: JSON then has a
+    "confidence" for the labelling and for each span, and --probabilities gives confidences (in JSON "confidences").
     """
     if nbest is not None and nbest < 1:
         raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
@@ -118,6 +132,10 @@ def command(
         "time_limit": time_limit,
     }
     name, options = how.checked(tagger, decoder, given)
+    if probabilities and not _is_sure(tagger):
+        raise OptionError(
+            f"--probabilities: {tagger._has_scores()}; train it with --dev FILE, then it has confidences to show"
+        )
     if nbest is not None and not as_json:
         _check_nbest(tagger, name, options, verbose)
     tally = how.Tally() if verbose else None
@@ -129,7 +147,8 @@ def command(
 
 def _check_nbest(model: Any, decoder: str, options: dict[str, Any], verbose: bool) -> None:
     """Refuse what a plain list of the best labellings has no place for; with --json there is one for both."""
-    if decoder != "exact" and (decoder != "viterbi" or model.space_.latent):
+    by_paths = decoder == "viterbi" and (not model.space_.latent or not model.probabilistic)
+    if decoder != "exact" and not by_paths:
         raise OptionError(f"--nbest: lists the best labellings as a whole, which --decoder {decoder} does not look for")
     if "time_limit" in options:
         raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")
@@ -215,9 +234,21 @@ def _forced(corpus: "Corpus", known: str | None) -> list[list[str | None]] | Non
     return [[None if label == FREE else label for label in sentence] for sentence in corpus.column(known)]
 
 
+def _is_sure(model: Any) -> bool:
+    """Can it say how probable its labels are, or at least how confident it is in them?"""
+    return model.probabilistic or model.temperature_ is not None
+
+
+def _marginals(model: Any, data: Any, limits: dict[str, Any]) -> list[list[dict[str, float]]]:
+    """How probable every label is at every token; of a calibrated model without probabilities, its confidence."""
+    ask = model.predict_marginals if model.probabilistic else model.predict_confidences
+    found: list[list[dict[str, float]]] = ask(data, **limits)
+    return found
+
+
 def _chosen(model: Any, data: Any, labels: list[list[str]], limits: dict[str, Any]) -> list[list[float]]:
-    """The marginal probability of each given label."""
-    marginals = model.predict_marginals(data, **limits)
+    """The marginal probability of each given label, or the confidence in it."""
+    marginals = _marginals(model, data, limits)
     return [
         [row[label] for row, label in zip(rows, sentence, strict=True)]
         for rows, sentence in zip(marginals, labels, strict=True)
@@ -229,12 +260,12 @@ def _write_nbest(
 ) -> None:
     separator = corpus.raw.separator.decode() if corpus.raw is not None else " "
     tokens = [separator.join(row) for row in zip(*map(corpus.tokens, corpus.names), strict=True)]
-    marginals = model.predict_marginals(data, **limits) if request.probabilities else None
+    marginals = _marginals(model, data, limits) if request.probabilities else None
     begin = 0
     lines: list[str] = []
     for n, answers in enumerate(_nbest(model, data, request, limits)):
-        for rank, (labels, probability) in enumerate(answers, 1):
-            lines.append(f"# nbest {rank} {probability:.4g}")
+        for rank, (labels, value) in enumerate(answers, 1):
+            lines.append(f"# nbest {rank} {value:{'.4g' if model.probabilistic else '.4f'}}")
             for t, label in enumerate(labels):
                 sure = f"{separator}{marginals[n][t][label]:.4f}" if marginals is not None else ""
                 lines.append(f"{tokens[begin + t]}{separator}{label}{sure}")
@@ -246,31 +277,51 @@ def _write_nbest(
 def _write_json(
     model: Any, inputs: "Corpus", data: Any, request: Request, limits: dict[str, Any], out: BinaryIO
 ) -> None:
-    from labelwright.corpus import spans_of
-
     decodings = _decoded(model, data, request, limits, True)
     labels = [d.labels for d in decodings]
-    chunked = model.scheme_ is not None
-    spans = model.span_probabilities(data, [spans_of(row) if chunked else [] for row in labels], **limits)
+    spans = _spans(model, data, labels, limits)
     nbest = _nbest(model, data, request, limits) if request.nbest is not None else None
     chosen = _chosen(model, data, labels, limits) if request.probabilities else None
+    value, values = ("probability", "probabilities") if model.probabilistic else ("score", "confidences")
     for n, (words, decoding) in enumerate(zip(inputs.column(inputs.names[0]), decodings, strict=True)):
         answer: dict[str, Any] = {
             "tokens": words,
             "labels": decoding.labels,
-            "probability": round(math.exp(decoding.log_probability), 6),
+            **_worth(model, decoding),
             **how.proof(decoding),
-            "spans": [
-                {**span._asdict(), "text": " ".join(words[span.start : span.end]), "probability": _rounded(span)}
-                for span in spans[n]
-            ],
+            "spans": [_span(model, span, words) for span in spans[n]],
         }
         if chosen is not None:
-            answer["probabilities"] = [round(p, 6) for p in chosen[n]]
+            answer[values] = [round(p, 6) for p in chosen[n]]
         if nbest is not None:
-            answer["nbest"] = [{"labels": row, "probability": round(p, 6)} for row, p in nbest[n]]
+            answer["nbest"] = [{"labels": row, value: round(p, 6)} for row, p in nbest[n]]
         out.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
 
 
-def _rounded(span: Any) -> float:
-    return round(float(span.probability), 6)
+def _spans(model: Any, data: Any, labels: list[list[str]], limits: dict[str, Any]) -> list[Any]:
+    """The spans of these labellings, with what the model can say about how sure they are."""
+    from labelwright.corpus import spans_of
+
+    chunked = model.scheme_ is not None
+    found: list[Any] = [spans_of(row) if chunked else [] for row in labels]
+    if not _is_sure(model):
+        return found
+    ask = model.span_probabilities if model.probabilistic else model.span_confidences
+    answers: list[Any] = ask(data, found, **limits)
+    return answers
+
+
+def _worth(model: Any, decoding: Any) -> dict[str, float]:
+    """How good a labelling is: its probability, or its score and, from a calibrated model, the confidence in it."""
+    if model.probabilistic:
+        return {"probability": round(math.exp(decoding.log_probability), 6)}
+    score = {"score": round(decoding.score, 6)}
+    return score if decoding.confidence is None else score | {"confidence": round(decoding.confidence, 6)}
+
+
+def _span(model: Any, span: Any, words: list[str]) -> dict[str, Any]:
+    """A span, ready for JSON."""
+    shown = {"start": span.start, "end": span.end, "type": span.type}
+    if _is_sure(model):
+        shown["probability" if model.probabilistic else "confidence"] = round(float(span.probability), 6)
+    return shown | {"text": " ".join(words[span.start : span.end])}

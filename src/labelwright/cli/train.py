@@ -15,14 +15,34 @@ from labelwright.cli.common import (
     Threads,
     check_target,
     counted,
+    percent,
     read_labelled,
     refuse_inputs,
     say,
+    turns,
+    why_stopped,
 )
 from labelwright.errors import OptionError
 
 # The models there are: name on the command line -> name in labelwright.
-MODELS = {"crf": "CRF", "latent-crf": "LatentCRF"}
+MODELS = {
+    "crf": "CRF",
+    "latent-crf": "LatentCRF",
+    "perceptron": "Perceptron",
+    "latent-perceptron": "LatentPerceptron",
+}
+
+# From which models each can start.  Weights of perceptrons and of log-linear models are of different sizes; a state can
+# be split, but several made one would lose what they know, which only a CRF, with its one optimum, finds again.
+STARTS = {
+    "crf": ("crf", "latent-crf"),
+    "latent-crf": ("crf", "latent-crf"),
+    "perceptron": ("perceptron",),
+    "latent-perceptron": ("perceptron", "latent-perceptron"),
+}
+
+# Words that mean something only where another word has this value.
+ONLY_WITH = {"reset_every": ("averaging", "mavg"), "aggressiveness": ("update", "passive-aggressive")}
 
 # What a recipe may say about the data and the run; everything else are constructor words.
 DATA_WORDS: dict[str, Any] = {"columns": str, "label": str, "scheme": str, "dev": str}
@@ -36,6 +56,11 @@ MODEL_WORDS: dict[str, Any] = {
     "l2": float,
     "optimizer": str,
     "averaging": str,
+    "reset_every": int,
+    "update": str,
+    "margin": float | str,
+    "aggressiveness": float,
+    "shuffle": bool,
     "max_iter": int,
     "tol": float,
     "constraints": str,
@@ -49,7 +74,9 @@ NAMES = {
     str: "a string",
     int: "a whole number",
     float: "a number",
+    bool: "true or false",
     int | dict: "a whole number or a table of one for each label",
+    float | str: "a number or 'auto'",
 }
 
 
@@ -57,19 +84,24 @@ def command(
     train: Annotated[str, typer.Argument(metavar="TRAIN", help="Column file (.gz .bz2 .xz too), .conllu, or -.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="MODEL", help="The model file to write.")],
     model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to train: crf or latent-crf. [default: crf]")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="What to train: crf, latent-crf, perceptron or latent-perceptron. [default: crf]"
+        ),
     ] = None,
     latent: Annotated[
         str | None,
         typer.Option(
             metavar="N",
-            help="latent-crf: latent states of each label, one number or B-NP=3,O=2,... for all labels. [default: 4]",
+            help="Latent models: states of each label, one number or B-NP=3,O=2,... for all labels. [default: 4]",
         ),
     ] = None,
     n_restarts: Annotated[
         int | None,
         typer.Option(
-            "--restarts", metavar="N", help="latent-crf: random starts; the best on --dev, else by loss. [default: 1]"
+            "--restarts",
+            metavar="N",
+            help="Latent models: random starts; the best on --dev, else by loss. [default: 1]",
         ),
     ] = None,
     columns: Columns = None,
@@ -89,24 +121,75 @@ def command(
         str | None,
         typer.Option(metavar="WHICH", help="Weights for observed (feature, label) pairs or all. [default: observed]"),
     ] = None,
-    l1: Annotated[float | None, typer.Option("--l1", metavar="X", help="Penalty l1 |w|; above 0: OWL-QN.")] = None,
-    l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty l2/2 |w|^2. [default: 1]")] = None,
-    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="lbfgs or sgd. [default: lbfgs]")] = None,
+    l1: Annotated[
+        float | None, typer.Option("--l1", metavar="X", help="CRFs: penalty l1 |w|; above 0: OWL-QN. [default: 0]")
+    ] = None,
+    l2: Annotated[
+        float | None, typer.Option("--l2", metavar="X", help="CRFs: penalty l2/2 |w|^2. [default: 1]")
+    ] = None,
+    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="CRFs: lbfgs or sgd. [default: lbfgs]")] = None,
     averaging: Annotated[
         str | None,
-        typer.Option(metavar="none|avg", help="sgd: all passes, then the mean of the last third. [default: none]"),
+        typer.Option(
+            metavar="none|avg|mavg",
+            help="Perceptrons: the last weights, their mean after every sentence, or mavg: passes begin from the mean, "
+            "too. [default: avg, latent-perceptron mavg]  CRFs with sgd: none, or avg: all passes, then the mean of "
+            "the last third. [default: none]",
+        ),
+    ] = None,
+    reset_every: Annotated[
+        int | None, typer.Option(metavar="K", help="mavg: every K-th pass begins from the mean. [default: 4]")
+    ] = None,
+    update: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Perceptrons: perceptron (a whole step) or passive-aggressive (as much as the margin needs). "
+            "[default: perceptron]",
+        ),
+    ] = None,
+    margin_given: Annotated[
+        str | None,
+        typer.Option(
+            "--margin",
+            metavar="X|auto",
+            help="Perceptrons: gold must score above others by X for each wrong label. [default: 0, "
+            "passive-aggressive 1, latent-perceptron auto]",
+        ),
+    ] = None,
+    aggressiveness: Annotated[
+        float | None, typer.Option(metavar="C", help="passive-aggressive: the largest step. [default: 1]")
+    ] = None,
+    shuffle: Annotated[
+        bool | None,
+        typer.Option(
+            "--shuffle/--no-shuffle",
+            help="Perceptrons: each pass in another order. [default: shuffle]",
+            show_default=False,
+        ),
     ] = None,
     max_iter: Annotated[
-        int | None, typer.Option("--iterations", metavar="N", help="Limit of iterations. [default: till it converges]")
+        int | None,
+        typer.Option(
+            "--iterations",
+            metavar="N",
+            help="Limit of iterations or passes. [default: till it converges; perceptrons 50]",
+        ),
     ] = None,
     tol: Annotated[
-        float | None, typer.Option(metavar="X", help="Stop when ten iterations gain a smaller share. [default: 1e-5]")
+        float | None,
+        typer.Option(metavar="X", help="CRFs: stop when ten iterations gain a smaller share. [default: 1e-5]"),
     ] = None,
     min_count: Annotated[
         int | None, typer.Option(metavar="N", help="Leave out features seen less often. [default: 1]")
     ] = None,
     dev: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Development data: keep the best weights, stop when no better.")
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Development data: keep the best weights, stop when no better; perceptrons learn from them how "
+            "confident they may be.",
+        ),
     ] = None,
     n_jobs: Threads = None,
     random_state: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all randomness.")] = None,
@@ -117,7 +200,8 @@ def command(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Start from another model (a latent one from a CRF, too): its settings and weights.",
+            help="Start from the settings and weights of another model: a CRF from a CRF, a perceptron from a "
+            "perceptron, a latent one also from one without latent states.",
         ),
     ] = None,
     resume: Annotated[
@@ -138,13 +222,17 @@ def command(
       labelwright train train.txt -o model.crf --columns word,pos,chunk --template chunking --dev dev.txt
       labelwright train train.txt -o latent.crf --model latent-crf --latent 4 --start-from model.crf
       labelwright train train.txt -o second.crf --order 2 --constraints scheme
+      labelwright train train.txt -o fast.model --model perceptron --dev dev.txt
+      labelwright train train.txt -o latent.model --model latent-perceptron --latent 4 --reset-every 4
 
     The first Ctrl-C ends the iteration and writes the model so far; the second one aborts.  A recipe holds the words of
-    the Python constructor (template, order, cells, min_count, l1, l2, optimizer, averaging, max_iter, tol, constraints,
-    n_jobs, random_state; for latent models n_latent, a number or a table by label, and n_restarts) and model, columns,
-    label, scheme, dev, start_from, checkpoint_every.
+    the Python constructor (template, order, cells, min_count, averaging, max_iter, constraints, n_jobs, random_state;
+    for CRFs l1, l2, optimizer, tol; for perceptrons reset_every, update, margin, aggressiveness, shuffle; for latent
+    models n_latent, a number or a table by label, and n_restarts) and model, columns, label, scheme, dev, start_from,
+    checkpoint_every.
     """
-    n_latent = None if latent is None else latent_numbers(latent)  # a word like the others
+    n_latent = None if latent is None else latent_numbers(latent)  # words like the others
+    margin = None if margin_given is None else _margin(margin_given)
     given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
     words = (_read_recipe(recipe) if recipe else {}) | given
     if words.get("checkpoint_every", 0.0) < 0:
@@ -170,10 +258,7 @@ def command(
             else f"{checkpoint}: left by an unfinished run; starting anew (--resume would go on from it)"
         )
 
-    from labelwright.learn.monitor import ProgressBar
-
-    tol = estimator.tol if estimator.optimizer == "lbfgs" else None
-    bar = None if quiet or verbose else ProgressBar(estimator.max_iter, tol)
+    bar = None if quiet or verbose else estimator.progress_bar()
     try:
         estimator.fit(
             corpus,
@@ -194,11 +279,12 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     from math import isfinite
 
-    record = model.training_
+    record, turn = model.training_, turns(model.probabilistic)
     if not isfinite(record["loss"] or 0.0):
-        raise OptionError(f"{output}: not written, the loss is no longer a number; raise --l2 or use --optimizer lbfgs")
+        remedy = "raise --l2 or use --optimizer lbfgs" if model.probabilistic else "lower --margin and --aggressiveness"
+        raise OptionError(f"{output}: not written, the loss is no longer a number; {remedy}")
     if record["stopped"] == "interrupted" and not record["iterations"]:
-        say(f"labelwright: interrupted before the first iteration; {output} is not written")
+        say(f"labelwright: interrupted before the first {turn}; {output} is not written")
         raise typer.Exit(130)
     record |= {"columns": list(corpus.names), "label": corpus.label}
     model.set_params(n_jobs=None, verbose=0, warm_start=False)  # these belong to the run, not to the model
@@ -206,7 +292,7 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
     if record["stopped"] == "interrupted":
         again = shlex.join(["labelwright", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
         say(
-            f"labelwright: interrupted after {counted(record['iterations'], 'iteration')}; "
+            f"labelwright: interrupted after {counted(record['iterations'], turn)}; "
             f"{output} holds the model so far; go on with: {again}"
         )
         raise typer.Exit(130)
@@ -218,9 +304,17 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
         say(
             f"{output}: {counted(record['weights'], 'weight')}, {counted(record['features'], 'feature')}, "
             f"{counted(len(model.classes_), 'label')}{_states(model)}; {counted(record['sentences'], 'sentence')}, "
-            f"{counted(record['iterations'], 'iteration')}, "
-            f"{record['seconds']:.1f} s{best}{_spread(record)} ({record['stopped']})"
+            f"{counted(record['iterations'], turn)}{_mistakes(model)}, "
+            f"{record['seconds']:.1f} s{best}{_spread(record)} ({why_stopped(record, model.probabilistic)})"
         )
+
+
+def _mistakes(model: Any) -> str:
+    """How many mistakes a perceptron made on the way, and how many sentences its weights get right."""
+    if model.probabilistic:
+        return ""
+    record = model.training_
+    return f", {counted(record['mistakes'], 'mistake')}, {percent(record['convergence']['separable'])} separable"
 
 
 def _states(model: Any) -> str:
@@ -252,6 +346,16 @@ def _further(checkpoint: Path) -> list[Path]:
     )
 
 
+def _margin(text: str) -> float | str:
+    """A number, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"--margin: expected a number or auto, got {text!r}") from None
+
+
 def latent_numbers(text: str) -> int | dict[str, int]:
     """One number of latent states, or one for each label.
 
@@ -279,12 +383,12 @@ def _estimator(words: dict[str, Any]) -> tuple[Any, Any]:
     start = words.get("start_from")
     name = words.get("model", "crf")
     if name not in MODELS:
-        raise OptionError(f"--model: expected {' or '.join(MODELS)}, got {name!r}")
+        raise OptionError(f"--model: expected one of {', '.join(MODELS)}, got {name!r}")
     from labelwright.models import files
 
     old = None if start is None else files.load(start)
-    if old is not None and "model" not in words:
-        name = next(name for name, kind in MODELS.items() if kind == type(old).__name__)
+    if old is not None:
+        name = _name_with_start(words, old)
     kind = files.MODELS[MODELS[name]]
     parameters = {word: words[word] for word in MODEL_WORDS if word in words}
     taken = kind._parameter_names()
@@ -292,10 +396,39 @@ def _estimator(words: dict[str, Any]) -> tuple[Any, Any]:
         if word not in taken:
             takers = [other for other in MODELS if word in files.MODELS[MODELS[other]]._parameter_names()]
             raise OptionError(f"{_flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
-    if old is None:
-        return kind(**parameters), None
-    kept = {word: value for word, value in old.get_params().items() if word in taken and word != "n_restarts"}
-    return kind(**kept | parameters), old
+    kept = {} if old is None else _settings(old, kind)
+    estimator = kind(**kept | parameters)
+    for word, (other, value) in ONLY_WITH.items():
+        if word in parameters and getattr(estimator, other) != value:
+            raise OptionError(f"{_flag(word)}: only with {_flag(other)} {value}, got {getattr(estimator, other)!r}")
+    return estimator, old
+
+
+def _name_with_start(words: dict[str, Any], old: Any) -> str:
+    """What to train from another model: what it is, unless something else was asked for that can start from it."""
+    there = next(name for name, kind in MODELS.items() if kind == type(old).__name__)
+    name: str = words.get("model", there)
+    if there not in STARTS[name]:
+        from labelwright.models.files import MODELS as KINDS
+
+        alike = KINDS[MODELS[name]].probabilistic == old.probabilistic
+        why = "its labels have several states each" if alike else "its weights are of another size"
+        raise OptionError(
+            f"--start-from: {words['start_from']} is a {there}: {why}; --model {name} can start from a "
+            f"{' or '.join(STARTS[name])}"
+        )
+    return name
+
+
+def _settings(old: Any, kind: type[Any]) -> dict[str, Any]:
+    """The settings of a model that another kind takes over; what it left at its default is the new kind's default."""
+    defaults = type(old)().get_params()
+    taken = kind._parameter_names()
+    return {
+        word: value
+        for word, value in old.get_params().items()
+        if word in taken and word != "n_restarts" and value != defaults[word]
+    }
 
 
 def _flag(word: str) -> str:
@@ -319,7 +452,9 @@ def _read_recipe(path: str) -> dict[str, Any]:
         if name not in WORDS:
             raise OptionError(f"{path}: no word {name!r}, expected some of {', '.join(WORDS)}")
         wanted = WORDS[name]
-        if isinstance(value, bool) or not isinstance(value, (int, float) if wanted is float else wanted):
+        if isinstance(value, bool) != (wanted is bool) or not isinstance(
+            value, wanted | int if wanted in (float, float | str) else wanted
+        ):
             raise OptionError(f"{path}: {name}: expected {NAMES[wanted]}, got {value!r}")
     return words
 
@@ -336,4 +471,7 @@ class _Lines:
             say(f"start {self._starts}")
         self._last = record["iteration"]
         dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
-        say(f"{record['iteration']:5d}  loss {record['loss']:14.4f}  {record['seconds']:8.2f} s{dev}")
+        what = f"loss {record['loss']:14.4f}"
+        if "mistakes" in record:
+            what = f"mistakes {record['mistakes']:9,}  separable {percent(record['separable']):>8}"
+        say(f"{record['iteration']:5d}  {what}  {record['seconds']:8.2f} s{dev}")

@@ -33,7 +33,7 @@ def exercise() -> None:
 
     import numpy as np
 
-    from labelwright import CRF, LatentCRF
+    from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
     from labelwright.corpus import read_columns, read_conllu
     from labelwright.evaluate import compare
 
@@ -44,6 +44,9 @@ def exercise() -> None:
     read_conllu(io.BytesIO(f"{line}\n\n".encode()))
     dicts = [[{"word": word, "length": float(len(word))} for word in sentence] for sentence in WORDS]
     arrays = [np.array([[len(word), 1.0] for word in sentence]) for sentence in WORDS]
+    loglinear: tuple[Any, ...] = (CRF, LatentCRF)
+    scored: tuple[Any, ...] = (Perceptron, LatentPerceptron)
+    options: dict[str, Any]
     for options in (
         {},
         {"l1": 0.1},
@@ -56,13 +59,32 @@ def exercise() -> None:
         {"order": 2, "template": "U:%x[0,0]\nB:%x[0,0]\nT:%x[0,0]"},
         {"order": 2, "optimizer": "sgd"},
     ):
-        for kind in (CRF, LatentCRF):
-            _ask(kind(max_iter=3, **options).fit(corpus, dev=corpus), corpus)  # type: ignore[arg-type]
+        for kind in loglinear:
+            _ask(kind(max_iter=3, **options).fit(corpus, dev=corpus), corpus)
     for X in (dicts, arrays):
         for options in ({}, {"optimizer": "sgd"}):
-            for kind in (CRF, LatentCRF):
-                kind(max_iter=3, **options).fit(X, LABELS).predict_marginals(X)  # type: ignore[arg-type]
+            for kind in loglinear:
+                kind(max_iter=3, **options).fit(X, LABELS).predict_marginals(X)
+    for options in ({}, {"template": "words-arcs"}, {"order": 2}):
+        for kind in scored:
+            _ask_by_score(kind(max_iter=2, **options).fit(corpus, dev=corpus), corpus)
+    for X in (dicts, arrays):
+        for kind in scored:
+            kind(max_iter=2).fit(X, LABELS).partial_fit(X, LABELS).predict(X)
     compare(LABELS, LABELS, LABELS, samples=10)
+
+
+def _ask_by_score(model: Any, corpus: Any) -> None:
+    """All questions that a model without probabilities answers."""
+    from labelwright.models.inspection import expected_use
+
+    data = model.encode(corpus)
+    model.predict_nbest(data, 2)
+    model.predict_confidences(data)
+    model.span_confidences(data, model.predict_spans(data))
+    model.decode(data, constraints="scheme", forced=[[None] * len(words) for words in WORDS])
+    expected_use(model, [corpus])
+    model.partial_fit(corpus)
 
 
 def _ask(model: Any, corpus: Any) -> None:

@@ -20,6 +20,7 @@ class Decoding(NamedTuple):
     label_paths: int | None = None
     mass: float | None = None
     expansions: int | None = None
+    confidence: float | None = None  # of a calibrated model without probabilities
 
 
 def judged(found: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:

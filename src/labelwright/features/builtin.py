@@ -155,6 +155,23 @@ def _bioner(kind: str) -> Callable[[int], list[str]]:
     return lines
 
 
+def _np(kind: str) -> Callable[[int], list[str]]:
+    """Return table 3 of Sun, Matsuzaki, Okanohara and Tsujii (2009): words, and tags (column 1) nearer by."""
+
+    def lines(n_columns: int) -> list[str]:
+        spans = _window(1) + _window(2, 2) + _window(2, 3)
+        return [*_words(kind)(n_columns), *(_grams(kind, "c1", "x", 1, spans) if n_columns > 1 else [])]
+
+    return lines
+
+
+def _triples(lines: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
+    """Return the same lines, those on pairs of labels on triples, too (order 2)."""
+    return lambda n_columns: [
+        line for pair in lines(n_columns) for line in ([pair, "T" + pair[1:]] if pair[0] == "*" else [pair])
+    ]
+
+
 def _ner(n_columns: int) -> list[str]:
     words = _grams("U", "w", "x", 0, _window(2) + _around(2)) + _grams("U", "lower", "lower", 0, _window(2))
     shapes = _grams("U", "shape", "short_shape", 0, _window(2) + _window(2, 2) + _around(3))
@@ -185,6 +202,10 @@ BUILTIN: dict[str, Callable[[int], list[str]]] = {
     "ner": _ner,
     "bioner": _bioner("U"),
     "bioner-arcs": _bioner("*"),
+    "bioner-triples": _triples(_bioner("*")),
+    "np": _np("U"),
+    "np-arcs": _np("*"),
+    "np-triples": _triples(_np("*")),
     "letters": _letters,
     "window": _plain_window,
 }

@@ -53,6 +53,14 @@ class Extractor(Protocol):
 
     def header(self) -> dict[str, Any]: ...
 
+    def merged(self, new: "Extractor") -> "Extractor": ...
+
+    def numbers_in(self, merged: Any) -> Longs: ...
+
+
+def _other_kind(old: Extractor, new: Extractor) -> OptionError:
+    return OptionError(f"X: the model was trained on {old.kind}, got {new.kind}; give the same kind, or fit again")
+
 
 def kind_of(X: Any) -> str:
     """columns, dicts or arrays: told by the first token."""
@@ -76,19 +84,19 @@ def kind_of(X: Any) -> str:
 class ColumnFeatures:
     """Features that a template makes from columns (words, or tuples of words and tags)."""
 
-    kind = "columns"
+    kind: ClassVar[str] = "columns"
 
     def __init__(self, vocabulary: Vocabulary, names: Sequence[str]):
         self.vocabulary, self.names, self.mark = vocabulary, tuple(names), _new_mark()
 
     @classmethod
     def learn(
-        cls, X: Any, template: str | Template, min_count: int
+        cls, X: Any, template: str | Template, min_count: int, may_be_empty: bool = False
     ) -> tuple["ColumnFeatures", dict[str, Incidence], Longs]:
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
         names = corpus.input_names
         parsed = find_template(template, len(names))
-        vocabulary, layers = Vocabulary.learn(parsed, _columns(corpus, names), min_count)
+        vocabulary, layers = Vocabulary.learn(parsed, _columns(corpus, names), min_count, may_be_empty)
         return cls(vocabulary, names), layers, corpus.offsets
 
     @property
@@ -112,6 +120,20 @@ class ColumnFeatures:
                 " besides the label"
             )
         return self.vocabulary.encode(_columns(corpus, names)), corpus.offsets
+
+    def merged(self, new: Extractor) -> "ColumnFeatures":
+        """These features, and those that the new extractor has besides."""
+        if not isinstance(new, ColumnFeatures):
+            raise _other_kind(self, new)
+        if len(new.names) != len(self.names):
+            raise CorpusError(
+                f"X: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(new.names)}"
+            )
+        return ColumnFeatures(self.vocabulary.merged(new.vocabulary), self.names)
+
+    def numbers_in(self, merged: "ColumnFeatures") -> Longs:
+        """The numbers [F] of these features in an extractor that was merged from this one."""
+        return self.vocabulary.numbers_in(merged.vocabulary)
 
     def name(self, feature: int) -> str:
         return self.vocabulary.name(feature)
@@ -158,20 +180,22 @@ def _columns(corpus: Corpus, names: Sequence[str]) -> Columns:
 class DictFeatures:
     """Features as sklearn-crfsuite takes them: {name: value}; a string makes `name=value`, a number is a weight."""
 
-    kind = "dicts"
+    kind: ClassVar[str] = "dicts"
 
     def __init__(self, names: list[str]):
         self.names, self.mark = names, _new_mark()
         self._index = {name: i for i, name in enumerate(names)}
 
     @classmethod
-    def learn(cls, X: Any, template: Any, min_count: int) -> tuple["DictFeatures", dict[str, Incidence], Longs]:
+    def learn(
+        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False
+    ) -> tuple["DictFeatures", dict[str, Incidence], Longs]:
         names: dict[str, int] = {}
         incidence, offsets = _read_dicts(X, names, grow=True)
         if min_count > 1:
             seen = np.bincount(incidence.token_feature, minlength=len(names))
             extractor = cls([name for name, n in zip(names, seen, strict=True) if n >= min_count])
-            if not extractor.names:
+            if not extractor.names and not may_be_empty:
                 raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
             layers, offsets = extractor.encode(X)
             return extractor, layers, offsets
@@ -184,6 +208,16 @@ class DictFeatures:
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         incidence, offsets = _read_dicts(X, self._index, grow=False)
         return {"state": incidence}, offsets
+
+    def merged(self, new: Extractor) -> "DictFeatures":
+        """These features, and behind them those that the new extractor has besides."""
+        if not isinstance(new, DictFeatures):
+            raise _other_kind(self, new)
+        return DictFeatures(list(dict.fromkeys([*self.names, *new.names])))
+
+    def numbers_in(self, merged: "DictFeatures") -> Longs:
+        """The numbers [F] of these features in an extractor that was merged from this one."""
+        return np.arange(self.n_features, dtype=np.int64)
 
     def name(self, feature: int) -> str:
         return self.names[feature]
@@ -254,13 +288,15 @@ def _own(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
 class ArrayFeatures:
     """Rows of numbers, one per token: column d is feature d."""
 
-    kind = "arrays"
+    kind: ClassVar[str] = "arrays"
 
     def __init__(self, n_columns: int):
         self.n_features, self.mark = n_columns, _new_mark()
 
     @classmethod
-    def learn(cls, X: Any, template: Any, min_count: int) -> tuple["ArrayFeatures", dict[str, Incidence], Longs]:
+    def learn(
+        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False
+    ) -> tuple["ArrayFeatures", dict[str, Incidence], Longs]:
         first = next((np.asarray(x) for x in X if len(x)), None)
         if first is None:
             raise CorpusError("X: got no tokens, expected at least one row")
@@ -289,6 +325,18 @@ class ArrayFeatures:
         feature = np.tile(np.arange(self.n_features, dtype=np.int32), len(values))
         return {"state": _own(ptr, feature, values.reshape(-1))}, offsets
 
+    def merged(self, new: Extractor) -> "ArrayFeatures":
+        """The same columns again: arrays have no words to learn."""
+        if not isinstance(new, ArrayFeatures):
+            raise _other_kind(self, new)
+        if new.n_features != self.n_features:
+            raise CorpusError(f"X: the model reads rows of {self.n_features} numbers, got rows of {new.n_features}")
+        return ArrayFeatures(self.n_features)
+
+    def numbers_in(self, merged: "ArrayFeatures") -> Longs:
+        """The numbers [F] of these features in an extractor that was merged from this one."""
+        return np.arange(self.n_features, dtype=np.int64)
+
     def name(self, feature: int) -> str:
         return f"x[{feature}]"
 
@@ -306,8 +354,11 @@ class ArrayFeatures:
 EXTRACTORS: dict[str, Any] = {c.kind: c for c in (ColumnFeatures, DictFeatures, ArrayFeatures)}
 
 
-def learn(X: Any, template: str | Template, min_count: int) -> tuple[Extractor, dict[str, Incidence], Longs]:
-    """The extractor for this kind of input, its vocabulary learnt, and the training data encoded."""
+def learn(
+    X: Any, template: str | Template, min_count: int, may_be_empty: bool = False
+) -> tuple[Extractor, dict[str, Incidence], Longs]:
+    """The extractor for this kind of input, its vocabulary learnt, and the training data encoded; an error where no
+    feature is frequent enough, unless the vocabulary `may_be_empty`."""
     if min_count < 1:
         raise OptionError(f"min_count: expected 1 or more, got {min_count}")
     kind = kind_of(X)
@@ -315,5 +366,5 @@ def learn(X: Any, template: str | Template, min_count: int) -> tuple[Extractor, 
         raise CorpusError("X: got no sentences, expected at least one")
     if not (X.n_tokens if isinstance(X, Corpus) else any(len(sentence) for sentence in X)):
         raise CorpusError("X: got no tokens, expected at least one")
-    found: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count)
+    found: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty)
     return found

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.errors import CorpusError
+from labelwright.errors import CorpusError, OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.template import Cell, Pattern, Reader, Template, apply
 from labelwright.kernels import tables
@@ -148,7 +148,7 @@ class Vocabulary:
 
     @classmethod
     def learn(
-        cls, template: Template, columns: Columns, min_count: int = 1
+        cls, template: Template, columns: Columns, min_count: int = 1, may_be_empty: bool = False
     ) -> tuple["Vocabulary", dict[str, Incidence]]:
         """The vocabulary of a training corpus (features seen `min_count` times), and the corpus encoded with it."""
         empty = cls(template, {}, {})
@@ -177,9 +177,37 @@ class Vocabulary:
                 firsts = firsts[seen >= min_count]
             rows[table] = stacked[firsts]
         vocabulary = cls(template, values, rows)
-        if vocabulary.n_features == 0:
+        if vocabulary.n_features == 0 and not may_be_empty:
             raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
         return vocabulary, vocabulary._encode(reading, numbers)
+
+    # -- growing ----------------------------------------------------------------------------------------------
+
+    def merged(self, other: "Vocabulary") -> "Vocabulary":
+        """The values and features of this vocabulary, and behind them, table by table, what the other has besides."""
+        if self.template.text != other.template.text:
+            raise OptionError(
+                f"template: not the one that the model was trained with ({self.template.name}); use the same lines, or "
+                f"fit again"
+            )
+        values, translation = {}, {}
+        for reader, known in self.values.items():
+            index = {s: i for i, s in enumerate(known)}
+            numbers = np.array([index.setdefault(s, len(index)) for s in other.values[reader]], np.int32)
+            marks = np.arange(2 * self.reach, dtype=np.int32)
+            values[reader] = list(index)
+            translation[reader] = np.concatenate([marks, numbers + np.int32(2 * self.reach)])
+        rows = {}
+        for table, known_rows in self.rows.items():
+            cells = [translation[reader][other.rows[table][:, i]] for i, reader in enumerate(table.readers)]
+            asked = np.stack(cells, axis=1) if cells else other.rows[table]
+            rows[table] = np.concatenate([known_rows, asked[self.find(table, asked) < 0]])
+        return Vocabulary(self.template, values, rows)
+
+    def numbers_in(self, merged: "Vocabulary") -> Longs:
+        """The numbers [F] of these features in a vocabulary that was merged from this one."""
+        parts = [merged.first[table] + np.arange(len(rows), dtype=np.int64) for table, rows in self.rows.items()]
+        return np.concatenate([np.empty(0, np.int64), *parts])
 
     # -- use --------------------------------------------------------------------------------------------------
 

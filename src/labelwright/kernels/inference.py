@@ -52,6 +52,44 @@ def viterbi(node, arc, blocks, path):
 
 
 @kernel
+def margins(node, arc, blocks, label_of_node, gold):
+    """The scores of the best and of the worst path of the gold labels, and of the best path of any other labels.
+
+    A path of other labels has left the gold ones at some token: best prefixes that have and that have not are kept."""
+    T, Q = node.shape
+    by_token = arc.shape[0] > 1
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    best, worst, other = np.full((2, Q), -np.inf), np.full((2, Q), np.inf), np.full((2, Q), -np.inf)
+    for q in range(Q):
+        if node[0, q] > -np.inf and label_of_node[q] == gold[0]:
+            best[0, q] = worst[0, q] = node[0, q]
+        else:
+            other[0, q] = node[0, q]
+    for t in range(1, T):
+        e, now, before = t if by_token else 0, t % 2, (t - 1) % 2
+        for s in range(Q):
+            best[now, s] = other[now, s] = -np.inf
+            worst[now, s] = np.inf
+        for b in range(arc_ptr.shape[0] - 1):
+            a = arc_ptr[b]
+            for i in range(source_ptr[b], source_ptr[b + 1]):
+                r = source[i]
+                for s in range(target[b], target[b + 1]):
+                    v = arc[e, a] + node[t, s]
+                    a += 1
+                    if v == -np.inf:
+                        continue
+                    other[now, s] = max(other[now, s], other[before, r] + v)
+                    if label_of_node[s] == gold[t]:
+                        best[now, s] = max(best[now, s], best[before, r] + v)
+                        worst[now, s] = min(worst[now, s], worst[before, r] + v)
+                    else:
+                        other[now, s] = max(other[now, s], best[before, r] + v)
+    last = (T - 1) % 2
+    return best[last].max(), worst[last].min(), other[last].max()
+
+
+@kernel
 def _scaled_messages(node, arc, blocks, nodes, log_beta):
     """As `messages`, in scaled probability space; NaN where a path that counts may have been too small to keep.
 

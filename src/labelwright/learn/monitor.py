@@ -26,6 +26,8 @@ class Record(TypedDict, total=False):
     loss: float
     norm: float
     evaluations: int
+    mistakes: int  # sentences that a perceptron got wrong,
+    separable: float  # and the share of the others
     seconds: float
     dev: float
 
@@ -111,7 +113,9 @@ class Monitor:
         loss: float,
         norm: float | None = None,
         evaluations: int = 1,
-        weights: Array,
+        mistakes: int | None = None,
+        separable: float | None = None,
+        weights: Array | Callable[[], Array],
         state: Callable[[], dict[str, Array]] | None = None,
     ) -> None:
         """Take note of an iteration, and decide whether it was the last."""
@@ -120,9 +124,11 @@ class Monitor:
         record: Record = {"iteration": i, "loss": float(loss), "evaluations": evaluations, "seconds": seconds}
         if norm is not None:
             record["norm"] = float(norm)
+        if mistakes is not None and separable is not None:
+            record |= {"mistakes": mistakes, "separable": separable}
         self.history.append(record)
         if self.dev is not None and i >= self.dev_from and i % self.dev_every == 0:
-            self._look_at_dev(record, weights)
+            self._look_at_dev(record, weights() if callable(weights) else weights)
         if self.progress is not None:
             self.progress(record, self.max_iter)
         if self.reason is None:
@@ -197,7 +203,8 @@ class Monitor:
 
 
 class ProgressBar:
-    """Iteration, loss and development score on one line of the terminal; nothing when the output is piped.
+    """Iteration, loss (of perceptrons: mistakes) and development score on one line of the terminal; nothing when the
+    output is piped.
 
     total : the limit of iterations that was asked for; None where training goes on till it converges
     tol : the share of the loss that PERIOD iterations must still gain
@@ -220,7 +227,10 @@ class ProgressBar:
         self._losses.append(record["loss"])
         if "dev" in record:
             self._dev = f"  dev {100 * record['dev']:.2f}"
-        note = f"loss {record['loss']:,.1f}{self._gain()}{self._dev}"
+        if "mistakes" in record:
+            note = f"mistakes {record['mistakes']:,} ({100 * record['separable']:.1f} % separable){self._dev}"
+        else:
+            note = f"loss {record['loss']:,.1f}{self._gain()}{self._dev}"
         self._bar.update(self._task, completed=record["iteration"], note=note)
 
     def _gain(self) -> str:

@@ -15,10 +15,15 @@ from labelwright.features.template import parse_template
 from labelwright.models.crf import CRF
 from labelwright.models.latent import LatentCRF
 from labelwright.models.linear import LinearModel
+from labelwright.models.perceptron import LatentPerceptron, Perceptron
 from labelwright.parameters import Cells, Parameters
 from labelwright.states import StateSpace, assembled
 
-MODELS: dict[str, type[Any]] = {"CRF": CRF, "LatentCRF": LatentCRF}
+MODELS: dict[str, type[Any]] = {kind.__name__: kind for kind in (CRF, LatentCRF, Perceptron, LatentPerceptron)}
+SIGNED = (  # parameters that a signature shows
+    "order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "averaging", "reset_every", "update", "margin",
+    "constraints",
+)  # fmt: skip
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -71,7 +76,7 @@ def signature(model: Any) -> str:
     """One line that says how a model was made."""
     words = model.get_params()
     shown = [f"template:{_template_name(model)}"]
-    for name in ("order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "averaging", "constraints"):
+    for name in SIGNED:
         if words.get(name) not in (None, 0.0, "none"):
             shown.append(f"{name}:{words[name]}")
     return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import Corpus
 from labelwright.decode.paths import best_paths
 from labelwright.errors import OptionError
-from labelwright.lattice import Lattice, Posterior, posterior, posterior_arcs, state_marginals
+from labelwright.lattice import Lattice, Posterior, best_path, posterior, posterior_arcs, state_marginals
 from labelwright.models.files import signature
 from labelwright.models.linear import LinearModel
 from labelwright.parameters import REACH
@@ -36,7 +36,7 @@ class StateView(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Expected counts on data (index S: outside the sentence)."""
+    """Expected counts on data, or counts on best paths (index S: outside the sentence)."""
 
     states: Array  # [S]
     moves: Array  # [S+1, S+1]
@@ -136,7 +136,7 @@ def latent_states(model: LinearModel, use: Use | None = None, top: int = 5) -> l
     views = []
     for label, first, last in zip(space.labels, space.first[:-1].tolist(), space.first[1:].tolist(), strict=True):
         feature, weights = _block(model, first, last)
-        share = _favoured(weights) if use is None else _normal(use.states[first:last])
+        share = _favoured(weights) if use is None else _shares(use.states[first:last])
         relative = _against_others(weights)
         mine = []
         for h, state in enumerate(range(first, last)):
@@ -145,8 +145,8 @@ def latent_states(model: LinearModel, use: Use | None = None, top: int = 5) -> l
                 words, before, after = [], _best(arcs[:, state], names, top), _best(arcs[state], names, top)
             else:
                 words = _typical_words(use, first, last, state, top)
-                before = _best(_normal(use.moves[:, state]), around, top, 0.0)
-                after = _best(_normal(use.moves[state]), around, top, 0.0)
+                before = _best(_shares(use.moves[:, state]), around, top, 0.0)
+                after = _best(_shares(use.moves[state]), around, top, 0.0)
             best = np.argsort(-relative[:, h], kind="stable")[:top].tolist()
             features = [
                 (model.extractor_.name(int(feature[k])), float(relative[k, h])) for k in best if relative[k, h] > 0
@@ -191,6 +191,13 @@ def _favoured(weights: Array) -> Array:
     return _normal(np.bincount(telling.argmax(axis=1), minlength=weights.shape[1]).astype(np.float64))
 
 
+def _shares(counts: Array) -> Array:
+    """Counts as shares of their sum; none where nothing was counted, as of a state that is on no best path."""
+    total = counts.sum()
+    shares: Array = counts / total if total > 0 else np.zeros(len(counts))
+    return shares
+
+
 def _normal(counts: Array) -> Array:
     """Counts as shares; equal ones where nothing was counted."""
     total = counts.sum()
@@ -219,13 +226,16 @@ def _typical_words(use: Use, first: int, last: int, state: int, top: int) -> Ran
 
 
 def expected_use(model: LinearModel, corpora: Sequence[Any]) -> Use:
-    """How often the model expects each state, each move between two, and (of a Corpus) each word in each state."""
+    """How often the model expects each state, each move between two, and (of a Corpus) each word in each state; of a
+    model without probabilities, how often they are on its best paths."""
     S = model.space_.n_states
     states, moves = np.zeros(S), np.zeros((S + 1, S + 1))
     index: dict[str, int] = {}
     words = np.zeros((0, S))
 
     def question(n: int, lattice: Lattice) -> tuple[Array, Array]:
+        if not model.probabilistic:
+            return _best_use(lattice)
         sums = posterior(lattice)
         return state_marginals(sums.nodes, lattice.graph), _moves(lattice, sums)
 
@@ -242,6 +252,16 @@ def expected_use(model: LinearModel, corpora: Sequence[Any]) -> Use:
                 words = np.concatenate([words, np.zeros((len(index) - len(words), S))])
                 np.add.at(words, codes[piece.codes(name)], tokens)
     return Use(states, moves, words, list(index))
+
+
+def _best_use(lattice: Lattice) -> tuple[Array, Array]:
+    """The states [T, S] and moves [S+1, S+1] of the best path."""
+    graph, S = lattice.graph, lattice.graph.n_states
+    states = graph.state[best_path(lattice)[0]]
+    moves = np.zeros((S + 1, S + 1))
+    np.add.at(moves, (np.append(S, states), np.append(states, S)), 1.0)
+    rows: Array = np.eye(S)[states]
+    return rows, moves
 
 
 def _moves(lattice: Lattice, sums: Posterior) -> Array:
@@ -263,6 +283,8 @@ def path_mass(model: LinearModel, X: Any, n: int = 2000) -> Array:
     figure 2)."""
     if n < 1:
         raise OptionError(f"paths: expected 1 or more, got {n}")
+    if not model.probabilistic:
+        raise OptionError(f"path_mass: a {type(model).__name__} has scores, not probabilities: its paths have no mass")
 
     def question(_: int, lattice: Lattice) -> Array:
         scores = best_paths(lattice, n)[1]

@@ -1,20 +1,20 @@
 """Latent conditional random fields (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.errors import OptionError
 from labelwright.features.template import Template
 from labelwright.models.loglinear import LogLinearModel
+from labelwright.models.training import LatentStates
 
 NOISE = 0.1  # standard deviation of the first weights,
 SPLIT = 0.03  # and of what is added to those of a trained model
 
 
-class LatentCRF(LogLinearModel):
+class LatentCRF(LatentStates, LogLinearModel):
     """A CRF over latent states: each label owns private states, and P(y|x) sums over all their paths.
 
     Parameters
@@ -72,24 +72,6 @@ class LatentCRF(LogLinearModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        sizes = self.n_latent.values() if isinstance(self.n_latent, Mapping) else [self.n_latent]
-        for size in sizes:
-            if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-                raise OptionError(f"n_latent: expected 1 or more states per label, got {size!r}")
-
-    def _latent_states(self, labels: Sequence[str]) -> list[int]:
-        if not isinstance(self.n_latent, Mapping):
-            return [int(self.n_latent)] * len(labels)
-        missing = [label for label in labels if label not in self.n_latent]
-        if missing:
-            raise OptionError(f"n_latent: no number for the label {missing[0]!r}; give one for every label")
-        unknown = [label for label in self.n_latent if label not in labels]
-        if unknown:
-            raise OptionError(f"n_latent: no label {unknown[0]!r} in the training data, which have {', '.join(labels)}")
-        return [int(self.n_latent[label]) for label in labels]
 
     def _start(self, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""

@@ -47,6 +47,7 @@ class LinearModel(Estimator):
     """A trained linear model over sequences; subclasses say how the weights are found."""
 
     default_decoder: ClassVar[str] = "viterbi"
+    probabilistic: ClassVar[bool] = True  # are scores logarithms of probabilities, up to a constant?
     n_jobs: int | None
 
     # What fit learns.
@@ -212,7 +213,7 @@ class LinearModel(Estimator):
         def question(n: int, lattice: Lattice) -> Decoding:
             found = find(lattice, space, **options)
             if found.score == -np.inf and posterior(lattice).log_z == -np.inf:
-                raise _impossible(n)
+                raise impossible(n)
             return found
 
         known = list(inspect.signature(find).parameters)[2:]
@@ -252,7 +253,7 @@ class LinearModel(Estimator):
                 rows = lattice.graph.label_of_node[paths]
                 log_z = posterior(lattice).log_z
             if not len(rows):
-                raise _impossible(sentence)
+                raise impossible(sentence)
             return [
                 ([labels[code] for code in row], min(1.0, float(np.exp(weight - log_z))))
                 for row, weight in zip(rows, weights, strict=False)
@@ -270,7 +271,7 @@ class LinearModel(Estimator):
         def question(n: int, lattice: Lattice) -> list[dict[str, float]]:
             sums = posterior(lattice)
             if sums.log_z == -np.inf:
-                raise _impossible(n)
+                raise impossible(n)
             rows = (state_marginals if latent else label_marginals)(sums.nodes, lattice.graph).tolist()
             return [dict(zip(labels, row, strict=True)) for row in rows]
 
@@ -317,14 +318,21 @@ class LinearModel(Estimator):
                     )
                 sums = sums or posterior(lattice)
                 if sums.log_z == -np.inf:
-                    raise _impossible(n)
+                    raise impossible(n)
                 p = span_probability(lattice, sums, span.start, span.end, moves[span.type])
                 answers.append(span._replace(probability=p))
             return answers
 
         return self._each(data, question, [], forced, constraints)
 
-    def sequence_log_probabilities(self, X: Any, y: Sequence[Sequence[str]]) -> list[float]:
+    def sequence_log_probabilities(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]],
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[float]:
         """log P(y | x) of given labellings."""
         self._check_fitted()
         index = {label: i for i, label in enumerate(self.space_.labels)}
@@ -338,7 +346,7 @@ class LinearModel(Estimator):
             weight = labelling_weight(lattice, codes)
             return min(0.0, weight - posterior(lattice).log_z) if weight > -np.inf else -np.inf
 
-        return self._each(data, question, 0.0)
+        return self._each(data, question, 0.0, forced, constraints)
 
     def score(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> float:
         """Token accuracy (the convention of scikit-learn's classifiers)."""
@@ -378,7 +386,7 @@ def _score_tokens(
     return rows
 
 
-def _impossible(sentence: int) -> OptionError:
+def impossible(sentence: int) -> OptionError:
     return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")
 
 

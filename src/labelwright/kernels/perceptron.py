@@ -1,0 +1,489 @@
+"""Passes of the perceptrons (paper 003, figure 1): best path, best path under the gold labels, additive update.
+
+Scores lie in tiles (labelwright.tiles): the row of a token has a number for every state, then for every pair and, of
+order 2, for every triple of states.  `n` is how many labels before the token count: 0 for states, 1 for pairs, 2 for
+triples."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from labelwright.kernels import kernel
+
+NEARLY = 1e-5  # a share of the margin that passive-aggressive updates need not mind
+KEPT = 16  # tokens after which the best score so far is taken off all
+
+
+class Features(NamedTuple):
+    """The features of each token, numbered as they first appear, and the weights of each feature: a tile for each of
+    its grams, one after the other.
+
+    Where every label has one state, features of many grams have a number for every gram instead (dense)."""
+
+    ptr: np.ndarray  # [3, T+1]
+    feature: np.ndarray  # those of token t on n labels before it: feature[ptr[n, t]:ptr[n, t+1]]
+    value: np.ndarray  # their values; empty when all are one
+    weights_of: (
+        np.ndarray
+    )  # [F, 3]  first gram of a feature, how many it has, where its weights begin (dense: -1 - that)
+    gram: np.ndarray  # [E]  in order
+
+
+class Rule(NamedTuple):
+    """How far the weights go at a mistake."""
+
+    margin: float  # what each wrong label must cost
+    passive: bool  # only as far as needed, and no further than
+    limit: float
+
+
+class Difference(NamedTuple):
+    """The features that one path has more than another, in a hash table that is emptied after use."""
+
+    cell: np.ndarray  # [2 ** b]  -1: free
+    value: np.ndarray  # [2 ** b]
+    used: np.ndarray  # [2 ** b]  slots in use
+    n: np.ndarray  # [1]
+
+
+@kernel
+def largest_norm(features, offsets, order):
+    """The largest 2-norm that the features of a sentence can have under any labelling of one state per label: that of
+    the same label at all tokens, plain moves included."""
+    ptr, feature, value = features.ptr, features.feature, features.value
+    count = np.zeros(features.weights_of.shape[0])
+    largest = 0.0
+    for i in range(offsets.shape[0] - 1):
+        total = 0.0
+        for turn in range(2):  # count, then add up and forget
+            for n in range(order + 1):
+                for t in range(offsets[i] + n, offsets[i + 1]):
+                    for j in range(ptr[n, t], ptr[n, t + 1]):
+                        f = feature[j]
+                        if turn == 0:
+                            count[f] += value[j] if value.shape[0] > 0 else 1.0
+                        else:
+                            total += count[f] ** 2
+                            count[f] = 0
+        for n in range(1, order + 1):
+            total += max(0, offsets[i + 1] - offsets[i] - n) ** 2
+        largest = max(largest, total)
+    return np.sqrt(largest)
+
+
+@kernel
+def flatten(x, first, ptr, feature, value):
+    """The features of every token of an Incidence in one list that begins at `first`; returns where it ends."""
+    n = first
+    for t in range(x.keys.shape[0]):
+        ptr[t] = n
+        for g in range(x.keys.shape[1]):
+            k = x.keys[t, g]
+            for i in range(x.key_ptr[k], x.key_ptr[k + 1]):
+                feature[n] = x.key_feature[i]
+                if value.shape[0] > 0:
+                    value[n] = 1
+                n += 1
+        for i in range(x.token_ptr[t], x.token_ptr[t + 1]):
+            feature[n] = x.token_feature[i]
+            if value.shape[0] > 0:
+                value[n] = x.token_value[i] if x.token_value.shape[0] > 0 else 1
+            n += 1
+    ptr[x.keys.shape[0]] = n
+    return n
+
+
+@kernel
+def renumber(feature, number, first):
+    """Number the features from `first` on as they first appear, in place; number [F] is -1 where that is to come."""
+    n = first
+    for i in range(feature.shape[0]):
+        f = feature[i]
+        if number[f] < 0:
+            number[f] = n
+            n += 1
+        feature[i] = number[f]
+    for f in range(number.shape[0]):
+        if number[f] < 0:
+            number[f] = n
+            n += 1
+
+
+@kernel
+def lay_out(ptr, item, begin, place, theirs, mine, back):
+    """Copy what each feature f has (theirs [ptr[f]:ptr[f+1]]) to where it is to lie in mine, from begin[f] on, or from
+    there back; where begin is negative, item i lies at -1 - begin + place[item[i]]."""
+    for f in range(begin.shape[0]):
+        a = begin[f]
+        for c in range(ptr[f], ptr[f + 1]):
+            at = -1 - a + place[item[c]] if a < 0 else a + c - ptr[f]
+            if back:
+                theirs[c] = mine[at]
+            else:
+                mine[at] = theirs[c]
+
+
+@kernel
+def _score(weights, features, merged, place, size, n, t, begin, width, shift, dense, row):
+    """row += the weights of all features of token t; `dense` has room for as many numbers as a token has features.
+
+    Dense features add to row[begin:begin+width]; merged, gram k is at k + shift."""
+    ptr, feature, value, weights_of, gram = features
+    valued = value.shape[0] > 0
+    v = np.float32(1)
+    first, width = np.uint64(begin), np.uint64(width)
+    waiting = 0
+    for i in range(ptr[n, t], ptr[n, t + 1]):
+        f = np.uint64(feature[i])
+        if valued:
+            v = value[i]
+        e, many, a = np.uint64(weights_of[f, 0]), np.uint64(weights_of[f, 1]), weights_of[f, 2]
+        b = np.uint64(a)
+        if a < 0 and v == 1:
+            dense[waiting] = -1 - a
+            waiting += 1
+        elif a < 0:
+            b = np.uint64(-1 - a)
+            for j in range(width):
+                row[first + j] += v * weights[b + j]
+        elif merged:
+            for j in range(many):
+                row[np.uint64(gram[e + j] + shift)] += v * weights[b + j]
+        else:
+            for j in range(many):
+                k = np.uint64(gram[e + j])
+                p, numbers = np.uint64(place[k]), np.uint64(size[k])
+                if place[k] >= 0:
+                    for u in range(numbers):
+                        row[p + u] += v * weights[b + u]
+                b += numbers
+    for i in range(0, waiting - waiting % 4, 4):  # four at a time: the row is read and written less often
+        a, b, c, d = np.uint64(dense[i]), np.uint64(dense[i + 1]), np.uint64(dense[i + 2]), np.uint64(dense[i + 3])
+        for j in range(width):
+            row[first + j] += (weights[a + j] + weights[b + j]) + (weights[c + j] + weights[d + j])
+    for i in range(waiting - waiting % 4, waiting):
+        a = np.uint64(dense[i])
+        for j in range(width):
+            row[first + j] += weights[a + j]
+
+
+@kernel
+def _find(features, tiles, n, f, k):
+    """Where the weights of feature f and gram k begin; -1: nowhere."""
+    weights_of, gram = features.weights_of, features.gram
+    begin, a = weights_of[f, 0], weights_of[f, 2]
+    end = begin + weights_of[f, 1]
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) // 2
+        if gram[middle] < k:
+            low = middle + 1
+        else:
+            high = middle
+    if low == end or gram[low] != k:
+        return -1
+    if a < 0:
+        return -1 - a + tiles.place[k] - tiles.row_begin[n]
+    for e in range(begin, low):
+        a += tiles.size[gram[e]]
+    return a
+
+
+@kernel
+def _step(deltas, t, row, source, target, at, R, M, U):
+    """delta_t(m, u) = max_r delta_{t-1}(r, m) + row(r, m, u) over one tile of arcs."""
+    a, b, width = np.uint64(at), np.uint64(target), np.uint64(U)
+    for r in range(R):
+        b = np.uint64(target)
+        for m in range(M):
+            d = deltas[t - 1, source + r * M + m]
+            for u in range(width):
+                v = d + row[a + u]
+                deltas[t, b + u] = v if v > deltas[t, b + u] else deltas[t, b + u]
+            a += width
+            b += width
+
+
+@kernel
+def _step_and_back(deltas, t, row, source, target, at, R, M, U, back):
+    """The same, and where each came from: the node (r, 0), for which node (m, u) has to add its m."""
+    a, b, width = np.uint64(at), np.uint64(target), np.uint64(U)
+    for r in range(R):
+        b, node = np.uint64(target), np.int32(source + r * M)
+        for m in range(M):
+            d = deltas[t - 1, source + r * M + m]
+            for u in range(width):
+                v = d + row[a + u]
+                better = v > deltas[t, b + u]
+                deltas[t, b + u] = v if better else deltas[t, b + u]
+                back[t, b + u] = node if better else back[t, b + u]
+            a += width
+            b += width
+
+
+@kernel
+def _wide_step_and_back(repeated, deltas, t, row, source, target, at, R, M, U, back):
+    """The same, in longer steps: repeated has each delta_{t-1} U times."""
+    a, e, b, width = np.uint64(at), np.uint64(source * U), np.uint64(target), np.uint64(M * U)
+    for r in range(R):
+        node = np.int32(source + r * M)
+        for i in range(width):
+            v = repeated[e + i] + row[a + i]
+            better = v > deltas[t, b + i]
+            deltas[t, b + i] = v if better else deltas[t, b + i]
+            back[t, b + i] = node if better else back[t, b + i]
+        a += width
+        e += width
+
+
+@kernel
+def _came_from(deltas, t, row, steps, q):
+    """The node from which the best path to node q comes, where the row is the same for all tokens."""
+    best, node = np.float32(-np.inf), np.int64(0)
+    for k in range(steps.shape[0]):
+        R, M, U = steps[k, 3], steps[k, 4], steps[k, 5]
+        place = q - steps[k, 1]
+        if 0 <= place < M * U:
+            source, at = steps[k, 0] + place // U, steps[k, 2] + place
+            for r in range(R):
+                v = deltas[t - 1, source + r * M] + row[at + r * M * U]
+                if v > best:
+                    best, node = v, source + r * M
+    return node
+
+
+@kernel
+def _best_path(weights, tiles, features, plain, begin, gold, margin, dense, row, first, repeated, deltas, back, path):
+    """Fill path [T] with the states of the best path; wrong labels get `margin` on top."""
+    T, S, Q, order, merged = gold.shape[0], tiles.label_of.shape[0], tiles.state.shape[0], tiles.order, tiles.merged
+    label_of, state, before, steps = tiles.label_of, tiles.state, tiles.before, tiles.steps
+    place, size, row_begin, width, featured = tiles.place, tiles.size, tiles.row_begin, tiles.width, tiles.featured
+    pair = row_begin[1]
+    by_token, wide = featured[order], tiles.repeat > 0
+    pairs = row if featured[1] else plain
+    arcs = row if by_token else plain
+    for t in range(T):
+        for n in range(min(t, order) + 1):
+            if featured[n]:
+                for i in range(row_begin[n], row_begin[n + 1]):
+                    row[i] = plain[i]
+                shift = row_begin[n] - tiles.gram_begin[n]
+                _score(weights, features, merged, place, size, n, begin + t, row_begin[n], width[n], shift, dense, row)
+        if margin > 0:
+            for s in range(S):
+                row[s] += margin if label_of[s] != gold[t] else np.float32(0)
+        if t == T - 1:
+            for s in range(S):
+                row[s] += tiles.end[s]
+        if t == 0:
+            for s in range(S):
+                first[s] = row[s] + tiles.start[s]
+                if order == 1:
+                    deltas[0, s] = first[s]
+            continue
+        if t < order:
+            for q in range(Q):
+                deltas[t, q] = first[before[q]] + pairs[pair + q] + row[state[q]]
+            continue
+        for q in range(Q):
+            deltas[t, q] = -np.inf
+        if by_token and wide:
+            for q in range(Q):
+                for u in range(tiles.repeat):
+                    repeated[q * tiles.repeat + u] = deltas[t - 1, q]
+        for k in range(steps.shape[0]):
+            source, target, at, R, M, U = steps[k, 0], steps[k, 1], steps[k, 2], steps[k, 3], steps[k, 4], steps[k, 5]
+            if by_token and wide:
+                _wide_step_and_back(repeated, deltas, t, arcs, source, target, at, R, M, U, back)
+            elif by_token:
+                _step_and_back(deltas, t, arcs, source, target, at, R, M, U, back)
+            else:
+                _step(deltas, t, arcs, source, target, at, R, M, U)
+        if order == 1:
+            for q in range(Q):
+                deltas[t, q] += row[q]
+        else:
+            for q in range(Q):
+                deltas[t, q] += row[state[q]] + pairs[pair + q]
+        if t % KEPT == 0:  # small numbers keep their digits
+            top = deltas[t].max()
+            for q in range(Q):
+                deltas[t, q] -= top
+    q = np.int64(np.argmax(first if T == 1 else deltas[T - 1]))
+    if T == 1:
+        path[0] = q
+    for t in range(T - 1, 0, -1):
+        path[t] = state[q]
+        path[t - 1] = before[q]
+        if t >= order:
+            q = np.int64(back[t, q] + tiles.middle[q]) if by_token else _came_from(deltas, t, arcs, steps, q)
+    if order == 1 and T > 1:
+        path[0] = q
+
+
+@kernel
+def _gold_path(weights, tiles, features, plain, begin, gold, back, path):
+    """Fill path [T] with the states of the best path among those of the gold labels."""
+    T, L, order, size_of = gold.shape[0], tiles.first.shape[0] - 1, tiles.order, tiles.size
+    most = 0
+    for y in range(L):
+        most = max(most, size_of[y])
+    rows = np.zeros((3, most**3), np.float32)
+    deltas = np.full((T, most**2), -np.inf, np.float32)
+    sizes = np.ones(3, np.int64)  # states of the label at hand, the one before, and the one before that
+    for t in range(T):
+        k, power = np.int64(0), 1
+        for n in range(min(t, order) + 1):
+            y = gold[t - n]
+            sizes[n] = size_of[y]
+            k += y * power
+            power *= L
+            gram = tiles.gram_begin[n] + k
+            size = size_of[gram]
+            for j in range(size):
+                rows[n, j] = plain[tiles.place[gram] + j]
+            if tiles.featured[n]:
+                for i in range(features.ptr[n, begin + t], features.ptr[n, begin + t + 1]):
+                    v = features.value[i] if features.value.shape[0] > 0 else np.float32(1)
+                    c = _find(features, tiles, n, features.feature[i], gram)
+                    if c >= 0:
+                        for j in range(size):
+                            rows[n, j] += v * weights[c + j]
+        H, before = sizes[0], sizes[1]
+        for s in range(H):
+            if t == 0:
+                rows[0, s] += tiles.start[tiles.first[gold[t]] + s]
+            if t == T - 1:
+                rows[0, s] += tiles.end[tiles.first[gold[t]] + s]
+        if t == 0:
+            for s in range(H):
+                deltas[0, s] = rows[0, s]
+        elif t < order:
+            for q in range(before * H):
+                deltas[t, q] = deltas[0, q // H] + rows[1, q] + rows[0, q % H]
+        else:
+            n_sources, shared = (before, 1) if order == 1 else (sizes[2], before)
+            _step_and_back(deltas, t, rows[order], 0, 0, 0, n_sources, shared, H, back)
+            for q in range(shared * H):
+                deltas[t, q] += rows[0, q % H] + (rows[1, q] if order == 2 else np.float32(0))
+    n_nodes = sizes[0] if order == 1 or T == 1 else sizes[0] * sizes[1]
+    q = np.int64(np.argmax(deltas[T - 1, :n_nodes]))
+    for t in range(T - 1, -1, -1):
+        H = size_of[gold[t]]
+        path[t] = tiles.first[gold[t]] + q % H
+        shared = q // H if order == 2 else 0
+        q = np.int64(back[t, q] + shared) if t >= order else q // H
+
+
+@kernel
+def _count(difference, cell, v):
+    """difference[cell] += v"""
+    mask = difference.cell.shape[0] - 1
+    slot = ((cell * 0x9E3779B1) >> 7) & mask
+    while difference.cell[slot] != cell:
+        if difference.cell[slot] < 0:
+            difference.cell[slot] = cell
+            difference.value[slot] = 0
+            difference.used[difference.n[0]] = slot
+            difference.n[0] += 1
+            break
+        slot = (slot + 1) & mask
+    difference.value[slot] += v
+
+
+@kernel
+def _count_path(difference, tiles, features, begin, path, other, sign):
+    """difference += sign * f(path), without what both paths have at the same place."""
+    L = tiles.first.shape[0] - 1
+    for t in range(path.shape[0]):
+        same = True
+        k, place, labels, width = np.int64(0), np.int64(0), 1, np.int64(1)
+        for n in range(min(t, tiles.order) + 1):
+            s = path[t - n]
+            y = tiles.label_of[s]
+            same = same and s == other[t - n]
+            k += y * labels
+            place += (s - tiles.first[y]) * width
+            labels, width = labels * L, width * tiles.size[y]
+            if same:
+                continue
+            gram = tiles.gram_begin[n] + k
+            if n > 0:
+                _count(difference, tiles.plain_cell[tiles.place[gram] + place], sign)
+            if tiles.featured[n]:
+                for i in range(features.ptr[n, begin + t], features.ptr[n, begin + t + 1]):
+                    v = features.value[i] if features.value.shape[0] > 0 else np.float32(1)
+                    c = _find(features, tiles, n, features.feature[i], gram)
+                    if c >= 0:
+                        _count(difference, c + place, sign * v)
+
+
+@kernel
+def perceptron_pass(order, offsets, gold, tiles, features, rule, weights, sums, taken, most_features):
+    """One pass over the sentences in `order`; weights [W] and sums [W] change at mistakes only.
+
+    After n sentences the mean of all weight vectors so far is weights - sums / n: sums collects each change times the
+    number of sentences before it (`taken` before this pass).  Returns the number of sentences that led to an update,
+    and the sum of what their best paths score above the gold ones (with the margin)."""
+    longest = 0
+    for i in range(order.shape[0]):
+        longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
+    Q, numbers = tiles.state.shape[0], tiles.fence.shape[0]
+    row, plain = np.zeros(numbers, np.float32), np.zeros(numbers, np.float32)
+    for i in range(numbers):
+        plain[i] = tiles.fence[i]
+        if tiles.plain_cell[i] >= 0:
+            plain[i] += weights[tiles.plain_cell[i]]
+    dense, first = np.empty(most_features, np.int64), np.empty(tiles.label_of.shape[0], np.float32)
+    repeated = np.empty(Q * tiles.repeat, np.float32)
+    deltas, back = np.empty((longest, Q), np.float32), np.zeros((longest, Q), np.int32)
+    found, target = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    room = 16
+    while room < 12 * longest * (most_features + 1):
+        room *= 2
+    difference = Difference(
+        np.full(room, -1, np.int64), np.empty(room, np.float32), np.empty(room, np.int64), np.zeros(1, np.int64)
+    )
+    margin = np.float32(rule.margin)
+    mistakes, loss = 0, 0.0
+    for i in range(order.shape[0]):
+        begin, T = offsets[order[i]], offsets[order[i] + 1] - offsets[order[i]]
+        labels, path, best = gold[begin : begin + T], target[:T], found[:T]
+        _best_path(
+            weights, tiles, features, plain, begin, labels, margin, dense, row, first, repeated, deltas, back, best
+        )  # fmt: skip
+        wrong = 0
+        for t in range(T):
+            wrong += tiles.label_of[best[t]] != labels[t]
+        if wrong == 0:
+            continue
+        if tiles.merged:
+            for t in range(T):
+                path[t] = labels[t]
+        else:
+            _gold_path(weights, tiles, features, plain, begin, labels, back, path)
+        for turn in range(2):
+            one, other, sign = (path, best, np.float32(1)) if turn == 0 else (best, path, np.float32(-1))
+            _count_path(difference, tiles, features, begin, one, other, sign)
+        short, norm = rule.margin * wrong, 0.0
+        for j in range(difference.n[0]):
+            slot = difference.used[j]
+            short -= np.float64(weights[difference.cell[slot]]) * difference.value[slot]
+            norm += np.float64(difference.value[slot]) ** 2
+        rate = 1.0
+        if rule.passive:
+            rate = min(rule.limit, max(short, 0.0) / norm) if norm > 0 else 0.0
+            if short <= NEARLY * rule.margin * wrong:  # what is left is rounding
+                rate = 0.0
+        mistakes += rate > 0
+        loss += short
+        for j in range(difference.n[0]):
+            slot = difference.used[j]
+            cell, change = difference.cell[slot], rate * difference.value[slot]
+            difference.cell[slot] = -1
+            weights[cell] += np.float32(change)
+            sums[cell] += (taken + i) * change
+            if cell >= tiles.plain_begin:  # the weights of plain moves are the last ones
+                plain[tiles.row_of_plain[cell - tiles.plain_begin]] = weights[cell]
+        difference.n[0] = 0
+    return mistakes, loss

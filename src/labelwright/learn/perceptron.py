@@ -1,0 +1,137 @@
+"""The perceptron and the latent perceptron (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.features.incidence import Incidence
+from labelwright.kernels import perceptron as kernels
+from labelwright.kernels.perceptron import Rule
+from labelwright.learn.monitor import Monitor
+from labelwright.parameters import Parameters
+from labelwright.states import StateSpace
+from labelwright.tiles import Layout
+
+Array = NDArray[Any]
+PIECE = 20_000_000  # numbers in all rows of a kernel call: between calls Python can be interrupted
+EARLY, LARGER = 10, 2.5  # passes before this one ask for a larger margin, where it is ours to choose
+
+
+class Averaged:
+    """The weights of a run and the mean of all weight vectors since its first sentence.
+
+    The mean is weights - sums / taken, where sums holds each change times the sentences before it: an update costs what
+    it changes, not what there is."""
+
+    def __init__(self, weights: Array, sums: Array | None = None, taken: int = 0):
+        self.weights = weights.astype(np.float32)  # [W]
+        self.sums = np.zeros(len(weights)) if sums is None else sums.astype(np.float64)  # [W]
+        self.taken = taken  # sentences so far
+
+    def mean(self) -> Array:
+        """The mean of the weights after each sentence so far."""
+        if self.taken == 0:
+            return self.weights.copy()
+        return (self.weights - self.sums / self.taken).astype(np.float32)
+
+    def restart(self) -> None:
+        """Go on from the mean, which itself runs on (mavg)."""
+        self.weights = self.mean()
+        self.sums[:] = 0
+
+
+class Passes:
+    """Training data as the kernel reads them.
+
+    Where the rule has no margin (NaN), it is what one update moves the score of a token by, in the mean: the number of
+    its features and plain moves.  The first passes ask for more.  Without a margin latent states that are more than
+    needed wander, and their mean blurs; a large one pulls the states apart, but is never reached."""
+
+    def __init__(
+        self,
+        layers: dict[str, Incidence],
+        offsets: NDArray[np.int64],
+        gold: NDArray[np.int32],
+        space: StateSpace,
+        parameters: Parameters,
+        rule: Rule,
+        seed: int | None,
+    ):
+        self.offsets, self.gold, self.rule, self.seed = offsets, gold.astype(np.int64), rule, seed
+        self.n = len(offsets) - 1
+        self.layout = Layout(layers, len(gold), space, parameters)
+        self.tiles, self.features = self.layout.tiles, self.layout.features
+        self.most_features = int(np.diff(self.features.ptr, axis=1).max(initial=0))
+        self.early = 1.0
+        if np.isnan(rule.margin):
+            self.rule, self.early = rule._replace(margin=self._usual_update()), LARGER
+        self.piece = max(1, int(PIECE * self.n / (max(1, len(gold)) * len(self.tiles.fence))))
+
+    def _usual_update(self) -> float:
+        """By how much an update changes the score of a token that it touches."""
+        ptr, _, value, *_ = self.features
+        total = float((value.astype(np.float64) ** 2).sum()) if len(value) else float(np.diff(ptr[:, [0, -1]]).sum())
+        return total / max(1, len(self.gold)) + self.tiles.order
+
+    def order(self, number: int) -> Array:
+        """The sentences in the order of this pass: shuffled, or as they are where there is no seed."""
+        if self.seed is None:
+            return np.arange(self.n)
+        return np.random.default_rng([self.seed, number]).permutation(self.n)
+
+    def one_pass(self, run: Averaged, number: int) -> tuple[int, float]:
+        """Look at every sentence once; returns how many led to an update, and by how much their best paths scored above
+        the gold ones."""
+        order = self.order(number)
+        rule = self.rule._replace(margin=self.rule.margin * (self.early if number < EARLY else 1.0))
+        mistakes, loss = 0, 0.0
+        for begin in range(0, self.n, self.piece):
+            piece = order[begin : begin + self.piece]
+            more, worse = kernels.perceptron_pass(
+                piece, self.offsets, self.gold, self.tiles, self.features, rule, run.weights, run.sums,
+                run.taken, self.most_features,
+            )  # fmt: skip
+            run.taken += len(piece)
+            mistakes, loss = mistakes + int(more), loss + float(worse)
+        return mistakes, loss
+
+    def largest_norm(self) -> float | None:
+        """M of theorems 2 and 3: the largest norm of the features of a sentence; None where values are negative."""
+        if len(self.features.value) and self.features.value.min() < 0:
+            return None
+        return float(kernels.largest_norm(self.features, self.offsets, self.tiles.order))
+
+
+def perceptron(
+    passes: Passes,
+    weights: Array,
+    monitor: Monitor,
+    averaging: str,
+    reset_every: int,
+    state: dict[str, Array] | None = None,
+) -> Array:
+    """Pass after pass until the monitor says stop or no mistake is left; returns the last weights, or their mean.
+
+    With `mavg`, pass q begins from the mean of all weights before it when q is a multiple of `reset_every`."""
+    layout = passes.layout
+    run, done = Averaged(layout.laid_out(weights)), 0
+    if state is not None:
+        run, done = Averaged(state["weights"], state["sums"], int(state["taken"])), int(state["done"])
+
+    def result() -> Array:
+        return layout.taken_back(run.weights if averaging == "none" else run.mean())
+
+    def saved() -> dict[str, Array]:
+        return {"weights": run.weights, "sums": run.sums, "taken": np.array(run.taken), "done": np.array(done)}
+
+    while not monitor.stop:
+        done += 1
+        if averaging == "mavg" and done % reset_every == 0:
+            run.restart()
+        mistakes, loss = passes.one_pass(run, done)
+        if mistakes == 0:
+            monitor.finish("converged: a pass without mistakes")
+        share = 1 - mistakes / passes.n if passes.n else 1.0
+        monitor.report(loss=loss, mistakes=mistakes, separable=share, weights=result, state=saved)
+    return monitor.best(result())
