@@ -31,13 +31,13 @@ from measure import ask
 SYMBOLS = "U:%x[0,0]\nB"  # the features of section 4: the symbol, and the label before
 TASKS: dict[str, dict[int, dict[str, Any]]] = {
     "np": {
-        1: {"template": "np-arcs", "n_latent": 5, "max_iter": 24},
-        2: {"template": "np-triples", "n_latent": 5, "max_iter": 24, "order": 2},
+        1: {"template": "np-arcs", "n_latent": 5, "max_iter": 12},
+        2: {"template": "np-triples", "n_latent": 5, "max_iter": 12, "order": 2},
     },
     "bioner": {
-        1: {"template": "bioner-arcs", "n_latent": 4, "max_iter": 24, "min_count": 2},
+        1: {"template": "bioner-arcs", "n_latent": 4, "max_iter": 12, "min_count": 2},
         2: {
-            "template": "bioner-triples", "n_latent": 4, "max_iter": 20, "min_count": 2, "order": 2,
+            "template": "bioner-triples", "n_latent": 4, "max_iter": 8, "min_count": 2, "order": 2,
             "constraints": "scheme",
         },
     },
@@ -155,10 +155,13 @@ def train_and_test(options: argparse.Namespace, folder: Path, console: Console) 
     words |= {"margin": options.margin if options.margin == "auto" else float(options.margin)}
     words |= {"max_iter": options.iterations} if options.iterations else {}
     words |= {"n_latent": options.latent} if options.latent else {}
+    words |= {"cells": options.cells, "start": options.start}
     latent = words.pop("n_latent")
     for seed in map(int, options.seeds.split(",")):
         begun = time.perf_counter()
-        model: Any = LatentPerceptron(latent, random_state=seed, **words) if latent > 1 else Perceptron(**words)
+        kind = LatentPerceptron if latent > 1 else Perceptron
+        own = {"n_latent": latent, "random_state": seed, **words}
+        model: Any = kind(**{name: value for name, value in own.items() if name in kind._parameter_names()})
         model.fit(train)
         seconds = time.perf_counter() - begun
         f1 = evaluate(test.y, model.predict(test)).f1
@@ -200,6 +203,8 @@ def main() -> int:
     parser.add_argument("--averaging", default="mavg")
     parser.add_argument("--reset-every", type=int, default=4)
     parser.add_argument("--margin", default="auto")
+    parser.add_argument("--cells", default="observed")
+    parser.add_argument("--start", default="auto")
     parser.add_argument("--iterations", type=int)
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--plot", metavar="FILE.png", help="synthetic: draw figure 3")

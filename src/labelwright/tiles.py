@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence
 from labelwright.kernels import perceptron as kernels
 from labelwright.parameters import REACH, Parameters
@@ -22,7 +23,8 @@ from labelwright.states import StateSpace
 
 Array = NDArray[Any]
 PAD = 4  # the parts of a row are multiples of this
-DENSE = 4  # a feature with weights for a share of 1 / DENSE of all grams gets a number for each
+MOST = 2**31 - 1  # places of weights and grams are four bytes each, for the sake of the processor's caches
+DENSE = 8  # a feature with weights for a share of 1 / DENSE of all grams gets a number for each
 PLAIN = {"transitions": 1, "triples": 2}
 
 
@@ -90,27 +92,27 @@ class Layout:
         same = order == 2 and bool((steps[:, 5] == steps[0, 5]).all())
         middle = before * 0 if order == 1 else before - (0 if merged else space.first[space.label_of[before]])
         self.tiles = Tiles(
-            order,
-            merged,
-            space.first.astype(np.int64),
-            space.label_of.astype(np.int64),
-            gram_begin,
-            place,
-            size,
-            row_begin,
-            np.array(widths),
-            np.array([name in parameters.cells for name in REACH]),
-            fence,
-            plain_cell,
-            self.plain_begin,
-            row_of_plain,
-            _fence(space.start),
-            _fence(space.end),
-            steps,
-            state.astype(np.int32),
-            before.astype(np.int32),
-            middle.astype(np.int32),
-            int(steps[0, 5]) if same else 0,
+            order=order,
+            merged=merged,
+            first=space.first.astype(np.int64),
+            label_of=space.label_of.astype(np.int64),
+            gram_begin=gram_begin,
+            place=place,
+            size=size,
+            row_begin=row_begin,
+            width=np.array(widths),
+            featured=np.array([name in parameters.cells for name in REACH]),
+            fence=fence,
+            plain_cell=plain_cell,
+            plain_begin=self.plain_begin,
+            row_of_plain=row_of_plain,
+            start=_fence(space.start),
+            end=_fence(space.end),
+            steps=steps,
+            state=state.astype(np.int32),
+            before=before.astype(np.int32),
+            middle=middle.astype(np.int32),
+            repeat=int(steps[0, 5]) if same else 0,
         )
 
     def _features(
@@ -130,7 +132,7 @@ class Layout:
         feature = np.empty(sum(lengths.values()), np.int32)
         valued = any(len(x.token_value) for x in layers.values())
         value = np.empty(len(feature), np.float32) if valued else NO_VALUES
-        weights_of, grams = [np.empty((0, 3), np.int64)], [np.empty(0, np.int32)]
+        weights_of, grams = [np.empty((0, 4), np.int32)], [np.empty(0, np.int32)]
         self.copies: dict[str, tuple[Array, Array, Array, Array]] = {}  # what `lay_out` needs
         begin = n_features = n_entries = at = 0
         for n, name in enumerate(REACH):
@@ -152,18 +154,26 @@ class Layout:
             room = np.where(dense, widths[n], n_cells)
             first = n_entries + np.cumsum(n_grams) - n_grams
             cells = at + np.cumsum(room) - room
-            weights_of.append(np.stack([first, n_grams, np.where(dense, -1 - cells, cells)], axis=1))
+            if n_entries + len(gram) > MOST or at + int(room.sum()) > MOST:
+                raise OptionError(f"more than {MOST:,} weights; use a larger min_count or fewer latent states")
             sorted_gram = np.empty(int(n_grams.sum()), np.int32)
             entry = gram[opens]
             where = (first - n_entries)[number - n_features]
             kernels.lay_out(gram_ptr, entry, where, place, entry, sorted_gram, False)
             grams.append(sorted_gram)
+            only = np.flatnonzero(n_grams == 1)
+            first[only] = sorted_gram[first[only] - n_entries]
+            begins = np.where(dense, -1 - cells, cells)
+            weights_of.append(np.stack([first, n_grams, begins, first * 0], axis=1).astype(np.int32))
             within = place - (place[gram_begin[n]] if len(place) > gram_begin[n] else 0)
-            self.copies[name] = cell_ptr, gram, weights_of[-1][number - n_features, 2], within
+            self.copies[name] = cell_ptr, gram, begins[number - n_features], within
             n_features += len(number)
             n_entries += len(sorted_gram)
             at += int(room.sum())
-        return kernels.Features(ptr, feature, value, np.concatenate(weights_of), np.concatenate(grams)), at
+        features = kernels.Features(ptr, feature, value, np.concatenate(weights_of), np.concatenate(grams))
+        for row in ptr:
+            kernels.sort_by_size(row, feature, value, features.weights_of)
+        return features, at
 
     def _size(self, name: str) -> int:
         return int(self.parts[name].stop - self.parts[name].start)

@@ -69,10 +69,10 @@ def checked(model: Any, decoder: str | None, options: dict[str, Any]) -> tuple[s
     taken = signature(decoder_named(name)).parameters
     given = {option: value for option, value in options.items() if value is not None}
     if not model.probabilistic and name != model.default_decoder:
-        raise OptionError(f"--decoder {name}: {model._has_scores()}; use {model.default_decoder}, or nothing")
+        raise OptionError(f"--decoder {name}: {model.has_scores()}; use {model.default_decoder}, or nothing")
     for option in given:
         if not model.probabilistic:
-            raise OptionError(f"{flag(option)}: not an option of {name}, the only decoder here: {model._has_scores()}")
+            raise OptionError(f"{flag(option)}: not an option of {name}, the only decoder here: {model.has_scores()}")
         if option not in taken:
             takers = [other for other, function in DECODERS.items() if option in signature(function).parameters]
             by_default = " (the default of this model)" if decoder is None else ""

@@ -71,7 +71,7 @@ def command(
     tagger = load_model(model, threads) if files else load(model)
     if plot is not None:
         if not tagger.probabilistic:
-            raise OptionError(f"--plot: {tagger._has_scores()}, so its latent paths have no mass to draw")
+            raise OptionError(f"--plot: {tagger.has_scores()}, so its latent paths have no mass to draw")
         check_plot(plot, [model, *files])
     from labelwright.models import inspection
 

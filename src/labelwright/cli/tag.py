@@ -134,7 +134,7 @@ def command(
     name, options = how.checked(tagger, decoder, given)
     if probabilities and not _is_sure(tagger):
         raise OptionError(
-            f"--probabilities: {tagger._has_scores()}; train it with --dev FILE, then it has confidences to show"
+            f"--probabilities: {tagger.has_scores()}; train it with --dev FILE, then it has confidences to show"
         )
     if nbest is not None and not as_json:
         _check_nbest(tagger, name, options, verbose)

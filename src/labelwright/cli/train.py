@@ -67,6 +67,7 @@ MODEL_WORDS: dict[str, Any] = {
     "n_jobs": int,
     "random_state": int,
     "n_latent": int | dict,
+    "start": str,
     "n_restarts": int,
 }
 WORDS = MODEL_WORDS | DATA_WORDS | RUN_WORDS
@@ -155,6 +156,13 @@ def command(
             metavar="X|auto",
             help="Perceptrons: gold must score above others by X for each wrong label. [default: 0, "
             "passive-aggressive 1, latent-perceptron auto]",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="latent-perceptron: split (the states of a plain perceptron), random, or auto. [default: auto]",
         ),
     ] = None,
     aggressiveness: Annotated[

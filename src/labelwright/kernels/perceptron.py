@@ -18,7 +18,8 @@ class Features(NamedTuple):
     """The features of each token, numbered as they first appear, and the weights of each feature: a tile for each of
     its grams, one after the other.
 
-    Where every label has one state, features of many grams have a number for every gram instead (dense)."""
+    Where every label has one state, features of many grams have a number for every gram instead (dense): there the
+    weights begin at -1 - what `weights_of` says."""
 
     ptr: np.ndarray  # [3, T+1]
     feature: np.ndarray  # those of token t on n labels before it: feature[ptr[n, t]:ptr[n, t+1]]
@@ -110,6 +111,24 @@ def renumber(feature, number, first):
 
 
 @kernel
+def sort_by_size(ptr, feature, value, weights_of):
+    """Put the features of each token in order, those with most grams first: loops of like length follow each other,
+    which processors foresee."""
+    for t in range(ptr.shape[0] - 1):
+        for i in range(ptr[t] + 1, ptr[t + 1]):
+            f, j = feature[i], i
+            v = value[i] if value.shape[0] > 0 else np.float32(1)
+            while j > ptr[t] and weights_of[feature[j - 1], 1] < weights_of[f, 1]:
+                feature[j] = feature[j - 1]
+                if value.shape[0] > 0:
+                    value[j] = value[j - 1]
+                j -= 1
+            feature[j] = f
+            if value.shape[0] > 0:
+                value[j] = v
+
+
+@kernel
 def lay_out(ptr, item, begin, place, theirs, mine, back):
     """Copy what each feature f has (theirs [ptr[f]:ptr[f+1]]) to where it is to lie in mine, from begin[f] on, or from
     there back; where begin is negative, item i lies at -1 - begin + place[item[i]]."""
@@ -137,7 +156,7 @@ def _score(weights, features, merged, place, size, n, t, begin, width, shift, de
         f = np.uint64(feature[i])
         if valued:
             v = value[i]
-        e, many, a = np.uint64(weights_of[f, 0]), np.uint64(weights_of[f, 1]), weights_of[f, 2]
+        e, many, a = np.uint64(weights_of[f, 0]), np.uint64(weights_of[f, 1]), np.int64(weights_of[f, 2])
         b = np.uint64(a)
         if a < 0 and v == 1:
             dense[waiting] = -1 - a
@@ -146,12 +165,14 @@ def _score(weights, features, merged, place, size, n, t, begin, width, shift, de
             b = np.uint64(-1 - a)
             for j in range(width):
                 row[first + j] += v * weights[b + j]
+        elif merged and many == 1:
+            row[np.uint64(weights_of[f, 0] + shift)] += v * weights[b]
         elif merged:
             for j in range(many):
                 row[np.uint64(gram[e + j] + shift)] += v * weights[b + j]
         else:
             for j in range(many):
-                k = np.uint64(gram[e + j])
+                k = np.uint64(gram[e + j]) if many > 1 else e
                 p, numbers = np.uint64(place[k]), np.uint64(size[k])
                 if place[k] >= 0:
                     for u in range(numbers):
@@ -171,17 +192,20 @@ def _score(weights, features, merged, place, size, n, t, begin, width, shift, de
 def _find(features, tiles, n, f, k):
     """Where the weights of feature f and gram k begin; -1: nowhere."""
     weights_of, gram = features.weights_of, features.gram
-    begin, a = weights_of[f, 0], weights_of[f, 2]
-    end = begin + weights_of[f, 1]
-    low, high = begin, end
-    while low < high:
-        middle = (low + high) // 2
-        if gram[middle] < k:
-            low = middle + 1
-        else:
-            high = middle
-    if low == end or gram[low] != k:
-        return -1
+    begin, n_grams, a = np.int64(weights_of[f, 0]), np.int64(weights_of[f, 1]), np.int64(weights_of[f, 2])
+    low, high = begin, begin + n_grams
+    if n_grams == 1:
+        if begin != k:
+            return -1
+    else:
+        while low < high:
+            middle = (low + high) // 2
+            if gram[middle] < k:
+                low = middle + 1
+            else:
+                high = middle
+        if low == begin + n_grams or gram[low] != k:
+            return -1
     if a < 0:
         return -1 - a + tiles.place[k] - tiles.row_begin[n]
     for e in range(begin, low):
@@ -364,8 +388,13 @@ def _gold_path(weights, tiles, features, plain, begin, gold, back, path):
         else:
             n_sources, shared = (before, 1) if order == 1 else (sizes[2], before)
             _step_and_back(deltas, t, rows[order], 0, 0, 0, n_sources, shared, H, back)
+            top = np.float32(-np.inf)
             for q in range(shared * H):
                 deltas[t, q] += rows[0, q % H] + (rows[1, q] if order == 2 else np.float32(0))
+                top = max(top, deltas[t, q])
+            if t % KEPT == 0:
+                for q in range(shared * H):
+                    deltas[t, q] -= top
     n_nodes = sizes[0] if order == 1 or T == 1 else sizes[0] * sizes[1]
     q = np.int64(np.argmax(deltas[T - 1, :n_nodes]))
     for t in range(T - 1, -1, -1):
@@ -419,7 +448,9 @@ def _count_path(difference, tiles, features, begin, path, other, sign):
 
 
 @kernel
-def perceptron_pass(order, offsets, gold, tiles, features, rule, weights, sums, taken, most_features):
+def perceptron_pass(
+    order, offsets, gold, tiles, features, rule, weights, sums, taken, most_features, most_cells
+):  # fmt: skip
     """One pass over the sentences in `order`; weights [W] and sums [W] change at mistakes only.
 
     After n sentences the mean of all weight vectors so far is weights - sums / n: sums collects each change times the
@@ -439,7 +470,7 @@ def perceptron_pass(order, offsets, gold, tiles, features, rule, weights, sums, 
     deltas, back = np.empty((longest, Q), np.float32), np.zeros((longest, Q), np.int32)
     found, target = np.empty(longest, np.int64), np.empty(longest, np.int64)
     room = 16
-    while room < 12 * longest * (most_features + 1):
+    while room < 4 * most_cells:
         room *= 2
     difference = Difference(
         np.full(room, -1, np.int64), np.empty(room, np.float32), np.empty(room, np.int64), np.zeros(1, np.int64)

@@ -16,29 +16,30 @@ class Convergence(NamedTuple):
 
     separable: float  # share whose best path has the gold labels and no other labels score as much
     strictly_separable: float  # share whose every gold path scores above all others (definition 2)
-    margin: float  # smallest distance of the worst gold path above all others, for weights of norm 1
+    margin: float | None  # smallest distance of the worst gold path above all others, for weights of norm 1
     mistake_bound: float | None  # what theorem 2 (strictly separable data) or 3 (any data) allows
     theorem: int | None
 
 
 def convergence(
-    found: list[Margins], norm_of_weights: float, norm_of_features: float | None, passes: int
+    found: list[Margins], norm_of_weights: float, norm_of_features: float | None, passes: int, start: float
 ) -> Convergence:
     """Sum up the margins of all training sequences; without a norm of features, no theorem applies."""
     best, worst, other = (np.array(column) for column in zip(*found, strict=True))
     gaps = (worst - other) / norm_of_weights if norm_of_weights > 0 else np.zeros(len(found))
     bound = theorem = None
     if norm_of_features is not None and norm_of_weights > 0:
-        bound, theorem = mistake_bound(gaps, norm_of_features, passes)
+        bound, theorem = mistake_bound(gaps, norm_of_features, passes, start)
     return Convergence(float((best > other).mean()), float((worst > other).mean()), float(gaps.min()), bound, theorem)
 
 
-def mistake_bound(gaps: Array, norm: float, passes: int = 1) -> tuple[float, int]:
+def mistake_bound(gaps: Array, norm: float, passes: int = 1, start: float = 0.0) -> tuple[float, int]:
     """min over d of (sqrt(2) M + D)^2 / d^2 with D^2 = sum_i max(0, d - g_i)^2 (theorem 3; with D = 0 theorem 2), and
     which theorem it is by.
 
     gaps [N] are the g_i of definition 3 for weights of norm 1; several passes are one over as many copies of the data.
-    Every d gives a bound, so a grid of them does.
+    Every d gives a bound, so a grid of them does.  A start of norm a instead of zero adds 2 a / d: k updates reach at
+    least k d - a and at most sqrt(a^2 + k R^2).
 
     >>> mistake_bound(np.array([0.5, 2.0, 1.0]), norm=3.0, passes=10**6)  # 2 M^2 / d^2 with d = 0.5
     (72.0, 2)
@@ -50,6 +51,6 @@ def mistake_bound(gaps: Array, norm: float, passes: int = 1) -> tuple[float, int
     below = np.searchsorted(finite, tried)
     sums, squares = (np.concatenate([[0.0], np.cumsum(finite**power)]) for power in (1, 2))
     short = np.maximum(0.0, below * tried**2 - 2 * tried * sums[below] + squares[below])
-    bounds = (np.sqrt(2) * norm + np.sqrt(passes * short)) ** 2 / tried**2
+    bounds = (np.sqrt(2) * norm + np.sqrt(passes * short)) ** 2 / tried**2 + 2 * start / tried
     best = int(bounds.argmin())
     return float(bounds[best]), 2 if short[best] == 0 else 3

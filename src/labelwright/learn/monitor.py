@@ -82,6 +82,7 @@ class Monitor:
         self.progress, self.checkpoint = progress, checkpoint
         self.history: list[Record] = []
         self.reason: str | None = None
+        self._finished: str | None = None  # a reason that no limit of this run gave
         self.interrupted = False
         self._best: Array | None = None
         self._best_score, self._worse = -np.inf, 0
@@ -105,7 +106,7 @@ class Monitor:
         return next(r["iteration"] for r in self.history if r.get("dev") == self._best_score)
 
     def finish(self, reason: str) -> None:
-        self.reason = reason
+        self.reason = self._finished = reason
 
     def report(
         self,
@@ -139,7 +140,8 @@ class Monitor:
                 saved["best"] = self._best
             best = self._best_score if self._best is not None else None
             try:
-                self.checkpoint.write(saved, {"history": self.history, "best_score": best, "worse": self._worse})
+                header = {"history": self.history, "best_score": best, "worse": self._worse, "finished": self._finished}
+                self.checkpoint.write(saved, header)
             except ModelFileError as error:  # a full disk must not end the training
                 warnings.warn(f"no more checkpoints: {error}", RuntimeWarning, stacklevel=2)
                 self.checkpoint = None
@@ -182,7 +184,8 @@ class Monitor:
         self._seconds_before = self.history[-1]["seconds"]
         self._best, self._worse = state.pop("best", None), header["worse"]
         self._best_score = header["best_score"] if header["best_score"] is not None else -np.inf
-        self.reason = self._verdict(self.history[-1]["iteration"])
+        self.reason = self._finished = header.get("finished")
+        self.reason = self.reason or self._verdict(self.history[-1]["iteration"])
         return state
 
     def __enter__(self) -> "Monitor":

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import Rule
@@ -15,7 +16,11 @@ from labelwright.tiles import Layout
 
 Array = NDArray[Any]
 PIECE = 20_000_000  # numbers in all rows of a kernel call: between calls Python can be interrupted
+# Without a margin latent states that are more than needed wander, and their mean blurs; a large one pulls them apart,
+# but is never reached.  On synthetic sequences (benchmarks/perceptron.py) 2.5 usual updates, then one, did best of what
+# we tried (0 to 6, alone or falling).
 EARLY, LARGER = 10, 2.5  # passes before this one ask for a larger margin, where it is ours to choose
+LARGEST = 1e15  # value of a feature that four bytes can still add up
 
 
 class Averaged:
@@ -42,11 +47,7 @@ class Averaged:
 
 
 class Passes:
-    """Training data as the kernel reads them.
-
-    Where the rule has no margin (NaN), it is what one update moves the score of a token by, in the mean: the number of
-    its features and plain moves.  The first passes ask for more.  Without a margin latent states that are more than
-    needed wander, and their mean blurs; a large one pulls the states apart, but is never reached."""
+    """Training data as the kernel reads them; where the rule has no margin (NaN), it is that of a usual update."""
 
     def __init__(
         self,
@@ -62,7 +63,12 @@ class Passes:
         self.n = len(offsets) - 1
         self.layout = Layout(layers, len(gold), space, parameters)
         self.tiles, self.features = self.layout.tiles, self.layout.features
-        self.most_features = int(np.diff(self.features.ptr, axis=1).max(initial=0))
+        ptr = self.features.ptr
+        self.most_features = int(np.diff(ptr, axis=1).max(initial=0))  # of a token in one layer,
+        of_sentences = np.diff(ptr[:, offsets], axis=1).sum(axis=0) + 3 * np.diff(offsets)
+        self.most_cells = int(of_sentences.max(initial=0))  # and of a sentence in all
+        if len(self.features.value) and float(np.abs(self.features.value).max()) > LARGEST:
+            raise OptionError(f"a feature has a value above {LARGEST:g}, too large for a perceptron: scale the values")
         self.early = 1.0
         if np.isnan(rule.margin):
             self.rule, self.early = rule._replace(margin=self._usual_update()), LARGER
@@ -71,8 +77,9 @@ class Passes:
     def _usual_update(self) -> float:
         """By how much an update changes the score of a token that it touches."""
         ptr, _, value, *_ = self.features
-        total = float((value.astype(np.float64) ** 2).sum()) if len(value) else float(np.diff(ptr[:, [0, -1]]).sum())
-        return total / max(1, len(self.gold)) + self.tiles.order
+        squares = np.concatenate([[0.0], np.cumsum(value.astype(np.float64) ** 2)]) if len(value) else None
+        of_tokens = np.diff(ptr if squares is None else squares[ptr], axis=1).sum(axis=0)  # [T]
+        return float(np.median(of_tokens)) + self.tiles.order if len(of_tokens) else 0.0
 
     def order(self, number: int) -> Array:
         """The sentences in the order of this pass: shuffled, or as they are where there is no seed."""
@@ -90,7 +97,7 @@ class Passes:
             piece = order[begin : begin + self.piece]
             more, worse = kernels.perceptron_pass(
                 piece, self.offsets, self.gold, self.tiles, self.features, rule, run.weights, run.sums,
-                run.taken, self.most_features,
+                run.taken, self.most_features, self.most_cells,
             )  # fmt: skip
             run.taken += len(piece)
             mistakes, loss = mistakes + int(more), loss + float(worse)
@@ -130,7 +137,8 @@ def perceptron(
         if averaging == "mavg" and done % reset_every == 0:
             run.restart()
         mistakes, loss = passes.one_pass(run, done)
-        if mistakes == 0:
+        if mistakes == 0:  # the passes left would change the mean alone
+            run.taken += max(0, monitor.max_iter - done) * passes.n
             monitor.finish("converged: a pass without mistakes")
         share = 1 - mistakes / passes.n if passes.n else 1.0
         monitor.report(loss=loss, mistakes=mistakes, separable=share, weights=result, state=saved)

@@ -1,11 +1,14 @@
 """Perceptrons with and without latent states (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1)."""
 
+import copy
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.features.template import Template
@@ -13,7 +16,7 @@ from labelwright.kernels.perceptron import Rule
 from labelwright.lattice import Lattice, Margins, margins
 from labelwright.learn.convergence import convergence
 from labelwright.learn.monitor import Monitor
-from labelwright.learn.perceptron import Averaged, Passes, perceptron
+from labelwright.learn.perceptron import EARLY, Averaged, Passes, perceptron
 from labelwright.models.growth import grow
 from labelwright.models.scored import ScoredModel
 from labelwright.models.training import INTEGER, REAL, Data, Development, LatentStates, TrainableModel
@@ -24,9 +27,13 @@ Array = NDArray[Any]
 AVERAGING = ("none", "avg", "mavg")
 UPDATES = ("perceptron", "passive-aggressive")
 PASSES = 50
-PATIENCE = 10  # passes without a better score on development data
+PATIENCE = 20  # passes without a better score on development data
 OF_A_FIT = "stopped", "seconds", "best_iteration", "best_dev", "restarts", "calibration", "mistakes", "convergence"
-NOISE = 1e-3  # standard deviation of the first weights of latent states
+STARTS = ("auto", "split", "random")
+PLAIN = 12  # passes of the perceptron whose states are split,
+GOOD = 1 / 3  # and the share of the training sentences that it has to separate for that
+NOISE = 1e-3  # standard deviation of the first weights of latent states,
+SPLIT = 0.1  # and of what is added to those of states that are split
 
 
 class Perceptron(ScoredModel):
@@ -66,8 +73,9 @@ class Perceptron(ScoredModel):
         "aggressiveness": (REAL, 0),
         **TrainableModel._numbers,
     }
-    _online: tuple[Averaged, int] | None = None  # weights of partial_fit, in the order of weights_, and its passes
+    _online: tuple[Averaged, Rule] | None = None  # of partial_fit: weights, in the order of weights_, and its margin
     _norm: float | None = None  # of the features of a sentence, at most, where the theorems on mistakes apply
+    _start_norm: float = 0.0
 
     def __init__(
         self,
@@ -108,42 +116,46 @@ class Perceptron(ScoredModel):
     def partial_fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
         """Look once at each of these sentences, in their order, after all that came before.
 
-        Features and labels that are new here become part of the model.  A loaded model goes on from its weights."""
+        Features and labels that are new here become part of the model.  A loaded model goes on from its weights.  Calls
+        are no passes: "mavg" is "avg" here, and a margin that is ours to choose is that of the first call."""
+        begun = time.perf_counter()
         self._check_parameters()
+        grown = copy.copy(self)  # whatever fails, this model stays as it is
         if not hasattr(self, "weights_"):
-            data = self._prepare(X, y, more=True)
-            run, done = Averaged(self._start(0, False)), 0
-            self.history_, self.training_ = [], {"sentences": 0, "tokens": 0}
+            data = grown._prepare(X, y, more=True)
+            run, rule = Averaged(grown._start(0, False)), self._rule()
+            grown.history_, grown.training_ = [], {"sentences": 0, "tokens": 0}
         else:
-            run, done = self._online or (Averaged(self.weights_), 0)
+            run, rule = self._online or (Averaged(self.weights_), self._rule())
             before = Trained(self.extractor_, self.space_, self.parameters_, run.weights)
-            data = grow(self, X, y)
-            now = Trained(self.extractor_, self.space_, self.parameters_, self._start(0, False))
-            none = now._replace(weights=np.zeros(self.parameters_.n_weights))
+            data = grow(grown, X, y)
+            now = Trained(grown.extractor_, grown.space_, grown.parameters_, grown._start(0, False))
+            none = now._replace(weights=np.zeros(grown.parameters_.n_weights))
             sums = carry_over(before._replace(weights=run.sums), none)
             run = Averaged(carry_over(before, now), sums, run.taken)
-        passes = Passes(*data, self.space_, self.parameters_, self._rule(), None)
-        laid_out = Averaged(passes.layout.laid_out(run.weights), passes.layout.laid_out(run.sums), run.taken)
-        done += 1
-        if self.averaging == "mavg" and done % self.reset_every == 0:
-            laid_out.restart()
-        mistakes, loss = passes.one_pass(laid_out, done)
-        back = passes.layout.taken_back
-        self._online = Averaged(back(laid_out.weights), back(laid_out.sums), laid_out.taken), done
-        self.weights_ = back(laid_out.weights if self.averaging == "none" else laid_out.mean())
-        share = 1 - mistakes / passes.n if passes.n else 1.0
-        done = len(self.history_) + 1
-        self.history_.append({"iteration": done, "loss": loss, "mistakes": mistakes, "separable": share})
-        for name in OF_A_FIT:
-            self.training_.pop(name, None)
-        self.training_ |= {
-            "sentences": self.training_["sentences"] + passes.n,
-            "tokens": self.training_["tokens"] + len(data.gold),
-            "features": self.extractor_.n_features,
-            "weights": len(self.weights_),
-            "iterations": done,
+        passes = Passes(*data, grown.space_, grown.parameters_, rule, None)
+        there, back = passes.layout.laid_out, passes.layout.taken_back
+        run = Averaged(there(run.weights), there(run.sums), run.taken)
+        mistakes, loss = passes.one_pass(run, EARLY)
+        grown._online = Averaged(back(run.weights), back(run.sums), run.taken), passes.rule
+        grown.weights_ = back(run.weights if self.averaging == "none" else run.mean())
+        record = {
+            "iteration": len(grown.history_) + 1,
+            "loss": loss,
+            "mistakes": mistakes,
+            "separable": 1 - mistakes / passes.n if passes.n else 1.0,
+            "seconds": time.perf_counter() - begun,
+        }
+        grown.history_ = [*grown.history_, record]
+        grown.training_ = {name: value for name, value in grown.training_.items() if name not in OF_A_FIT} | {
+            "sentences": grown.training_["sentences"] + passes.n,
+            "tokens": grown.training_["tokens"] + len(data.gold),
+            "features": grown.extractor_.n_features,
+            "weights": len(grown.weights_),
+            "iterations": record["iteration"],
             "loss": loss,
         }
+        self.__dict__.update(grown.__dict__)
         return self
 
     def _check_parameters(self) -> None:
@@ -153,6 +165,8 @@ class Perceptron(ScoredModel):
         number = isinstance(self.margin, REAL) and not isinstance(self.margin, bool) and 0 <= self.margin < np.inf
         if not number and self.margin not in (None, "auto"):
             raise OptionError(f"margin: expected a number of 0 or more, or 'auto', got {self.margin!r}")
+        if self.aggressiveness == 0:
+            raise OptionError("aggressiveness: expected a number above 0, got 0, with which nothing is learnt")
         if self.update == "passive-aggressive" and self.margin == 0:
             raise OptionError("margin: passive-aggressive updates need one above 0")
 
@@ -171,10 +185,9 @@ class Perceptron(ScoredModel):
         self._online = None
         seed = (self.random_state or 0) if self.shuffle else None
         passes = Passes(*data, self.space_, self.parameters_, self._rule(), seed)
-        # The theorems are about plain updates from zero (latent: nearly zero) on.
         plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
-        from_zero = float(np.abs(weights).max(initial=0.0)) < 10 * NOISE
-        self._norm = passes.largest_norm() if plain and from_zero else None
+        self._norm = passes.largest_norm() if plain else None
+        self._start_norm = float(np.linalg.norm(weights.astype(np.float64)))
         return perceptron(passes, weights, monitor, self.averaging, self.reset_every, state)
 
     def _after(self, data: Data, development: Development | None) -> None:
@@ -187,7 +200,7 @@ class Perceptron(ScoredModel):
         encoded = Encoded(data.layers, data.offsets, self._owner)
         found = self._each(encoded, question, Margins(0.0, 0.0, -np.inf))
         norm = float(np.linalg.norm(self.weights_.astype(np.float64)))
-        seen = convergence(found, norm, self._norm, len(self.history_))
+        seen = convergence(found, norm, self._norm, len(self.history_), self._start_norm)
         self.training_["mistakes"] = sum(record["mistakes"] for record in self.history_)
         self.training_["convergence"] = seen._asdict()
 
@@ -199,6 +212,8 @@ class LatentPerceptron(LatentStates, Perceptron):
     Parameters
     ----------
     n_latent : latent states per label: one number for all, or {label: number}
+    start : "split" (the states of a plain perceptron of twelve passes), "random" (small weights) or "auto" (split where
+        that perceptron separates a third of the training sentences, else random); `fit(init=model)` goes before it
     n_restarts : train from so many random starts and keep the best on development data (or by loss)
     random_state : seed of the random starts, and of the shuffling
     All other parameters are those of Perceptron; by default averaging is "mavg" and margin "auto" (0 is the paper's).
@@ -223,6 +238,7 @@ class LatentPerceptron(LatentStates, Perceptron):
         aggressiveness: float = 1.0,
         shuffle: bool = True,
         max_iter: int | None = None,
+        start: str = "auto",
         n_restarts: int = 1,
         constraints: str | None = None,
         warm_start: bool = False,
@@ -235,11 +251,42 @@ class LatentPerceptron(LatentStates, Perceptron):
             max_iter, constraints, warm_start, n_jobs, random_state, verbose,
         )  # fmt: skip
         self.n_latent = n_latent
+        self.start = start
         self.n_restarts = n_restarts
+
+    def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None, *, init: Any = None, **options: Any) -> Self:
+        """Train as Perceptron.fit does; without `init`, from the start that the parameter `start` names."""
+        self._check_parameters()
+        if not isinstance(X, Corpus) and not hasattr(X, "__len__"):
+            X = list(X)
+        again = self.warm_start and hasattr(self, "weights_")
+        found = None
+        if init is None and not again and self.start != "random" and self.n_latent != 1:
+            found = self._plain(X, y)
+            if self.start == "split" or found.training_["convergence"]["separable"] >= GOOD:
+                init = found
+        super().fit(X, y, init=init, **options)
+        if found is not None:
+            separable = found.training_["convergence"]["separable"]
+            self.training_["start"] = {"of": "random" if init is None else "split", "plain_separable": separable}
+        return self
+
+    def _plain(self, X: Any, y: Sequence[Sequence[str]] | None) -> Perceptron:
+        """A perceptron with the same words but one state for each label."""
+        own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "verbose": 0, "warm_start": False}
+        words = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
+        plain = Perceptron(**words | own).fit(X, y)
+        if plain.training_["stopped"] == "interrupted":
+            raise KeyboardInterrupt
+        return plain
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_choice("start", STARTS)
 
     def _start(self, restart: int, split: bool) -> Array:
         """Small random weights: equal states would stay equal for ever."""
         if not self.space_.latent:
             return super()._start(restart, split)
         rng = np.random.default_rng([self.random_state or 0, restart])
-        return rng.normal(0, NOISE, self.parameters_.n_weights).astype(np.float32)
+        return rng.normal(0, SPLIT if split else NOISE, self.parameters_.n_weights).astype(np.float32)

@@ -46,7 +46,7 @@ class ScoredModel(TrainableModel):
         `probabilities` is off)."""
         self._check_fitted()
         if decoder not in (None, "viterbi"):
-            raise OptionError(f"decoder {decoder!r}: {self._has_scores()}; use 'viterbi'")
+            raise OptionError(f"decoder {decoder!r}: {self.has_scores()}; use 'viterbi'")
         data = self.encode(X)
         limits: dict[str, Any] = {"forced": forced, "constraints": constraints}
         found = [
@@ -99,17 +99,18 @@ class ScoredModel(TrainableModel):
 
     def predict_marginals(self, X: Any, **options: Any) -> list[list[dict[str, float]]]:
         """Not for this model: it has no probabilities."""
-        raise OptionError(f"predict_marginals: {self._has_scores()}; calibrate it and use predict_confidences")
+        raise OptionError(f"predict_marginals: {self.has_scores()}; calibrate it and use predict_confidences")
 
     def span_probabilities(self, X: Any, spans: Sequence[Sequence[Span]], **options: Any) -> list[list[Span]]:
         """Not for this model: it has no probabilities."""
-        raise OptionError(f"span_probabilities: {self._has_scores()}; calibrate it and use span_confidences")
+        raise OptionError(f"span_probabilities: {self.has_scores()}; calibrate it and use span_confidences")
 
     def sequence_log_probabilities(self, X: Any, y: Sequence[Sequence[str]], **options: Any) -> list[float]:
         """Not for this model: it has no probabilities."""
-        raise OptionError(f"sequence_log_probabilities: {self._has_scores()}; calibrate it and see decode's confidence")
+        raise OptionError(f"sequence_log_probabilities: {self.has_scores()}; calibrate it and see decode's confidence")
 
-    def _has_scores(self) -> str:
+    def has_scores(self) -> str:
+        """What to say where probabilities are asked for."""
         return f"a {type(self).__name__} has scores, not probabilities"
 
     # -- confidence -------------------------------------------------------------------------------------------
@@ -117,6 +118,7 @@ class ScoredModel(TrainableModel):
     @property
     def temperature_(self) -> float | None:
         """What scores are divided by to make confidences; None before `calibrate`."""
+        self._check_fitted()
         found = self.training_.get("calibration")
         return None if found is None else float(found["temperature"])
 
@@ -135,7 +137,9 @@ class ScoredModel(TrainableModel):
 
         def likelihood(temperature: float) -> float:
             found = self._tempered(temperature).sequence_log_probabilities(held_out.X, held_out.y)
-            return float(sum(found[n] for n in rows)) / n_tokens
+            total = float(sum(found[n] for n in rows))
+            wrong = -float(np.expm1(total / len(rows)))  # one sentence more, of the usual confidence, gone wrong:
+            return (total + float(np.log(max(wrong, 1e-300)))) / n_tokens  # nothing is certain
 
         temperature, reached = _maximum(likelihood, scale)
         self.training_["calibration"] = {
@@ -165,7 +169,7 @@ class ScoredModel(TrainableModel):
     def _calibrated(self) -> LinearModel:
         self._check_fitted()
         if self.temperature_ is None:
-            raise OptionError(f"{self._has_scores()}; calibrate it on held-out data (or fit it with dev=) first")
+            raise OptionError(f"{self.has_scores()}; calibrate it on held-out data (or fit it with dev=) first")
         return self._tempered()
 
     def _tempered(self, temperature: float | None = None) -> LinearModel:
