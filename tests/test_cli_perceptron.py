@@ -167,6 +167,9 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--aggressiveness", "2"], "--aggressiveness: only with --update passive-aggressive, got 'perceptron'"),
         (["--update", "hinge"], "--update: expected one of perceptron, passive-aggressive, got 'hinge'"),
         (["--update", "passive-aggressive", "--margin", "0"], "--margin: passive-aggressive updates need one above 0"),
+        (["--update", "passive-aggressive", "--aggressiveness", "0"], "--aggressiveness: expected a number above 0"),
+        (["--start", "split"], "--start: not for --model perceptron, only for latent-perceptron"),
+        (["--model", "latent-perceptron", "--start", "zero"], "--start: expected one of auto, split, random, got"),
         (["--margin", "-1"], "--margin: expected a number of 0 or more, or 'auto', got -1.0"),
         (["--margin", "nan"], "--margin: expected a number of 0 or more, or 'auto', got nan"),
         (["--margin", "wide"], "--margin: expected a number or auto, got 'wide'"),
@@ -196,7 +199,7 @@ def test_an_interrupted_run_resumes_to_the_same_model(
     run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     options = [*fast(kind), "--dev", folder / "dev.txt", "--averaging", "mavg", "--reset-every", 2, "--iterations", 6]
-    options += ["--checkpoint-every", 0, "-q"]
+    options += ["--checkpoint-every", 0, "-q", *(["--start", "random"] if kind == "latent-perceptron" else [])]
     assert run("train", folder / "train.txt", "-o", tmp_path / "whole", *options)[0] == 0
     report = Monitor.report
 
@@ -233,6 +236,20 @@ def test_start_from(run, folder: Path, tmp_path: Path) -> None:
     assert latent.averaging == "mavg"  # the one was left at its default, so the other has its own
     assert latent.history_[0]["mistakes"] < old.history_[0]["mistakes"] / 4
     assert set(STARTS) == set(MODELS)
+
+
+@pytest.mark.parametrize("start", ["split", "random", "auto"])
+def test_the_start_of_latent_states(run, folder: Path, tmp_path: Path, start: str) -> None:
+    options = ["train", folder / "train.txt", *fast("latent-perceptron"), "--iterations", 2, "-q"]
+    assert run(*options, "-o", tmp_path / "m", "--start", start) == (0, "", "")
+    (tmp_path / "r.toml").write_text(f'start = "{start}"\n')
+    assert run(*options, "-o", tmp_path / "r", "--recipe", tmp_path / "r.toml") == (0, "", "")
+    one, two = (labelwright.load(tmp_path / name) for name in "mr")
+    assert one.start == two.start == start
+    assert np.array_equal(one.weights_, two.weights_)
+    assert one.training_.get("start") == two.training_.get("start")
+    assert ("start" in one.training_) is (start != "random")
+    assert start != "split" or one.training_["start"]["of"] == "split"
 
 
 def test_restarts(run, folder: Path, tmp_path: Path) -> None:

@@ -116,14 +116,27 @@ def test_the_bound_of_separable_data_does_not_grow_with_the_passes_for_ever():
 
 def test_a_summary_counts_sequences_and_scales_margins_by_the_norm():
     found = [Margins(4.0, 3.0, 1.0), Margins(4.0, 1.0, 2.0), Margins(2.0, 2.0, 2.0), Margins(1.0, 1.0, -np.inf)]
-    seen = convergence(found, 2.0, None, 3)
+    seen = convergence(found, 2.0, None, 3, 0.0)
     assert seen == (0.75, 0.5, -0.5, None, None)
-    seen = convergence(found, 2.0, 1.5, 3)
-    assert seen[3:] == mistake_bound(np.array([1.0, -0.5, 0.0, np.inf]), 1.5, 3)
+    seen = convergence(found, 2.0, 1.5, 3, 0.5)
+    assert seen[3:] == mistake_bound(np.array([1.0, -0.5, 0.0, np.inf]), 1.5, 3, 0.5)
     assert seen.theorem == 3
-    strict = convergence(found[:1], 2.0, 1.5, 10**6)
+    strict = convergence(found[:1], 2.0, 1.5, 10**6, 0.0)
     assert strict[2:] == (1.0, pytest.approx(2 * 1.5**2), 2)
-    assert convergence(found, 0.0, 1.5, 3)[2:] == (0.0, None, None)  # weights of nothing prove nothing
+    assert convergence(found, 0.0, 1.5, 3, 0.0)[2:] == (None, None, None)  # weights of nothing prove nothing
+    for norm in (0.0, 2.0):
+        assert convergence(found[3:] * 2, norm, None, 3, 0.0) == (1.0, 1.0, None, None, None)  # no other labelling
+
+
+@settings(max_examples=50)
+@given(st.floats(0.1, 5), st.floats(0.5, 20), st.floats(0, 100))
+def test_a_start_of_some_norm_costs_twice_that_over_the_margin(gap, norm, start):
+    found, theorem = mistake_bound(np.array([gap, 2 * gap]), norm, 10**12, start)
+    assert found == pytest.approx(2 * norm**2 / gap**2 + 2 * start / gap)
+    assert theorem == 2
+    short = mistake_bound(np.array([-gap, gap]), norm, 3, start)
+    assert short[0] >= mistake_bound(np.array([-gap, gap]), norm, 3)[0]
+    assert short[1] == 3
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -207,7 +220,7 @@ def test_the_largest_norm_is_that_of_the_largest_path(template, order, sizes):
 
 
 def test_without_a_theorem_there_is_no_bound():
-    """Theorems 2 and 3 are about plain updates from nothing, and about counts of features."""
+    """Theorems 2 and 3 are about plain updates, and about counts of features."""
     for words_ in ({"averaging": "mavg"}, {"margin": 1.0}, {"update": "passive-aggressive"}):
         seen = Perceptron(template=STATES, max_iter=3, n_jobs=1, **words_).fit(*NOISY).training_["convergence"]
         assert seen["mistake_bound"] is None
@@ -217,6 +230,48 @@ def test_without_a_theorem_there_is_no_bound():
     positive = [[{f: abs(v) if f == "x" else v for f, v in t.items()} for t in s] for s in dicts(5, 3)[0]]
     record = Perceptron(max_iter=3, n_jobs=1).fit(positive, dicts(5, 3)[1]).training_
     assert record["mistakes"] <= record["convergence"]["mistake_bound"]
+
+
+@pytest.mark.parametrize("data", [NOISY, words(10, 2), *SEPARABLE])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_the_bound_holds_after_any_start(data, scale):
+    """From weights that have nothing to do with the data, given by init or by a warm start."""
+    for averaging, order in itertools.product(("none", "avg"), (1, 2)):
+        settings = {"template": SIMPLE, "order": order, "averaging": averaging, "n_jobs": 1, "max_iter": 30}
+        model = Perceptron(warm_start=True, **settings).fit(*data)
+        model.weights_ = np.random.default_rng(0).normal(0, scale, len(model.weights_)).astype(np.float32)
+        records = [Perceptron(**settings).fit(*data, init=model).training_, model.fit(*data).training_]
+        latent = LatentPerceptron(2, margin=0, **settings)
+        for record in (*records, latent.fit(*data, init=model).training_, latent.fit(*data).training_):
+            assert record["mistakes"] <= record["convergence"]["mistake_bound"]
+            assert record["convergence"]["theorem"] in (2, 3)
+
+
+def adversary(norm, gap, start):
+    """A course of updates z of this norm, with z[0] = gap, from (-start, 0, 0): each z the longest way round that is
+    still a mistake (w z <= 0).  Returns the updates and the last weights."""
+    weights, updates, aside = np.array([-start, 0.0, 0.0]), [], np.sqrt(norm**2 - gap**2)
+    while True:
+        length = np.linalg.norm(weights[1:])
+        along = weights[1:] / length if length > 0 else np.array([1.0, 0.0])
+        share = -gap * weights[0] / (aside * length) if length > 0 else 1.0  # of a z at right angles to the weights
+        if share < -1:
+            return np.array(updates), weights
+        share = min(share, 1.0)
+        turned = share * along + np.sqrt(1 - share**2) * np.array([-along[1], along[0]])
+        updates.append(np.array([gap, *(aside * turned)]))
+        assert weights @ updates[-1] < 1e-6
+        weights = weights + updates[-1]
+
+
+@pytest.mark.parametrize(("norm", "start"), [(10.0, 1000.0), (10.0, 100.0), (3.0, 50.0), (10.0, 0.0)])
+def test_the_bound_holds_against_an_adversary_too(norm, start):
+    """For the direction in which all updates have the same gap, and for that of the last weights."""
+    updates, weights = adversary(norm, 1.0, start)
+    for direction in (np.array([1.0, 0.0, 0.0]), weights / np.linalg.norm(weights)):
+        for passes in (1, 10):
+            bound, _ = mistake_bound(updates @ direction, norm / np.sqrt(2), passes, start)
+            assert len(updates) <= bound * (1 + 1e-9)
 
 
 def test_a_run_from_other_weights_than_nothing_claims_no_bound_that_it_breaks():
@@ -231,5 +286,4 @@ def test_a_run_from_other_weights_than_nothing_claims_no_bound_that_it_breaks():
             wrong.weights_[i] = named[wrong.extractor_.name(f), wrong.classes_[cells.column[i]]]
     record = Perceptron(**settings).fit(X, y, init=wrong).training_
     assert record["mistakes"] > 90
-    bound = record["convergence"]["mistake_bound"]
-    assert bound is None or record["mistakes"] <= bound
+    assert record["mistakes"] <= record["convergence"]["mistake_bound"] < np.inf

@@ -1,7 +1,9 @@
 """Perceptrons against one that enumerates every path, and how they learn: passes, starts, checkpoints, batches."""
 
 import itertools
+import json
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ import oracles
 from labelwright import CRF, LatentPerceptron, Perceptron
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
+from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import Rule
 from labelwright.learn.perceptron import Averaged, Passes
+from labelwright.models.perceptron import PATIENCE, PLAIN, SPLIT
 from labelwright.states import state_names
 from problems import ARCS, EVERYTHING, LABELS, STATES, TRIPLES, Problem, bioes, dicts, names_of, words
 from tiny import NEW, X, Y
@@ -144,6 +148,45 @@ def test_pieces_of_a_pass_change_nothing(monkeypatch):
     assert runs[0] == runs[1]
 
 
+def best_in_float64(node, arc):
+    """The best path [T] of scores node [T, S] and arc [S, S]."""
+    delta, back = node[0], []
+    for scores in node[1:]:
+        every = delta[:, None] + arc
+        back.append(every.argmax(axis=0))
+        delta = every.max(axis=0) + scores
+    path = [int(delta.argmax())]
+    for row in reversed(back):
+        path.append(int(row[path[-1]]))
+    return path[::-1]
+
+
+def test_paths_of_a_long_sentence_are_those_of_eight_byte_numbers():
+    """Scores of 20,000 tokens add up to numbers of which four bytes keep few digits."""
+    random, T = np.random.default_rng(3), 20_000
+    X, y = [list(random.choice(["a", "b", "c", "d", "e"], T))], [list(random.choice(["A", "B"], T))]
+    problem = Problem(X, y, SIMPLE, "all", labels=["A", "B"], sizes=3)
+    passes = Passes(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], None)
+    start = (5 + problem.random_weights(2.0)).astype(np.float32)
+    run = Averaged(passes.layout.laid_out(start))
+    assert passes.one_pass(run, 1)[0] == 1
+    names = names_of(problem.parameters, problem.extractor, range(6))
+    weight = dict(zip(names, start.astype(np.float64), strict=True))
+    node = np.array([[weight[f"U:{word}", s] for s in range(6)] for word in X[0]])
+    arc = np.array([[weight[None, r, s] for s in range(6)] for r in range(6)])
+    wrong = problem.space.label_of[None, :] != problem.gold[:, None]
+    expected = Counter()
+    for scores, sign in ((np.where(wrong, -np.inf, node), 1), (node, -1)):
+        path = best_in_float64(scores, arc)
+        for feature, n in Counter(zip(X[0], path, strict=True)).items():
+            expected[f"U:{feature[0]}", feature[1]] += sign * n
+        for move, n in Counter(itertools.pairwise(path)).items():
+            expected[None, *move] += sign * n
+    change = passes.layout.taken_back(run.weights) - start
+    np.testing.assert_allclose(change, [expected[name] for name in names], atol=0.01)
+    assert np.abs(change).max() > 100
+
+
 @settings(max_examples=25)
 @given(problems())
 def test_weights_come_back_from_the_layout_as_they_went_in(problem):
@@ -181,7 +224,7 @@ def test_fit_runs_the_passes_of_the_paper(averaging, order):
     """From the random start of a latent model, with shuffled sentences, to the weights that the averaging asks for."""
     settings = {"template": ARCS, "order": order, "averaging": averaging, "reset_every": 2, "max_iter": 3}
     X, y = words(6, 8, 3)
-    model = LatentPerceptron(2, margin=0, n_jobs=1, random_state=0, **settings)
+    model = LatentPerceptron(2, margin=0, start="random", n_jobs=1, random_state=0, **settings)
     expected = fit_by_hand(model, X, y, 3)
     model.fit(X, y)
     assert [r["mistakes"] for r in model.history_] == [truth.mistakes for truth in expected]
@@ -195,7 +238,7 @@ def test_fit_runs_the_passes_of_the_paper(averaging, order):
 
 @pytest.mark.parametrize("sizes", [1, 2])
 def test_a_margin_of_our_choice_is_the_usual_step_and_more_in_the_first_passes(sizes):
-    """As many features and plain moves as a token has in the mean; 2.5 times that before the tenth pass."""
+    """As many features and plain moves as a token usually has; 2.5 times that before the tenth pass."""
     problem = Problem(*words(5, 2, 3), STATES, sizes=sizes)
     passes = Passes(
         problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, Rule(np.nan, False, 1.0), 0
@@ -211,13 +254,14 @@ def test_a_margin_of_our_choice_is_the_usual_step_and_more_in_the_first_passes(s
 
 
 def test_a_margin_of_our_choice_counts_values_by_their_squares():
-    X, y = [[{"a": 2.0}, {"a": -1.0, "b": 3.0}]], [["A", "B"]]
+    """The median token: one of large values alone asks for nothing."""
+    X, y = [[{"a": 2.0}, {"a": -1.0, "b": 3.0}, {"b": 100.0}]], [["A", "B", "A"]]
     model = Perceptron(margin="auto", n_jobs=1)
     model._check_parameters()
     for order in (1, 2):
         data = model.set_params(order=order)._prepare(X, y)
         passes = Passes(*data, model.space_, model.parameters_, model._rule(), None)
-        assert passes.rule.margin == pytest.approx((4 + 1 + 9) / 2 + order)
+        assert passes.rule.margin == pytest.approx(1 + 9 + order)
 
 
 @pytest.mark.parametrize("words_", [{}, {"averaging": "none"}, {"margin": 1.0}, {"margin": "auto"}])
@@ -231,9 +275,36 @@ def test_a_pass_without_mistakes_is_the_last(words_):
     assert words_.get("averaging") != "none" or model.predict(X) == Y
 
 
+@pytest.mark.parametrize("max_iter", [6, 20, 50])
+def test_the_passes_left_after_one_without_mistakes_count_in_the_mean(max_iter):
+    """As if all of them had been run."""
+    model = Perceptron(template=STATES, max_iter=max_iter, random_state=0, n_jobs=1)
+    model._check_parameters()
+    data = model._prepare(X, Y)
+    passes = Passes(*data, model.space_, model.parameters_, model._rule(), 0)
+    run = Averaged(passes.layout.laid_out(np.zeros(model.parameters_.n_weights)))
+    mistakes = [passes.one_pass(run, q)[0] for q in range(1, max_iter + 1)]
+    assert mistakes[-1] == 0 < mistakes[0]
+    model.fit(X, Y)
+    assert len(model.history_) == mistakes.index(0) + 1 < max_iter
+    np.testing.assert_allclose(model.weights_, passes.layout.taken_back(run.mean()), atol=1e-6)
+    assert np.abs(model.weights_ - passes.layout.taken_back(run.weights)).max() > 1e-3
+
+
+@pytest.mark.parametrize("averaging", ["none", "avg"])
+@pytest.mark.parametrize("margin", [0.3, 1.0, 7.0, "auto"])
+def test_passive_aggressive_training_on_separable_data_ends(averaging, margin):
+    """What rounding leaves of a margin is no mistake."""
+    settings = {"update": "passive-aggressive", "averaging": averaging, "margin": margin, "n_jobs": 1}
+    model = Perceptron(max_iter=1000, **settings).fit(X, Y)
+    assert model.training_["stopped"] == "converged: a pass without mistakes"
+    assert model.predict(X) == Y
+
+
 def test_passive_aggressive_steps_bring_gold_above_the_others_by_the_margin():
     model = Perceptron(update="passive-aggressive", averaging="none", margin=0.5, n_jobs=1).fit(X, Y)
     assert model.training_["loss"] < 1e-3 < model.history_[0]["loss"]
+    assert model.training_["stopped"] == "converged: a pass without mistakes"
     for sentence, gold, best in zip(X, Y, model.predict_nbest(X, n=30), strict=True):
         assert best[0][0] == gold
         for labels, score in best[1:]:
@@ -246,6 +317,46 @@ def test_latent_states_learn_what_a_perceptron_cannot():
     settings = {"template": SIMPLE, "max_iter": 100, "margin": 0, "n_jobs": 1, "random_state": 2}
     assert LatentPerceptron(2, **settings).fit(x, y).predict(x) == y
     assert Perceptron(**settings).fit(x, y).predict(x) != y
+
+
+LATENT = {"template": STATES, "max_iter": 15, "margin": 1.0, "n_jobs": 1, "random_state": 2}
+
+
+@pytest.mark.parametrize("start", ["auto", "split"])
+def test_a_latent_model_starts_from_the_states_of_a_plain_one(start):
+    """Of twelve passes and an average, with the same words otherwise."""
+    plain = Perceptron(**LATENT | {"max_iter": PLAIN}).fit(X, Y)
+    model, by_hand = LatentPerceptron(2, start=start, **LATENT), LatentPerceptron(2, start="random", **LATENT)
+    model.fit(iter(X), Y)
+    by_hand.fit(X, Y, init=plain)
+    assert model.weights_.tobytes() == by_hand.weights_.tobytes()
+    assert [r["mistakes"] for r in model.history_] == [r["mistakes"] for r in by_hand.history_]
+    assert model.training_["start"] == {"of": "split", "plain_separable": 1.0}
+    assert "start" not in by_hand.training_
+    assert "start" not in LatentPerceptron(2, start="random", **LATENT).fit(X, Y).training_
+    assert "start" not in LatentPerceptron(1, start=start, **LATENT).fit(X, Y).training_
+
+
+def test_states_of_a_plain_model_that_separates_too_little_are_not_split():
+    """No word tells where B is: the plain perceptron gets no sentence right."""
+    x, y = [["x"] * 9] * 5, [["A", "A", "B"] * 3] * 5
+    auto, random, split = (LatentPerceptron(2, start=s, **LATENT).fit(x, y) for s in ("auto", "random", "split"))
+    assert auto.training_["start"] == {"of": "random", "plain_separable": 0.0}
+    assert split.training_["start"] == {"of": "split", "plain_separable": 0.0}
+    assert auto.weights_.tobytes() == random.weights_.tobytes() != split.weights_.tobytes()
+
+
+def test_no_plain_model_is_trained_where_weights_are_given(monkeypatch):
+    plain = Perceptron(template=STATES, n_jobs=1).fit(X, Y)
+    model = LatentPerceptron(2, template=STATES, warm_start=True, n_jobs=1, random_state=0)
+
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(LatentPerceptron, "_plain", never)
+    assert "start" not in model.fit(X, Y, init=plain).training_
+    assert "start" not in model.fit(X, Y).training_  # warm
+    assert model.predict(X) == Y
 
 
 def test_with_one_state_per_label_a_latent_perceptron_is_a_perceptron():
@@ -264,8 +375,8 @@ def test_the_weights_of_the_best_pass_on_development_data_are_kept():
     model = Perceptron(**settings).fit(*train, dev=dev)
     scores = [r["dev"] for r in model.history_]
     best = int(np.argmax(scores)) + 1
-    assert model.training_["best_iteration"] == best < len(scores) == best + 10
-    assert model.training_["stopped"] == "no better on the development data for 10 iterations"
+    assert model.training_["best_iteration"] == best < len(scores) == best + PATIENCE
+    assert model.training_["stopped"] == f"no better on the development data for {PATIENCE} iterations"
     assert evaluate(dev[1], model.predict(dev[0])).score == pytest.approx(max(scores))
     until_there = Perceptron(max_iter=best, **settings).fit(*train)
     assert model.weights_.tobytes() == until_there.weights_.tobytes()
@@ -282,7 +393,8 @@ def test_seeds_decide_the_order_and_shuffle_turns_it_off():
 
 
 def test_without_shuffling_sentences_are_taken_in_their_order():
-    model = LatentPerceptron(2, margin=0, template=STATES, max_iter=2, shuffle=False, averaging="none", n_jobs=1)
+    settings = {"margin": 0, "template": STATES, "max_iter": 2, "shuffle": False, "averaging": "none", "n_jobs": 1}
+    model = LatentPerceptron(2, start="random", **settings)
     expected = fit_by_hand(model, *words(6, 8, 3), 2)
     model.fit(*words(6, 8, 3))
     assert [r["mistakes"] for r in model.history_] == [truth.mistakes for truth in expected]
@@ -321,7 +433,10 @@ def test_a_latent_model_begins_as_the_plain_one_it_is_made_from(monkeypatch, ord
     settings = {"template": ARCS, "order": order, "n_jobs": 1}
     plain = Perceptron(max_iter=7, **settings).fit(*NOISY)
     monkeypatch.setattr("labelwright.models.perceptron.perceptron", untrained)
+    noisy = LatentPerceptron(3, random_state=0, **settings).fit(*NOISY, init=plain)
+    monkeypatch.setattr("labelwright.models.perceptron.SPLIT", 1e-3)
     latent = LatentPerceptron(3, random_state=0, **settings).fit(*NOISY, init=plain)
+    assert np.std(noisy.weights_ - latent.weights_) == pytest.approx(SPLIT, rel=0.2)
     assert latent.space_.n_states == 9
     unseen = [list(s) for s in [["c", "aa", "b"], ["b", "b"], ["ab"], ["aa", "new", "c"]]]
     assert latent.predict(NOISY[0] + unseen) == plain.predict(NOISY[0] + unseen)
@@ -383,6 +498,21 @@ def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path,
     assert resumed.training_["convergence"] == calm.training_["convergence"]
 
 
+@pytest.mark.parametrize("dev", [None, words(10, 6)], ids=["alone", "dev"])
+@pytest.mark.parametrize("averaging", ["none", "avg", "mavg"])
+def test_a_run_that_converged_resumes_to_the_very_same_model(tmp_path, averaging, dev):
+    settings = {"template": STATES, "averaging": averaging, "n_jobs": 1, "random_state": 1}
+    place = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
+    whole = Perceptron(**settings).fit(X, Y, dev=dev, **place)
+    assert whole.training_["stopped"] == "converged: a pass without mistakes"
+    seen = []
+    again = Perceptron(**settings).fit(X, Y, dev=dev, resume=True, progress=lambda *told: seen.append(told), **place)
+    assert seen == []
+    assert again.weights_.tobytes() == whole.weights_.tobytes()
+    assert again.history_ == whole.history_
+    assert again.training_ == whole.training_
+
+
 def test_a_checkpoint_goes_on_for_more_passes_but_not_under_other_rules(tmp_path):
     settings = {"template": STATES, "n_jobs": 1}
     place = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
@@ -425,8 +555,12 @@ def test_a_model_of_one_label_makes_no_mistakes(tmp_path):
         assert model.training_["mistakes"] == 0
         assert model.predict([["a", "z"]]) == [["O", "O"]]
         assert model.training_["convergence"]["separable"] == 1.0
+        assert model.training_["convergence"]["margin"] is None
+        json.dumps([model.training_, model.history_], allow_nan=False)  # no Infinity, which is no JSON
         model.save(tmp_path / "m")
-        assert labelwright.load(tmp_path / "m").predict([["z"]]) == [["O"]]
+        loaded = labelwright.load(tmp_path / "m")
+        assert loaded.predict([["z"]]) == [["O"]]
+        assert loaded.training_ == model.training_
 
 
 # --- batch by batch ---------------------------------------------------------------------------------------------------
@@ -442,8 +576,9 @@ def test_an_equal_batch_again_and_again_is_another_pass():
     for make, words_ in (
         (Perceptron, {"averaging": "none"}),
         (Perceptron, {"averaging": "avg", "update": "passive-aggressive"}),
-        (Perceptron, {"averaging": "mavg", "reset_every": 2, "order": 2}),
-        (LatentPerceptron, {"n_latent": 2, "reset_every": 2, "random_state": 3}),
+        (Perceptron, {"averaging": "avg", "margin": 2.5, "order": 2}),
+        (LatentPerceptron, {"n_latent": 2, "averaging": "avg", "margin": 0, "start": "random", "random_state": 3}),
+        (LatentPerceptron, {"n_latent": 2, "averaging": "none", "margin": 3, "start": "random", "random_state": 3}),
     ):
         settings = {"template": ARCS, "n_jobs": 1, "shuffle": False, **words_}
         online = make(**settings)
@@ -456,6 +591,63 @@ def test_an_equal_batch_again_and_again_is_another_pass():
             assert list(found.values()) == pytest.approx([expected[name] for name in found], abs=1e-5)
         assert online.predict(NOISY[0]) == whole.predict(NOISY[0])
         assert online.training_["sentences"] == 5 * len(NOISY[0])
+        assert all(0 < r["seconds"] < 60 for r in online.history_)
+
+
+def test_calls_are_no_passes_for_restarts():
+    """Sentence by sentence mavg would begin anew from its mean all the time."""
+    models = [Perceptron(averaging=name, reset_every=2, template=ARCS, n_jobs=1) for name in ("avg", "mavg")]
+    for sentence, labels in zip(*NOISY, strict=True):
+        avg, mavg = (model.partial_fit([sentence], [labels]) for model in models)
+        assert mavg.weights_.tobytes() == avg.weights_.tobytes()
+    assert avg.weights_.any()
+
+
+@pytest.mark.parametrize("make", [Perceptron, LatentPerceptron])
+def test_calls_ask_for_the_usual_margin_of_the_first_one(make):
+    """One feature and the move to a token in the first batch; those of the others have four times as many."""
+    first, more = ([[{"w": "a"}, {"w": "b"}]] * 2, [["A", "B"]] * 2), dicts(6, 3)
+    more = [[token | {"four": 2.0} for token in sentence] for sentence in more[0]], more[1]
+    weights = []
+    for margin in ("auto", 1 + 1):
+        model = make(margin=margin, random_state=0, n_jobs=1).partial_fit(*first)
+        weights.append(model.partial_fit(*more).partial_fit(*first).weights_.tobytes())
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize("make", [Perceptron, LatentPerceptron])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interrupted_batch_leaves_the_model_as_it_was(monkeypatch, make, error):
+    model = make(template=ARCS, random_state=0, n_jobs=1)
+    batch = [["so", "new"], ["aa", "so", "b"]] * 3, [["B-X", "B-Y"], ["O", "B-Y", "O"]] * 3
+    kernel, calls = kernels.perceptron_pass, []
+
+    def stopped(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise error
+        return kernel(*arguments)
+
+    def interrupt():
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr("labelwright.learn.perceptron.PIECE", 1)
+            patch.setattr("labelwright.kernels.perceptron.perceptron_pass", stopped)
+            with pytest.raises(error):
+                model.partial_fit(*batch)
+        assert len(calls) == 3
+
+    interrupt()
+    assert not hasattr(model, "weights_")
+    assert set(vars(model)) == set(vars(clone(model)))
+    model.partial_fit(*words(8, 1))
+    twin = pickle.loads(pickle.dumps(model))
+    interrupt()
+    assert model.weights_.tobytes() == twin.weights_.tobytes()
+    assert (model.classes_, model.history_, model.training_) == (twin.classes_, twin.history_, twin.training_)
+    assert model.decode(batch[0]) == twin.decode(batch[0])
+    for data in (words(8, 2), batch):
+        assert model.partial_fit(*data).weights_.tobytes() == twin.partial_fit(*data).weights_.tobytes()
 
 
 @pytest.mark.parametrize("averaging", ["none", "avg"])
@@ -542,6 +734,8 @@ def test_fit_forgets_the_batches_before_it():
         ("margin", True),
         ("margin", float("nan")),
         ("aggressiveness", -0.5),
+        ("aggressiveness", 0),
+        ("aggressiveness", 0.0),
         ("aggressiveness", float("inf")),
         ("max_iter", 0),
         ("random_state", -1),
@@ -549,15 +743,25 @@ def test_fit_forgets_the_batches_before_it():
         ("cells", "some"),
         ("min_count", 0),
         ("n_latent", 0),
+        ("start", "zero"),
+        ("start", None),
         ("n_restarts", 0),
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_parameters_of_the_wrong_kind_are_named(name, value, method):
-    make = LatentPerceptron if name in ("n_latent", "n_restarts") else Perceptron
+    make = LatentPerceptron if name in ("n_latent", "n_restarts", "start") else Perceptron
     with pytest.raises(OptionError, match=f"^{name}: expected") as error:
         getattr(make(**{name: value}), method)(X, Y)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_values_that_four_bytes_cannot_add_up_are_refused(method):
+    for value in (2e15, -1e30):
+        with pytest.raises(OptionError, match=r"^a feature has a value above 1e\+15, too large for a perceptron"):
+            getattr(Perceptron(n_jobs=1), method)([[{"a": value}, {"b": 1.0}]], [["A", "B"]])
+    getattr(Perceptron(n_jobs=1), method)([[{"a": 1e14}, {"b": 1.0}]], [["A", "B"]])
 
 
 def test_passive_aggressive_updates_need_a_margin():

@@ -12,7 +12,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     monkeypatch.chdir(tmp_path)
     write_columns(builtin_corpus(20, random_state=0, columns=["word", "pos", "chunk"]), "train.txt")
     names: dict[str, object] = {}

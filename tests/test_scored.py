@@ -10,6 +10,7 @@ import labelwright
 from labelwright import LatentPerceptron, Perceptron
 from labelwright.corpus import validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
+from labelwright.models.scored import COARSE
 from problems import ARCS, EVERYTHING, STATES, Truth, words
 
 NEW = ["aa", "new", "b", "c"]
@@ -118,10 +119,11 @@ def test_of_many_latent_paths_each_labelling_is_named_once():
     check_nbest(model, NEW, 30)
 
 
-def test_labellings_are_found_behind_any_number_of_paths_of_the_best_one():
+def test_labellings_are_found_behind_any_number_of_paths_of_the_best_one(monkeypatch):
     """Copies of states that are nearly equal: the best labelling of twelve tokens alone has 16 million paths."""
     x, y = [[f"w{t % 7}" for t in range(12)]], [["A", "B", "C"] * 4]
     plain = Perceptron(averaging="none", n_jobs=1).fit(x, y)
+    monkeypatch.setattr("labelwright.models.perceptron.SPLIT", 1e-3)
     latent = LatentPerceptron(4, margin=0, n_jobs=1, random_state=0).fit(x, y, init=plain)
     assert latent.predict(x) == y
     (found,), (expected,) = latent.predict_nbest(x, n=3), plain.predict_nbest(x, n=3)
@@ -165,17 +167,18 @@ def test_probabilities_are_refused_with_what_to_use_instead(method, arguments, i
 # --- confidence -------------------------------------------------------------------------------------------------------
 
 
-def likelihood(model, X, y, temperature):
-    """log-likelihood per token, by enumeration."""
-    found = [Truth(model, s).tempered(temperature)[tuple(labels)] for s, labels in zip(X, y, strict=True)]
-    return sum(found) / sum(map(len, y))
+def judged(log_probabilities):
+    """log-likelihood of these sentences and of one more, of their geometric mean, that went wrong."""
+    total = sum(log_probabilities)
+    return total + math.log(1 - math.exp(total / len(log_probabilities)))
 
 
 def test_calibration_finds_the_temperature_of_greatest_likelihood(calibrated):
+    """Of the held-out sentences and one that went wrong."""
     X, y = held_out(calibrated)
     truths = [(Truth(calibrated, s), tuple(labels)) for s, labels in zip(X, y, strict=True)]
     grid = np.geomspace(0.01, 1000, 400)
-    found = [sum(truth.tempered(t)[labels] for truth, labels in truths) for t in grid]
+    found = [judged([truth.tempered(t)[labels] for truth, labels in truths]) for t in grid]
     n_tokens, best = sum(map(len, y)), int(np.argmax(found))
     assert 0 < best < len(grid) - 1
     assert calibrated.temperature_ == pytest.approx(grid[best], rel=0.05)
@@ -183,9 +186,8 @@ def test_calibration_finds_the_temperature_of_greatest_likelihood(calibrated):
     assert record["temperature"] == calibrated.temperature_
     assert record["sentences"] == 8
     assert record["log_likelihood_per_token"] == pytest.approx(found[best] / n_tokens, abs=1e-4)
-    assert record["log_likelihood_per_token"] == pytest.approx(
-        likelihood(calibrated, X, y, calibrated.temperature_), abs=1e-5
-    )
+    there = judged([truth.tempered(calibrated.temperature_)[labels] for truth, labels in truths])
+    assert record["log_likelihood_per_token"] == pytest.approx(there / n_tokens, abs=1e-5)
 
 
 def test_confidences_are_tempered_probabilities(calibrated):
@@ -255,6 +257,9 @@ def test_before_calibration_confidences_are_refused(model, tmp_path):
         Perceptron().predict_confidences(SHORT)
     with pytest.raises(NotFittedError):
         Perceptron().calibrate(*words(3, 1))
+    for unfitted in (Perceptron(), LatentPerceptron()):
+        with pytest.raises(NotFittedError):
+            unfitted.temperature_  # noqa: B018
     model.calibrate(*held_out(model)).save(tmp_path / "m")
     assert labelwright.load(tmp_path / "m").temperature_ == model.temperature_
 
@@ -273,13 +278,20 @@ def test_held_out_data_are_checked(model):
 
 
 @pytest.mark.parametrize("template", [STATES, ARCS])
-def test_held_out_data_that_are_all_right_give_a_finite_temperature(template, tmp_path):
+def test_held_out_data_that_are_all_right_make_no_model_certain(template, tmp_path):
+    """n right sentences and one gone wrong: the usual confidence is n / (n + 1)."""
     X, y = [["aa", "b"], ["c"], ["b", "aa", "c"]], [["O", "B-X"], ["I-X"], ["B-X", "O", "I-X"]]
     fitted = Perceptron(template=template, averaging="none", n_jobs=1).fit(X, y, dev=(X, y))
     assert fitted.predict(X) == y
     assert 0 < fitted.temperature_ < np.inf
     assert np.isfinite(fitted.training_["calibration"]["log_likelihood_per_token"])
-    assert all(0.99 < d.confidence <= 1.0 for d in fitted.decode(X))
+    found = [d.confidence for d in fitted.decode(X)]
+    assert all(0.5 < confidence < 1.0 for confidence in found)
+    assert np.exp(np.mean(np.log(found))) == pytest.approx(3 / 4, abs=0.005)
+    scale = sum(d.score for d in fitted.decode(X)) / 6
+    assert COARSE[1] < fitted.temperature_ / scale < COARSE[-2]
+    fitted.calibrate(X * 20, y * 20)
+    assert np.exp(np.mean(np.log([d.confidence for d in fitted.decode(X)]))) == pytest.approx(60 / 61, abs=0.005)
     rows = fitted.predict_confidences([NEW])[0]
     assert all(sum(row.values()) == pytest.approx(1) for row in rows)
     fitted.save(tmp_path / "m")

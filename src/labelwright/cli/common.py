@@ -48,7 +48,7 @@ FLAGS = {
     "random_state": "--seed",
     **{
         word: f"--{word.replace('_', '-')}"
-        for word in ("averaging", "reset_every", "update", "margin", "aggressiveness")
+        for word in ("averaging", "reset_every", "update", "margin", "aggressiveness", "start")
     },
 }
 

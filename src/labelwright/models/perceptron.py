@@ -261,7 +261,8 @@ class LatentPerceptron(LatentStates, Perceptron):
             X = list(X)
         again = self.warm_start and hasattr(self, "weights_")
         found = None
-        if init is None and not again and self.start != "random" and self.n_latent != 1:
+        sizes = self.n_latent.values() if isinstance(self.n_latent, Mapping) else [self.n_latent]
+        if init is None and not again and self.start != "random" and max(sizes) > 1:
             found = self._plain(X, y)
             if self.start == "split" or found.training_["convergence"]["separable"] >= GOOD:
                 init = found
