@@ -18,7 +18,7 @@ test: $(VENV)/.installed-test  ## install, then lint, types and tests
 	@$(BIN)/ruff check --quiet src tests benchmarks
 	@$(BIN)/ruff format --check --quiet src tests benchmarks
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 bench: $(VENV)/.installed-bench  ## install, then measure side by side with CRFsuite
 	@$(BIN)/python benchmarks/run.py
