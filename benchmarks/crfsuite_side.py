@@ -71,20 +71,27 @@ class Trainer(pycrfsuite.Trainer):
             self.times.append(time.perf_counter())
 
 
-def train(laps: Laps, job: Job) -> Job:
-    """File to model, with the cells and the penalty of labelwright's CRF(cells="observed", l2=1)."""
-    sentences = read(job["train"])
-    laps("read")
-    trainer = Trainer(algorithm="lbfgs", verbose=False)
+def trained(laps: Laps, job: Job, sentences: list[Sentence], algorithm: str, settings: Job) -> Trainer:
+    """A trainer that has written its model, after all iterations that the job allows."""
+    trainer = Trainer(algorithm=algorithm, verbose=False)
     trainer.times = []
-    trainer.set_params({"c1": 0.0, "c2": 0.5, "feature.possible_states": False, "feature.possible_transitions": True})
-    trainer.set_params({"max_iterations": job["iterations"], "epsilon": 0.0, "delta": job["tol"], "period": 10})
+    trainer.set_params({"max_iterations": job["iterations"], "epsilon": 0.0, "feature.possible_transitions": True})
+    trainer.set_params(settings)
     expand = Expansion(job["template"], sentences)
     for sentence in sentences:
         trainer.append(expand(sentence), sentence[-1])
     laps("features")
     trainer.train(job["model"])
     laps("train")
+    return trainer
+
+
+def train(laps: Laps, job: Job) -> Job:
+    """File to model, with the cells and the penalty of labelwright's CRF(cells="observed", l2=1)."""
+    sentences = read(job["train"])
+    laps("read")
+    penalty = {"c1": 0.0, "c2": 0.5, "feature.possible_states": False}
+    trainer = trained(laps, job, sentences, "lbfgs", {**penalty, "delta": job["tol"], "period": 10})
     last = trainer.logparser.last_iteration
     found = {"loss": last["loss"], "iterations": last["num"], "weights": trainer.logparser.featgen_num_features}
     return {**found, "per_iteration": median(b - a for a, b in pairwise(trainer.times))}
@@ -92,16 +99,7 @@ def train(laps: Laps, job: Job) -> Job:
 
 def perceptron(laps: Laps, job: Job) -> Job:
     """Seconds of each pass of the averaged perceptron."""
-    sentences = read(job["train"])
-    trainer = Trainer(algorithm="ap", verbose=False)
-    trainer.times = []
-    trainer.set_params({"max_iterations": job["iterations"], "epsilon": 0.0, "feature.possible_transitions": True})
-    expand = Expansion(job["template"], sentences)
-    for sentence in sentences:
-        trainer.append(expand(sentence), sentence[-1])
-    laps("features")
-    trainer.train(job["model"])
-    laps("train")
+    trainer = trained(laps, job, read(job["train"]), "ap", {})
     return {"passes": [b - a for a, b in pairwise(trainer.times)]}
 
 

@@ -42,16 +42,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def corpora(task: str, folder: Path) -> tuple[Corpus, Corpus]:
-    """Training and test part; for NP chunking the words alone, with every label but B-NP and I-NP mapped to O."""
+def corpora(task: str, folder: Path, columns: tuple[str, ...] = ("word",)) -> tuple[Corpus, Corpus]:
+    """Training and test part; for NP chunking these columns alone, with every label but B-NP and I-NP mapped to O."""
     if task == "bioner":
         train, test = (read_columns(folder / "jnlpba" / f"{part}.txt") for part in ("train", "test"))
         return train, test
     parts = []
     for part in ("train", "test"):
         corpus = read_columns(folder / "conll2000" / f"{part}.txt")
+        sentences = zip(*map(corpus.column, columns), strict=True)
+        rows = [list(zip(*sentence, strict=True)) for sentence in sentences]
         labels = [[y if y in ("B-NP", "I-NP") else "O" for y in sentence] for sentence in corpus.y]
-        parts.append(Corpus.from_sequences(corpus.column("word"), labels))
+        parts.append(Corpus.from_sequences(rows, labels))
     return parts[0], parts[1]
 
 

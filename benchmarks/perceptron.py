@@ -23,11 +23,12 @@ from rich.table import Table
 
 from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, read_columns
 from labelwright.corpus import synthetic_hmm
-from labelwright.corpus.table import Corpus
 from labelwright.evaluate import evaluate
 from labelwright.models.synthetic import bayes_ceiling
+from latent import corpora
 from measure import ask
 
+COLUMNS = ("word", "pos")
 SYMBOLS = "U:%x[0,0]\nB"  # the features of section 4: the symbol, and the label before
 TASKS: dict[str, dict[int, dict[str, Any]]] = {
     "np": {
@@ -42,20 +43,6 @@ TASKS: dict[str, dict[int, dict[str, Any]]] = {
         },
     },
 }  # fmt: skip
-
-
-def corpora(task: str, folder: Path) -> tuple[Corpus, Corpus]:
-    """Training and test part; for NP chunking words and tags, with every label but B-NP and I-NP mapped to O."""
-    if task == "bioner":
-        train, test = (read_columns(folder / "jnlpba" / f"{part}.txt") for part in ("train", "test"))
-        return train, test
-    parts = []
-    for part in ("train", "test"):
-        corpus = read_columns(folder / "conll2000" / f"{part}.txt")
-        rows = [list(zip(*pair, strict=True)) for pair in zip(corpus.column("word"), corpus.column("pos"), strict=True)]
-        labels = [[y if y in ("B-NP", "I-NP") else "O" for y in sentence] for sentence in corpus.y]
-        parts.append(Corpus.from_sequences(rows, labels))
-    return parts[0], parts[1]
 
 
 def per_pass(model: Any) -> float:
@@ -74,7 +61,7 @@ def speed(folder: Path, console: Console) -> None:
         f"a pass over CoNLL-2000, `chunking`, order 1, median of ten: labelwright {ours:.3f} s, "
         f"CRFsuite (ap) {rival:.3f} s: {rival / ours:.2f} times as fast"
     )
-    train, _ = corpora("np", folder)
+    train, _ = corpora("np", folder, COLUMNS)
     title = "NP chunking, features of table 3 on states, pairs and (order 2) triples"
     table = Table("order", "latent", "states", "weights", "seconds per pass", title=title)
     for order, latent in [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4)]:
@@ -149,7 +136,7 @@ def draw(target: str) -> None:
 
 def train_and_test(options: argparse.Namespace, folder: Path, console: Console) -> None:
     """F1 on the test part, seconds and mistakes, for every seed."""
-    train, test = corpora(options.task, folder)
+    train, test = corpora(options.task, folder, COLUMNS)
     words: dict[str, Any] = dict(TASKS[options.task][options.order])
     words |= {"averaging": options.averaging, "reset_every": options.reset_every}
     words |= {"margin": options.margin if options.margin == "auto" else float(options.margin)}
@@ -174,7 +161,7 @@ def train_and_test(options: argparse.Namespace, folder: Path, console: Console) 
 
 def stability(folder: Path, console: Console) -> None:
     """How much F1 on held-out training data moves from pass 30 to pass 230 (order 1, table 3's features)."""
-    train, _ = corpora("np", folder)
+    train, _ = corpora("np", folder, COLUMNS)
     X, y = train.X, train.y
     for averaging, margin in (("avg", 0.0), ("mavg", 0.0), ("avg", "auto"), ("mavg", "auto")):
         model = _Patient(5, template="np-arcs", averaging=averaging, margin=margin, max_iter=230, random_state=0)

@@ -24,9 +24,7 @@ class Features(NamedTuple):
     ptr: np.ndarray  # [3, T+1]
     feature: np.ndarray  # those of token t on n labels before it: feature[ptr[n, t]:ptr[n, t+1]]
     value: np.ndarray  # their values; empty when all are one
-    weights_of: (
-        np.ndarray
-    )  # [F, 3]  first gram of a feature, how many it has, where its weights begin (dense: -1 - that)
+    weights_of: np.ndarray  # [F, 4]  place of its first gram (its only gram itself), how many, where its weights begin
     gram: np.ndarray  # [E]  in order
 
 

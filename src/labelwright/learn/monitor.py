@@ -184,8 +184,8 @@ class Monitor:
         self._seconds_before = self.history[-1]["seconds"]
         self._best, self._worse = state.pop("best", None), header["worse"]
         self._best_score = header["best_score"] if header["best_score"] is not None else -np.inf
-        self.reason = self._finished = header.get("finished")
-        self.reason = self.reason or self._verdict(self.history[-1]["iteration"])
+        self._finished = header.get("finished")
+        self.reason = self._finished or self._verdict(self.history[-1]["iteration"])
         return state
 
     def __enter__(self) -> "Monitor":

@@ -103,6 +103,10 @@ class Passes:
             mistakes, loss = mistakes + int(more), loss + float(worse)
         return mistakes, loss
 
+    def share_without(self, mistakes: int) -> float:
+        """The share of the sentences that led to no update."""
+        return 1 - mistakes / self.n if self.n else 1.0
+
     def largest_norm(self) -> float | None:
         """M of theorems 2 and 3: the largest norm of the features of a sentence; None where values are negative."""
         if len(self.features.value) and self.features.value.min() < 0:
@@ -140,6 +144,6 @@ def perceptron(
         if mistakes == 0:  # the passes left would change the mean alone
             run.taken += max(0, monitor.max_iter - done) * passes.n
             monitor.finish("converged: a pass without mistakes")
-        share = 1 - mistakes / passes.n if passes.n else 1.0
+        share = passes.share_without(mistakes)
         monitor.report(loss=loss, mistakes=mistakes, separable=share, weights=result, state=saved)
     return monitor.best(result())

@@ -143,7 +143,7 @@ class Perceptron(ScoredModel):
             "iteration": len(grown.history_) + 1,
             "loss": loss,
             "mistakes": mistakes,
-            "separable": 1 - mistakes / passes.n if passes.n else 1.0,
+            "separable": passes.share_without(mistakes),
             "seconds": time.perf_counter() - begun,
         }
         grown.history_ = [*grown.history_, record]
@@ -261,8 +261,7 @@ class LatentPerceptron(LatentStates, Perceptron):
             X = list(X)
         again = self.warm_start and hasattr(self, "weights_")
         found = None
-        sizes = self.n_latent.values() if isinstance(self.n_latent, Mapping) else [self.n_latent]
-        if init is None and not again and self.start != "random" and max(sizes) > 1:
+        if init is None and not again and self.start != "random" and max(self._numbers_of_states()) > 1:
             found = self._plain(X, y)
             if self.start == "split" or found.training_["convergence"]["separable"] >= GOOD:
                 init = found

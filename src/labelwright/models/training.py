@@ -263,10 +263,13 @@ class LatentStates(TrainableModel):
 
     n_latent: int | Mapping[str, int]
 
+    def _numbers_of_states(self) -> list[int]:
+        """All that `n_latent` names."""
+        return list(self.n_latent.values()) if isinstance(self.n_latent, Mapping) else [self.n_latent]
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        sizes = self.n_latent.values() if isinstance(self.n_latent, Mapping) else [self.n_latent]
-        for size in sizes:
+        for size in self._numbers_of_states():
             if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
                 raise OptionError(f"n_latent: expected 1 or more states per label, got {size!r}")
 
