@@ -150,7 +150,10 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
         ("lambda = 1", ["recipe.toml: no word 'lambda', expected some of template,"]),
         ('l2 = "much"', ["recipe.toml: l2: expected a number, got 'much'"]),
         ("max_iter = true", ["recipe.toml: max_iter: expected a whole number, got True"]),
-        ('model = "hmm"', ["--model: expected one of crf, latent-crf, perceptron, latent-perceptron, got 'hmm'"]),
+        (
+            'model = "hmm"',
+            ["--model: expected one of crf, latent-crf, perceptron, latent-perceptron, semi-crf, cascade, got 'hmm'"],
+        ),
     ],
 )
 def test_bad_recipes(run, data: Path, tmp_path: Path, text: str, parts: list[str]) -> None:

@@ -160,7 +160,10 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--model", "crf", "--no-shuffle"], "--shuffle: not for --model crf, only for perceptron or"),
         (["--model", "latent-crf", "--reset-every", "2"], "--reset-every: not for --model latent-crf, only for"),
         (["--model", "crf", "--averaging", "mavg"], "--averaging: expected one of none, avg, got 'mavg'"),
-        (["--model", "perceptrons"], "--model: expected one of crf, latent-crf, perceptron, latent-perceptron, got"),
+        (
+            ["--model", "perceptrons"],
+            "--model: expected one of crf, latent-crf, perceptron, latent-perceptron, semi-crf, ",
+        ),
         (["--averaging", "mean"], "--averaging: expected one of none, avg, mavg, got 'mean'"),
         (["--averaging", "mavg", "--reset-every", "0"], "--reset-every: expected a whole number of 1 or more, got 0"),
         (["--reset-every", "3"], "--reset-every: only with --averaging mavg, got 'avg'"),

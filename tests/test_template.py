@@ -228,8 +228,8 @@ def test_builtin_templates_parse_with_distinct_names_and_a_transition(name):
         ("default", 3, 16 + 2 * 12),
         ("words", 2, 7),
         ("chunking", 2, 32),
-        ("bioner", 2, 7 + 12 + 9),
-        ("bioner", 1, 7 + 9),
+        ("bioner", 2, 7 + 12 + 9 + 6),
+        ("bioner", 1, 7 + 9 + 6),
         ("window", 2, 14),
     ],
 )

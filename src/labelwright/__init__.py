@@ -11,21 +11,25 @@ if TYPE_CHECKING:
     from labelwright.corpus.spans import Span as Span
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
+    from labelwright.models.cascade import Cascade as Cascade
     from labelwright.models.crf import CRF as CRF
     from labelwright.models.files import load as load
     from labelwright.models.latent import LatentCRF as LatentCRF
     from labelwright.models.perceptron import LatentPerceptron as LatentPerceptron
     from labelwright.models.perceptron import Perceptron as Perceptron
+    from labelwright.models.segment import SemiCRF as SemiCRF
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "CRF": "labelwright.models.crf",
+    "Cascade": "labelwright.models.cascade",
     "Decoding": "labelwright.decode.record",
     "LabelwrightError": "labelwright.errors",
     "LatentCRF": "labelwright.models.latent",
     "LatentPerceptron": "labelwright.models.perceptron",
     "Perceptron": "labelwright.models.perceptron",
+    "SemiCRF": "labelwright.models.segment",
     "Span": "labelwright.corpus.spans",
     "load": "labelwright.models.files",
     "read_columns": "labelwright.corpus.columns",
@@ -33,11 +37,13 @@ _HOMES = {
 
 __all__ = [
     "CRF",
+    "Cascade",
     "Decoding",
     "LabelwrightError",
     "LatentCRF",
     "LatentPerceptron",
     "Perceptron",
+    "SemiCRF",
     "Span",
     "__version__",
     "load",

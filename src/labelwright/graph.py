@@ -88,6 +88,30 @@ class Graph(NamedTuple):
         return int(np.diff(self.contexts.cut, axis=1).max())
 
     @property
+    def names(self) -> tuple[Array, Array, Array, Array]:
+        """kernels.covariances.Names: which labels the nodes stand for."""
+        n_labels = len(self.contexts.opening)
+        before = np.full(self.n_nodes, -2)
+        if self.order == 2:
+            before = np.where(self.previous < 0, -1, self.label_of_state[self.previous])
+        first = np.searchsorted(self.label_of_state, np.arange(n_labels + 1))
+        found = self.label_of_node, before, first, self.contexts.base
+        label, before, first, base = (np.ascontiguousarray(x, np.int64) for x in found)
+        return label, before, first, base
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The source and the target of every arc [A]."""
+        blocks = self.blocks
+        sources, targets = [], []
+        for b in range(len(blocks.arc_ptr) - 1):
+            mine = blocks.source[blocks.source_ptr[b] : blocks.source_ptr[b + 1]]
+            into = np.arange(blocks.target[b], blocks.target[b + 1])
+            sources.append(np.repeat(mine, len(into)))
+            targets.append(np.tile(into, len(mine)))
+        return np.concatenate(sources), np.concatenate(targets)
+
+    @property
     def node_of_pair(self) -> Array:
         """The node (order 2) of each pair r * S + s; -1 where there is none [S * S]."""
         found = np.full(self.n_states**2, -1)

@@ -41,6 +41,34 @@ def posterior_arcs(lattice: Lattice, sums: Posterior, by_token: bool = True) -> 
     return arcs
 
 
+def covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array, Array]:
+    """Covariance of every node [T, Q] and arc [T, A] with the gain of a path, the sum of on_nodes [T, Q] and on_arcs
+    [T, A] along it.
+
+    For scores of any size; training goes through kernels.covariances.  Messages are means: of the gain so far given
+    where the path is, and of the gain to come."""
+    sums = posterior(lattice)
+    nodes, arcs = sums.nodes, posterior_arcs(lattice, sums)
+    source, target = lattice.graph.ends
+    width = nodes.shape[1]
+    with np.errstate(divide="ignore"):
+        known = np.where(nodes > 0, 1 / nodes, 0.0)
+    so_far, to_come = np.zeros_like(nodes), np.zeros_like(nodes)
+    so_far[0] = on_nodes[0]
+    for t in range(1, len(nodes)):
+        gain = arcs[t] * (so_far[t - 1][source] + on_arcs[t])
+        so_far[t] = np.bincount(target, gain, width) * known[t] + on_nodes[t]
+    for t in range(len(nodes) - 1, 0, -1):
+        gain = arcs[t] * (to_come[t] + on_nodes[t])[target] + arcs[t] * on_arcs[t]
+        to_come[t - 1] = np.bincount(source, gain, width) * known[t - 1]
+    mean = nodes[-1] @ so_far[-1]
+    of_arcs = np.zeros_like(arcs)
+    for t in range(1, len(nodes)):
+        whole = so_far[t - 1][source] + on_arcs[t] + (on_nodes[t] + to_come[t])[target]
+        of_arcs[t] = arcs[t] * (whole - mean)
+    return nodes * (so_far + to_come - mean), of_arcs
+
+
 def best_path(lattice: Lattice) -> tuple[Array, float]:
     """The best nodes [T] and their score."""
     path = np.empty(len(lattice.node), np.int32)
@@ -98,3 +126,22 @@ def span_probability(
     node, arc, graph = lattice
     through = graph.blocks, graph.state, sums.nodes, sums.log_beta
     return min(1.0, float(inference.span_probability(node, arc, *through, begin, end, *moves)))
+
+
+def sample(lattice: Lattice, n: int, rng: np.random.Generator) -> Array:
+    """n paths of nodes [n, T], drawn from their probabilities."""
+    sums = posterior(lattice)
+    arcs = posterior_arcs(lattice, sums)
+    source, target = lattice.graph.ends
+    order = np.argsort(source, kind="stable")
+    first = np.searchsorted(source[order], np.arange(sums.nodes.shape[1] + 1))
+    paths = np.empty((n, len(sums.nodes)), np.int64)
+    begin = sums.nodes[0] / sums.nodes[0].sum()
+    paths[:, 0] = rng.choice(len(begin), n, p=begin)
+    for t in range(1, len(sums.nodes)):
+        for node in np.unique(paths[:, t - 1]):
+            mine = order[first[node] : first[node + 1]]
+            here = np.flatnonzero(paths[:, t - 1] == node)
+            chance = arcs[t, mine]
+            paths[here, t] = target[rng.choice(mine, len(here), p=chance / chance.sum())]
+    return paths

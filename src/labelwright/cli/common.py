@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +41,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 # Words of Python whose option has another name.
 FLAGS = {
     "max_iter": "--iterations",
+    "max_length": "--max-length",
     "min_count": "--min-count",
     "n_jobs": "--threads",
     "n_latent": "--latent",
@@ -48,7 +49,7 @@ FLAGS = {
     "random_state": "--seed",
     **{
         word: f"--{word.replace('_', '-')}"
-        for word in ("averaging", "reset_every", "update", "margin", "aggressiveness", "start")
+        for word in ("averaging", "reset_every", "update", "margin", "aggressiveness", "start", "passing", "jackknife")
     },
 }
 
@@ -134,14 +135,32 @@ def load_model(path: str, threads: int | None = None) -> Any:
     from labelwright.models.files import load
 
     model = load(path)
-    if model.extractor_.kind != "columns":
+    kind = _extractor(model).kind
+    if kind != "columns":
         raise ModelFileError(
-            f"{path}: trained on feature {model.extractor_.kind}, but commands read column files; "
-            "use labelwright.load(...) in Python"
+            f"{path}: trained on feature {kind}, but commands read column files; use labelwright.load(...) in Python"
         )
     if threads is not None:
-        model.set_params(n_jobs=threads)
+        for part in (model, *layers_of(model).values()):
+            part.set_params(n_jobs=threads)
     return model
+
+
+def layers_of(model: Any) -> dict[str, Any]:
+    """The layers of a cascade by name; other models have none."""
+    found: dict[str, Any] = getattr(model, "layers_", {})
+    return found
+
+
+def _extractor(model: Any) -> Any:
+    """What makes the features of tokens: in a cascade for its lowest layer, in a SemiCRF beside those of segments."""
+    lowest = next(iter(layers_of(model).values()), model)
+    return getattr(lowest.extractor_, "tokens", lowest.extractor_)
+
+
+def input_names(model: Any) -> list[str]:
+    """The columns that a model reads."""
+    return list(model.inputs_ if layers_of(model) else _extractor(model).names)
 
 
 def _start_numba() -> None:
@@ -182,26 +201,30 @@ def read_labelled(
 
 def named_for(model: Any, corpus: "Corpus") -> "Corpus":
     """A corpus read without names under the names that the model knows; the label may be there or not."""
-    inputs = list(model.extractor_.names)
+    inputs = input_names(model)
     columns, label = label_place(model)
     if len(corpus.names) == len(inputs):
         return corpus.renamed(inputs, None)
     if len(corpus.names) == len(columns):
         return corpus.renamed(columns, label)
+    with_labels = "with the label" if label is not None else f"with the labels ({','.join(columns)})"
     raise CorpusError(
         f"{corpus.source}: the model reads {counted(len(inputs), 'column')} ({','.join(inputs)}), or {len(columns)} "
-        f"with the label, got {len(corpus.names)}; name them all with --columns"
+        f"{with_labels}, got {len(corpus.names)}; name them all with --columns"
     )
 
 
-def label_place(model: Any) -> tuple[list[str], str]:
-    """The columns of the training file and which of them is the label; models made in Python: the last, `label`."""
-    inputs = list(model.extractor_.names)
-    label = model.training_.get("label")
-    columns = model.training_.get("columns")
-    if not label or not columns or [name for name in columns if name != label] != inputs:
-        return [*inputs, "label"], "label"
-    return list(columns), label
+def label_place(model: Any) -> tuple[list[str], str | None]:
+    """The columns of the training file and which of them is the label; models made in Python: the last, `label`.
+
+    A cascade has a column for each layer, and no one label."""
+    inputs, layers = input_names(model), list(layers_of(model))
+    label, columns = model.training_.get("label"), model.training_.get("columns")
+    labels = layers or [label]
+    if not all(labels) or not columns or [name for name in columns if name not in labels] != inputs:
+        labels = layers or ["label"]
+        columns = [*inputs, *labels]
+    return list(columns), None if layers else labels[0]
 
 
 def read_for(model: Any, path: str, columns: str | None = None) -> "Corpus":
@@ -211,13 +234,13 @@ def read_for(model: Any, path: str, columns: str | None = None) -> "Corpus":
     if not is_conllu(path):
         corpus = read_columns(path, names=columns, label=False)
         return corpus if columns else named_for(model, corpus)
-    label = label_place(model)[1]
+    label = label_place(model)[1] or "label"
     return read_conllu(path, label=label if label != "label" else "upos")
 
 
 def inputs_of(model: Any, corpus: "Corpus") -> "Corpus":
     """The columns that the model reads; a CoNLL-U file has its words in `form`."""
-    names = list(model.extractor_.names)
+    names = input_names(model)
     if "form" in corpus.names and "word" not in corpus.names:
         names = ["form" if name == "word" else name for name in names]
     return corpus.select(names)
@@ -225,14 +248,29 @@ def inputs_of(model: Any, corpus: "Corpus") -> "Corpus":
 
 def corpus_for(model: Any, gold: "Corpus") -> "Corpus":
     """The columns that the model reads of a labelled file."""
-    known = set(model.extractor_.names) <= set(gold.names) or is_conllu(gold.source)
+    known = set(input_names(model)) <= set(gold.names) or is_conllu(gold.source)
     return inputs_of(model, gold if known else named_for(model, gold))
+
+
+def check_columns(corpus: "Corpus", layers: Sequence[str]) -> None:
+    """Refuse a file without a column for one of these layers."""
+    for name in layers:
+        if name not in corpus.names:
+            raise CorpusError(
+                f"{corpus.source}: no column {name!r} for the layer of that name, got {','.join(corpus.names)}; "
+                f"name the columns with --columns, as in word,{','.join(layers)}"
+            )
 
 
 def predicted_labels(path: str, gold: "Corpus", threads: int | None = None) -> list[list[str]]:
     """What a model says about the gold corpus, or what a file of predictions holds in its last column."""
     if is_model(path):
         model = load_model(path, threads)
+        if layers_of(model):
+            raise OptionError(
+                f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
+                f"labelwright tag {path} {gold.source} -o tagged.txt"
+            )
         found: list[list[str]] = model.predict(corpus_for(model, gold))
         return found
     label = gold.label if is_conllu(path) else None

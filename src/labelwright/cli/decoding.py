@@ -68,11 +68,12 @@ def checked(model: Any, decoder: str | None, options: dict[str, Any]) -> tuple[s
     name = decoder or model.default_decoder
     taken = signature(decoder_named(name)).parameters
     given = {option: value for option, value in options.items() if value is not None}
-    if not model.probabilistic and name != model.default_decoder:
-        raise OptionError(f"--decoder {name}: {model.has_scores()}; use {model.default_decoder}, or nothing")
+    alone = _why_alone(model)
+    if alone and name != model.default_decoder:
+        raise OptionError(f"--decoder {name}: {alone}; use {model.default_decoder}, or nothing")
     for option in given:
-        if not model.probabilistic:
-            raise OptionError(f"{flag(option)}: not an option of {name}, the only decoder here: {model.has_scores()}")
+        if alone:
+            raise OptionError(f"{flag(option)}: not an option of {name}, the only decoder here: {alone}")
         if option not in taken:
             takers = [other for other, function in DECODERS.items() if option in signature(function).parameters]
             by_default = " (the default of this model)" if decoder is None else ""
@@ -82,6 +83,13 @@ def checked(model: Any, decoder: str | None, options: dict[str, Any]) -> tuple[s
     if given.get("candidates") == "ldi" and "max_expansions" in given:
         raise OptionError("--max-expansions: limits the search for the n best, which --candidates ldi replaces")
     return name, given
+
+
+def _why_alone(model: Any) -> str | None:
+    """Why a model has one decoder only; None where it has them all."""
+    if not model.probabilistic:
+        return str(model.has_scores())
+    return "a SemiCRF finds its best labelling with it, proven" if hasattr(model, "segments_") else None
 
 
 class Tally:

@@ -16,6 +16,7 @@ from labelwright.cli.common import (
     is_conllu,
     is_model,
     label_place,
+    layers_of,
     load_model,
     predicted_labels,
     read_labelled,
@@ -59,6 +60,8 @@ def command(
     sentences are proven exact, the largest gap and the seconds that it took.
 
     Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was made.
+
+    A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
     """
     from labelwright.evaluate import evaluate
 
@@ -79,6 +82,12 @@ def command(
     else:
         model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
         model = load_model(model_path, threads)
+        if layers_of(model):
+            from labelwright.cli import cascade
+
+            asked = cascade.Scoring(columns, label, strict, scheme, decoder, options, constraints, verbose, as_json)
+            cascade.evaluate(model, gold_path, asked)
+            return
         name, options = how.checked(model, decoder, options)
         if columns is None and label is None:
             columns, label = _columns_for(model, gold_path)
@@ -107,6 +116,7 @@ def _refuse_without_model(options: dict[str, Any]) -> None:
 def _columns_for(model: Any, gold_path: str) -> tuple[str | None, str | None]:
     """The names of the test file's columns are those of the training file."""
     names, label = label_place(model)
+    assert label is not None
     if is_conllu(gold_path):  # its words are in `form`; a model that knows no name of its label gives upos
         other = {"word": "form", "label": "upos"}
         names, label = [other.get(name, name) for name in names], other.get(label, label)

@@ -11,7 +11,9 @@ from labelwright.cli.common import (
     Threads,
     counted,
     heading,
+    input_names,
     inputs_of,
+    layers_of,
     load_model,
     percent,
     read_for,
@@ -47,6 +49,9 @@ def command(
         str | None,
         typer.Option(metavar="NAMES", help="Names of the columns of --data, if unlike the model's."),
     ] = None,
+    layer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Look into this layer of a cascade as into a single model.")
+    ] = None,
     template: Annotated[bool, typer.Option("--template", help="Print the template, and nothing else.")] = False,
     threads: Threads = None,
     as_json: Json = False,
@@ -60,15 +65,29 @@ def command(
     Of a perceptron it shows the mistakes of each pass, the share of the training sentences that its weights separate
     from all wrong labellings, how many mistakes the theory allows, and the temperature of its confidences.
 
+    Of a cascade it shows the layers, what they pass, and the training of each alone and of all together; --layer NAME
+    shows one of them as it would a single model.
+
     \b
       labelwright inspect latent.crf --data test.txt
       labelwright inspect latent.crf --data test.txt --plot mass.png      needs the extra labelwright[plots]
+      labelwright inspect both.model --layer chunk
     """
     from labelwright.models.files import load
 
     files = data or []
     _check(files, plot, paths, columns)
-    tagger = load_model(model, threads) if files else load(model)
+    tagger = whole = load_model(model, threads) if files else load(model)
+    if layer is not None and not layers_of(whole):
+        raise OptionError(f"--layer: {model} is a {type(whole).__name__}, which has no layers; leave it out")
+    if layers_of(whole):
+        from labelwright.cli import cascade
+
+        if layer is None:
+            cascade.refuse_without_layer(whole, {"--data": files, "--template": template})
+            cascade.inspect(whole, model, as_json)
+            return
+        tagger = cascade.layer_named(whole, layer, model, bool(files))
     if plot is not None:
         if not tagger.probabilistic:
             raise OptionError(f"--plot: {tagger.has_scores()}, so its latent paths have no mass to draw")
@@ -76,10 +95,14 @@ def command(
     from labelwright.models import inspection
 
     facts = inspection.describe(tagger, max(top, 0))
+    if layer is not None:
+        facts["columns"] = input_names(whole)
     if template:
         show(facts["template"]["text"].rstrip("\n") if facts["template"] else "")
         return
-    corpora = {path: inputs_of(tagger, read_for(tagger, path, columns)) for path in files}
+    corpora = {path: inputs_of(whole, read_for(whole, path, columns)) for path in files}
+    if layer is not None:
+        corpora = {path: cascade.input_of_lowest(whole, corpus) for path, corpus in corpora.items()}
     if tagger.space_.latent:
         use = inspection.expected_use(tagger, list(corpora.values())) if corpora else None
         facts["latent"] = [view._asdict() for view in inspection.latent_states(tagger, use, max(top, 0))]
@@ -90,12 +113,17 @@ def command(
     if as_json:
         show_json(facts)
     else:
-        _show(facts, model, bool(files), tagger.probabilistic)
+        _show(facts, model if layer is None else f"{model}, layer {layer}", bool(files), tagger.probabilistic)
         if plot is not None:
             say(f"{plot}: drawn")
 
 
-WHAT = {"state": "each label", "edge": "transitions", "triple": "triples"}  # what the features of a layer are about
+WHAT = {
+    "state": "each label",
+    "edge": "transitions",
+    "triple": "triples",
+    "segment": "segments",
+}  # what the features of a layer are about
 
 
 def _check(files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
@@ -138,7 +166,7 @@ def _show(facts: dict[str, Any], path: str, with_data: bool, probabilistic: bool
         rows += _passes(facts["history"], training, facts["parameters"])
     if "latent" in facts:
         rows.insert(1, ("states", f"{len(facts['states'])} latent"))
-    rows += _curves(facts["history"], probabilistic)
+    rows += curves(facts["history"], probabilistic)
     width = max(len(name) for name, _ in rows) + 2
     for name, value in rows:
         show(f"  {name:<{width}}{value}")
@@ -284,7 +312,7 @@ def _lines(text: str) -> int:
     return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
 
 
-def _curves(history: Sequence[dict[str, Any]], with_loss: bool) -> list[tuple[str, str]]:
+def curves(history: Sequence[dict[str, Any]], with_loss: bool) -> list[tuple[str, str]]:
     """The loss (on a logarithmic scale) and the development score as small curves."""
     losses = [record["loss"] for record in history if record["loss"] > 0 and with_loss]
     scores = [100 * record["dev"] for record in history if "dev" in record]

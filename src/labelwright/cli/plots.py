@@ -1,14 +1,19 @@
 """Drawings, by matplotlib where it is installed (the extra `plots`)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labelwright.cli.common import check_target
 from labelwright.errors import OptionError
 
+if TYPE_CHECKING:
+    from labelwright.evaluate.moves import Move
+
 FORMATS = (".png", ".svg", ".pdf")
+BARS = 12  # changes of labels that are drawn
+COLOURS = {"right": "#0072b2", "wrong": "#d55e00", "same": "#bbbbbb"}  # which colour-blind people tell apart, too
 
 
 def check_plot(target: str, inputs: Iterable[str]) -> None:
@@ -48,3 +53,62 @@ def draw_path_mass(curves: Mapping[str, Any], target: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
     figure.savefig(target, dpi=150)
+
+
+def draw_moves(
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    moves: Mapping[tuple[str, str], Sequence["Move"]],
+    target: str,
+) -> None:
+    """The scores of each layer before and after joint training, and for each pair of neighbouring layers the most
+    frequent changes of labels in the lower one, by what became of the labels of the upper one."""
+    from matplotlib.figure import Figure
+
+    rows = max([len(before), *(min(len(found), BARS) for found in moves.values())])
+    figure = Figure(figsize=(4.0 + 4.6 * len(moves), 1.6 + 0.32 * max(rows, 4)), layout="constrained")
+    scores, *panels = figure.subplots(1, 1 + len(moves), width_ratios=[0.7, *[1.0] * len(moves)])
+    _draw_scores(scores, before, after)
+    for axes, ((lower, upper), found) in zip(panels, moves.items(), strict=True):
+        _draw_bars(axes, found[:BARS])
+        axes.set_title(f"changed labels of {lower}", loc="left", fontsize=10)
+        axes.set_xlabel(f"tokens, by what became of {upper} there")
+    figure.savefig(target, dpi=150)
+
+
+def _draw_scores(axes: Any, before: Mapping[str, float], after: Mapping[str, float]) -> None:
+    """A line from the old score to the new one, layer by layer."""
+    for place, name in enumerate(after):
+        old, new = 100 * before[name], 100 * after[name]
+        colour = COLOURS["right" if new > old else "wrong" if new < old else "same"]
+        axes.plot([old, new], [place, place], color=colour, linewidth=2, zorder=1)
+        axes.scatter([old], [place], color="white", edgecolor=colour, zorder=2)
+        axes.scatter([new], [place], color=colour, zorder=3)
+        text = f"{old:.2f} → {new:.2f}"
+        axes.annotate(
+            text, ((old + new) / 2, place), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8
+        )
+    axes.set_yticks(range(len(after)), list(after))
+    axes.set_ylim(-0.6, len(after) - 0.4)
+    axes.margins(x=0.4)
+    axes.set_title("scores before and after", loc="left", fontsize=10)
+    axes.set_xlabel("F1 of chunks, or accuracy, in percent")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_bars(axes: Any, moves: Sequence["Move"]) -> None:
+    """A bar for each change of a label, the most frequent on top."""
+    axes.spines[["top", "right"]].set_visible(False)
+    if not moves:
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "no label changed", ha="center", va="center", transform=axes.transAxes)
+        return
+    left = [0] * len(moves)
+    for name, text in (("right", "became right"), ("wrong", "became wrong"), ("same", "neither")):
+        sizes = [getattr(move, name) for move in moves]
+        axes.barh(range(len(moves)), sizes, left=left, color=COLOURS[name], label=text)
+        left = [a + b for a, b in zip(left, sizes, strict=True)]
+    axes.set_yticks(range(len(moves)), [f"{move.before} → {move.after}" for move in moves])
+    axes.invert_yaxis()
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False, fontsize=8, loc="lower right")

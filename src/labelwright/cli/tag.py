@@ -4,7 +4,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
@@ -15,6 +15,7 @@ from labelwright.cli.common import (
     check_target,
     inputs_of,
     is_conllu,
+    layers_of,
     load_model,
     named_for,
     read_for,
@@ -116,6 +117,10 @@ def command(
     Perceptrons have scores, not probabilities: comments of --nbest hold the score, JSON has "score" in place of every
     "probability" of a labelling, and "exact" is about scores.  One trained with --dev is calibrated: JSON then has a
     "confidence" for the labelling and for each span, and --probabilities gives confidences (in JSON "confidences").
+
+    A cascade adds a column for each layer, the lowest first, with --probabilities each followed by its own.  The input
+    has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
+    and --known is refused.  Decoders are about the labels that are shown, not about those that are passed upwards.
     """
     if nbest is not None and nbest < 1:
         raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
@@ -131,8 +136,18 @@ def command(
         "max_expansions": max_expansions,
         "time_limit": time_limit,
     }
+    if layers_of(tagger):
+        import labelwright.cli.cascade as cascade
+
+        whole = Request(decoder or "", given, nbest, probabilities, as_json, constraints, known, None)
+        requests = cascade.requests(tagger, whole, verbose)
+        _run(tagger, input, output, columns, lambda piece, out: cascade.answer(tagger, piece, requests, out))
+        for layer, asked in requests.items():
+            if asked.tally is not None:
+                say(f"{layer}: {asked.tally}")
+        return
     name, options = how.checked(tagger, decoder, given)
-    if probabilities and not _is_sure(tagger):
+    if probabilities and not is_sure(tagger):
         raise OptionError(
             f"--probabilities: {tagger.has_scores()}; train it with --dev FILE, then it has confidences to show"
         )
@@ -140,7 +155,7 @@ def command(
         _check_nbest(tagger, name, options, verbose)
     tally = how.Tally() if verbose else None
     request = Request(name, options, nbest, probabilities, as_json, constraints, known, tally)
-    _run(tagger, input, output, columns, request)
+    _run(tagger, input, output, columns, lambda piece, out: _answer(tagger, piece, request, out))
     if tally is not None:
         say(str(tally))
 
@@ -156,17 +171,19 @@ def _check_nbest(model: Any, decoder: str, options: dict[str, Any], verbose: boo
         raise OptionError("--verbose: sums up what a decoder proves, which --nbest does not use; add --json for both")
 
 
-def _run(tagger: Any, input: str, output: str, columns: str | None, request: Request) -> None:
+def _run(
+    tagger: Any, input: str, output: str, columns: str | None, answer: Callable[["Corpus", BinaryIO], None]
+) -> None:
     """Read, label and write, piece by piece where both ends are streams."""
     if input == "-" and output == "-":
         for piece in _stream(tagger, columns):
-            _answer(tagger, piece, request, sys.stdout.buffer)
+            answer(piece, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
     pieces = _stream(tagger, columns) if input == "-" else [read_for(tagger, input, columns)]
     collected = io.BytesIO()
     for piece in pieces:
-        _answer(tagger, piece, request, collected)
+        answer(piece, collected)
     from labelwright.corpus.files import write_bytes
 
     write_bytes(output, collected.getvalue())
@@ -192,15 +209,22 @@ def _answer(model: Any, corpus: "Corpus", request: Request, out: BinaryIO) -> No
     data = model.encode(inputs)
     limits = {"forced": _forced(corpus, request.known), "constraints": request.constraints}
     if request.json:
-        _write_json(model, inputs, data, request, limits, out)
+        words = inputs.column(inputs.names[0])
+        write_json(
+            ({"tokens": w} | a for w, a in zip(words, facts(model, words, data, request, limits), strict=True)), out
+        )
     elif request.nbest is not None:
         _write_nbest(model, corpus, data, request, limits, out)
     else:
-        labels = [d.labels for d in _decoded(model, data, request, limits, request.tally is not None)]
-        extra: list[Any] = [labels]
-        if request.probabilities:
-            extra.append([[f"{p:.4f}" for p in row] for row in _chosen(model, data, labels, limits)])
-        _write_columns(corpus, out, extra)
+        _write_columns(corpus, out, added_columns(model, data, request, limits))
+
+
+def added_columns(model: Any, data: Any, request: Request, limits: dict[str, Any]) -> list[Any]:
+    """The labels, and how probable they are where that is asked for."""
+    labels = [d.labels for d in _decoded(model, data, request, limits, request.tally is not None)]
+    if not request.probabilities:
+        return [labels]
+    return [labels, [[f"{p:.4f}" for p in row] for row in _chosen(model, data, labels, limits)]]
 
 
 def _decoded(model: Any, data: Any, request: Request, limits: dict[str, Any], probabilities: bool) -> list[Any]:
@@ -234,7 +258,7 @@ def _forced(corpus: "Corpus", known: str | None) -> list[list[str | None]] | Non
     return [[None if label == FREE else label for label in sentence] for sentence in corpus.column(known)]
 
 
-def _is_sure(model: Any) -> bool:
+def is_sure(model: Any) -> bool:
     """Can it say how probable its labels are, or at least how confident it is in them?"""
     return model.probabilistic or model.temperature_ is not None
 
@@ -274,18 +298,18 @@ def _write_nbest(
     out.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _write_json(
-    model: Any, inputs: "Corpus", data: Any, request: Request, limits: dict[str, Any], out: BinaryIO
-) -> None:
+def facts(
+    model: Any, sentences: list[list[str]], data: Any, request: Request, limits: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """What is to be said about each sentence, ready for JSON."""
     decodings = _decoded(model, data, request, limits, True)
     labels = [d.labels for d in decodings]
     spans = _spans(model, data, labels, limits)
     nbest = _nbest(model, data, request, limits) if request.nbest is not None else None
     chosen = _chosen(model, data, labels, limits) if request.probabilities else None
     value, values = ("probability", "probabilities") if model.probabilistic else ("score", "confidences")
-    for n, (words, decoding) in enumerate(zip(inputs.column(inputs.names[0]), decodings, strict=True)):
+    for n, (words, decoding) in enumerate(zip(sentences, decodings, strict=True)):
         answer: dict[str, Any] = {
-            "tokens": words,
             "labels": decoding.labels,
             **_worth(model, decoding),
             **how.proof(decoding),
@@ -295,6 +319,12 @@ def _write_json(
             answer[values] = [round(p, 6) for p in chosen[n]]
         if nbest is not None:
             answer["nbest"] = [{"labels": row, value: round(p, 6)} for row, p in nbest[n]]
+        yield answer
+
+
+def write_json(answers: Iterable[dict[str, Any]], out: BinaryIO) -> None:
+    """One line for each sentence."""
+    for answer in answers:
         out.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
 
 
@@ -304,7 +334,7 @@ def _spans(model: Any, data: Any, labels: list[list[str]], limits: dict[str, Any
 
     chunked = model.scheme_ is not None
     found: list[Any] = [spans_of(row) if chunked else [] for row in labels]
-    if not _is_sure(model):
+    if not is_sure(model):
         return found
     ask = model.span_probabilities if model.probabilistic else model.span_confidences
     answers: list[Any] = ask(data, found, **limits)
@@ -322,6 +352,6 @@ def _worth(model: Any, decoding: Any) -> dict[str, float]:
 def _span(model: Any, span: Any, words: list[str]) -> dict[str, Any]:
     """A span, ready for JSON."""
     shown = {"start": span.start, "end": span.end, "type": span.type}
-    if _is_sure(model):
+    if is_sure(model):
         shown["probability" if model.probabilistic else "confidence"] = round(float(span.probability), 6)
     return shown | {"text": " ".join(words[span.start : span.end])}

@@ -30,6 +30,8 @@ MODELS = {
     "latent-crf": "LatentCRF",
     "perceptron": "Perceptron",
     "latent-perceptron": "LatentPerceptron",
+    "semi-crf": "SemiCRF",
+    "cascade": "Cascade",
 }
 
 # From which models each can start.  Weights of perceptrons and of log-linear models are of different sizes; a state can
@@ -39,6 +41,8 @@ STARTS = {
     "latent-crf": ("crf", "latent-crf"),
     "perceptron": ("perceptron",),
     "latent-perceptron": ("perceptron", "latent-perceptron"),
+    "semi-crf": (),
+    "cascade": (),
 }
 
 # Words that mean something only where another word has this value.
@@ -69,13 +73,26 @@ MODEL_WORDS: dict[str, Any] = {
     "n_latent": int | dict,
     "start": str,
     "n_restarts": int,
+    "max_length": int,
+    "dictionaries": dict,
 }
-WORDS = MODEL_WORDS | DATA_WORDS | RUN_WORDS
+CASCADE_WORDS: dict[str, Any] = {
+    "layers": list,
+    "passing": str,
+    "shares": dict,
+    "jackknife": bool,
+    "cut": float,
+    "lexicon": str,
+}
+WORDS = MODEL_WORDS | CASCADE_WORDS | DATA_WORDS | RUN_WORDS
+RECIPE_WORDS = ("dictionaries", "layers", "shares", "cut", "lexicon")  # which no option says
 NAMES = {
     str: "a string",
     int: "a whole number",
     float: "a number",
     bool: "true or false",
+    dict: "a table",
+    list: "tables, [[layers]]",
     int | dict: "a whole number or a table of one for each label",
     float | str: "a number or 'auto'",
 }
@@ -87,7 +104,9 @@ def command(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="What to train: crf, latent-crf, perceptron or latent-perceptron. [default: crf]"
+            metavar="NAME",
+            help="What to train: crf, latent-crf, perceptron, latent-perceptron, semi-crf (labels of whole segments), "
+            "or cascade (layers of these, from a recipe). [default: crf]",
         ),
     ] = None,
     latent: Annotated[
@@ -103,6 +122,26 @@ def command(
             "--restarts",
             metavar="N",
             help="Latent models: random starts; the best on --dev, else by loss. [default: 1]",
+        ),
+    ] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="semi-crf: most tokens of a segment. [default: the longest in TRAIN]"),
+    ] = None,
+    passing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="cascade: what layers pass upwards: best labels, marginal probabilities, joint (marginals, and all "
+            "layers learn together), sample or nbest. [default: joint]",
+        ),
+    ] = None,
+    jackknife: Annotated[
+        bool | None,
+        typer.Option(
+            "--jackknife/--no-jackknife",
+            help="cascade: upper layers learn from what lower ones say of sentences unseen by them. [default: no]",
+            show_default=False,
         ),
     ] = None,
     columns: Columns = None,
@@ -181,7 +220,8 @@ def command(
         typer.Option(
             "--iterations",
             metavar="N",
-            help="Limit of iterations or passes. [default: till it converges; perceptrons 50]",
+            help="Limit of iterations or passes; of a cascade, of joint training. [default: till it converges; "
+            "perceptrons 50]",
         ),
     ] = None,
     tol: Annotated[
@@ -196,7 +236,7 @@ def command(
         typer.Option(
             metavar="FILE",
             help="Development data: keep the best weights, stop when no better; perceptrons learn from them how "
-            "confident they may be.",
+            "confident they may be; cascades (joint training) keep the best sum of their layers' scores.",
         ),
     ] = None,
     n_jobs: Threads = None,
@@ -221,6 +261,14 @@ def command(
     recipe: Annotated[
         str | None, typer.Option(metavar="FILE.toml", help="Take options from a file; those given here win.")
     ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.png",
+            help="cascade, joint training with --dev: draw the scores before and after, and what changed labels did "
+            "to the layer above.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="One line per iteration on stderr.")] = False,
 ) -> None:
@@ -232,27 +280,53 @@ def command(
       labelwright train train.txt -o second.crf --order 2 --constraints scheme
       labelwright train train.txt -o fast.model --model perceptron --dev dev.txt
       labelwright train train.txt -o latent.model --model latent-perceptron --latent 4 --reset-every 4
+      labelwright train train.txt -o names.model --model semi-crf --max-length 8
+      labelwright train train.txt -o both.model --model cascade --recipe cascade.toml --columns word,pos,chunk
 
     The first Ctrl-C ends the iteration and writes the model so far; the second one aborts.  A recipe holds the words of
     the Python constructor (template, order, cells, min_count, averaging, max_iter, constraints, n_jobs, random_state;
     for CRFs l1, l2, optimizer, tol; for perceptrons reset_every, update, margin, aggressiveness, shuffle; for latent
-    models n_latent, a number or a table by label, and n_restarts) and model, columns, label, scheme, dev, start_from,
+    models n_latent, a number or a table by label, and n_restarts; for semi-crf max_length and dictionaries, a table of
+    files, by the recipe's folder, or lists of phrases) and model, columns, label, scheme, dev, start_from,
     checkpoint_every.
+
+    A cascade labels in layers, each of which reads the labels below it.  Its recipe has a table for each layer, the
+    lowest first: the name of its column, its model (crf unless given), and the words of that model:
+
+    \b
+      passing = "joint"
+      [[layers]]
+      name = "pos"
+      [[layers]]
+      name = "chunk"
+      model = "latent-crf"
+      n_latent = 2
+
+    Beside them it may say passing, shares (a table by layer), jackknife, cut, lexicon, max_iter and tol (of joint
+    training), n_jobs, random_state, columns and dev.  No checkpoint is written.
     """
     n_latent = None if latent is None else latent_numbers(latent)  # words like the others
     margin = None if margin_given is None else _margin(margin_given)
     given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
     words = (_read_recipe(recipe) if recipe else {}) | given
+    if words.get("model") == "cascade":
+        from labelwright.cli.cascade_train import Run, train_cascade
+
+        train_cascade(train, output, words, Run(recipe, tuple(given), resume, plot, quiet, verbose))
+        return
+    if plot is not None:
+        raise OptionError("--plot: draws what joint training changes, only with --model cascade; see inspect --plot")
     if words.get("checkpoint_every", 0.0) < 0:
         raise OptionError(f"--checkpoint-every: expected seconds, 0 or more, got {words['checkpoint_every']}")
     inputs = [train, *([recipe] if recipe else []), *(words[name] for name in ("dev", "template") if name in words)]
+    inputs += dictionary_files(recipe, words)
     check_target(output, inputs, for_model=True)  # but a model may be trained further in its place
     checkpoint = Path(f"{output}.checkpoint")
     for place in (checkpoint, *_further(checkpoint)):
         if place.is_dir():
             raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
         refuse_inputs(str(place), inputs)
-    estimator, start = _estimator(words)
+    estimator, start = _estimator(words, recipe)
 
     corpus = read_labelled(train, words.get("columns"), words.get("label"), words.get("scheme"))
     development = None
@@ -275,7 +349,7 @@ def command(
             checkpoint=checkpoint,
             checkpoint_every=words.get("checkpoint_every", 10.0),
             resume=resume,
-            progress=_Lines() if verbose else bar,
+            progress=Lines() if verbose else bar,
         )
     finally:
         if bar is not None:
@@ -295,7 +369,7 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
         say(f"labelwright: interrupted before the first {turn}; {output} is not written")
         raise typer.Exit(130)
     record |= {"columns": list(corpus.names), "label": corpus.label}
-    model.set_params(n_jobs=None, verbose=0, warm_start=False)  # these belong to the run, not to the model
+    forget_run(model)
     model.save(output)
     if record["stopped"] == "interrupted":
         again = shlex.join(["labelwright", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
@@ -315,6 +389,12 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
             f"{counted(record['iterations'], turn)}{_mistakes(model)}, "
             f"{record['seconds']:.1f} s{best}{_spread(record)} ({why_stopped(record, model.probabilistic)})"
         )
+
+
+def forget_run(model: Any) -> None:
+    """Settings that belong to the run, not to the model, are as they were made."""
+    known = model.get_params()
+    model.set_params(**{k: v for k, v in {"n_jobs": None, "verbose": 0, "warm_start": False}.items() if k in known})
 
 
 def _mistakes(model: Any) -> str:
@@ -386,7 +466,7 @@ def latent_numbers(text: str) -> int | dict[str, int]:
     return {label: int(number) for label, number in found}
 
 
-def _estimator(words: dict[str, Any]) -> tuple[Any, Any]:
+def _estimator(words: dict[str, Any], recipe: str | None) -> tuple[Any, Any]:
     """A new model with these words, and the one to start from, whose words it takes where none are given."""
     start = words.get("start_from")
     name = words.get("model", "crf")
@@ -398,12 +478,15 @@ def _estimator(words: dict[str, Any]) -> tuple[Any, Any]:
     if old is not None:
         name = _name_with_start(words, old)
     kind = files.MODELS[MODELS[name]]
-    parameters = {word: words[word] for word in MODEL_WORDS if word in words}
+    parameters = {word: words[word] for word in MODEL_WORDS | CASCADE_WORDS if word in words}
     taken = kind._parameter_names()
     for word in parameters:
         if word not in taken:
             takers = [other for other in MODELS if word in files.MODELS[MODELS[other]]._parameter_names()]
             raise OptionError(f"{_flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
+    if "dictionaries" in parameters:
+        assert recipe is not None
+        parameters["dictionaries"] = read_dictionaries(recipe, recipe, parameters["dictionaries"])
     kept = {} if old is None else _settings(old, kind)
     estimator = kind(**kept | parameters)
     for word, (other, value) in ONLY_WITH.items():
@@ -412,10 +495,42 @@ def _estimator(words: dict[str, Any]) -> tuple[Any, Any]:
     return estimator, old
 
 
+def dictionary_files(recipe: str | None, words: dict[str, Any]) -> list[str]:
+    """The files among the dictionaries of a recipe, or of one of its layers."""
+    phrases = words.get("dictionaries", {})
+    return [str(Path(recipe or "").parent / value) for value in phrases.values() if isinstance(value, str)]
+
+
+def read_dictionaries(recipe: str, place: str, given: dict[str, Any]) -> dict[str, list[str]]:
+    """The phrases of each dictionary: a list, or a file with one on a line, named from the recipe's folder on."""
+    found: dict[str, list[str]] = {}
+    for name, phrases in given.items():
+        if isinstance(phrases, str):
+            path = Path(recipe).parent / phrases
+            try:
+                lines = path.read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
+                raise OptionError(f"{place}: dictionaries: {name}: cannot read {path}: {reason}") from None
+            phrases = [line.strip() for line in lines if line.strip()]
+        if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
+            raise OptionError(
+                f"{place}: dictionaries: {name}: expected a file, or a list of phrases, got {phrases!r:.60}"
+            )
+        found[name] = phrases
+    return found
+
+
 def _name_with_start(words: dict[str, Any], old: Any) -> str:
     """What to train from another model: what it is, unless something else was asked for that can start from it."""
     there = next(name for name, kind in MODELS.items() if kind == type(old).__name__)
     name: str = words.get("model", there)
+    if not STARTS[there]:
+        raise OptionError(
+            f"--start-from: {words['start_from']} is a {there}, from which no model can start; leave it out"
+        )
+    if not STARTS[name]:
+        raise OptionError(f"--start-from: a {name} starts from nothing; leave it out")
     if there not in STARTS[name]:
         from labelwright.models.files import MODELS as KINDS
 
@@ -440,7 +555,7 @@ def _settings(old: Any, kind: type[Any]) -> dict[str, Any]:
 
 
 def _flag(word: str) -> str:
-    return FLAGS.get(word, f"--{word.replace('_', '-')}")
+    return word if word in RECIPE_WORDS else FLAGS.get(word, f"--{word.replace('_', '-')}")
 
 
 def _read_recipe(path: str) -> dict[str, Any]:
@@ -459,15 +574,20 @@ def _read_recipe(path: str) -> dict[str, Any]:
     for name, value in words.items():
         if name not in WORDS:
             raise OptionError(f"{path}: no word {name!r}, expected some of {', '.join(WORDS)}")
-        wanted = WORDS[name]
-        if isinstance(value, bool) != (wanted is bool) or not isinstance(
-            value, wanted | int if wanted in (float, float | str) else wanted
-        ):
-            raise OptionError(f"{path}: {name}: expected {NAMES[wanted]}, got {value!r}")
+        check_word(path, name, value)
     return words
 
 
-class _Lines:
+def check_word(place: str, name: str, value: Any) -> None:
+    """Refuse a value of another type than the word has."""
+    wanted = WORDS[name]
+    if isinstance(value, bool) != (wanted is bool) or not isinstance(
+        value, wanted | int if wanted in (float, float | str) else wanted
+    ):
+        raise OptionError(f"{place}: {name}: expected {NAMES[wanted]}, got {value!r}")
+
+
+class Lines:
     """One line per iteration on stderr, and one before each further random start."""
 
     def __init__(self) -> None:

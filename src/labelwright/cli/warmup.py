@@ -33,7 +33,7 @@ def exercise() -> None:
 
     import numpy as np
 
-    from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
+    from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, SemiCRF
     from labelwright.corpus import read_columns, read_conllu
     from labelwright.evaluate import compare
 
@@ -71,7 +71,38 @@ def exercise() -> None:
     for X in (dicts, arrays):
         for kind in scored:
             kind(max_iter=2).fit(X, LABELS).partial_fit(X, LABELS).predict(X)
+    for options in ({}, {"l1": 0.1}, {"cells": "all"}):
+        _ask_segments(
+            SemiCRF(max_iter=3, dictionaries={"names": ["old dog"]}, **options).fit(corpus, dev=corpus), corpus
+        )
+    _ask_cascades()
     compare(LABELS, LABELS, LABELS, samples=10)
+
+
+def _ask_segments(model: Any, corpus: Any) -> None:
+    """All questions that a segment model answers."""
+    data = model.encode(corpus)
+    model.predict_nbest(data, 2)
+    model.predict_marginals(data)
+    model.span_probabilities(data, model.predict_spans(data))
+    model.decode(data, constraints="scheme", forced=[[None] * len(words) for words in WORDS])
+    model.sequence_log_probabilities(data, LABELS)
+    model.sample(data, 2)
+
+
+def _ask_cascades() -> None:
+    """Layers of all kinds, and every way to pass labels upwards."""
+    from labelwright import CRF, Cascade, LatentCRF
+
+    below, above = CRF(max_iter=2), LatentCRF(n_latent=2, max_iter=2)
+    y = {"below": LABELS, "above": LABELS}
+    for passing in ("best", "marginal", "joint", "sample", "nbest"):
+        for layers in ([("below", below), ("above", above)], [("below", above), ("above", below)]):
+            model = Cascade(layers, passing=passing, lexicon="below", max_iter=2).fit(WORDS, y)
+            model.predict_nbest(WORDS, 2)
+            model.predict_marginals(WORDS)
+    arcs = CRF(template="B:%y[-1]/%y[0]\nU:%x[0,0]", order=2, max_iter=2)
+    Cascade([("below", CRF(order=2, max_iter=2)), ("above", arcs)], jackknife=True, max_iter=2).fit(WORDS, y)
 
 
 def _ask_by_score(model: Any, corpus: Any) -> None:

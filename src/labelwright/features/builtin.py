@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from labelwright.errors import TemplateError
-from labelwright.features.template import Template, parse_template
+from labelwright.features.template import BELOW, Template, parse_template
 
 CHUNKING = r"""B
 U01:%x[-2,0]
@@ -43,8 +43,9 @@ U32:%t[0,0,"^\a*$"]
 """
 
 
-def template(source: str | os.PathLike[str] | Template, n_columns: int) -> Template:
-    """Return the template that a built-in name, a file, a text or a Template means, fit for so many input columns.
+def template(source: str | os.PathLike[str] | Template, n_columns: int, below: bool = False) -> Template:
+    """Return the template that a built-in name, a file, a text or a Template means, fit for so many input columns and
+    for a layer that has another one `below` it, or has not.
 
     A name goes before a file of that name (`./words` is the file); a line break or a `%` tells a text from a path.
 
@@ -56,6 +57,11 @@ def template(source: str | os.PathLike[str] | Template, n_columns: int) -> Templ
     parsed = source if isinstance(source, Template) else _find(source, n_columns)
     for pattern in parsed.patterns:
         for cell in pattern.cells:
+            if cell.reader.column == BELOW and not below:
+                raise TemplateError(
+                    f"{parsed.name}:{pattern.line}: {pattern.text} reads the labels of the layer below, and there is "
+                    f"none; leave the line out, or train it as an upper layer of a Cascade"
+                )
             if cell.reader.column >= n_columns:
                 raise TemplateError(
                     f"{parsed.name}:{pattern.line}: {pattern.text} reads column {cell.reader.column}, but the data has "
@@ -120,12 +126,12 @@ def _around(size: int) -> list[tuple[int, int]]:
     return [(first, first + size - 1) for first in range(1 - size, 1)]
 
 
-def _affixes(longest: int, row: int = 0) -> list[str]:
+def _affixes(longest: int, row: int = 0, shortest: int = 1, kind: str = "U") -> list[str]:
     place = f"[{row}]"
     return [
-        f"U{side}{length}{place}:%{side}[{row},0,{length}]"
+        f"{kind}{side}{length}{place}:%{side}[{row},0,{length}]"
         for side in ("prefix", "suffix")
-        for length in range(1, longest + 1)
+        for length in range(shortest, longest + 1)
     ]
 
 
@@ -146,11 +152,13 @@ def _words(kind: str) -> Callable[[int], list[str]]:
 
 
 def _bioner(kind: str) -> Callable[[int], list[str]]:
-    """Return table 1 of Sun and Tsujii (2009): words, tags (column 1, where there is one) and orthography."""
+    """Return table 1 of Sun et al. (2009): words, tags (column 1, where there is one) and orthography, which is the
+    shape of words and, by the text beside the table, their prefixes; suffixes are ours."""
 
     def lines(n_columns: int) -> list[str]:
         shapes = _grams(kind, "shape", "short_shape", 0, _window(2) + _window(2, 2))
-        return [*_words(kind)(n_columns), *_further(kind, min(n_columns, 2)), *shapes]
+        affixes = _affixes(4, shortest=2, kind=kind)
+        return [*_words(kind)(n_columns), *_further(kind, min(n_columns, 2)), *shapes, *affixes]
 
     return lines
 
@@ -194,6 +202,24 @@ def _plain_window(n_columns: int) -> list[str]:
     return ["B"] + [line for column in range(n_columns) for line in _grams("U", f"c{column}", "x", column, _window(3))]
 
 
+def _multilayer(n_columns: int) -> list[str]:
+    """Return table 1 of Azuma and Matsumoto (2011): words, endings, capitals and digits, and the labels that words have
+    had (the last column, Cascade(lexicon=...)); boundary marks of the windows tell the first and the last node."""
+    tests = {"capital": r"^\u", "capitals": r"^\u*$", "digit": r"\d"}
+    return [
+        "B",
+        *_grams("U", "w", "x", 0, _window(2)),
+        *(f"Usuffix{n}[0]:%suffix[0,0,{n}]" for n in (1, 2, 3)),
+        *(f'U{name}[{row}]:%t[{row},0,"{regex}"]' for name, regex in tests.items() for row in range(-2, 3)),
+        *(f"Uhad[{row}]:%each[{row},{n_columns - 1}]" for row in range(-2, 3) if n_columns > 1),
+    ]
+
+
+def _multilayer_above(n_columns: int) -> list[str]:
+    """Return the same for an upper layer: labels below around, pairs of them on transitions."""
+    return [*_multilayer(n_columns), *(f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)), "By[-1..0]:%y[-1]/%y[0]"]
+
+
 BUILTIN: dict[str, Callable[[int], list[str]]] = {
     "default": _default,
     "words": _words("U"),
@@ -208,4 +234,6 @@ BUILTIN: dict[str, Callable[[int], list[str]]] = {
     "np-triples": _triples(_np("*")),
     "letters": _letters,
     "window": _plain_window,
+    "multilayer": _multilayer,
+    "multilayer-above": _multilayer_above,
 }

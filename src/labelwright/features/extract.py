@@ -14,6 +14,7 @@ from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Ints, L
 from labelwright.features.template import Reader, Template, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary
 from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.passing import Layered
 
 Tensors = dict[str, np.ndarray]
 LARGEST = float(np.finfo(np.float32).max)
@@ -63,9 +64,11 @@ def _other_kind(old: Extractor, new: Extractor) -> OptionError:
 
 
 def kind_of(X: Any) -> str:
-    """columns, dicts or arrays: told by the first token."""
+    """columns, dicts or arrays, told by the first token; or layered."""
     if isinstance(X, Corpus):
         return "columns"
+    if isinstance(X, Layered):
+        return "layered"
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise CorpusError(f"X: expected a list of sentences, got {type(X).__name__}")
     for sentence in X:
@@ -96,7 +99,7 @@ class ColumnFeatures:
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
         names = corpus.input_names
         parsed = find_template(template, len(names))
-        vocabulary, layers = Vocabulary.learn(parsed, _columns(corpus, names), min_count, may_be_empty)
+        vocabulary, layers = Vocabulary.learn(parsed, columns_of(corpus, names), min_count, may_be_empty)
         return cls(vocabulary, names), layers, corpus.offsets
 
     @property
@@ -119,7 +122,7 @@ class ColumnFeatures:
                 f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
                 " besides the label"
             )
-        return self.vocabulary.encode(_columns(corpus, names)), corpus.offsets
+        return self.vocabulary.encode(columns_of(corpus, names)), corpus.offsets
 
     def merged(self, new: Extractor) -> "ColumnFeatures":
         """These features, and those that the new extractor has besides."""
@@ -170,7 +173,9 @@ class ColumnFeatures:
         return cls(Vocabulary(template, values, rows), header["columns"])
 
 
-def _columns(corpus: Corpus, names: Sequence[str]) -> Columns:
+def columns_of(corpus: Corpus, names: Sequence[str] | None = None) -> Columns:
+    """These columns of a corpus, or all but its label."""
+    names = corpus.input_names if names is None else names
     return Columns([corpus.values(n) for n in names], [corpus.codes(n) for n in names], corpus.offsets)
 
 
@@ -362,9 +367,10 @@ def learn(
     if min_count < 1:
         raise OptionError(f"min_count: expected 1 or more, got {min_count}")
     kind = kind_of(X)
-    if not isinstance(X, Corpus) and len(X) == 0:
+    sentences = X.X if isinstance(X, Layered) else X
+    if not isinstance(sentences, Corpus) and len(sentences) == 0:
         raise CorpusError("X: got no sentences, expected at least one")
-    if not (X.n_tokens if isinstance(X, Corpus) else any(len(sentence) for sentence in X)):
+    if not (sentences.n_tokens if isinstance(sentences, Corpus) else any(len(sentence) for sentence in sentences)):
         raise CorpusError("X: got no tokens, expected at least one")
     found: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty)
     return found

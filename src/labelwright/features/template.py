@@ -9,6 +9,7 @@ The language is that of CRF++ and Wapiti with a few words of ours. The first let
     %t[row,col,"regex"]    true or false          %T                             the same
     %prefix[row,col,n]     first n letters        %suffix[row,col,n]             last n letters
     %shape[row,col]        McNeil-27 -> XxXxxx-dd %short_shape[row,col]          McNeil-27 -> XxXx-d
+    %each[row,col]         each part of a|b|c     %y[row]                        the label below, in a cascade
 
 Rows count from the current token; `@1` is the first token of the sentence and `@-1` the last. A `B` alone is the plain
 transition, a `U` without cells a bias. Regular expressions are Wapiti's: `^` first, `$` last, `.`, `x?` (longest
@@ -26,6 +27,7 @@ from labelwright.errors import TemplateError
 
 KINDS = "UBT*"
 LIMIT = 9999  # the largest row, column or affix length
+BELOW = -1  # the column of labels that the layer below has given
 
 
 class Reader(NamedTuple):
@@ -155,6 +157,7 @@ def _suffix(values: list[str], length: int) -> list[str]:
 
 READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "value": lambda values, _: values,
+    "each": lambda values, _: values,  # the parts are told apart when they are numbered
     "lower": lambda values, _: [value.lower() for value in values],
     "match": _match,
     "lower_match": lambda values, regex: [found.lower() for found in _match(values, regex)],
@@ -178,6 +181,8 @@ SYNTAX = {
     "suffix": ("suffix", "length"),
     "shape": ("shape", None),
     "short_shape": ("short_shape", None),
+    "each": ("each", None),
+    "y": ("below", None),
 }
 
 # --- regular expressions ----------------------------------------------------------------------------------------------
@@ -305,6 +310,10 @@ def _pattern(line: _Line, start: int) -> Pattern:
             literals[-1] += line.text[at]
             at += 1
     literals[-1] = literals[-1].rstrip()
+    if sum(cell.reader.function == "each" for cell in cells) > 1 or (
+        any(cell.reader.function == "each" for cell in cells) and any(cell.reader.column == BELOW for cell in cells)
+    ):
+        raise line.error(start, "a line may hold one %each, and no %y beside it; write two lines")
     return Pattern(kind, line.text[start:at].rstrip(), tuple(literals), tuple(cells), line.number)
 
 
@@ -322,6 +331,12 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
     row, at = _integer(line, at + absolute, "row", signed=True)
     if absolute and row == 0:
         raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
+    if reads == "below":
+        if absolute:
+            raise line.error(
+                begin, f"%y reads labels near the token; use a row without @, as in %y[{-1 if row < 0 else 1}]"
+            )
+        return Cell(row, False, Reader(BELOW, reads)), _expect(line, at, "]", "to close %y[")
     at = _expect(line, at, ",", "after the row")
     column, at = _integer(line, at, "column", signed=False)
     argument: str | int | None = None

@@ -52,7 +52,7 @@ def layers_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
     return {name: patterns for name, patterns in found.items() if patterns or name == "state"}
 
 
-def _table_of(pattern: Pattern) -> Table:
+def table_of(pattern: Pattern) -> Table:
     return Table(pattern.literals, tuple(cell.reader for cell in pattern.cells))
 
 
@@ -64,7 +64,7 @@ def _slots(n: int) -> Ints:
     return np.full(max(8, 1 << (2 * n).bit_length()), -1, np.int32)
 
 
-def _intern(rows: Ints) -> tuple[Ints, Ints]:
+def intern_rows(rows: Ints) -> tuple[Ints, Ints]:
     """Dense numbers of the rows [K, n], and the place of the first of each."""
     ids = np.empty(len(rows), np.int32)
     firsts = np.empty(len(rows), np.int32)
@@ -73,9 +73,9 @@ def _intern(rows: Ints) -> tuple[Ints, Ints]:
 
 
 class _Reading:
-    """One corpus read through one template: keys of its tokens and values at its cells."""
+    """One corpus as templates read it: keys of its tokens and values at its cells."""
 
-    def __init__(self, template: Template, columns: Columns, reach: int):
+    def __init__(self, columns: Columns, reach: int):
         self.columns = columns
         self.reach = reach
         self.n_tokens = int(columns.offsets[-1])
@@ -105,7 +105,7 @@ class _Reading:
             renumber = np.cumsum(used, dtype=np.int32) - 1
             return renumber[codes].astype(np.int32), np.flatnonzero(used).astype(np.int32)[:, None]
         rows = np.stack([self.shifted(p) for p in places], axis=1)
-        ids, firsts = _intern(rows)
+        ids, firsts = intern_rows(rows)
         return ids, rows[firsts]
 
     def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
@@ -152,27 +152,28 @@ class Vocabulary:
     ) -> tuple["Vocabulary", dict[str, Incidence]]:
         """The vocabulary of a training corpus (features seen `min_count` times), and the corpus encoded with it."""
         empty = cls(template, {}, {})
-        reading = _Reading(template, columns, empty.reach)
+        reading = _Reading(columns, empty.reach)
         layers = layers_of(template)
         values: dict[Reader, list[str]] = {}
         numbers: dict[Reader, Ints] = {}
         for reader in dict.fromkeys(c.reader for ps in layers.values() for p in ps for c in p.cells):
-            strings = apply(reader, columns.values[reader.column])
-            known = dict.fromkeys(strings)
-            values[reader] = list(known)
-            index = {s: i for i, s in enumerate(known)}
-            numbers[reader] = empty._with_marks(np.array(list(map(index.__getitem__, strings)), np.int32))
+            parts = _parts(reader, columns)
+            values[reader] = list(dict.fromkeys(s for strings in parts for s in strings if s is not None))
+            numbers[reader] = empty._numbered(parts, {s: i for i, s in enumerate(values[reader])})
 
         # Every line's rows, looked up once per key; lines of one shape share a table.
-        asked: dict[Table, list[tuple[Pattern, _Group, Ints]]] = {}
+        asked: dict[Table, list[tuple[_Group, Ints]]] = {}
         for pattern, group in {p: g for ps in layers.values() for g in reading.groups(ps) for p in g.patterns}.items():
-            asked.setdefault(_table_of(pattern), []).append((pattern, group, _read(pattern, group, numbers)))
+            for part in _read(pattern, group, numbers):
+                asked.setdefault(table_of(pattern), []).append((group, part))
         rows: dict[Table, Ints] = {}
         for table, uses in asked.items():
-            stacked = np.concatenate([r for _, _, r in uses])
-            ids, firsts = _intern(stacked)
+            stacked = np.concatenate([r for _, r in uses])
+            there = (stacked >= 0).all(axis=1)  # a value has fewer parts than another
+            stacked = stacked if there.all() else stacked[there]
+            ids, firsts = intern_rows(stacked)
             if min_count > 1:
-                weight = np.concatenate([np.bincount(g.keys, minlength=len(g.codes)) for _, g, _ in uses])
+                weight = np.concatenate([np.bincount(g.keys, minlength=len(g.codes)) for g, _ in uses])[there]
                 seen = np.bincount(ids, weights=weight, minlength=len(firsts))
                 firsts = firsts[seen >= min_count]
             rows[table] = stacked[firsts]
@@ -217,15 +218,28 @@ class Vocabulary:
         for reader, known in self.values.items():
             if reader not in self._numbers:
                 self._numbers[reader] = {s: i for i, s in enumerate(known)}
-            look = self._numbers[reader]
-            strings = apply(reader, columns.values[reader.column])
-            numbers[reader] = self._with_marks(np.array([look.get(s, -1) for s in strings], np.int32))
-        return self._encode(_Reading(self.template, columns, self.reach), numbers)
+            numbers[reader] = self._numbered(_parts(reader, columns), self._numbers[reader])
+        return self._encode(_Reading(columns, self.reach), numbers)
 
-    def _with_marks(self, numbers: Ints) -> Ints:
-        """Value numbers of a reader: boundary marks come first, then the strings; -1 stays unknown."""
+    def read(self, cell: Cell, columns: Columns) -> Ints:
+        """The value numbers [T] that a cell reads, -1 where unknown."""
+        known = {s: i for i, s in enumerate(self.values[cell.reader])}
+        numbers = self._numbered(_parts(cell.reader, columns), known)
+        found: Ints = numbers[0, _Reading(columns, self.reach).shifted(_place(cell))]
+        return found
+
+    def _numbered(self, parts: list[list[str | None]], known: dict[str, int]) -> Ints:
+        """Value numbers [parts, values + marks]: boundary marks count first, then the strings; -1: unknown, or none."""
         marks = np.arange(2 * self.reach, dtype=np.int32)
-        return np.concatenate([np.where(numbers < 0, -1, numbers + 2 * self.reach).astype(np.int32), marks])
+        rows = []
+        for i, strings in enumerate(parts):
+            numbers = np.array([-1 if s is None else known.get(s, -1) for s in strings], np.int32)
+            rows.append(
+                np.concatenate(
+                    [np.where(numbers < 0, -1, numbers + 2 * self.reach), marks if i == 0 else marks * 0 - 1]
+                )
+            )
+        return np.array(rows, np.int32)
 
     def find(self, table: Table, rows: Ints) -> Ints:
         """Feature numbers [K] of rows of value numbers, -1 where unknown."""
@@ -248,7 +262,9 @@ class Vocabulary:
 
     def _incidence(self, reading: _Reading, patterns: tuple[Pattern, ...], numbers: dict[Reader, Ints]) -> Incidence:
         found = {
-            group.places: np.stack([self.find(_table_of(p), _read(p, group, numbers)) for p in group.patterns], axis=1)
+            group.places: np.stack(
+                [self.find(table_of(p), part) for p in group.patterns for part in _read(p, group, numbers)], axis=1
+            )
             for group in reading.groups(patterns)
         }
         own = [found[g.places][g.keys] for g in reading.groups(patterns) if not g.shared]
@@ -291,12 +307,22 @@ class Vocabulary:
         return f"_B-{number + 1}" if number < self.reach else f"_B+{number - self.reach + 1}"
 
 
-def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> Ints:
-    """Value numbers [K, cells] that a line reads at each key of its group."""
+def _parts(reader: Reader, columns: Columns) -> list[list[str | None]]:
+    """What a reader sees of each distinct value: one string, or one for each part of it; None where there are fewer."""
+    strings = apply(reader, columns.values[reader.column])
+    if reader.function != "each":
+        return [list(strings)]
+    split = [[part for part in string.split("|") if part] for string in strings]
+    return [[p[i] if i < len(p) else None for p in split] for i in range(max(1, *map(len, split)) if split else 1)]
+
+
+def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> list[Ints]:
+    """Value numbers [K, cells] that a line reads at each key of its group; several where a value has several parts."""
     if not pattern.cells:
-        return np.empty((len(group.codes), 0), np.int32)
+        return [np.empty((len(group.codes), 0), np.int32)]
     where = [group.places.index(_place(c)) for c in pattern.cells]
-    return np.stack([numbers[c.reader][group.codes[:, i]] for c, i in zip(pattern.cells, where, strict=True)], axis=1)
+    read = [numbers[c.reader][:, group.codes[:, i]] for c, i in zip(pattern.cells, where, strict=True)]
+    return [np.stack([r[min(part, len(r) - 1)] for r in read], axis=1) for part in range(max(map(len, read)))]
 
 
 def _sparse(found: Ints) -> tuple[Longs, Ints]:
@@ -324,7 +350,7 @@ def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
     numbered: list[Ints] = [np.empty(0, np.int32)] * len(groups)
     n_rows = 0
     for members in windows.values():
-        ids, firsts = _intern(np.concatenate([groups[i].codes for i in members]))
+        ids, firsts = intern_rows(np.concatenate([groups[i].codes for i in members]))
         begin = 0
         for turn, i in enumerate(members):
             mine = ids[begin : begin + len(groups[i].codes)]

@@ -111,3 +111,18 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
                     total[s] += v * rows[o, s]
             for c in range(c0, c1):
                 gradient[c] += total[cell_column[c]]
+
+
+@kernel
+def pull_values(weights, cell_ptr, cell_column, ptr, feature, slot, t0, t1, rows, owed):
+    """owed[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its weights times the row.
+
+    Slots outside `owed` hold values that never change."""
+    for t in range(t0, t1):
+        for i in range(ptr[t], ptr[t + 1]):
+            if 0 <= slot[i] < owed.shape[0]:
+                f = feature[i]
+                total = 0.0
+                for c in range(cell_ptr[f], cell_ptr[f + 1]):
+                    total += weights[c] * rows[t - t0, cell_column[c]]
+                owed[slot[i]] += total

@@ -20,9 +20,10 @@ from labelwright.features.incidence import (
     tokens_of_keys,
 )
 from labelwright.kernels import scoring
-from labelwright.learn.expectations import Counts, Expectations, Moves
+from labelwright.learn.expectations import Counts, Expectations
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
 from labelwright.parameters import Cells, Parameters
+from labelwright.passing import Candidates
 from labelwright.states import StateSpace
 
 CHUNK_BYTES = 1 << 19  # score rows of one piece of work: they should stay in the second-level cache
@@ -58,6 +59,17 @@ class _LayerData(NamedTuple):
     keys: _Split  # keys of features
     pieces: list[tuple[int, int]]  # ranges of keys
     width: int
+    offsets: Array  # [N+1]  rows of each sentence: those of its tokens, or of its segments
+    slots: Array | None  # where the value of each of the tokens' own features stands in Passing.below; -1: it is 1
+
+
+class Passing(NamedTuple):
+    """What a layer of a cascade has to do with its neighbours."""
+
+    below: Array  # what the layer below passes, by slots (Candidates), then values that never change; the last is 1
+    owed: Array | None = None  # [slots]  to be filled: the derivative of the loss by what the layer below passes
+    pull: Array | None = None  # the derivative of the losses of higher layers by what this layer passes
+    share: float = 1.0  # how much this layer's own loss counts
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -66,7 +78,10 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 class LogLikelihood:
     """loss(weights) = sum_n log Z(x_n) - log Z(x_n restricted to the states of y_n), and its gradient:
-    expected counts of all paths minus those of the paths of y_n."""
+    expected counts of all paths minus those of the paths of y_n.
+
+    As a layer of a cascade it has features whose values the layer below gives (`slots` says which), passes on what
+    `candidates` name (`marginals`), and takes back what higher layers would rather have been passed (`Passing`)."""
 
     def __init__(
         self,
@@ -78,43 +93,62 @@ class LogLikelihood:
         parameters: Parameters,
         workers: Workers,
         dtype: Any = np.float32,
+        *,
+        expectations: Any = None,
+        row_offsets: dict[str, Array] | None = None,
+        slots: dict[str, Array] | None = None,
+        candidates: Candidates | None = None,
     ):
         self.offsets, self.parameters, self.workers, self.dtype = offsets, parameters, workers, dtype
-        self.expectations = Expectations(space, parameters, gold, offsets, dtype)
+        self.expectations = expectations or Expectations(space, parameters, gold, offsets, dtype, candidates)
+        self.candidates = candidates
         assembly, size = self.expectations.assembly, np.dtype(dtype).itemsize
         features = Turner(n_features)
+        # Slots travel as values; features that leave their keys on the way come with the value 1.
+        places = assembly.layers({k: layers[k]._replace(token_value=v + 2.0) for k, v in (slots or {}).items()})
         self.layers = {}
         for name, incidence in assembly.layers(layers).items():
             keys = self._split(keys_of_features(incidence, features))
             pieces = even_ranges(incidence.key_ptr, PIECES)
-            self.layers[name] = _LayerData(incidence, assembly.cells[name], keys, pieces, assembly.row_width[name])
+            own = places[name].token_value.astype(np.int64) - 2 if name in places else None
+            rows = (row_offsets or {}).get(name, offsets)
+            cells, width = assembly.cells[name], assembly.row_width[name]
+            self.layers[name] = _LayerData(incidence, cells, keys, pieces, width, rows, own)
         row = sum(layer.width for layer in self.layers.values()) * size
         chunk = ARC_BYTES // (assembly.token_size * size) if assembly.token_size else CHUNK_BYTES // row
         keys_of = {name: Turner(layer.incidence.n_keys) for name, layer in self.layers.items()}
         self.shards = []
         for begin, end in sentence_ranges(offsets, max(SHARD_TOKENS, SHARD_BYTES // row)):
             chunks = [(begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], max(1, chunk))]
-            t0, t1 = int(offsets[begin]), int(offsets[end])
-            pooled = {k: self._split(tokens_of_keys(v.incidence, keys_of[k], t0, t1)) for k, v in self.layers.items()}
-            own = {k: self._split(tokens_of_features(v.incidence, features, t0, t1)) for k, v in self.layers.items()}
-            self.shards.append(_Shard(begin, end, chunks, pooled, own))
-        longest = max(int(offsets[s.end] - offsets[s.begin]) for s in self.shards)
-        self._rows = {k: np.empty((longest, v.width), dtype) for k, v in self.layers.items()}
+            pooled, turned = {}, {}
+            for name, layer in self.layers.items():
+                t0, t1 = layer.offsets[begin].item(), layer.offsets[end].item()
+                pooled[name] = self._split(tokens_of_keys(layer.incidence, keys_of[name], t0, t1))
+                valued = layer.incidence
+                if layer.slots is not None:
+                    valued = valued._replace(token_value=layer.slots)
+                turned[name] = self._split(tokens_of_features(valued, features, t0, t1), layer.slots is not None)
+            self.shards.append(_Shard(begin, end, chunks, pooled, turned))
+        longest = {
+            name: max(int(layer.offsets[s.end] - layer.offsets[s.begin]) for s in self.shards)
+            for name, layer in self.layers.items()
+        }
+        self._rows = {k: np.empty((longest[k], v.width), dtype) for k, v in self.layers.items()}
         self._tables = {k: np.empty((v.incidence.n_keys, v.width), dtype) for k, v in self.layers.items()}
         self._sums = {k: np.empty_like(v) for k, v in self._tables.items()}
 
-    def __call__(self, weights: Array, gradient: Array) -> float:
-        """Fill `gradient` and return the loss."""
+    def __call__(self, weights: Array, gradient: Array, passing: Passing | None = None) -> float:
+        """Fill `gradient` (and what `passing` asks for) and return the loss."""
         parts = self.parameters.slices
-        moves = self.expectations.moves(weights)
-        for name, layer in self.layers.items():
-            self._score_keys(layer, weights[parts[name]], self._tables[name])
+        moves = self._begin(weights)
+        for name in self.layers:
             self._sums[name][:] = 0
         gradient[:] = 0
         loss, nodes, arcs = 0.0, np.zeros(len(moves.plain.node)), np.zeros(len(moves.plain.arc))
         for shard in self.shards:
+            values = self._values(shard, passing)
             for first in range(0, len(shard.chunks), BATCH):
-                tasks = [(shard, a, b, weights, moves) for a, b in shard.chunks[first : first + BATCH]]
+                tasks = [(shard, a, b, weights, moves, passing) for a, b in shard.chunks[first : first + BATCH]]
                 for found in self.workers.run(self._chunk, tasks):
                     loss += found.loss
                     nodes += found.nodes
@@ -124,15 +158,54 @@ class LogLikelihood:
                 rows, sums, t = self._rows[name], self._sums[name], shard.pooled[name].turned
                 for a, b in shard.pooled[name].pieces:
                     adding.append((scoring.pool_keys, t.item, t.ptr, t.owner, rows, sums, a, b))
-                adding += self._collecting(layer, shard.own[name], rows, gradient[parts[name]])
+                adding += self._collecting(layer, values[name], rows, gradient[parts[name]])
             self.workers.run(_call, adding)
         for name, layer in self.layers.items():
             self.workers.run(_call, self._collecting(layer, layer.keys, self._sums[name], gradient[parts[name]]))
         self.expectations.assembly.moved(nodes, arcs, gradient)
         return loss
 
-    def _split(self, turned: Turned) -> _Split:
-        return _Split(turned._replace(value=turned.value.astype(self.dtype)), even_ranges(turned.ptr, PIECES))
+    def marginals(self, weights: Array, below: Array | None = None) -> Array:
+        """What this layer passes on: the probabilities of its candidates, by slots."""
+        assert self.candidates is not None
+        moves = self._begin(weights)
+        passed = np.empty(self.candidates.n_slots)
+
+        def chunk(begin: int, end: int) -> None:
+            rows = {name: np.empty((b - a, w), self.dtype) for name, a, b, w in self._ranges(begin, end)}
+            self._score(weights, begin, end, rows, below)
+            offsets = self.offsets[begin : end + 1]
+            self.expectations.marginals(rows, moves, offsets, self._again(weights, begin, below), passed)
+
+        self.workers.run(chunk, [chunk for shard in self.shards for chunk in shard.chunks])
+        return passed
+
+    def _begin(self, weights: Array) -> Any:
+        """Plain moves and the rows of all keys under these weights."""
+        for name, layer in self.layers.items():
+            self._score_keys(layer, weights[self.parameters.slices[name]], self._tables[name])
+        return self.expectations.moves(weights)
+
+    def _ranges(self, begin: int, end: int) -> list[tuple[str, int, int, int]]:
+        """The rows of sentences begin:end in every layer, and their width."""
+        return [
+            (name, int(layer.offsets[begin]), int(layer.offsets[end]), layer.width)
+            for name, layer in self.layers.items()
+        ]
+
+    def _values(self, shard: _Shard, passing: Passing | None) -> dict[str, _Split]:
+        """The tokens of features, with the values that the layer below passes now."""
+        found = dict(shard.own)
+        for name, split in shard.own.items():
+            if self.layers[name].slots is not None:
+                assert passing is not None
+                value = passing.below[split.turned.value].astype(self.dtype)
+                found[name] = split._replace(turned=split.turned._replace(value=value))
+        return found
+
+    def _split(self, turned: Turned, slots: bool = False) -> _Split:
+        value = turned.value if slots else turned.value.astype(self.dtype)
+        return _Split(turned._replace(value=value), even_ranges(turned.ptr, PIECES))
 
     def _score_keys(self, layer: _LayerData, weights: Array, table: Array) -> None:
         i, c = layer.incidence, layer.cells
@@ -148,30 +221,50 @@ class LogLikelihood:
             for a, b in split.pieces
         ]
 
-    def _chunk(self, shard: _Shard, begin: int, end: int, weights: Array, moves: Moves) -> Counts:
+    def _chunk(
+        self, shard: _Shard, begin: int, end: int, weights: Array, moves: Any, passing: Passing | None
+    ) -> Counts:
         """Scores and posteriors of sentences begin:end: leaves expected minus observed counts in the score rows."""
+        rows = {}
+        for name, a, b, _ in self._ranges(begin, end):
+            base = int(self.layers[name].offsets[shard.begin])
+            rows[name] = self._rows[name][a - base : b - base]
+        below, owed, pull, share = passing or Passing(np.ones(1))
+        self._score(weights, begin, end, rows, below)
         offsets = self.offsets[begin : end + 1]
-        t0, t1 = int(offsets[0]), int(offsets[-1])
-        base = int(self.offsets[shard.begin])
-        rows = {name: table[t0 - base : t1 - base] for name, table in self._rows.items()}
-        for name, into in rows.items():
-            self._score_tokens(name, weights, t0, t1, into)
+        counts: Counts = self.expectations(rows, moves, offsets, self._again(weights, begin, below), share, pull)
+        if owed is not None:
+            for name, a, b, _ in self._ranges(begin, end):
+                layer, i, c = self.layers[name], self.layers[name].incidence, self.layers[name].cells
+                if layer.slots is not None:
+                    own = i.token_ptr, i.token_feature, layer.slots
+                    w = weights[self.parameters.slices[name]]
+                    scoring.pull_values(w, c.ptr, c.column, *own, a, b, rows[name], owed)
+        return counts
 
-        def again(a: int, b: int) -> dict[str, Array]:
-            """Scores of tokens a:b once more."""
-            found = {name: np.empty((b - a, layer.width), self.dtype) for name, layer in self.layers.items()}
-            for name, into in found.items():
-                self._score_tokens(name, weights, a, b, into)
+    def _again(self, weights: Array, begin: int, below: Array | None) -> Callable[[int], dict[str, Array]]:
+        """A function that scores the n-th sentence from `begin` once more."""
+
+        def again(n: int) -> dict[str, Array]:
+            where = self._ranges(begin + n, begin + n + 1)
+            found = {name: np.empty((b - a, width), self.dtype) for name, a, b, width in where}
+            self._score(weights, begin + n, begin + n + 1, found, below)
             return found
 
-        return self.expectations(rows, moves, offsets, again)
+        return again
 
-    def _score_tokens(self, name: str, weights: Array, t0: int, t1: int, rows: Array) -> None:
-        layer = self.layers[name]
-        i, c = layer.incidence, layer.cells
-        rows[:] = 0
-        value = i.token_value.astype(self.dtype, copy=False)
-        w = weights[self.parameters.slices[name]]
-        scoring.score_tokens(
-            w, c.ptr, c.column, i.keys, self._tables[name], i.token_ptr, i.token_feature, value, t0, t1, rows
-        )
+    def _score(self, weights: Array, begin: int, end: int, rows: dict[str, Array], below: Array | None) -> None:
+        """Fill the rows of sentences begin:end with scores."""
+        for name, a, b, _ in self._ranges(begin, end):
+            layer = self.layers[name]
+            i, c = layer.incidence, layer.cells
+            first, last = i.token_ptr[a], i.token_ptr[b]
+            if layer.slots is None:
+                value = i.token_value[first:last].astype(self.dtype, copy=False)
+            else:
+                assert below is not None
+                value = below[layer.slots[first:last]].astype(self.dtype)
+            rows[name][:] = 0
+            w = weights[self.parameters.slices[name]]
+            own = i.token_ptr[a : b + 1] - first, i.token_feature[first:last], value
+            scoring.score_tokens(w, c.ptr, c.column, i.keys[a:b], self._tables[name], *own, 0, b - a, rows[name])

@@ -12,22 +12,31 @@ from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS
 from labelwright.features.template import parse_template
+from labelwright.models.cascade import Cascade, Lexicon
 from labelwright.models.crf import CRF
 from labelwright.models.latent import LatentCRF
 from labelwright.models.linear import LinearModel
 from labelwright.models.perceptron import LatentPerceptron, Perceptron
+from labelwright.models.segment import SemiCRF
 from labelwright.parameters import Cells, Parameters
+from labelwright.segments import SegmentFeatures, SegmentSpace
 from labelwright.states import StateSpace, assembled
 
-MODELS: dict[str, type[Any]] = {kind.__name__: kind for kind in (CRF, LatentCRF, Perceptron, LatentPerceptron)}
+KINDS = CRF, LatentCRF, Perceptron, LatentPerceptron, SemiCRF, Cascade
+MODELS: dict[str, type[Any]] = {kind.__name__: kind for kind in KINDS}
 SIGNED = (  # parameters that a signature shows
     "order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "averaging", "reset_every", "update", "margin",
-    "constraints",
+    "constraints", "max_length",
 )  # fmt: skip
 
 
 def save(model: Any, path: str | Path) -> None:
     """Write a trained model; weights of features that are exactly zero are left out."""
+    modelfile.write(path, *(_cascade(model) if isinstance(model, Cascade) else _packed(model)))
+
+
+def _packed(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The tensors and the header of a model."""
     space: StateSpace = model.space_
     parts = model.parameters_.slices
     tensors = {
@@ -60,13 +69,42 @@ def save(model: Any, path: str | Path) -> None:
         "layers": list(model.parameters_.cells),
         "order": space.graph.order,
     }
-    modelfile.write(path, tensors, header)
+    if isinstance(model, SemiCRF):
+        header["segments"] = model.segments_._asdict()
+    return tensors, header
+
+
+def _cascade(model: Cascade) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The tensors and the header of all layers of a cascade."""
+    tensors: dict[str, np.ndarray] = {}
+    layers: list[dict[str, Any]] = []
+    for i, (name, layer) in enumerate(model.layers_.items()):
+        own, header = _packed(layer)
+        tensors |= {f"layer{i}.{key}": tensor for key, tensor in own.items()}
+        layers.append({"name": name, "model": header})
+    if model.lexicon_ is not None:
+        words = model.lexicon_.words
+        tensors["lexicon.text"], tensors["lexicon.offsets"] = modelfile.pack_strings(list(words))
+        tensors["lexicon.had"], tensors["lexicon.had.offsets"] = modelfile.pack_strings(list(words.values()))
+    parameters = {k: _plain(v) for k, v in model.get_params().items() if k not in ("layers", "shares")}
+    signatures = [f"{layer['name']}:{layer['model']['signature']}" for layer in layers]
+    header = {
+        "kind": "Cascade",
+        "labelwright": __version__,
+        "signature": "|".join(["cascade", f"passing:{model.passing}", *signatures]),
+        "parameters": parameters | {"shares": dict(model.shares) if model.shares else None},
+        "inputs": list(model.inputs_),
+        "layers": layers,
+        "training": model.training_,
+        "history": model.history_,
+    }
+    return tensors, header
 
 
 def _plain(value: Any) -> Any:
     """A constructor word as JSON; a template is kept as text with the features."""
-    if isinstance(value, Mapping):
-        return {str(k): int(v) for k, v in value.items()}
+    if isinstance(value, Mapping):  # of dictionaries, the phrases are kept with the features
+        return {str(k): int(v) for k, v in value.items() if isinstance(v, int | np.integer)} or None
     if isinstance(value, np.generic):
         value = value.item()
     return value if isinstance(value, bool | int | float | str | None) else None
@@ -101,7 +139,7 @@ def load(path: str | Path) -> Any:
         what = "a checkpoint; train again with --resume to go on from it" if kind == "checkpoint" else f"a {kind!r}"
         raise ModelFileError(f"{path}: expected a model, got {what}")
     try:
-        return _restore(MODELS[kind], tensors, header)
+        return _restore_cascade(tensors, header) if kind == "Cascade" else _restore(MODELS[kind], tensors, header)
     except (KeyError, IndexError, TypeError) as error:
         raise ModelFileError(f"{path}: the model file lacks a part: {error}") from error
 
@@ -118,10 +156,35 @@ def _restore(kind: type[LinearModel], tensors: dict[str, np.ndarray], header: di
     start, arc, end = (tensors[f"space.{name}"] for name in ("start", "arc", "end"))
     model.space_ = assembled(labels, first, start, arc, end, order)
     features = {k.removeprefix("features."): v for k, v in tensors.items() if k.startswith("features.")}
-    model.extractor_ = EXTRACTORS[header["extractor"]].restore(features, header["features"])
+    extractors = EXTRACTORS | {SegmentFeatures.kind: SegmentFeatures}
+    model.extractor_ = extractors[header["extractor"]].restore(features, header["features"])
     cells = {name: Cells(tensors[f"{name}.ptr"], tensors[f"{name}.column"]) for name in header["layers"]}
     model.parameters_ = Parameters(cells, int(first[-1]), order)
     moves = [tensors[name] for name in ("transitions", "triples")[:order]]
     model.weights_ = np.concatenate([*(tensors[f"{name}.weights"] for name in header["layers"]), *moves])
     model.scheme_, model.training_, model.history_ = header["scheme"], header["training"], header["history"]
+    if isinstance(model, SemiCRF):
+        words = header["segments"]
+        model.segments_ = SegmentSpace(
+            tuple(words["labels"]), words["scheme"], tuple(words["types"]), words["max_length"]
+        )
+        model.parameters_ = model.parameters_._replace(n_states=len(words["types"]) + 1)
+        assert isinstance(model.extractor_, SegmentFeatures)
+        model.dictionaries = model.extractor_.dictionary_phrases() or None
     return model
+
+
+def _restore_cascade(tensors: dict[str, np.ndarray], header: dict[str, Any]) -> Cascade:
+    layers: dict[str, Any] = {}
+    for i, layer in enumerate(header["layers"]):
+        own = {k.removeprefix(f"layer{i}."): v for k, v in tensors.items() if k.startswith(f"layer{i}.")}
+        layers[layer["name"]] = _restore(MODELS[layer["model"]["kind"]], own, layer["model"])
+    untrained = [(name, type(model)(**model.get_params())) for name, model in layers.items()]
+    cascade = Cascade(untrained, **header["parameters"])
+    cascade.layers_, cascade.inputs_, cascade.lexicon_ = layers, tuple(header["inputs"]), None
+    if "lexicon.text" in tensors:
+        words = modelfile.unpack_strings(tensors["lexicon.text"], tensors["lexicon.offsets"])
+        had = modelfile.unpack_strings(tensors["lexicon.had"], tensors["lexicon.had.offsets"])
+        cascade.lexicon_ = Lexicon(dict(zip(words, had, strict=True)))
+    cascade.training_, cascade.history_ = header["training"], header["history"]
+    return cascade

@@ -49,7 +49,7 @@ class Use(NamedTuple):
 
 def describe(model: LinearModel, top: int) -> dict[str, Any]:
     """All that is worth knowing about a model from its file alone, ready for JSON."""
-    names = state_names(model.space_)
+    names = _names(model)
     parameters = model.parameters_
     header = model.extractor_.header()
     return {
@@ -58,7 +58,7 @@ def describe(model: LinearModel, top: int) -> dict[str, Any]:
         "parameters": model.get_params(),
         "scheme": model.scheme_,
         "labels": list(model.space_.labels),
-        "states": names,
+        "states": names["state"],
         "columns": list(header.get("columns", [])),
         "template": header.get("template"),
         "n_features": model.extractor_.n_features,
@@ -73,15 +73,27 @@ def describe(model: LinearModel, top: int) -> dict[str, Any]:
             for (r, s, u), w in _strongest_moves(model, "triples", top)
         ],
         "features": {
-            layer: _strongest(model, layer, names, top) for layer, cells in parameters.cells.items() if len(cells.ptr)
+            layer: _strongest(model, layer, names.get(layer, names["state"]), top)
+            for layer, cells in parameters.cells.items()
+            if len(cells.ptr)
         },
         "history": model.history_,
     }
 
 
+def _names(model: LinearModel) -> dict[str, list[str]]:
+    """What the columns of each layer and of transitions stand for: states; of a SemiCRF roles of tokens and types."""
+    segments = getattr(model, "segments_", None)
+    if segments is None:
+        names = state_names(model.space_)
+        return {"state": names, "move": names}
+    types = list(segments.types)
+    return {"state": list(segments.roles), "segment": types, "move": [*types, OUTSIDE]}
+
+
 def _strongest_moves(model: LinearModel, part: str, top: int) -> list[tuple[list[str], float]]:
     """The plain transitions, or (order 2) triples, with the largest weights, by the names of their states."""
-    names, parts = state_names(model.space_), model.parameters_.slices
+    names, parts = _names(model)["move"], model.parameters_.slices
     if part not in parts:
         return []
     weights = model.weights_[parts[part]]
@@ -104,7 +116,7 @@ def _strongest(model: LinearModel, layer: str, names: Sequence[str], top: int) -
     weights = model.weights_[model.parameters_.slices[layer]]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
     found: dict[str, list[dict[str, Any]]] = {}
-    if layer == "state":
+    if layer in ("state", "segment"):
         groups = [(name, np.flatnonzero(cells.column == s)) for s, name in enumerate(names)]
     else:
         moves, move = np.unique(cells.column, return_inverse=True)

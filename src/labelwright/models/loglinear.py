@@ -1,11 +1,15 @@
 """Training by log-likelihood, shared by CRFs with and without latent states."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.decode.options import MOST, check_whole
 from labelwright.errors import OptionError
+from labelwright.features.layered import LayeredFeatures
+from labelwright.lattice import Lattice, label_marginals, posterior, sample
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.learn.objective import LogLikelihood
@@ -13,6 +17,7 @@ from labelwright.learn.owlqn import owlqn
 from labelwright.learn.sgd import SGD, sgd
 from labelwright.models.training import REAL, Data, TrainableModel
 from labelwright.parallel import Workers
+from labelwright.passing import Candidates, Layered, Passed, likely
 
 Array = NDArray[Any]
 AVERAGING = ("none", "avg")
@@ -79,3 +84,59 @@ class LogLinearModel(TrainableModel):
         if self.l1 > 0:
             return owlqn(problem, weights, self.l1, self.l2, monitor, workers, state)
         return lbfgs(problem, weights, self.l2, monitor, workers, state)
+
+    # -- as a layer of a cascade --------------------------------------------------------------------------------
+
+    def objective(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None,
+        workers: Workers,
+        candidates: Candidates | None = None,
+        dtype: Any = np.float32,
+    ) -> tuple[LogLikelihood, Array]:
+        """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
+        what it is passed; without labels, it can only pass."""
+        slots, constants = None, np.ones(1)
+        if isinstance(self.extractor_, LayeredFeatures):
+            layers, found, offsets = self.extractor_.encode_with_slots(X)
+            slots, constants = found.places, found.constants
+        else:
+            layers, offsets = self.extractor_.encode(X)
+        gold = np.zeros(int(offsets[-1]), np.int32)
+        if y is not None:
+            index = {label: code for code, label in enumerate(self.space_.labels)}
+            gold = np.array([index[label] for sentence in y for label in sentence], np.int32)
+        own = self.space_, self.parameters_, workers, dtype
+        n_features = self.extractor_.n_features
+        return (
+            LogLikelihood(layers, n_features, np.unique(offsets), gold, *own, slots=slots, candidates=candidates),
+            constants,
+        )
+
+    def passed(self, X: Any, cut: float = 0.001) -> Passed:
+        """What this model passes to a layer above: every label at least as probable as `cut`, and pairs of them."""
+        graph = self._assembly(None).graph
+        none = np.empty((0, self.space_.n_labels))
+        rows = self._each(X, lambda _, lattice: label_marginals(posterior(lattice).nodes, graph), none)
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        slots = likely(offsets, np.concatenate([none, *rows]), cut)
+        if offsets[-1] == 0:
+            return Passed(self.space_.labels, slots, np.empty(0))
+        with Workers(self.n_jobs) as workers:
+            layer, constants = self.objective(X, None, workers, slots, np.float64)
+            below = np.concatenate([X.passed.probability, constants]) if isinstance(X, Layered) else constants
+            return Passed(self.space_.labels, slots, layer.marginals(self.weights_, below))
+
+    def sample(self, X: Any, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
+        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share."""
+        check_whole("n", n, 1, MOST)
+        labels = np.array(self.space_.labels, dtype=object)
+
+        def question(sentence: int, lattice: Lattice) -> list[tuple[list[str], float]]:
+            rng = np.random.default_rng([random_state or 0, sentence])
+            codes = lattice.graph.label_of_node[sample(lattice, n, rng)]
+            rows, counts = np.unique(codes, axis=0, return_counts=True)
+            return [(labels[row].tolist(), count / n) for row, count in zip(rows, counts.tolist(), strict=True)]
+
+        return self._each(X, question, [([], 1.0)])

@@ -21,6 +21,7 @@ from labelwright.models.linear import LinearModel, check_lengths
 from labelwright.models.warm import Trained, carry_over
 from labelwright.parallel import Workers
 from labelwright.parameters import make_parameters
+from labelwright.passing import Candidates, Layered
 from labelwright.states import state_space
 
 Array = NDArray[Any]
@@ -107,6 +108,18 @@ class TrainableModel(LinearModel):
         if not runs[-1][1].interrupted:
             self._after(data, development)
         return self
+
+    def objective(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None,
+        workers: Workers,
+        candidates: Candidates | None = None,
+        dtype: Any = np.float32,
+    ) -> tuple[Any, Array]:
+        """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
+        the layer is passed; `candidates` are what it passes."""
+        raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
@@ -313,6 +326,8 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str],
             return X, X.values(X.label), X.codes(X.label)
     elif y is None:
         raise OptionError("fit: give the labels y")
+    elif isinstance(X, Layered):
+        pass
     elif kind_of(X) == "columns":
         corpus = Corpus.from_sequences(X, y)
         return corpus, corpus.values("label"), corpus.codes("label")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
+from labelwright.features.layered import LayeredFeatures
 from labelwright.features.vocabulary import Vocabulary
 from labelwright.parameters import REACH, Parameters
 from labelwright.states import StateSpace
@@ -103,6 +104,9 @@ def _old_features(old: Extractor, new: Extractor) -> Array:
         return np.array([index.get(name, -1) for name in new.names], np.int64)
     if isinstance(old, ArrayFeatures) and isinstance(new, ArrayFeatures) and old.n_features == new.n_features:
         return np.arange(new.n_features)
+    if isinstance(old, LayeredFeatures) and isinstance(new, LayeredFeatures):
+        base, above = _old_features(old.base, new.base), _old_columns(old.above, new.above)
+        return np.concatenate([base, np.where(above < 0, -1, above + old.base.n_features)])
     return np.full(new.n_features, -1, np.int64)
 
 

@@ -1,0 +1,72 @@
+"""What changed labels of one layer did to the labels of the layer above it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from labelwright.errors import CorpusError
+
+Labels = Sequence[Sequence[str]]  # [N][T]
+NEAR = 1  # how far from a changed label the labels above are looked at
+
+
+class Versions(NamedTuple):
+    """The labels of one layer: the true ones, and those of two versions of a tagger."""
+
+    gold: Labels
+    before: Labels
+    after: Labels
+
+
+class Move(NamedTuple):
+    """One change of a label of the lower layer, as NN -> VB, and at how many tokens it was made."""
+
+    before: str
+    after: str
+    right: int  # there, more of the upper labels at the token and beside it are right than before,
+    wrong: int  # fewer are,
+    same: int  # or as many
+    mended: int  # there, the lower label itself became right,
+    broken: int  # or was right and is no longer
+
+    @property
+    def n(self) -> int:
+        """At how many tokens it was made."""
+        return self.right + self.wrong + self.same
+
+
+def label_moves(lower: Versions, upper: Versions) -> list[Move]:
+    """All changes of labels in the lower layer, the most frequent first, by what happened near them in the upper one.
+
+    >>> lower = Versions(gold=[["D", "N", "V"]], before=[["D", "V", "V"]], after=[["D", "N", "V"]])
+    >>> upper = Versions(gold=[["B", "I", "O"]], before=[["B", "O", "O"]], after=[["B", "I", "O"]])
+    >>> label_moves(lower, upper)
+    [Move(before='V', after='N', right=1, wrong=0, same=0, mended=1, broken=0)]
+    """
+    n_tokens = [len(sentence) for sentence in lower.gold]
+    for layer, versions in (("lower", lower), ("upper", upper)):
+        for name, labels in zip(Versions._fields, versions, strict=True):
+            if [len(sentence) for sentence in labels] != n_tokens:
+                raise CorpusError(f"{layer}, {name}: expected as many labels in every sentence as the gold labels have")
+    seen: dict[tuple[str, str], Counter[str]] = {}
+    for low, high in zip(zip(*lower, strict=True), zip(*upper, strict=True), strict=True):
+        gains = _gains(*high)
+        for t, (gold, before, after) in enumerate(zip(*low, strict=True)):
+            if before == after:
+                continue
+            near = sum(gains[max(0, t - NEAR) : t + NEAR + 1])
+            counts = seen.setdefault((before, after), Counter())
+            counts["right" if near > 0 else "wrong" if near < 0 else "same"] += 1
+            counts["mended"] += after == gold
+            counts["broken"] += before == gold
+    moves = [Move(*pair, *(counts[name] for name in Move._fields[2:])) for pair, counts in seen.items()]
+    return sorted(moves, key=lambda move: (-move.n, move.before, move.after))
+
+
+def _gains(gold: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[int]:
+    """1 where a label became right, -1 where it became wrong, else 0.
+
+    >>> _gains("ABCD", "AXCX", "ABXX")
+    [0, 1, -1, 0]
+    """
+    return [(b == g) - (a == g) for g, a, b in zip(gold, before, after, strict=True)]

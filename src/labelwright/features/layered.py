@@ -1,0 +1,275 @@
+"""Features of a layer that stands on another: those of its input, and those that the labels below give.
+
+A template line with `%y[row]` reads the label of the layer below.  Where that layer passes several candidates, the line
+gives one feature for each, whose value is the candidate's probability; with two neighbouring cells, `%y[-1]/%y[0]`, one
+for each pair.  What is certain has the value one, so that a certain layer gives the features of its labels alone.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from labelwright.corpus.table import Corpus
+from labelwright.errors import CorpusError, OptionError, TemplateError
+from labelwright.features.builtin import template as find_template
+from labelwright.features.extract import EXTRACTORS, Extractor, Tensors, _new_mark, columns_of, kind_of, learn
+from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
+from labelwright.features.template import BELOW, Pattern, Reader, Template, apply, parse_template
+from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, layers_of, table_of
+from labelwright.kernels import layered as kernels
+from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.passing import Layered, Passed
+
+LABEL = Reader(BELOW, "below")
+LINES = [f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)]
+PAIRS = ["Uy[-1..0]:%y[-1]/%y[0]", "Uy[0..1]:%y[0]/%y[1]"]
+WORDS = ["Uyw:%y[0]/%x[0,0]"]  # where there are words
+
+
+class Slots(NamedTuple):
+    """Where the values of the features of the tokens themselves come from."""
+
+    places: dict[str, Longs]  # layer -> a place in (what is passed, constants, 1) for each; -1: it is 1
+    constants: np.ndarray  # values that do not come from below
+
+
+class LayeredFeatures:
+    """Features of the input, and behind them those of the labels below."""
+
+    kind: ClassVar[str] = "layered"
+
+    def __init__(self, base: Extractor, above: Vocabulary):
+        self.base, self.above, self.mark = base, above, _new_mark()
+
+    @classmethod
+    def learn(
+        cls, X: Layered, template: str | Template, min_count: int, may_be_empty: bool = False
+    ) -> tuple["LayeredFeatures", dict[str, Incidence], Longs]:
+        pairs = X.passed.candidates.has_pairs
+        plain, lines = _split(template, X.X, LINES + PAIRS if pairs else LINES)
+        base, _, _ = learn(X.X, plain, min_count, may_be_empty=True)
+        above = _learn(lines, _columns_of(X.X), X.passed, min_count)
+        extractor = cls(base, above)
+        layers, offsets = extractor.encode(X)
+        if extractor.n_features == 0 and not may_be_empty:
+            raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
+        return extractor, layers, offsets
+
+    @property
+    def n_features(self) -> int:
+        return self.base.n_features + self.above.n_features
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        layers, _, offsets = self.encode_with_slots(X)
+        return layers, offsets
+
+    def encode_with_slots(self, X: Layered) -> tuple[dict[str, Incidence], Slots, Longs]:
+        """The features of every token, and where their values come from."""
+        if not isinstance(X, Layered):
+            raise OptionError("X: this model is a layer of a cascade and reads the labels below; ask the cascade")
+        base, offsets = self.base.encode(X.X)
+        passed = X.passed
+        if len(offsets) != len(passed.candidates.offsets) or (offsets != passed.candidates.offsets).any():
+            raise CorpusError("X: the labels below belong to other sentences")
+        n_slots = passed.candidates.n_slots
+        found, places = {}, {}
+        constants: list[np.ndarray] = []
+        n_constants = 0
+        lines = layers_of(self.above.template)
+        for name in dict.fromkeys([*base, *lines]):
+            layer = base.get(name) or _nothing(int(offsets[-1]))
+            real = len(layer.token_value) > 0
+            own = self._own(lines.get(name, ()), _columns_of(X.X), passed)
+            merged, slot = _merged(layer, *own, self.base.n_features, n_slots + n_constants if real else -1)
+            if real:
+                constants.append(layer.token_value)
+                n_constants += len(layer.token_value)
+            found[name], places[name] = merged, slot
+        fixed = np.concatenate([*constants, np.ones(1)])
+        values = np.concatenate([passed.probability, fixed]).astype(np.float32)
+        found = {name: layer._replace(token_value=values[places[name]]) for name, layer in found.items()}
+        return found, Slots(places, fixed), offsets
+
+    def _own(self, lines: Sequence[Pattern], columns: Columns, passed: Passed) -> tuple[Longs, Ints, Longs]:
+        """Sparse rows: the features and slots that these lines give each token, line by line."""
+        n_tokens = int(passed.candidates.offsets[-1])
+        sizes, token = np.zeros(n_tokens, np.int64), [np.empty(0, np.int64)]
+        feature, slot = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        for line in lines:
+            part = _alternatives(line, columns, passed, self.above)
+            sizes += part.sizes
+            token.append(np.repeat(np.arange(n_tokens), part.sizes))
+            feature.append(self.above.find(table_of(line), part.rows))
+            slot.append(part.slot)
+        order = np.argsort(np.concatenate(token), kind="stable")
+        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return ptr, np.concatenate(feature)[order], np.concatenate(slot)[order]
+
+    def merged(self, new: Extractor) -> "LayeredFeatures":
+        raise OptionError("partial_fit: layers of a cascade do not grow; fit the cascade again")
+
+    def numbers_in(self, merged: "LayeredFeatures") -> Longs:
+        """The numbers [F] of these features in another extractor of the same input; those of the base and of the
+        labels below are found by what they read."""
+        return np.concatenate(
+            [self.base.numbers_in(merged.base), merged.base.n_features + self.above.numbers_in(merged.above)]
+        )
+
+    def name(self, feature: int) -> str:
+        n = self.base.n_features
+        return self.base.name(feature) if feature < n else self.above.name(feature - n)
+
+    def tensors(self) -> Tensors:
+        found = {f"base.{name}": tensor for name, tensor in self.base.tensors().items()}
+        for i, strings in enumerate(self.above.values.values()):
+            found[f"reader{i}.text"], found[f"reader{i}.offsets"] = pack_strings(strings)
+        for i, rows in enumerate(self.above.rows.values()):
+            found[f"table{i}"] = rows
+        return found
+
+    def header(self) -> dict[str, Any]:
+        v, base = self.above, self.base.header()
+        text = "\n".join(filter(None, [base.get("template", {}).get("text"), v.template.text]))
+        return {
+            "template": {"name": base.get("template", {}).get("name", "layered"), "text": text},
+            "base": {"kind": self.base.kind, "features": base},
+            "above": v.template.text,
+            "readers": [list(reader) for reader in v.values],
+            "tables": [[list(t.literals), [list(r) for r in t.readers]] for t in v.rows],
+        }
+
+    @classmethod
+    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "LayeredFeatures":
+        inner = {name.removeprefix("base."): tensor for name, tensor in tensors.items() if name.startswith("base.")}
+        base = EXTRACTORS[header["base"]["kind"]].restore(inner, header["base"]["features"])
+        values = {
+            Reader(*reader): unpack_strings(tensors[f"reader{i}.text"], tensors[f"reader{i}.offsets"])
+            for i, reader in enumerate(header["readers"])
+        }
+        rows = {
+            Table(tuple(literals), tuple(Reader(*r) for r in readers)): tensors[f"table{i}"]
+            for i, (literals, readers) in enumerate(header["tables"])
+        }
+        return cls(base, Vocabulary(parse_template(header["above"]), values, rows))
+
+
+EXTRACTORS[LayeredFeatures.kind] = LayeredFeatures
+
+
+class _Alternatives(NamedTuple):
+    """What one line reads: for every token its candidates, or pairs of candidates."""
+
+    sizes: Longs  # [T]
+    rows: Ints  # [n, cells]  value numbers
+    slot: Longs  # [n]
+
+
+def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template | str, Template]:
+    """The lines that read only the input, and those that read the labels below; where a template has none of these,
+    the usual ones."""
+    if kind_of(X) != "columns":
+        if isinstance(template, Template) or "%" in template:
+            parsed = template if isinstance(template, Template) else parse_template(template)
+        else:
+            parsed = parse_template("\n".join(usual))
+        if any(cell.reader.column != BELOW for pattern in parsed.patterns for cell in pattern.cells):
+            raise TemplateError(
+                f"{parsed.name}: the input has no columns; its lines can only read the labels below, %y"
+            )
+        return "default", parsed
+    n_columns = len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
+    parsed = find_template(template, n_columns, below=True)
+    plain = [p for p in parsed.patterns if all(cell.reader.column != BELOW for cell in p.cells)]
+    lines = "\n".join(p.text for p in parsed.patterns if p not in plain) or "\n".join(usual + WORDS)
+    text = "\n".join(p.text for p in plain) or "B"
+    above = parse_template(lines, parsed.name)
+    for pattern in above.patterns:
+        _label_cells(pattern, parsed.name)
+    name = parsed.name if len(plain) == len(parsed.patterns) else f"{parsed.name} (input)"
+    return parse_template(text, name), above
+
+
+def _label_cells(pattern: Pattern, name: str) -> tuple[int, bool]:
+    """The first row whose label a line reads, and whether it reads the next one too."""
+    rows = [cell.row for cell in pattern.cells if cell.reader == LABEL]
+    if len(rows) == 1 or (len(rows) == 2 and rows[1] == rows[0] + 1):
+        return rows[0], len(rows) == 2
+    raise TemplateError(
+        f"{name}:{pattern.line}: {pattern.text} reads the labels below at rows {', '.join(map(str, rows))}; expected "
+        f"one label, or two neighbours in order, as in %y[-1]/%y[0]"
+    )
+
+
+def _columns_of(X: Any) -> Columns:
+    if kind_of(X) != "columns":
+        return Columns([], [], np.zeros(1, np.int64))
+    return columns_of(X if isinstance(X, Corpus) else Corpus.from_sequences(X))
+
+
+def _learn(template: Template, columns: Columns, passed: Passed, min_count: int) -> Vocabulary:
+    """The features that lines on the labels below make; a feature counts as often as its probabilities add up to."""
+    values: dict[Reader, list[str]] = {LABEL: list(passed.labels)}
+    for reader in dict.fromkeys(c.reader for p in template.patterns for c in p.cells):
+        if reader != LABEL:
+            values[reader] = list(dict.fromkeys(apply(reader, columns.values[reader.column])))
+    empty = Vocabulary(template, values, {})
+    asked: dict[Table, list[_Alternatives]] = {}
+    for pattern in template.patterns:
+        asked.setdefault(table_of(pattern), []).append(_alternatives(pattern, columns, passed, empty))
+    chances = np.append(passed.probability, 1.0)
+    rows = {}
+    for table, parts in asked.items():
+        stacked = np.concatenate([part.rows for part in parts])
+        ids, firsts = intern_rows(stacked)
+        if min_count > 1:
+            weight = chances[np.concatenate([part.slot for part in parts])]
+            firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]
+        rows[table] = stacked[firsts]
+    return Vocabulary(template, values, rows)
+
+
+def _alternatives(pattern: Pattern, columns: Columns, passed: Passed, vocabulary: Vocabulary) -> _Alternatives:
+    """What a line reads at every token, for every candidate."""
+    row, pair = _label_cells(pattern, vocabulary.template.name)
+    slots, reach = passed.candidates, vocabulary.reach
+    if pair and not slots.has_pairs:
+        raise TemplateError(
+            f"{vocabulary.template.name}:{pattern.line}: {pattern.text} reads two labels, but the layer below passes "
+            f"only single ones (a SemiCRF knows no pairs); use lines with one %y"
+        )
+    known = {label: i for i, label in enumerate(vocabulary.values[LABEL])}
+    number = np.array([known.get(label, -1 - 2 * reach) + 2 * reach for label in passed.labels], np.int32)[slots.label]
+    sizes = np.empty(int(slots.offsets[-1]), np.int64)
+    kernels.count_alternatives(slots.offsets, slots.ptr, row, pair, reach, sizes)
+    n = int(sizes.sum())
+    first, second = np.empty((2, n), np.int32)
+    slot = np.empty(n, np.int64)
+    kernels.alternatives(slots.offsets, slots.ptr, slots.pair_ptr, number, row, pair, reach, first, second, slot)
+    labels = iter((first, second))
+    cells = []
+    for cell in pattern.cells:
+        if cell.reader == LABEL:
+            cells.append(next(labels))
+        else:
+            cells.append(np.repeat(vocabulary.read(cell, columns), sizes))
+    return _Alternatives(sizes, np.stack(cells, axis=1).astype(np.int32), slot)
+
+
+def _nothing(n_tokens: int) -> Incidence:
+    none: Ints = np.empty(0, np.int32)
+    keys: Ints = np.empty((n_tokens, 0), np.int32)
+    return Incidence(keys, np.zeros(1, np.int64), none, np.zeros(n_tokens + 1, np.int64), none, NO_VALUES)
+
+
+def _merged(
+    base: Incidence, ptr: Longs, feature: Ints, slot: Longs, first: int, constant: int
+) -> tuple[Incidence, Longs]:
+    """An incidence with more features on its tokens, numbered from `first` on, and the slot of each of its own."""
+    n = len(base.token_feature) + int((feature >= 0).sum())
+    out_ptr = np.zeros(len(base.token_ptr), np.int64)
+    out_feature, out_slot = np.empty(n, np.int32), np.empty(n, np.int64)
+    moved = np.where(feature >= 0, feature + first, -1).astype(np.int32)
+    own = base.token_ptr, base.token_feature, ptr, moved, slot, constant
+    kernels.merge_own(*own, out_ptr, out_feature, out_slot)
+    return base._replace(token_ptr=out_ptr, token_feature=out_feature), out_slot

@@ -1,0 +1,275 @@
+"""Sums, best paths and samples of one directed acyclic graph, arc by arc.
+
+Arcs source[e] -> target[e] stand in topological order: all arcs into a node before all arcs out of it, so that one walk
+over the arcs, forwards or backwards, is one pass over the graph.  A path runs from one of the nodes `sources` to one of
+`sinks`; its score is the sum of those of its arcs, and minus infinity forbids.  With the best score of any way to v,
+
+    phi(v) = max_{e=(u,v)} phi(u) + score_e                      0 at a source
+    psi_e = exp(score_e + phi(u) - phi(v)) <= 1
+    alpha(v) = sum_{e=(u,v)} psi_e alpha(u)                      1 at a source; never below 1 where there is a way
+    beta(u) = sum_{e=(u,v)} psi_e beta(v)                        exp(phi(v) - best) at a sink
+    log Z = best + log sum_{sinks} alpha(v) beta(v);   P(e) = alpha(u) psi_e beta(v) / Z
+
+so that one exponential per arc is all, and only the number of paths can be too large: then everything is done in log
+space.  A graph without any path has log Z = -inf and P(e) = 0.
+"""
+
+import numpy as np
+
+from labelwright.kernels import kernel
+from labelwright.kernels.paths import _pop, _push
+
+# What underflows in psi or beta counts at most alpha times its own size (below 1e-307).
+LARGE = 1e280
+TINY = 1e-290  # a probability below this counts as none where others are divided by it
+DONE, FULL = 0, 1  # how a search ends
+MADE, SIZE, TAKEN, USED = 0, 1, 2, 3  # places in its counters
+
+
+@kernel
+def best_scores(source, target, score, sources, phi):
+    """phi [V]: the best score of any way to each node; minus infinity where there is none."""
+    for v in range(phi.shape[0]):
+        phi[v] = -np.inf
+    for i in range(sources.shape[0]):
+        phi[sources[i]] = 0.0
+    for e in range(source.shape[0]):
+        phi[target[e]] = max(phi[target[e]], phi[source[e]] + score[e])
+
+
+@kernel
+def viterbi(source, target, score, sources, sinks, phi, back, path):
+    """Write the best path into the last places of path [V]; returns how many arcs it has and its score.
+
+    phi and back [V] are scratch; the first of equal arcs or sinks wins.  Without any path: no arcs, minus infinity."""
+    for v in range(phi.shape[0]):
+        phi[v] = -np.inf
+        back[v] = -1
+    for i in range(sources.shape[0]):
+        phi[sources[i]] = 0.0
+    for e in range(source.shape[0]):
+        s = phi[source[e]] + score[e]
+        if s > phi[target[e]]:
+            phi[target[e]] = s
+            back[target[e]] = e
+    best, at = -np.inf, -1
+    for i in range(sinks.shape[0]):
+        if phi[sinks[i]] > best:
+            best, at = phi[sinks[i]], sinks[i]
+    n = 0
+    if at >= 0:
+        e = back[at]
+        while e >= 0:
+            n += 1
+            path[path.shape[0] - n] = e
+            e = back[source[e]]
+    return n, best
+
+
+@kernel
+def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
+    """Fill arcs [A] with P(arc) and return log Z; phi, alpha and beta [V] are scratch."""
+    best_scores(source, target, score, sources, phi)
+    best = -np.inf
+    for i in range(sinks.shape[0]):
+        best = max(best, phi[sinks[i]])
+    if best == -np.inf:
+        arcs[:] = 0.0
+        return best
+    for v in range(phi.shape[0]):
+        alpha[v] = beta[v] = 0.0
+    for i in range(sources.shape[0]):
+        alpha[sources[i]] = 1.0
+    largest = 0.0
+    for e in range(source.shape[0]):
+        u, v = source[e], target[e]
+        s = score[e] + phi[u]
+        arcs[e] = np.exp(s - phi[v]) if s > -np.inf else 0.0
+        alpha[v] += arcs[e] * alpha[u]
+        largest = max(largest, alpha[v])
+    if not largest < LARGE:
+        return posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, arcs)
+    z = 0.0
+    for i in range(sinks.shape[0]):
+        v = sinks[i]
+        beta[v] = np.exp(phi[v] - best)
+        z += alpha[v] * beta[v]
+    one = 1 / z
+    for e in range(source.shape[0] - 1, -1, -1):
+        u = source[e]
+        p = arcs[e] * beta[target[e]]
+        beta[u] += p
+        arcs[e] = alpha[u] * p * one
+    return best + np.log(z)
+
+
+@kernel
+def _log_add(x, y):
+    """log(exp(x) + exp(y))."""
+    top = max(x, y)
+    return top + np.log1p(np.exp(min(x, y) - top)) if top > -np.inf else top
+
+
+@kernel
+def posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, arcs):
+    """As `posteriors`, where there are too many paths for their number: alpha and beta become logarithms."""
+    for v in range(alpha.shape[0]):
+        alpha[v] = beta[v] = -np.inf
+    for i in range(sources.shape[0]):
+        alpha[sources[i]] = 0.0
+    for i in range(sinks.shape[0]):
+        beta[sinks[i]] = 0.0
+    for e in range(source.shape[0]):
+        alpha[target[e]] = _log_add(alpha[target[e]], alpha[source[e]] + score[e])
+    log_z = -np.inf
+    for i in range(sinks.shape[0]):
+        log_z = _log_add(log_z, alpha[sinks[i]])
+    for e in range(source.shape[0] - 1, -1, -1):
+        u, s = source[e], score[e] + beta[target[e]]
+        arcs[e] = np.exp(alpha[u] + s - log_z) if log_z > -np.inf else 0.0
+        beta[u] = _log_add(beta[u], s)
+    return log_z
+
+
+@kernel
+def node_probabilities(source, target, arcs, into, out):
+    """into, out [V]: the probability that a path comes into, and that it goes out of each node."""
+    for v in range(into.shape[0]):
+        into[v] = out[v] = 0.0
+    for e in range(source.shape[0]):
+        out[source[e]] += arcs[e]
+        into[target[e]] += arcs[e]
+
+
+@kernel
+def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov):
+    """Fill cov [A] with Cov(G, 1_e), where G is the sum of gain [A] over a path, and return E[G].
+
+    arcs [A] is P(arc) from `posteriors`; into, out, before and after [V] are scratch.  DESIGN.md, section 4, with
+    alpha'/alpha and beta'/beta in place of alpha' and beta', which have no bounds:
+
+        before(v) = E[gain up to v | v] = sum_{e=(u,v)} P(e | v) (before(u) + gain_e)
+        surprise_e = before(u) + gain_e - before(v)
+        after(u) = sum_{e=(u,v)} P(e | u) (surprise_e + after(v))              before(v) - E[G] at a sink
+        Cov(G, 1_e) = P(e) (E[G | e] - E[G]) = P(e) (surprise_e + after(v))
+
+    Of what all ways have in common, nothing is left in a surprise: large sums of gains are subtracted once, at v."""
+    node_probabilities(source, target, arcs, into, out)
+    for v in range(before.shape[0]):
+        before[v] = after[v] = 0.0
+    for e in range(source.shape[0]):
+        if arcs[e] > TINY:
+            before[target[e]] += arcs[e] / into[target[e]] * (before[source[e]] + gain[e])
+    mean, total = 0.0, 0.0
+    for i in range(sinks.shape[0]):
+        mean += into[sinks[i]] * before[sinks[i]]
+        total += into[sinks[i]]
+    mean = mean / total if total > 0 else 0.0
+    for i in range(sinks.shape[0]):
+        after[sinks[i]] = before[sinks[i]] - mean
+    for e in range(source.shape[0] - 1, -1, -1):
+        cov[e] = 0.0
+        if arcs[e] > TINY:
+            u, v = source[e], target[e]
+            surprise = before[u] + gain[e] - before[v] + after[v]
+            after[u] += arcs[e] / out[u] * surprise
+            cov[e] = arcs[e] * surprise
+    return mean
+
+
+@kernel
+def entropy(source, target, sources, arcs, into, out):
+    """The entropy of all paths in nats, from P(arc) [A]: that of the choice of a source, and of every choice of an arc.
+
+    into and out [V] are scratch."""
+    node_probabilities(source, target, arcs, into, out)
+    total = 0.0
+    for i in range(sources.shape[0]):
+        p = out[sources[i]]
+        total -= p * np.log(p) if p > 0 else 0.0
+    for e in range(source.shape[0]):
+        total -= arcs[e] * np.log(arcs[e] / out[source[e]]) if arcs[e] > TINY else 0.0
+    return max(total, 0.0)
+
+
+@kernel
+def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
+    """Draw paths [n, M] (arcs; lengths [n] says how many) from P(arc) [A] with numbers uniform [n, M] in 0..1.
+
+    leaving[ptr[v]:ptr[v+1]] are the arcs out of node v; the last group has those out of all sources."""
+    for i in range(paths.shape[0]):
+        group = ptr.shape[0] - 2
+        n = 0
+        while True:
+            total = 0.0
+            for k in range(ptr[group], ptr[group + 1]):
+                total += arcs[leaving[k]]
+            left = uniform[i, n] * total
+            chosen = -1
+            for k in range(ptr[group], ptr[group + 1]):
+                p = arcs[leaving[k]]
+                if p > 0:  # rounding may leave a little behind the last arc, which is taken then
+                    chosen = leaving[k]
+                    left -= p
+                    if left < 0:
+                        break
+            paths[i, n] = chosen
+            n += 1
+            group = target[chosen]
+            if is_sink[group]:
+                break
+        lengths[i] = n
+
+
+@kernel
+def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores, bounds):
+    """The best paths in order, until scores [n] is full or there are no more (DONE); FULL: pool or paths need room.
+
+    A* from the sinks backwards as in kernels.paths: phi [V] completes every suffix exactly.  A suffix that leaves the
+    queue puts in its next best sibling and the best way to go on backwards.  entering[ptr[v]:ptr[v+1]] are the arcs
+    into node v; the last group has those into all sinks.  Path i is paths[bounds[i]:bounds[i+1]]."""
+    priority, suffix, arcs, parents, heap, counts = pool
+    begin = counts[MADE] == 0
+    while counts[TAKEN] < scores.shape[0] and (begin or counts[SIZE] > 0):
+        if counts[MADE] + 2 > heap.shape[0] or counts[USED] + phi.shape[0] > paths.shape[0]:
+            return FULL
+        i = -1
+        if not begin:
+            i = _pop(priority, arcs, heap, counts[SIZE])  # of equals the one nearer to a source
+            counts[SIZE] -= 1
+        for turn in range(2):
+            if turn == 0:  # the next best sibling of i
+                parent = parents[i] if i >= 0 else -1
+                after = arcs[i] if i >= 0 else -1
+                worse = phi[source[after]] + score[after] if i >= 0 else np.inf
+            else:  # the best way to go on from i
+                if i < 0 or is_source[source[arcs[i]]]:
+                    continue
+                parent, worse, after = i, np.inf, -1
+            group = source[arcs[parent]] if parent >= 0 else ptr.shape[0] - 2
+            best, found = -np.inf, -1
+            for k in range(ptr[group], ptr[group + 1]):
+                e = entering[k]
+                s = phi[source[e]] + score[e]
+                if s > best and (s < worse or (s == worse and e > after)):
+                    best, found = s, e
+            if found < 0:
+                continue
+            new = counts[MADE]
+            suffix[new] = score[found] + (suffix[parent] if parent >= 0 else 0.0)
+            priority[new] = phi[source[found]] + suffix[new]
+            arcs[new], parents[new] = found, parent
+            counts[MADE] = new + 1
+            _push(priority, arcs, heap, counts[SIZE], new)
+            counts[SIZE] += 1
+        begin = False
+        if i >= 0 and is_source[source[arcs[i]]]:
+            scores[counts[TAKEN]] = priority[i]
+            at = i
+            while at >= 0:
+                paths[counts[USED]] = arcs[at]
+                counts[USED] += 1
+                at = parents[at]
+            counts[TAKEN] += 1
+            bounds[counts[TAKEN]] = counts[USED]
+    return DONE

@@ -1,0 +1,213 @@
+"""Segments of sentences as paths of graphs (kernels.dag): which arcs there are, what they score, what they count.
+
+A segment is a run of d tokens of one type x; L types, of which the first n_long may have more than one token, and none
+more than `longest`.  The graph of T tokens has the nodes
+
+    0: the beginning
+    begin(t, x) = 1 + 2tL + x: a segment of x may begin at t
+    end(p, x) = begin(p-1, x) + L: a segment of x has ended before p
+
+and the arcs, in this order: from the beginning to begin(0, x); then for p = 1 .. T all segments that end before p, the
+shortest first, and (but for the last p) all moves from end(p, y) to begin(p, x).  So the arcs of a short sentence are
+the first arcs of a long one.  Rows of scores of segments are in the same order: one for every p and d, with a column
+for each type.  Rows of scores of tokens have the columns B (n_long), I (n_long), E (n_long), S (L).
+"""
+
+import numpy as np
+
+from labelwright.kernels import dag, kernel
+
+
+@kernel
+def write_graph(n_types, n_long, longest, T, source, target, first, length, kind, before):
+    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a move), type and, of a move, the
+    type before it (L: the beginning; of a segment -1)."""
+    L = n_types
+    e = 0
+    for p in range(T + 1):
+        for d in range(1, min(p, longest) + 1):
+            for x in range(L if d == 1 else n_long):
+                source[e], target[e] = 1 + 2 * (p - d) * L + x, 1 + (2 * p - 1) * L + x
+                first[e], length[e], kind[e], before[e] = p - d, d, x, -1
+                e += 1
+        if p == T:
+            break
+        for y in range(L if p > 0 else 1):
+            for x in range(L):
+                source[e], target[e] = (1 + (2 * p - 1) * L + y if p > 0 else 0), 1 + 2 * p * L + x
+                first[e], length[e], kind[e], before[e] = p, 0, x, (y if p > 0 else L)
+                e += 1
+
+
+@kernel
+def arc_scores(state, t0, segment, r0, move, n_types, n_long, longest, T, inner, score):
+    """Fill the scores [A] of the arcs of T tokens, whose rows begin at t0 and r0; returns how many arcs there are.
+
+    move [L+1, L+1] has the scores of moves, the last row those from the beginning; inner [T+1, n_long] is scratch."""
+    L, n = np.uint64(n_types), np.uint64(n_long)  # unsigned: see chain._onwards
+    E, S = n + n, n + n + n  # the first columns of roles; B has 0, I has n
+    for x in range(n):
+        inner[0, x] = 0.0
+    for t in range(T):
+        for x in range(n):
+            inner[t + 1, x] = inner[t, x] + state[t0 + t, n + x]
+    e, row = np.uint64(0), r0
+    for x in range(L):
+        score[e + x] = move[n_types, x]
+    e += L
+    for p in range(1, T + 1):
+        last = t0 + p - 1
+        for x in range(L):
+            score[e + x] = state[last, S + x] + segment[row, x]
+        e += L
+        row += 1
+        for d in range(2, min(p, longest) + 1):
+            i = p - d
+            for x in range(n):
+                ends = state[t0 + i, x] + state[last, E + x]
+                score[e + x] = ends + (inner[p - 1, x] - inner[i + 1, x]) + segment[row, x]
+            e += n
+            row += 1
+        if p < T:
+            for y in range(n_types):
+                for x in range(L):
+                    score[e + x] = move[y, x]
+                e += L
+    return np.int64(e)
+
+
+@kernel
+def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0, moves):
+    """The adjoint of arc_scores: numbers on arcs [A] fill the rows of tokens and segments, and are added to moves."""
+    L, n = np.uint64(n_types), np.uint64(n_long)
+    E, S = n + n, n + n + n
+    for t in range(T + 1):
+        for x in range(n):
+            inner[t, x] = 0.0  # how the count of I changes from t - 1 to t
+    for t in range(t0, t0 + T):
+        for x in range(state.shape[1]):
+            state[t, x] = 0
+    e, row = np.uint64(0), r0
+    for x in range(L):
+        moves[n_types, x] += arcs[e + x]
+    e += L
+    for p in range(1, T + 1):
+        last = t0 + p - 1
+        for d in range(1, min(p, longest) + 1):
+            i = p - d
+            width = L if d == 1 else n
+            if d == 1:
+                for x in range(L):
+                    state[last, S + x] += arcs[e + x]
+            else:
+                for x in range(n):
+                    state[t0 + i, x] += arcs[e + x]
+                    state[last, E + x] += arcs[e + x]
+                    inner[i + 1, x] += arcs[e + x]
+                    inner[p - 1, x] -= arcs[e + x]
+            for x in range(width):
+                segment[row, x] = arcs[e + x]
+            for x in range(width, np.uint64(segment.shape[1])):
+                segment[row, x] = 0
+            e += width
+            row += 1
+        if p < T:
+            for y in range(n_types):
+                for x in range(L):
+                    moves[y, x] += arcs[e + x]
+                e += L
+    for x in range(n):
+        total = 0.0
+        for t in range(T):
+            total += inner[t, x]
+            state[t0 + t, n + x] = total
+
+
+@kernel
+def subtract_gold(gold, r0, n_types, n_long, longest, T, score, arcs):
+    """Subtract 1 from the arcs [A] of the gold segments, and return their score.
+
+    gold has the type of every row of segments that is one, -1 elsewhere."""
+    total = 0.0
+    e, row, before = n_types, r0, n_types
+    for p in range(1, T + 1):
+        into = -1
+        for d in range(1, min(p, longest) + 1):
+            x = gold[row]
+            if x >= 0:
+                total += score[e + x]
+                arcs[e + x] -= 1
+                into, begin = x, p - d
+            e += n_types if d == 1 else n_long
+            row += 1
+        if into >= 0:
+            # The move into this segment: the arcs of moves end where the segments of the next token begin.
+            at = into
+            if begin > 0:
+                at += before_moves(n_types, n_long, longest, begin) + before * n_types
+            total += score[at]
+            arcs[at] -= 1
+            before = into
+        if p < T:
+            e += n_types * n_types
+    return total
+
+
+@kernel
+def before_moves(n_types, n_long, longest, p):
+    """How many arcs stand before the first move at p (1 or more)."""
+    full = max(p - longest, 0)  # ends that have segments of all lengths
+    short = p - full
+    n_segments = full * (longest - 1) + short * (short - 1) // 2  # of two tokens or more
+    return n_types + p * n_types + n_segments * n_long + (p - 1) * n_types * n_types
+
+
+@kernel
+def expectations(state, segment, move, n_long, longest, offsets, gold, source, target, share, gains, moves):
+    """Replace the scores in the rows of tokens and segments of some sentences by expected minus observed counts, add
+    those of moves to moves [L+1, L+1], and return the loss: the sum of log Z - score of the gold segments.
+
+    Loss and counts are taken `share` times; gains [T, R] (or none) of the roles of tokens add their covariances with
+    every arc.  source and target [A] are the arcs of the longest of these sentences, or of a longer one."""
+    L = move.shape[0] - 1
+    T = 0
+    for n in range(offsets.shape[0] - 1):
+        T = max(T, offsets[n + 1] - offsets[n])
+    V, A = 1 + 2 * T * L, before_moves(L, n_long, longest, T)
+    phi, alpha, beta = np.empty(V), np.empty(V), np.empty(V)
+    score, arcs = np.empty(A), np.empty(A)
+    pulled = gains.shape[0] > 0
+    gain, cov = np.empty(A if pulled else 0), np.empty(A if pulled else 0)
+    after = np.empty(V if pulled else 0)
+    nothing, no_move = np.zeros((n_rows(longest, T) if pulled else 0, L)), np.zeros((L + 1, L + 1))
+    inner = np.empty((T + 1, n_long))
+    sources, sinks = np.zeros(1, np.int32), np.empty(L, np.int32)
+    loss = 0.0
+    row = 0
+    for n in range(offsets.shape[0] - 1):
+        t0, T = offsets[n] - offsets[0], offsets[n + 1] - offsets[n]
+        if T == 0:
+            continue
+        A, V = arc_scores(state, t0, segment, row, move, L, n_long, longest, T, inner, score), 1 + 2 * T * L
+        for x in range(L):
+            sinks[x] = V - L + x
+        mine = source[:A], target[:A], score[:A], sources, sinks, phi[:V], alpha[:V], beta[:V], arcs[:A]
+        loss += dag.posteriors(*mine)
+        if pulled:
+            arc_scores(gains, t0, nothing, 0, no_move, L, n_long, longest, T, inner, gain)
+            scratch = phi[:V], alpha[:V], beta[:V], after[:V]
+            dag.covariances(source[:A], target[:A], sinks, arcs[:A], gain[:A], *scratch, cov[:A])
+        loss -= subtract_gold(gold, row, L, n_long, longest, T, score, arcs)
+        if share != 1 or pulled:
+            for e in range(A):
+                arcs[e] = share * arcs[e] + (cov[e] if pulled else 0.0)
+        arc_counts(arcs, L, n_long, longest, T, inner, state, t0, segment, row, moves)
+        row += n_rows(longest, T)
+    return share * loss
+
+
+@kernel
+def n_rows(longest, T):
+    """How many segments T tokens have, of any type."""
+    short = min(longest, T)
+    return short * (short + 1) // 2 + (T - short) * longest

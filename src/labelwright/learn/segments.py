@@ -1,0 +1,154 @@
+"""Expected minus observed counts of segments: what training a SemiCRF makes of the scores of tokens and segments."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.assembly import Assembly, Plain
+from labelwright.features.incidence import Incidence, observed_cells
+from labelwright.kernels import segments as kernels
+from labelwright.learn.expectations import Counts, Rows
+from labelwright.parameters import Cells, Parameters, make_parameters
+from labelwright.passing import Candidates
+from labelwright.segments import (
+    SegmentFeatures,
+    Segments,
+    SegmentSpace,
+    arcs_of,
+    label_of_role,
+    row_offsets,
+    rows_of,
+)
+from labelwright.states import state_space
+
+Array = NDArray[Any]
+
+
+class Gold(NamedTuple):
+    """The segments of the training data."""
+
+    roles: Array  # [T]  column of each token
+    kinds: Array  # [rows]  type of every row that is a segment; -1 elsewhere
+
+
+def gold_of(found: Segments, offsets: Array, space: SegmentSpace) -> Gold:
+    """The segments as columns of tokens and types of rows."""
+    n, T = space.n_long, int(offsets[-1])
+    kind = np.repeat(found.kind, found.end - found.start)
+    first, last = np.zeros(T, np.bool_), np.zeros(T, np.bool_)
+    first[found.start] = last[found.end - 1] = True
+    place = np.where(first, np.where(last, 3, 0), np.where(last, 2, 1))  # B I E S
+    kinds = np.full(row_offsets(offsets, space.max_length)[-1], -1, np.int32)
+    kinds[rows_of(found, offsets, space.max_length)] = found.kind
+    return Gold((place * n + kind).astype(np.int32), kinds)
+
+
+def segment_parameters(
+    layers: dict[str, Incidence], features: SegmentFeatures, gold: Gold, offsets: Array, space: SegmentSpace, cells: str
+) -> Parameters:
+    """Which weights exist; those of lengths and dictionaries always do.  The last state of the moves is the outside."""
+    n, L = features.n_features, space.n_types
+    tokens = make_parameters({"state": layers["state"]}, n, gold.roles, offsets, state_space(space.roles), cells)
+    ptr, column = observed_cells(layers["segment"], n, gold.kinds, L)
+    every = features.always if cells == "observed" else range(features.always.start, n)
+    sizes = np.diff(ptr)
+    sizes[every.start : every.stop] = L
+    column = np.concatenate([np.tile(np.arange(L, dtype=np.int32), len(every)), column[ptr[every.stop] :]])
+    own = Cells(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), column)
+    return Parameters(tokens.cells | {"segment": own}, L + 1)
+
+
+class SegmentAssembly:
+    """Where the columns of rows and the plain moves belong."""
+
+    def __init__(self, space: SegmentSpace, parameters: Parameters):
+        self.space, self.cells, self.parts = space, parameters.cells, parameters.slices
+        self.row_width = {"state": -(-len(space.roles) // 4) * 4, "segment": -(-space.n_types // 4) * 4}
+        self.forbidden = ~space.follows.reshape(-1)
+
+    @property
+    def token_size(self) -> int:
+        """How many numbers every token has: its row and those of the segments that end at it."""
+        return self.row_width["state"] + self.space.max_length * self.row_width["segment"]
+
+    def layers(self, layers: dict[str, Incidence]) -> dict[str, Incidence]:
+        """The layers, with tables only for frequent keys where rows are wide."""
+        return Assembly.layers(self, layers)  # type: ignore[arg-type]
+
+    def plain(self, weights: Array) -> Plain:
+        """Scores of all plain moves [(L+1)^2] in float64; minus infinity for those that cannot be."""
+        arc = weights[self.parts["transitions"]].astype(np.float64)
+        arc[self.forbidden] = -np.inf
+        return Plain(np.empty(0), arc)
+
+    def moved(self, node: Array, arc: Array, gradient: Array) -> None:
+        """The adjoint of `plain`."""
+        gradient[self.parts["transitions"]] = arc
+
+
+class SegmentMoves(NamedTuple):
+    """Plain moves as one evaluation needs them."""
+
+    plain: Plain
+
+
+class SegmentExpectations:
+    """Turns rows of scores of tokens and segments into rows of counts."""
+
+    def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
+        self.assembly, self.gold, self.offsets, self.candidates = assembly, gold, offsets, candidates
+        self.rows = row_offsets(offsets, assembly.space.max_length)
+        graph = arcs_of(assembly.space, int(np.diff(offsets).max())).dag  # of the longest sentence: it serves all
+        self.source, self.target = graph.source, graph.target
+        self.label = np.empty(0, np.int64) if candidates is None else label_of_role(assembly.space)  # of each role
+
+    def moves(self, weights: Array) -> SegmentMoves:
+        """The plain moves under these weights."""
+        return SegmentMoves(self.assembly.plain(weights))
+
+    def __call__(
+        self, rows: Rows, moves: SegmentMoves, offsets: Array, again: Any, share: float = 1.0, pull: Array | None = None
+    ) -> Counts:
+        """Replace the scores of these sentences by counts, `share` times, and add what `pull` asks for: derivatives of
+        the losses of higher layers by the probabilities that this one passes."""
+        space = self.assembly.space
+        a, b = np.searchsorted(self.offsets, offsets[[0, -1]])
+        gold = self.gold[self.rows[a] : self.rows[b]]
+        gains = np.empty((0, len(space.roles))) if pull is None else self._gains(offsets, pull)
+        loss, counts = self._count(rows, moves, offsets, gold, share, gains)
+        return Counts(loss, np.empty(0), counts.reshape(-1))
+
+    def marginals(self, rows: Rows, moves: SegmentMoves, offsets: Array, again: Any, passed: Array) -> None:
+        """Fill the slots of these sentences with the probabilities of labels."""
+        none = np.full(len(rows["segment"]), -1, np.int32)
+        self._count(rows, moves, offsets, none, 1.0, np.empty((0, len(self.label))))
+        roles = rows["state"][:, : len(self.label)]
+        by_label = np.zeros((len(roles), len(self.assembly.space.labels)))
+        for role, label in enumerate(self.label.tolist()):
+            by_label[:, label] += roles[:, role]
+        token, slots, label = self._slots(offsets)
+        passed[slots] = by_label[token, label]
+
+    def _count(
+        self, rows: Rows, moves: SegmentMoves, offsets: Array, gold: Array, share: float, gains: Array
+    ) -> tuple[float, Array]:
+        space = self.assembly.space
+        move = moves.plain.arc.reshape(space.n_types + 1, space.n_types + 1)
+        counts = np.zeros_like(move)
+        through = space.n_long, space.max_length, offsets, gold, self.source, self.target, share, gains, counts
+        return float(kernels.expectations(rows["state"], rows["segment"], move, *through)), counts
+
+    def _slots(self, offsets: Array) -> tuple[Array, slice, Array]:
+        """The token of each slot of these sentences (counted from the first), the slots, and their labels."""
+        assert self.candidates is not None
+        ptr = self.candidates.ptr[offsets[0] : offsets[-1] + 1]
+        slots = slice(int(ptr[0]), int(ptr[-1]))
+        return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), slots, self.candidates.label[slots]
+
+    def _gains(self, offsets: Array, pull: Array) -> Array:
+        """What every role of every token gains [T, R]."""
+        token, slots, label = self._slots(offsets)
+        by_label = np.zeros((int(offsets[-1] - offsets[0]), len(self.assembly.space.labels)))
+        by_label[token, label] = pull[slots]
+        return np.ascontiguousarray(by_label[:, self.label])

@@ -1,0 +1,206 @@
+"""Cascades: what a user sees of them."""
+
+import numpy as np
+import pytest
+
+import labelwright
+from labelwright import CRF, Cascade, LatentCRF, Perceptron
+from labelwright.corpus.table import Corpus
+from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
+
+X = [
+    ["the", "dog", "barks"],
+    ["a", "bird", "sings", "loudly"],
+    ["dogs", "bark"],
+    ["the", "old", "bird", "sang"],
+    ["birds"],
+    ["the", "dogs", "sing"],
+] * 2
+POS = [["D", "N", "V"], ["D", "N", "V", "R"], ["N", "V"], ["D", "J", "N", "V"], ["N"], ["D", "N", "V"]] * 2
+CHUNK = [
+    ["B-NP", "I-NP", "B-VP"],
+    ["B-NP", "I-NP", "B-VP", "O"],
+    ["B-NP", "B-VP"],
+    ["B-NP", "I-NP", "I-NP", "B-VP"],
+    ["B-NP"],
+    ["B-NP", "I-NP", "B-VP"],
+] * 2
+Y = {"pos": POS, "chunk": CHUNK}
+NEW = [["the", "bird", "zzz"], [], ["dogs", "sing"]]
+
+
+def cascade(passing="joint", upper=None, lower=None, **words):
+    layers = [("pos", lower or CRF(max_iter=20)), ("chunk", upper or CRF(max_iter=20))]
+    return Cascade(layers, passing=passing, n_jobs=1, random_state=0, **({"max_iter": 5} | words))
+
+
+@pytest.mark.parametrize("passing", ["best", "marginal", "joint", "sample", "nbest"])
+def test_every_way_of_passing_learns_its_training_data(passing):
+    model = cascade(passing).fit(X, Y)
+    assert model.predict(X) == Y
+    found = model.predict(NEW)
+    assert {name: [len(s) for s in rows] for name, rows in found.items()} == {"pos": [3, 0, 2], "chunk": [3, 0, 2]}
+
+
+@pytest.mark.parametrize("passing", ["best", "marginal", "joint"])
+def test_jackknife_works_with_every_way_of_passing(passing):
+    model = cascade(passing, jackknife=True).fit(X, Y)
+    assert model.predict(X)["pos"] == POS
+
+
+def test_joint_training_lowers_the_loss_of_all_layers_together():
+    model = cascade("joint", max_iter=10).fit(X, Y)
+    losses = [record["loss"] for record in model.history_]
+    assert losses[-1] < losses[0]
+    assert model.before_.layers_["pos"].weights_.tolist() != model.layers_["pos"].weights_.tolist()
+
+
+def test_a_share_of_nothing_leaves_a_layer_to_the_one_above():
+    alone = cascade("joint", max_iter=10, shares={"pos": 0.0}).fit(X, Y)
+    together = cascade("joint", max_iter=10).fit(X, Y)
+
+    def right(model):
+        marginals = model.predict_marginals(X)["pos"]
+        return np.mean(
+            [row[label] for s, y in zip(marginals, POS, strict=True) for row, label in zip(s, y, strict=True)]
+        )
+
+    assert right(alone) < right(together)
+
+
+def test_the_result_does_not_depend_on_threads():
+    one, two = (cascade("joint").set_params(n_jobs=n).fit(X, Y) for n in (1, 2))
+    for name in Y:
+        assert (one.layers_[name].weights_ == two.layers_[name].weights_).all()
+
+
+def test_a_corpus_with_columns_named_like_the_layers():
+    corpus = Corpus.from_sequences(
+        [[(w, p, c) for w, p, c in zip(*rows, strict=True)] for rows in zip(X, POS, CHUNK, strict=True)]
+    ).renamed(["word", "pos", "chunk"], label="chunk")
+    model = cascade("marginal").fit(corpus)
+    assert model.predict(corpus) == Y
+    assert model.predict(corpus.select(["word"])) == Y
+    assert model.predict(X) == Y
+    assert model.score(corpus) == 1.0
+    with pytest.raises(CorpusError, match="reads the columns word, got pos,chunk"):
+        model.predict(corpus.select(["pos", "chunk"]))
+
+
+def test_dicts_and_arrays_are_input_too():
+    dicts = [[{"w": word, "length": float(len(word))} for word in sentence] for sentence in X]
+    model = cascade("joint").fit(dicts, Y)
+    assert model.predict(dicts)["pos"] == POS
+    words = sorted({word for sentence in X for word in sentence})
+    arrays = [np.array([[float(word == w) for w in words] for word in sentence]) for sentence in X]
+    model = cascade("joint").fit(arrays, Y)
+    assert model.predict(arrays)["pos"] == POS
+
+
+def test_layers_of_other_kinds():
+    three = Y | {"top": [["x" if label.startswith("B") else "y" for label in row] for row in CHUNK]}
+    layers = [("pos", CRF(max_iter=10)), ("chunk", LatentCRF(2, max_iter=20)), ("top", CRF(order=2, max_iter=10))]
+    model = Cascade(layers, max_iter=5, random_state=0, n_jobs=1).fit(X, three)
+    assert model.predict(X) == three
+    simple = cascade("best", lower=Perceptron(), upper=Perceptron()).fit(X, Y)
+    assert simple.predict(X) == Y
+
+
+def test_probabilities_spans_and_nbest_by_layer():
+    model = cascade("joint").fit(X, Y)
+    marginals = model.predict_marginals(NEW)
+    assert sum(marginals["chunk"][0][1].values()) == pytest.approx(1)
+    nbest = model.predict_nbest(NEW, n=2)
+    assert [len(found) for found in nbest["chunk"]] == [2, 1, 2]
+    spans = model.predict_spans(X)
+    assert spans["pos"][0] == []
+    assert [(span.start, span.end, span.type) for span in spans["chunk"][0]] == [(0, 2, "NP"), (2, 3, "VP")]
+    assert model.decode(NEW)["pos"][0].labels == model.predict(NEW)["pos"][0]
+
+
+@pytest.mark.parametrize("passing", ["best", "joint"])
+def test_a_saved_cascade_says_the_same(tmp_path, passing):
+    words = {"lexicon": "pos", "jackknife": True, "shares": {"chunk": 2.0}}
+    upper = CRF(template="U:%x[0,0]\nB\nU:%y[0]\nUhad:%each[0,1]", max_iter=20)
+    model = cascade(passing, upper=upper, **words).fit(X, Y)
+    model.save(tmp_path / "model")
+    again = labelwright.load(tmp_path / "model")
+    assert again.predict_marginals(NEW) == model.predict_marginals(NEW)
+    assert again.get_params()["shares"] == {"chunk": 2.0}
+    assert again.fit(X, Y).predict(X) == Y  # it can be trained again
+
+
+def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
+    words = [["saw", "saw"], ["saw", "dog"]]
+    labels = {"pos": [["N", "V"], ["V", "N"]], "chunk": [["a", "a"], ["a", "a"]]}
+    model = cascade("best", lexicon="pos").fit(words, labels)
+    assert model.lexicon_.words == {"saw": "N|V", "dog": "N"}
+    lower = model.layers_["pos"].extractor_.vocabulary
+    column = next(
+        strings for reader, strings in lower.values.items() if reader.column == 1 and reader.function == "value"
+    )
+    assert sorted(column) == ["?", "N|V", "V"]  # the only N of saw does not know itself, nor does dog
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"layers": []}, "layers: expected a list of pairs"),
+        ({"layers": [("a", CRF()), ("a", CRF())]}, "two layers are named 'a'"),
+        ({"layers": [("a", CRF()), ("b", 3)]}, "b: expected a model of labelwright, got int"),
+        ({"layers": [("pos", Perceptron()), ("chunk", CRF())]}, "a Perceptron has no probabilities to pass"),
+        ({"layers": [("pos", CRF(l1=1.0)), ("chunk", CRF())]}, "pos: joint training has no L1 penalty"),
+        ({"passing": "beam"}, "passing: expected one of best, marginal, joint, sample, nbest, got 'beam'"),
+        ({"lexicon": "ner"}, "lexicon: expected a layer, one of pos, chunk, got 'ner'"),
+        ({"cut": 1.5}, "cut: expected a probability below 1"),
+        ({"shares": {"ner": 1.0}}, "shares: no layer 'ner'"),
+        ({"shares": {"pos": -1.0}}, "shares: pos: expected a number of 0 or more"),
+    ],
+)
+def test_wrong_words_are_named(words, message):
+    with pytest.raises(OptionError, match=message):
+        cascade().set_params(**words).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ({"pos": POS}, "no labels for the layer 'chunk', got those of pos"),
+        (Y | {"ner": POS}, "no layer 'ner', expected pos, chunk"),
+        (POS, "expected the labels of every layer"),
+        ({"pos": POS[:3], "chunk": CHUNK}, "pos: 3 sentences, but X has 12"),
+        ({"pos": [*POS[:1], ["D"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has 1 labels, but X has 4 tokens"),
+        ({"pos": [*POS[:1], ["D", "_", "V", "R"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has a token without a"),
+    ],
+)
+def test_labels_that_are_not_there_are_named(y, message):
+    with pytest.raises(LabelwrightError, match=message):
+        cascade().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "message"),
+    [
+        ("U:%y[0]\nB", "default", "reads the labels of the layer below, and there is none"),
+        ("default", "U:%y[-1]/%y[1]\nB", "reads the labels below at rows -1, 1; expected one label, or two neighbours"),
+        ("default", "U:%y[@1]\nB", "%y reads labels near the token"),
+        ("default", "U:%y[0]/%each[0,0]", "one %each, and no %y beside it"),
+    ],
+)
+def test_templates_that_cannot_be(lower, upper, message):
+    with pytest.raises(TemplateError, match=message.replace("[", r"\[")):
+        cascade(lower=CRF(template=lower), upper=CRF(template=upper)).fit(X, Y)
+
+
+def test_an_untrained_cascade_and_a_layer_on_its_own():
+    with pytest.raises(NotFittedError, match="not trained yet"):
+        cascade().predict(X)
+    model = cascade("marginal").fit(X, Y)
+    with pytest.raises(OptionError, match="is a layer of a cascade"):
+        model.layers_["chunk"].predict(X)
+
+
+def test_a_column_that_is_missing_names_the_layer():
+    corpus = Corpus.from_sequences(X, POS)
+    with pytest.raises(CorpusError, match="no column for the layer 'pos', expected it among word, label"):
+        cascade().fit(corpus)
