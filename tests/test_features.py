@@ -241,3 +241,24 @@ def test_empty_sentences_are_kept_in_place():
     _, layers, offsets = learn([["a"], [], ["b", "c"]], "default", 1)
     assert offsets.tolist() == [0, 1, 1, 3]
     assert len(layers["state"].token_ptr) == 4
+
+
+def test_each_part_of_a_value_is_a_feature():
+    X = [[("a", "N|V"), ("b", "V"), ("c", "")], [("d", "V|N|J")]]
+    extractor, layers, _ = learn(X, "Uhad:%each[0,1]\nUnext:%each[1,1]/%x[0,0]", 1)
+    layer = layers["state"]
+    names = [[] for _ in range(4)]
+    for t in range(4):
+        keys = [k for k in layer.keys[t] if k >= 0]
+        mine = [f for k in keys for f in layer.key_feature[layer.key_ptr[k] : layer.key_ptr[k + 1]]]
+        mine += layer.token_feature[layer.token_ptr[t] : layer.token_ptr[t + 1]].tolist()
+        names[t] = sorted(extractor.name(int(f)) for f in mine)
+    assert names == [
+        ["Uhad:N", "Uhad:V", "Unext:V/a"],
+        ["Uhad:V"],
+        ["Unext:_B+1/c"],
+        ["Uhad:J", "Uhad:N", "Uhad:V", "Unext:_B+1/d"],
+    ]
+    again, _ = extractor.encode([[("z", "J|X")]])
+    found = again["state"]
+    assert len(found.token_feature) + len(found.key_feature) == 1  # X is unknown, and so is the word before the end

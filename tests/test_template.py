@@ -212,7 +212,7 @@ def test_any_text_parses_or_is_refused_in_one_line(text):
 @pytest.mark.parametrize("name", BUILTIN)
 def test_builtin_templates_parse_with_distinct_names_and_a_transition(name):
     for n_columns in (2, 3, 5):
-        parsed = template(name, n_columns)
+        parsed = template(name, n_columns, below=name.endswith("-above"))
         names = [pattern.name for pattern in parsed.patterns]
         assert len(set(names)) == len(names)
         assert parsed.name == name
@@ -294,8 +294,8 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
     bad.write_bytes(b"B\nU:\xe9%x[0,0]\n")
     with pytest.raises(TemplateError, match=r"latin.tpl:2:3: not UTF-8"):
         template(bad, 1)
-    bad.write_bytes(b"B\nU:%y[0,0]\n")
-    with pytest.raises(TemplateError, match=r"latin.tpl:2:3: unknown function %y"):
+    bad.write_bytes(b"B\nU:%q[0,0]\n")
+    with pytest.raises(TemplateError, match=r"latin.tpl:2:3: unknown function %q"):
         template(bad, 1)
     with pytest.raises(TemplateError, match="expected a name, a path, a text or a Template, got int"):
         template(3, 1)

@@ -158,6 +158,7 @@ def _suffix(values: list[str], length: int) -> list[str]:
 READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "value": lambda values, _: values,
     "each": lambda values, _: values,  # the parts are told apart when they are numbered
+    "below": lambda values, _: values,
     "lower": lambda values, _: [value.lower() for value in values],
     "match": _match,
     "lower_match": lambda values, regex: [found.lower() for found in _match(values, regex)],
