@@ -69,9 +69,9 @@ def table2(options: argparse.Namespace, folder: Path, console: Console) -> None:
 def gradient(options: argparse.Namespace, folder: Path, console: Console) -> None:
     """The median of five evaluations of each, in one process."""
     train, _ = parts_of(options, folder)
-    cascade = Cascade(layers_of(options), "marginal", lexicon=options.lexicon or None, max_iter=1)
-    for _, model in cascade.layers:
-        model.set_params(max_iter=10)
+    cascade = Cascade(layers_of(options), "marginal", lexicon=options.lexicon or None)
+    for (_, model), limit in zip(cascade.layers, (options.layer_iterations or 100, 5), strict=True):
+        model.set_params(max_iter=limit)
     names = ["pos", "chunk"]
     cascade.fit(train)
     models = list(cascade.layers_.values())

@@ -36,9 +36,9 @@ TASKS: dict[str, dict[int, dict[str, Any]]] = {
         2: {"template": "np-triples", "n_latent": 5, "max_iter": 12, "order": 2},
     },
     "bioner": {
-        1: {"template": "bioner-arcs", "n_latent": 4, "max_iter": 12, "min_count": 2},
+        1: {"template": "bioner-arcs", "n_latent": 4, "max_iter": 5, "min_count": 2},
         2: {
-            "template": "bioner-triples", "n_latent": 4, "max_iter": 8, "min_count": 2, "order": 2,
+            "template": "bioner-triples", "n_latent": 4, "max_iter": 6, "min_count": 2, "order": 2,
             "constraints": "scheme",
         },
     },

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import labelwright
-from labelwright import CRF, Cascade, LatentCRF, Perceptron
+from labelwright import CRF, Cascade, LatentCRF, Perceptron, SemiCRF
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
 
@@ -106,6 +106,19 @@ def test_layers_of_other_kinds():
     assert simple.predict(X) == Y
 
 
+@pytest.mark.parametrize("passing", ["best", "marginal", "joint"])
+@pytest.mark.parametrize("place", ["pos", "chunk"])
+def test_jackknife_of_segment_layers(passing, place):
+    """Parts of the data may lack labels, and may look as if they followed another scheme."""
+    odd = [["B-X", "MISC", "O"], ["O", "B-X", "B-X", "O"], *[["O", "B-X"]] * 4]
+    sentences = [X[0], X[1], *[X[2]] * 4]
+    tags = [POS[0], POS[1], *[POS[2]] * 4]
+    lower, upper = (SemiCRF(max_iter=5), None) if place == "pos" else (None, SemiCRF(max_iter=5))
+    y = {"pos": odd, "chunk": tags} if place == "pos" else {"pos": tags, "chunk": odd}
+    model = cascade(passing, lower=lower, upper=upper, jackknife=True, max_iter=3).fit(sentences, y)
+    assert [len(row) for row in model.predict(sentences)["chunk"]] == [3, 4, 2, 2, 2, 2]
+
+
 def test_probabilities_spans_and_nbest_by_layer():
     model = cascade("joint").fit(X, Y)
     marginals = model.predict_marginals(NEW)
@@ -155,6 +168,11 @@ def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
         ({"cut": 1.5}, "cut: expected a probability below 1"),
         ({"shares": {"ner": 1.0}}, "shares: no layer 'ner'"),
         ({"shares": {"pos": -1.0}}, "shares: pos: expected a number of 0 or more"),
+        ({"shares": [1, 2]}, "shares: expected {layer: number}"),
+        ({"jackknife": "no"}, "jackknife: expected True or False, got 'no'"),
+        ({"max_iter": 0}, "max_iter: expected a whole number of 1 or more, got 0"),
+        ({"layers": [("pos", CRF(l1="a")), ("chunk", CRF())]}, "layers: pos: l1: expected a number"),
+        ({"passing": "bst", "layers": [("pos", Perceptron())]}, "passing: expected one of"),
     ],
 )
 def test_wrong_words_are_named(words, message):
@@ -168,6 +186,7 @@ def test_wrong_words_are_named(words, message):
         ({"pos": POS}, "no labels for the layer 'chunk', got those of pos"),
         (Y | {"ner": POS}, "no layer 'ner', expected pos, chunk"),
         (POS, "expected the labels of every layer"),
+        ({"pos": None, "chunk": CHUNK}, "y: pos: expected a list of labels for each sentence, got None"),
         ({"pos": POS[:3], "chunk": CHUNK}, "pos: 3 sentences, but X has 12"),
         ({"pos": [*POS[:1], ["D"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has 1 labels, but X has 4 tokens"),
         ({"pos": [*POS[:1], ["D", "_", "V", "R"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has a token without a"),
@@ -192,9 +211,111 @@ def test_templates_that_cannot_be(lower, upper, message):
         cascade(lower=CRF(template=lower), upper=CRF(template=upper)).fit(X, Y)
 
 
+def test_development_data_are_checked_first_and_nothing_half_trained_is_left():
+    model = cascade()
+    for dev in (5, (X, {"pos": POS})):
+        with pytest.raises(OptionError, match=r"^dev: "):
+            model.fit(X, Y, dev=dev)
+        assert not hasattr(model, "layers_")
+
+
+def test_joint_training_keeps_the_best_on_development_data():
+    model = cascade(max_iter=12).fit(X, Y, dev=(X, Y))
+    assert model.training_["joint"]["best_dev"] == 1.0
+    assert model.training_["interrupted"] is False
+
+
+def test_a_layer_keeps_a_seed_of_its_own():
+    model = cascade(lower=LatentCRF(2, max_iter=3, random_state=0)).set_params(random_state=7).fit(X, Y)
+    assert model.layers_["pos"].random_state == 0
+    assert model.layers_["chunk"].random_state == 7
+
+
+@pytest.mark.parametrize("passing", ["best", "marginal", "sample", "nbest"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_known_labels_of_a_layer_are_known_above(passing, order):
+    model = cascade(passing, lower=CRF(order=order, max_iter=20)).fit(X, Y)
+    known = {"pos": [["V", None, ["N", "V"]]]}
+    sentence = [["the", "dog", "barks"]]
+    found = model.decode(sentence, forced=known)
+    assert found["pos"][0].labels[0] == "V"
+    free = model.predict_marginals(sentence)["chunk"]
+    assert model.predict_marginals(sentence, forced=known)["chunk"] != free
+    assert model.predict_nbest(sentence, n=2, forced=known)["pos"][0][0][0][0] == "V"
+    with pytest.raises(OptionError, match="forced: no layer 'ner', expected one of pos, chunk"):
+        model.decode(sentence, forced={"ner": [[None]]})
+    with pytest.raises(OptionError, match=r"forced: expected {layer: \.\.\.}"):
+        model.decode(sentence, forced=[["V", None, None]])
+
+
+def test_what_is_passed_under_known_labels_is_what_a_lattice_without_the_others_passes():
+    model = CRF(max_iter=20).fit(X, POS)
+    sentence = [["the", "dog", "barks"]]
+    free, same = model.passed(sentence, 0.0), model.passed(sentence, 0.0, forced=[[None, None, None]])
+    assert same.probability == pytest.approx(free.probability)
+    known = model.passed(sentence, 0.001, forced=[["V", None, None]])
+    first = slice(known.candidates.ptr[0], known.candidates.ptr[1])
+    assert [known.labels[code] for code in known.candidates.label[first]] == ["V"]
+    assert known.probability[first] == pytest.approx([1.0])
+    assert known.probability[known.candidates.ptr[1] : known.candidates.ptr[2]].sum() == pytest.approx(1.0, abs=0.01)
+
+
+def test_constraints_hold_where_labels_follow_a_scheme():
+    model = cascade("marginal").fit(X, Y)
+    assert model.decode(NEW, constraints="scheme")["pos"][0].labels == model.predict(NEW)["pos"][0]
+    assert model.predict_spans(X, constraints={"chunk": "scheme"})["chunk"][0][0].type == "NP"
+    with pytest.raises(OptionError, match="constraints: no layer 'ner'"):
+        model.decode(NEW, constraints={"ner": "scheme"})
+
+
+def test_samples_do_not_depend_on_the_company_of_a_sentence():
+    model = cascade("sample").fit(X, Y)
+    alone = [model.predict_marginals([sentence])["chunk"][0] for sentence in NEW]
+    for found, expected in zip(model.predict_marginals(NEW)["chunk"], alone, strict=True):
+        assert [row["B-NP"] for row in found] == pytest.approx([row["B-NP"] for row in expected])
+
+
+def test_templates_of_upper_layers_are_read_for_dicts_too(tmp_path):
+    dicts = [[{"w": word} for word in sentence] for sentence in X]
+    (tmp_path / "above.tpl").write_text("B\nU1:%y[0]\n")
+    model = cascade("best", upper=CRF(template=str(tmp_path / "above.tpl"), max_iter=5)).fit(dicts, Y)
+    assert [p.text for p in model.layers_["chunk"].extractor_.above.template.patterns] == ["U1:%y[0]"]
+    with pytest.raises(TemplateError, match="nonsense: neither a file nor a built-in template"):
+        cascade("best", upper=CRF(template="nonsense")).fit(dicts, Y)
+    with pytest.raises(TemplateError, match="reads column 0, but the data has 0 input columns"):
+        cascade("best", upper=CRF(template="words")).fit(dicts, Y)
+
+
+def test_ctrl_c_ends_the_training_of_all_layers(monkeypatch):
+    import os
+    import signal
+
+    trained = []
+
+    def progress(name, model):
+        trained.append(name)
+
+        def stop(record, max_iter):
+            if len(trained) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return stop
+
+    model = cascade(jackknife=True, max_iter=50).fit(X, Y, layer_progress=progress)
+    assert trained == ["pos", "pos", "chunk"]  # the second part of the jackknife never begins
+    assert model.training_["interrupted"] is True
+    assert "joint" not in model.training_
+    assert model.layers_["chunk"].training_["iterations"] == 1
+    assert model.layers_["chunk"].max_iter == 20
+    assert len(model.predict(NEW)["chunk"]) == 3
+
+
 def test_an_untrained_cascade_and_a_layer_on_its_own():
     with pytest.raises(NotFittedError, match="not trained yet"):
         cascade().predict(X)
+    for question in (CRF().passed, lambda x: CRF().sample(x, 3)):
+        with pytest.raises(NotFittedError, match="not trained yet"):
+            question(X)
     model = cascade("marginal").fit(X, Y)
     with pytest.raises(OptionError, match="is a layer of a cascade"):
         model.layers_["chunk"].predict(X)

@@ -172,7 +172,10 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--update", "passive-aggressive", "--margin", "0"], "--margin: passive-aggressive updates need one above 0"),
         (["--update", "passive-aggressive", "--aggressiveness", "0"], "--aggressiveness: expected a number above 0"),
         (["--start", "split"], "--start: not for --model perceptron, only for latent-perceptron"),
-        (["--model", "latent-perceptron", "--start", "zero"], "--start: expected one of auto, split, random, got"),
+        (
+            ["--model", "latent-perceptron", "--start", "zero"],
+            "--start: expected one of auto, split, likelihood, ",
+        ),
         (["--margin", "-1"], "--margin: expected a number of 0 or more, or 'auto', got -1.0"),
         (["--margin", "nan"], "--margin: expected a number of 0 or more, or 'auto', got nan"),
         (["--margin", "wide"], "--margin: expected a number or auto, got 'wide'"),
@@ -241,7 +244,7 @@ def test_start_from(run, folder: Path, tmp_path: Path) -> None:
     assert set(STARTS) == set(MODELS)
 
 
-@pytest.mark.parametrize("start", ["split", "random", "auto"])
+@pytest.mark.parametrize("start", ["split", "likelihood", "random", "auto"])
 def test_the_start_of_latent_states(run, folder: Path, tmp_path: Path, start: str) -> None:
     options = ["train", folder / "train.txt", *fast("latent-perceptron"), "--iterations", 2, "-q"]
     assert run(*options, "-o", tmp_path / "m", "--start", start) == (0, "", "")
@@ -252,7 +255,7 @@ def test_the_start_of_latent_states(run, folder: Path, tmp_path: Path, start: st
     assert np.array_equal(one.weights_, two.weights_)
     assert one.training_.get("start") == two.training_.get("start")
     assert ("start" in one.training_) is (start != "random")
-    assert start != "split" or one.training_["start"]["of"] == "split"
+    assert start in ("auto", "random") or one.training_["start"]["of"] == start
 
 
 def test_restarts(run, folder: Path, tmp_path: Path) -> None:

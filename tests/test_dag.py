@@ -12,9 +12,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import labelwright
 import oracles
 from cases import LATE64, cases, examples, few, many
 from labelwright.dag import best_path, best_paths, covariance, dag, entropy, from_chain, ordered, sample, sums
+from labelwright.decode.options import MOST
 from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
 from labelwright.lattice import best_path as best_chain
@@ -343,6 +345,14 @@ def test_a_cycle_is_named(seed):
         (([1, 0], [2, 1]), r"^arcs: arc 1 leads into node 1 but stands behind arc 0, .*`ordered` sorts them\)$"),
         (([0, 3, 5], [3, 5, 3]), r"^arcs: there is a cycle, 3 -> 5 -> 3; a path must not come back$"),
         (([0, 1], [1, 1]), r"^arcs: there is a cycle, 1 -> 1; a path must not come back$"),
+        (([0], [1], "3"), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got '3'$"),
+        (([0], [1], -1), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got -1$"),
+        (([], [], -1), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got -1$"),
+        (([0], [1], 2.5), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got 2.5$"),
+        (([0], [1], 2**31), r"^n_nodes: expected a whole number, 0 to 2,147,483,647, got 2147483648$"),
+        (([0], [2**40]), r"^arcs: expected nodes below 2,147,483,647, got 1099511627776; number them from 0 on$"),
+        ((["a"], [1]), r"^source: expected a list of whole numbers, got <U1 of shape \(1,\)$"),
+        (([0], [[1], [1, 2]]), r"^target: expected a list of numbers, got rows of unequal length$"),
     ],
 )
 def test_graphs_that_are_none(arguments, message):
@@ -356,17 +366,46 @@ def test_questions_that_cannot_be_answered():
         ([0.0], r"^scores: expected 2 numbers, one for each arc, got shape \(1,\)$"),
         ([0.0, np.nan], r"^scores: arc 1 has nan; expected a finite number$"),
         ([np.inf, 0.0], r"^scores: arc 0 has inf; expected a finite number$"),
+        (["a", "b"], r"^scores: expected numbers, one for each arc, got <U1 of shape \(2,\)$"),
+        (["a"], r"^scores: expected numbers, one for each arc, got <U1 of shape \(1,\)$"),
+        ([None, 0.0], r"^scores: expected numbers, one for each arc, got object of shape \(2,\)$"),
+        ([[0.0], [0.0, 1.0]], r"^scores: expected a list of numbers, got rows of unequal length$"),
     ]:
         with pytest.raises(OptionError, match=message):
             sums(graph, scores)
     with pytest.raises(OptionError, match=r"^gains: arc 0 has -inf; expected a finite number$"):
         covariance(graph, [0.0, 0.0], [-np.inf, 0.0])
-    for n in (0, 1.5, True):
-        with pytest.raises(OptionError, match=r"^n: expected a whole number of 1 or more, got "):
-            best_paths(graph, [0.0, 0.0], n)
+    assert labelwright.dag.MOST == MOST
+    for n in (0, 1.5, True, "3", MOST + 1, 10**12):
+        for question in (best_paths, sample):
+            with pytest.raises(OptionError, match=r"^n: expected a whole number, 1 to 100,000, got "):
+                question(graph, [0.0, 0.0], n)
     for question in (entropy, lambda *a: covariance(*a, [0.0, 0.0]), lambda *a: sample(*a, 3)):
         with pytest.raises(OptionError, match=r"^scores: every path is forbidden, expected one at least$"):
             question(graph, [0.0, -np.inf])
+
+
+@pytest.mark.parametrize("scores", [[1e308, 1e308], [-1e308, -1e308], [1e308, 1e308, -1e308, -1e308], [-9e307] * 20])
+@pytest.mark.parametrize("beside", [False, True])
+def test_sums_that_no_float_holds_are_refused(scores, beside):
+    step = list(range(len(scores)))
+    source, target = step, [t + 1 for t in step]
+    if beside:  # another way round
+        source, target, scores = [*source, 0], [*target, len(step)], [*scores, 0.0]
+    graph = dag(source, target)
+    for question in (sums, best_path, lambda *a: best_paths(*a, 2), entropy, lambda *a: sample(*a, 2)):
+        with pytest.raises(OptionError, match=r"^scores: they add up to more than a float holds, got sizes up to "):
+            question(graph, scores)
+    with pytest.raises(OptionError, match=r"^gains: they add up to more than a float holds, got sizes up to "):
+        covariance(graph, [0.0] * len(scores), scores)
+
+
+def test_large_scores_that_never_meet_are_fine():
+    graph = dag([0, 0, 1, 2], [1, 2, 3, 3])
+    found = sums(graph, [1e308, -1.7e308, 0.0, 0.0])
+    assert found.log_z == 1e308
+    assert found.arcs.tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert best_path(graph, [1e308, 1e308, 0.0, -np.inf])[0].tolist() == [0, 2]
 
 
 # --- without compiled code --------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from labelwright.errors import OptionError, TemplateError
 from labelwright.features.layered import LayeredFeatures
 from labelwright.lattice import covariance, label_marginals, posterior, sample
 from labelwright.learn.joint import Joint
-from labelwright.models.cascade import _Training
+from labelwright.models.cascade import _Run
 from labelwright.models.linear import LinearModel
+from labelwright.models.stacks import stacks
 from labelwright.parallel import Workers
 from labelwright.passing import Layered, certain, joined, likely, mixed, part
 
@@ -111,16 +112,15 @@ def joint_problem(cascade, X, y):
     """The objective of joint training of a trained cascade, in float64, and its weights."""
     names = list(cascade.layers_)
     source = cascade._input(cascade._labelled(X, y, names)[0])
-    inputs, shifted = [source], []
+    inputs, versions = [source], []
     models = list(cascade.layers_.values())
     for k, model in enumerate(models[:-1]):
-        train = _Training(cascade, *cascade.layers[k], None)
-        passed, versions = cascade._trained_passing(train, model, inputs[k], y[names[k]])
-        shifted.append(versions)
+        passed, said = cascade._trained_passing(_Run(cascade, None), names[k], model, inputs[k], y[names[k]])
+        versions.append(said)
         inputs.append(Layered(source, passed))
-    stacks = cascade._stacks(models, inputs, y, shifted, Workers(1), np.float64)
+    made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64)
     sizes = [len(model.weights_) for model in models]
-    return Joint(stacks, sizes, [1.0, 0.5, 0.1][: len(sizes)]), np.concatenate([model.weights_ for model in models])
+    return Joint(made, sizes, [1.0, 0.5, 0.1][: len(sizes)]), np.concatenate([model.weights_ for model in models])
 
 
 def slope(problem, at, i, step=1e-5):
@@ -153,11 +153,24 @@ def test_the_gradient_of_three_layers_is_that_of_finite_differences(order, jackk
             assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
 
 
+def test_a_jackknife_starts_every_layer_where_it_was_trained():
+    """What a layer learns from is what the layers below say of sentences that they have not seen, together as alone."""
+    X, y = sentences(8, n=20)
+    layers = [("pos", CRF(template=LOWER[1])), ("mid", CRF(template=UPPER)), ("chunk", CRF(template=UPPER))]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=True, shares={"pos": 0.0, "chunk": 0.0}).fit(X, y)
+    problem, weights = joint_problem(cascade, X, y)
+    problem.l2 = [0.0, 1.0, 0.0]
+    gradient = np.empty(len(weights))
+    problem(weights.astype(np.float64), gradient)
+    assert np.abs(gradient[problem.parts[1]]).max() < 0.15  # only the candidates that were cut off are missing
+
+
 SINGLES = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0]/%x[0,0]\nU:%y[1]"
 
 
+@pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("segments", ["pos", "mid", "chunk"])
-def test_the_gradient_is_right_with_a_segment_layer_at_any_height(segments):
+def test_the_gradient_is_right_with_a_segment_layer_at_any_height(segments, jackknife):
     X, y = sentences(4)
     y["chunk"] = [[f"{label}-X" if label != "O" else label for label in row] for row in y["chunk"]]
     y["chunk"] = [["B-X", *row[1:]] for row in y["chunk"]]  # iob2: an I needs something before it
@@ -174,7 +187,7 @@ def test_the_gradient_is_right_with_a_segment_layer_at_any_height(segments):
     if k < 2:
         above, model = layers[k + 1]
         layers[k + 1] = (above, model.set_params(template=SINGLES))
-    cascade = Cascade(layers, passing="marginal", cut=0.0, shares={"pos": 0.5}).fit(X, y)
+    cascade = Cascade(layers, passing="marginal", cut=0.0, shares={"pos": 0.5}, jackknife=jackknife).fit(X, y)
     problem, weights = joint_problem(cascade, X, y)
     random = np.random.default_rng(0)
     at = weights + random.normal(0, 0.5, len(weights))
@@ -254,7 +267,7 @@ def test_parts_joined_again_are_the_whole(seed):
     pieces = [part(whole, a, b) for a, b in ((0, cut), (cut, len(lengths))) if a < b]
     again = joined(pieces)
     assert (again.probability == whole.probability).all()
-    assert all((x == y).all() for x, y in zip(again.candidates, whole.candidates, strict=True))
+    assert all(np.array_equal(x, y) for x, y in zip(again.candidates, whole.candidates, strict=True))
 
 
 def test_samples_come_as_often_as_they_are_probable():

@@ -13,13 +13,15 @@ from sklearn.base import clone
 
 import labelwright
 import oracles
-from labelwright import CRF, LatentPerceptron, Perceptron
+from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
+from labelwright.corpus import synthetic_hmm
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import Rule
 from labelwright.learn.perceptron import Averaged, Passes
-from labelwright.models.perceptron import PATIENCE, PLAIN, SPLIT
+from labelwright.models.perceptron import LIKELY, PATIENCE, PLAIN, SPLIT
+from labelwright.models.synthetic import bayes_ceiling
 from labelwright.states import state_names
 from problems import ARCS, EVERYTHING, LABELS, STATES, TRIPLES, Problem, bioes, dicts, names_of, words
 from tiny import NEW, X, Y
@@ -340,10 +342,23 @@ def test_a_latent_model_starts_from_the_states_of_a_plain_one(start):
 def test_states_of_a_plain_model_that_separates_too_little_are_not_split():
     """No word tells where B is: the plain perceptron gets no sentence right."""
     x, y = [["x"] * 9] * 5, [["A", "A", "B"] * 3] * 5
-    auto, random, split = (LatentPerceptron(2, start=s, **LATENT).fit(x, y) for s in ("auto", "random", "split"))
-    assert auto.training_["start"] == {"of": "random", "plain_separable": 0.0}
+    starts = "auto", "likelihood", "split", "random"
+    auto, likely, split, random = (LatentPerceptron(2, start=start, **LATENT).fit(x, y) for start in starts)
+    assert auto.training_["start"] == {"of": "likelihood", "plain_separable": 0.0}
+    assert likely.training_["start"] == {"of": "likelihood"}
     assert split.training_["start"] == {"of": "split", "plain_separable": 0.0}
-    assert auto.weights_.tobytes() == random.weights_.tobytes() != split.weights_.tobytes()
+    assert auto.weights_.tobytes() == likely.weights_.tobytes()
+    assert len({model.weights_.tobytes() for model in (likely, split, random)}) == 3
+    crf = LatentCRF(2, template=STATES, max_iter=LIKELY, n_jobs=1, random_state=2).fit(x, y)
+    by_hand = LatentPerceptron(2, start="random", **LATENT).fit(x, y, init=crf)
+    assert by_hand.weights_.tobytes() == likely.weights_.tobytes()
+
+
+@pytest.mark.parametrize("seed", [5, 7])
+def test_states_that_a_random_start_leaves_stuck_are_told_apart_by_likelihood(seed):
+    train, test = (synthetic_hmm(n, 10, 0.95, None, seed=1000 * i + seed) for i, n in enumerate((1500, 500)))
+    model = LatentPerceptron(4, template="U:%x[0,0]\nB", max_iter=10, n_jobs=1, random_state=seed).fit(train)
+    assert model.score(test) > bayes_ceiling(test, 0.95, None) - 0.005
 
 
 def test_no_plain_model_is_trained_where_weights_are_given(monkeypatch):

@@ -18,10 +18,11 @@ import oracles
 from labelwright import SemiCRF, Span
 from labelwright.corpus import Corpus, labels_of, spans_of
 from labelwright.corpus.schemes import convert, pairs_of_codes
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.learn.objective import Passing
 from labelwright.parallel import Workers
+from labelwright.passing import Layered, certain
 from labelwright.segments import Segments, arcs_of, read_segments, row_offsets, rows_of, segment_space
 from problems import as_tokens, differences
 
@@ -412,6 +413,65 @@ def test_labels_become_segments_and_segments_labels(sentences, scheme):
             assert written == (convert([own], None, space.scheme)[0] if space.scheme else own)
 
 
+SPELLINGS = {
+    "bilou": ("bioes", {"E": "L", "S": "U"}),
+    "bmes": ("bioes", {"I": "M"}),
+    "both": ("bioes", {"I": "M", "E": "L", "S": "U"}),
+    "iob1 with M": ("iob1", {"I": "M"}),
+    "iob2 with M": ("iob2", {"I": "M"}),
+    "ioe1 with L": ("ioe1", {"E": "L"}),
+    "ioe2 with L and M": ("ioe2", {"E": "L", "I": "M"}),
+    "io with M": ("io", {"I": "M"}),
+}
+
+
+@pytest.mark.parametrize("spelt", SPELLINGS)
+@pytest.mark.parametrize("typed", [True, False])
+def test_answers_have_the_letters_of_the_training_labels(spelt, typed, tmp_path):
+    scheme, letters = SPELLINGS[spelt]
+    y = [[letters.get(label[0], label[0]) + label[1:] for label in own] for own in labelled(scheme)]
+    if not typed:
+        y = [[label[0] for label in own] for own in y]
+    model = SemiCRF(TEMPLATE, l2=0.001, n_jobs=1).fit(X, y)
+    assert model.scheme_ == scheme
+    seen = {label[0] for own in y for label in own}
+    assert {label[0] for label in model.classes_} <= seen
+    assert np.isfinite(model.sequence_log_probabilities(X, y)).all()
+    if typed or scheme != "io":  # where touching chunks are one
+        assert model.predict(X) == y
+    model.save(tmp_path / "model")
+    for found in (model, labelwright.load(tmp_path / "model")):
+        assert found.predict_nbest(X, n=3) == model.predict_nbest(X, n=3)
+        assert {label for own in found.predict_nbest(X, n=9) for row, _ in own for label in row} <= set(model.classes_)
+        assert found.decode(X, forced=y, probabilities=False) == model.decode(X, forced=y, probabilities=False)
+        for sentence in found.predict_marginals(X):
+            for row in sentence:
+                assert sum(row.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (["U-X", "O"], {"U-X", "O", "B-X", "I-X", "L-X"}),
+        (["S-X", "O"], {"S-X", "O", "B-X", "I-X", "E-X"}),
+        (["B-X", "L-X", "O"], {"B-X", "L-X", "O", "I-X", "U-X"}),
+        (["B-X", "M-X", "E-X", "S-Y", "O"], {f"{letter}-{kind}" for letter in "BMES" for kind in "XY"} | {"O"}),
+        (["B-X", "L-X", "B-Y", "E-Y", "O"], {"B-X", "I-X", "L-X", "U-X", "B-Y", "I-Y", "E-Y", "U-Y", "O"}),
+        (["B-", "I-", "O"], {"B-", "I-", "O"}),
+    ],
+)
+def test_labels_that_training_has_not_are_spelt_like_those_it_has(y, expected):
+    model = SemiCRF("U:%x[0,0]", max_length=4, max_iter=5, n_jobs=1).fit([[str(t) for t in range(len(y))]], [y])
+    assert set(model.classes_) == expected
+
+
+def test_a_type_may_be_called_o():
+    y = [["B-O", "I-O", "O", "B-X"], ["O", "B-O"]]
+    model = SemiCRF("U:%x[0,0]", l2=0.001, n_jobs=1).fit([["a", "b", "c", "d"], ["c", "e"]], y)
+    assert model.predict([["a", "b", "c", "d"], ["c", "e"]]) == y
+    assert np.isfinite(model.sequence_log_probabilities([["a", "b", "c", "d"], ["c", "e"]], y)).all()
+
+
 def flat(y, labels):
     codes = np.array([labels.index(label) for own in y for label in own])
     return codes, np.concatenate([[0], np.cumsum([len(own) for own in y])])
@@ -461,6 +521,80 @@ def test_rows_and_arcs_are_where_they_are_said_to_be(T, longest, scheme):
         for whole, part in zip(arcs_of(space, shorter)[1:], arcs.of(shorter, space)[1:], strict=True):
             np.testing.assert_array_equal(whole, part)
         assert arcs.of(shorter, space).dag.sinks.tolist() == arcs_of(space, shorter).dag.sinks.tolist()
+
+
+# --- one model in terms of another ------------------------------------------------------------------------------------
+
+
+def test_a_model_like_another_has_its_segments(tmp_path):
+    y = labelled("iob1")
+    whole = SemiCRF(TEMPLATE, max_iter=30, n_jobs=1).fit(X, y)
+    own = SemiCRF(TEMPLATE, max_iter=30, n_jobs=1).fit([X[0]], [y[0]])
+    assert own.segments_ != whole.segments_
+    for part in ([0], [1], [3], [0, 1, 2, 3]):
+        fold = whole.like()
+        assert not hasattr(fold, "weights_")
+        assert fold.get_params() == whole.get_params()
+        fold.fit([X[n] for n in part], [y[n] for n in part])
+        assert (fold.segments_, fold.scheme_, fold.classes_) == (whole.segments_, whole.scheme_, whole.classes_)
+        assert fold.predict([X[n] for n in part]) == [y[n] for n in part]
+    outside = whole.like().fit([["c", "a"]], [["O", "O"]])  # one type only
+    assert outside.predict([["c", "a"]]) == [["O", "O"]]
+    outside.save(tmp_path / "model")
+    again = labelwright.load(tmp_path / "model").fit([X[0]], [y[0]])
+    assert again.segments_ == own.segments_
+    with pytest.raises(OptionError, match=r"^max_length: sentence 0 has a segment of 4 tokens, got max_length=3; "):
+        whole.like().fit([["a"] * 4], [["I-X"] * 4])
+    with pytest.raises(OptionError, match=r"^labels: no label 'I-Z' in this model, expected one of I-X, B-X, O, "):
+        whole.like().fit([["a"]], [["I-Z"]])
+    with pytest.raises(NotFittedError):
+        SemiCRF().like()
+
+
+def test_the_weights_of_a_model_in_its_own_terms_are_its_weights(model):
+    np.testing.assert_array_equal(model.weights_of(model), model.weights_)
+
+
+@pytest.mark.parametrize("kind", ["words", "dicts", "arrays", "layered"])
+def test_the_weights_of_another_model_give_its_scores(kind):
+    y = labelled("bioes")
+    below = certain(("p", "q", "r"), [["pqr"["abc".index(w)] for w in x] for x in X])
+    data = {
+        "words": X,
+        "dicts": [[{f"w={w}": 1.0, "x": 0.5} for w in x] for x in X],
+        "arrays": [np.array([[w == "a", w == "b", 1.0] for w in x], float) for x in X],
+        "layered": Layered(X, below),
+    }[kind]
+    lists = {"dictionaries": DICTIONARIES} if kind in ("words", "layered") else {}
+    template = {"words": TEMPLATE, "layered": TEMPLATE + "\nUy:%y[0]\nUyw:%y[0]/%x[0,0]"}.get(kind, "default")
+    whole = SemiCRF(template, max_iter=5, n_jobs=1, **lists).fit(data, y)
+    if lists:  # in another order, and one more
+        lists = {"dictionaries": {"other": ["zzz"], **dict(reversed(DICTIONARIES.items()))}}
+    fold = whole.like().set_params(**lists)
+    some = Layered(X[1:4], certain(below.labels, [["pqr"["abc".index(w)] for w in x] for x in X[1:4]]))
+    fold.fit(some if kind == "layered" else data[1:4], y[1:4])
+    fold.weights_ = np.random.default_rng(4).normal(size=len(fold.weights_)).astype(np.float32)
+    carried = pickle.loads(pickle.dumps(whole))
+    carried.weights_ = whole.weights_of(fold)
+    for found, expected in zip(carried.predict_nbest(data, n=6), fold.predict_nbest(data, n=6), strict=True):
+        assert [labels for labels, _ in found] == [labels for labels, _ in expected]
+        np.testing.assert_allclose([p for _, p in found], [p for _, p in expected], rtol=1e-5)
+    scores = [[d.score for d in each.decode(data)] for each in (carried, fold)]
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+    # Back again, nothing is lost: the whole model has every feature of its part.
+    kept = fold.weights_of(carried)
+    named = {fold.extractor_.name(f) for f in range(fold.extractor_.n_features)}
+    lost = named - {whole.extractor_.name(f) for f in range(whole.extractor_.n_features)}
+    assert lost == ({"dictionary=other"} if lists else set())
+    assert (kept == fold.weights_).sum() >= len(kept) - 3 * len(lost)
+
+
+def test_the_weights_of_other_segments_are_none_of_ours():
+    models = [SemiCRF(max_iter=1, n_jobs=1).fit(X, labelled(scheme)) for scheme in ("iob2", "bioes")]
+    with pytest.raises(OptionError, match=r"^weights_of: the other model has other types of segments; train it by "):
+        models[0].weights_of(models[1])
+    with pytest.raises(NotFittedError):
+        models[0].weights_of(SemiCRF())
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -522,6 +656,40 @@ def test_parameters_that_cannot_be(words, message):
         SemiCRF(**{"template": TEMPLATE, "n_jobs": 1, **words}).fit(X, labelled("iob2"))
 
 
+@pytest.mark.parametrize("line", ["B:%y[0]", "*:%y[0]/%x[0,0]", "T:%y[-1]/%y[0]", "B:%x[0,0]"])
+def test_an_upper_layer_has_no_features_on_pairs_either(line):
+    below = certain(("p",), [["p"] * len(x) for x in X])
+    with pytest.raises(OptionError) as error:
+        SemiCRF(f"U:%x[0,0]\nU:%y[0]\n{line}\nB", n_jobs=1).fit(Layered(X, below), labelled("iob2"))
+    assert str(error.value) == f"template: '{line}': a SemiCRF has no features on pairs of labels; use U lines"
+
+
+def test_an_upper_layer_of_dicts_has_no_features_on_pairs_either():
+    below = certain(("p",), [["p"] * len(x) for x in X])
+    dicts = [[{"w": w} for w in x] for x in X]
+    with pytest.raises(OptionError, match=r"^template: 'B:%y\[0\]': a SemiCRF has no .*; use U lines$"):
+        SemiCRF("U:%y[0]\nB:%y[0]", n_jobs=1).fit(Layered(dicts, below), labelled("iob2"))
+
+
+def test_an_untrained_model_has_no_answers():
+    model = SemiCRF()
+    for question in (
+        lambda: model.passed(X),
+        lambda: model.sample(X, 3),
+        lambda: model.objective(X, None, Workers(1)),
+        lambda: model.predict_marginals(X, latent=True),
+    ):
+        with pytest.raises(NotFittedError, match=r"^this SemiCRF is not trained yet"):
+            question()
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "ioe1"])
+def test_labels_that_depend_on_neighbours_are_not_passed(scheme):
+    model = SemiCRF(max_iter=1, n_jobs=1).fit(X, labelled(scheme))
+    with pytest.raises(OptionError, match=rf"^labels: in {scheme} they .*; use iob2 labels \(labelwright convert, or "):
+        model.passed(X)
+
+
 def test_too_many_segments_are_refused(monkeypatch):
     monkeypatch.setattr("labelwright.segments.MAX_ROWS", 20)
     with pytest.raises(OptionError, match=r"^max_length: there are 31 runs of up to 3 tokens, more than 20; "):
@@ -547,6 +715,10 @@ def test_questions_that_cannot_be_answered(model):
     for question, message in [
         (lambda: model.decode([NEW], "ldi"), r"^decoder 'ldi': a SemiCRF decodes exactly by 'viterbi'$"),
         (lambda: model.decode([NEW], depth=3), r"^decoder viterbi: no option 'depth', expected probabilities$"),
+        (
+            lambda: model.predict_marginals([NEW], latent=True),
+            r"^latent: a SemiCRF has no latent states; leave it out$",
+        ),
         (lambda: model.predict_nbest([NEW], n=0), r"^n: expected a whole number, 1 to "),
         (lambda: model.decode([NEW], forced=[[None]]), r"^forced: sentence 0 has 4 tokens, got 1 entries"),
         (lambda: model.decode([NEW], forced=[["?", *NEW[1:]]]), r"^forced: sentence 0, token 0: no label '\?' in this"),

@@ -28,6 +28,18 @@ class Plain(NamedTuple):
     arc: Array  # [A]
 
 
+def tables_for(layers: dict[str, Incidence], row_width: dict[str, int]) -> dict[str, Incidence]:
+    """The layers, with tables only for frequent keys where rows are wide."""
+    found = {}
+    for name, layer in layers.items():
+        least, width = FREQUENT, row_width[name]
+        found[name] = layer if width <= WIDE else with_frequent_keys(layer, least)
+        while found[name].n_keys * width > TABLE_NUMBERS:
+            least *= 4
+            found[name] = with_frequent_keys(layer, least)
+    return found
+
+
 class Assembly:
     """Where the columns of each layer belong; rows hold the pairs and triples that have a weight, and a column of 0."""
 
@@ -76,15 +88,8 @@ class Assembly:
         return (self.width if self.order == 2 else 0) + (self.graph.n_arcs if self.by_token else 0)
 
     def layers(self, layers: dict[str, Incidence]) -> dict[str, Incidence]:
-        """The layers, with tables only for frequent keys where rows are wide."""
-        found = {}
-        for name, layer in layers.items():
-            least, width = FREQUENT, self.row_width[name]
-            found[name] = layer if width <= WIDE else with_frequent_keys(layer, least)
-            while found[name].n_keys * width > TABLE_NUMBERS:
-                least *= 4
-                found[name] = with_frequent_keys(layer, least)
-        return found
+        """The layers, as the width of their rows asks for."""
+        return tables_for(layers, self.row_width)
 
     def plain(self, weights: Array) -> Plain:
         """Scores of all plain moves [Q], [A] in float64; minus infinity for those the space forbids."""

@@ -19,6 +19,9 @@ from labelwright.kernels import dag as kernels
 from labelwright.lattice import Lattice
 
 Array = NDArray[Any]
+MOST = 100_000  # of best paths and samples, as in decode.options
+MOST_NODES = (1 << 31) - 1
+HUGE = float(np.finfo(np.float64).max)
 
 
 class Dag(NamedTuple):
@@ -128,15 +131,16 @@ def _checked_arcs(source: Any, target: Any, n_nodes: int | None) -> tuple[Array,
     """Both ends of the arcs as int32, and the number of nodes."""
     ends = []
     for name, given in {"source": source, "target": target}.items():
-        nodes = np.asarray(given)
+        nodes = _array(name, given)
         if nodes.ndim != 1 or (nodes.dtype.kind not in "iu" and len(nodes)):
             raise OptionError(f"{name}: expected a list of whole numbers, got {nodes.dtype} of shape {nodes.shape}")
         ends.append(nodes)
     if len(ends[0]) != len(ends[1]):
         raise OptionError(f"arcs: {len(ends[0])} sources, but {len(ends[1])} targets")
     most = max((int(nodes.max()) for nodes in ends if len(nodes)), default=-1)
-    if n_nodes is None:
-        n_nodes = most + 1
+    n_nodes = most + 1 if n_nodes is None else _whole("n_nodes", n_nodes, 0, MOST_NODES)
+    if n_nodes > MOST_NODES:
+        raise OptionError(f"arcs: expected nodes below {MOST_NODES:,}, got {most}; number them from 0 on")
     for name, nodes in zip(("source", "target"), ends, strict=True):
         wrong = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
         if len(wrong):
@@ -145,18 +149,45 @@ def _checked_arcs(source: Any, target: Any, n_nodes: int | None) -> tuple[Array,
                 if n_nodes > 0
                 else f"{name}: arc {wrong[0]}: there are no nodes, got {nodes[wrong[0]]}"
             )
-    return ends[0].astype(np.int32), ends[1].astype(np.int32), int(n_nodes)
+    return ends[0].astype(np.int32), ends[1].astype(np.int32), n_nodes
+
+
+def _array(name: str, given: Any) -> Array:
+    """What was given as an array; rows of unequal length make none."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise OptionError(f"{name}: expected a list of numbers, got rows of unequal length") from None
 
 
 def _checked(graph: Dag, numbers: Any, name: str = "scores") -> Array:
-    """One number for each arc: finite, or as a score minus infinity."""
-    found = np.ascontiguousarray(numbers, np.float64)
+    """One number for each arc: finite, or as a score minus infinity, and no sum of them too large for a float."""
+    given = _array(name, numbers)
+    if given.dtype.kind not in "biuf":
+        raise OptionError(f"{name}: expected numbers, one for each arc, got {given.dtype} of shape {given.shape}")
+    found = np.ascontiguousarray(given, np.float64)
     if found.shape != graph.source.shape:
         raise OptionError(f"{name}: expected {len(graph.source)} numbers, one for each arc, got shape {found.shape}")
     wrong = np.flatnonzero(~(np.isfinite(found) | ((found == -np.inf) & (name == "scores"))))
     if len(wrong):
         raise OptionError(f"{name}: arc {wrong[0]} has {found[wrong[0]]}; expected a finite number")
+    _check_sums(graph, found, name, 8.0 if name == "gains" else 1.0)  # differences of gains are taken, too
     return found
+
+
+def _check_sums(graph: Dag, numbers: Array, name: str, times: float) -> None:
+    """Refuse numbers whose sizes add up, on a path, to more than a float holds."""
+    sizes = np.where(np.isfinite(numbers), np.abs(numbers), -np.inf)
+    if sizes.max(initial=0.0) <= HUGE / times / max(graph.n_nodes, 1):
+        return
+    phi = np.empty(graph.n_nodes)
+    with np.errstate(over="ignore"):
+        kernels.best_scores(*graph[:2], sizes * times, graph.sources, phi)
+    if not phi.max() <= HUGE:
+        raise OptionError(
+            f"{name}: they add up to more than a float holds, got sizes up to {sizes.max():.3g}; scale them down "
+            "(minus infinity forbids an arc)"
+        )
 
 
 # -- answers --------------------------------------------------------------------------------------------------------
@@ -181,7 +212,7 @@ def best_path(graph: Dag, scores: Any) -> tuple[Array, float]:
 
 def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
     """Up to n best paths (the arcs of each) in order, and their scores."""
-    scores, n = _checked(graph, scores), _whole("n", n)
+    scores, n = _checked(graph, scores), _whole("n", n, 1, MOST)
     ptr, entering = _grouped(graph.target, graph.sinks, graph.n_nodes)
     is_source = _marked(graph.sources, graph.n_nodes)
     phi = np.empty(graph.n_nodes)
@@ -213,7 +244,7 @@ def entropy(graph: Dag, scores: Any) -> float:
 
 def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Array]:
     """n paths (the arcs of each), drawn independently, each with its probability."""
-    arcs, n = _possible(graph, scores), _whole("n", n)
+    arcs, n = _possible(graph, scores), _whole("n", n, 1, MOST)
     ptr, leaving = _grouped(graph.source, graph.sources, graph.n_nodes)
     longest = np.empty(graph.n_nodes)
     kernels.best_scores(*graph[:2], np.ones(len(arcs)), graph.sources, longest)
@@ -246,9 +277,9 @@ def _marked(nodes: Array, n_nodes: int) -> Array:
     return found
 
 
-def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise OptionError(f"{name}: expected a whole number of 1 or more, got {value!r}")
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+        raise OptionError(f"{name}: expected a whole number, {least} to {most:,}, got {value!r}")
     return int(value)
 
 

@@ -18,21 +18,17 @@ class Candidates(NamedTuple):
 
     offsets: Array  # [N+1]
     ptr: Array  # [T+1]  slots of the labels of token t: ptr[t]:ptr[t+1]
-    label: Array  # [n]    their codes, rising
+    label: Array  # [n]    their codes
     pair_ptr: Array  # [T+1]  slots of the pairs at t-1, t, the first label by the first label; none at a first token
+    has_pairs: bool = True  # False: pairs have no slots
 
     @property
     def n_slots(self) -> int:
         return int(self.pair_ptr[-1])
 
     @property
-    def has_pairs(self) -> bool:
-        """Have pairs slots, where there are any?"""
-        return self.n_slots > len(self.label) or bool((np.diff(self.offsets) < 2).all())
-
-    @property
     def without_pairs(self) -> "Candidates":
-        return self._replace(pair_ptr=np.full_like(self.pair_ptr, len(self.label)))
+        return self._replace(pair_ptr=np.full_like(self.pair_ptr, len(self.label)), has_pairs=False)
 
 
 class Passed(NamedTuple):
@@ -113,10 +109,10 @@ def mixed(labels: tuple[str, ...], readings: Sequence[Sequence[tuple[Sequence[st
 
 def part(passed: Passed, begin: int, end: int) -> Passed:
     """What is passed of the sentences begin:end."""
-    offsets, ptr, label, pair_ptr = passed.candidates
+    offsets, ptr, label, pair_ptr, has_pairs = passed.candidates
     a, b = int(offsets[begin]), int(offsets[end])
     slots = candidates(offsets[begin : end + 1] - a, ptr[a : b + 1] - ptr[a], label[ptr[a] : ptr[b]])
-    if not passed.candidates.has_pairs:
+    if not has_pairs:
         slots = slots.without_pairs
     p = passed.probability
     return Passed(passed.labels, slots, np.concatenate([p[ptr[a] : ptr[b]], p[pair_ptr[a] : pair_ptr[b]]]))

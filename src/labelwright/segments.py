@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.schemes import boundaries, convert, detect_scheme, join_label
+from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
 from labelwright.corpus.table import Corpus
 from labelwright.dag import Dag
 from labelwright.errors import OptionError
@@ -31,6 +31,7 @@ MAX_ROWS = 1 << 27  # candidates in the training data: each needs about twenty b
 PLACES = "BIES"  # first, inner, last and only token of a segment
 # The place whose label depends on whether the neighbour, before or behind, is of the same type.
 TOUCHY = {"iob1": "B", "ioe1": "E"}
+PARTNERS = {"L": ("S", "U"), "U": ("E", "L")}  # who writes L writes U, too: BILOU
 
 
 class Segments(NamedTuple):
@@ -80,16 +81,20 @@ class SegmentSpace(NamedTuple):
 
     def written(self, kind: int, length: int, before: bool = False, after: bool = False) -> tuple[str, ...]:
         """The labels of a segment, which may touch others of its type before and behind it."""
-        return _written(self.scheme, self.types[kind], kind < self.n_long, length, before, after)
+        spelt = spelling(self)
+        labels = _written(self.scheme, self.types[kind], kind < self.n_long, length, before, after)
+        return tuple(spelt.get(label, label) for label in labels)
 
     def labels_of(self, found: Segments) -> list[str]:
         """The labels of one sentence."""
         labels: list[str] = []
+        spelt = spelling(self)
         kinds = found.kind.tolist()
         lengths = (found.end - found.start).tolist()
         around = zip([-1, *kinds[:-1]], kinds, [*kinds[1:], -1], lengths, strict=True)
         for before, kind, after, length in around:
-            labels += self.written(kind, length, before == kind, after == kind)
+            own = self.types[kind], kind < self.n_long, length, before == kind, after == kind
+            labels += [spelt.get(label, label) for label in _written(self.scheme, *own)]
         return labels
 
 
@@ -101,6 +106,28 @@ def _written(scheme: str | None, kind: str, long: bool, length: int, before: boo
     window = ["S"] * before + list(letters) + ["S"] * after
     labels = convert([[join_label(letter, kind) for letter in window]], "bioes", scheme)[0]
     return tuple(labels[before : before + length])
+
+
+@functools.lru_cache(maxsize=64)
+def spelling(space: SegmentSpace) -> dict[str, str]:
+    """How the training data spell each label of a scheme: with L for E and U for S (BILOU), M for I (BMES).
+
+    What they do not have is spelt as in other types, and with its partner's letter where there are none."""
+    if space.scheme is None:
+        return {}
+    found: dict[str, str] = {}
+    letters: dict[str, str] = {}  # of each place
+    for label in space.labels:
+        letter, kind = split_label(label)
+        place = ALIASES.get(letter, letter)
+        found.setdefault(join_label(place, kind), label)
+        letters.setdefault(place, letter)
+    for letter in list(letters.values()):
+        if letter in PARTNERS:
+            letters.setdefault(*PARTNERS[letter])
+    for place, kind in itertools.product(PLACES, space.types[: space.n_long]):
+        found.setdefault(join_label(place, kind), join_label(letters.get(place, place), kind))
+    return found
 
 
 @functools.lru_cache(maxsize=64)
@@ -120,12 +147,16 @@ def label_of_role(space: SegmentSpace) -> Array:
     if space.scheme in TOUCHY:
         raise OptionError(
             f"labels: in {space.scheme} they depend on the neighbours of a segment, so a layer above cannot be passed "
-            f"their probabilities; use --scheme iob2, or passing='best'"
+            'their probabilities; use iob2 labels (labelwright convert, or scheme = "iob2" in the layer\'s table of a '
+            "recipe), or passing='best'"
         )
+    return _untouched(space)
+
+
+def _untouched(space: SegmentSpace) -> Array:
+    """The label that each role is written as [R] where no segment of its type is beside it."""
     table = label_table(space)[0]  # [L, places]
-    n = space.n_long
-    found = [table[kind, place] for place in range(3) for kind in range(n)]
-    return np.array([*found, *table[:, 3]], np.int64)
+    return np.concatenate([table[: space.n_long, :3].T.reshape(-1), table[:, 3]])
 
 
 def read_segments(
@@ -160,28 +191,42 @@ def segment_space(
     types, found = read_segments(labels, codes, offsets, scheme)
     if len(types) < 2:
         raise OptionError(f"labels: segments need two different types of labels at least, got only {labels[0]!r}")
-    length = found.end - found.start
-    longest = int(length.max())
-    if max_length is not None and longest > max_length:
-        at = int(np.argmax(length))
-        sentence = int(np.searchsorted(offsets, found.start[at], side="right")) - 1
-        raise OptionError(
-            f"max_length: sentence {sentence} has a segment of {longest} tokens, got max_length={max_length}; "
-            f"use {longest} or more, or None"
-        )
-    space = SegmentSpace(tuple(labels), scheme, types, max_length or longest)
-    n_rows = int(row_offsets(offsets, space.max_length)[-1])
-    if n_rows > MAX_ROWS:
-        raise OptionError(
-            f"max_length: there are {n_rows:,} runs of up to {space.max_length} tokens, more than {MAX_ROWS:,}; use "
-            "fewer sentences, a smaller max_length (where segments permit it), or a CRF"
-        )
+    space = SegmentSpace(tuple(labels), scheme, types, max_length or int((found.end - found.start).max()))
+    check_sizes(found, offsets, space.max_length)
     names = dict.fromkeys(labels)
     for kind, n, touching in itertools.product(
         range(len(types)), range(1, min(space.max_length, 3) + 1), (False, True)
     ):
         names |= dict.fromkeys(space.written(kind, n, touching, touching))
     return space._replace(labels=tuple(names)), found
+
+
+def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array) -> Segments:
+    """The segments of label sequences, in terms of a space that there is already."""
+    index = {label: code for code, label in enumerate(space.labels)}
+    codes = np.array([index.get(label, -1) for label in labels], np.int64)[codes]
+    if (codes < 0).any():
+        new = next(label for label in labels if label not in index)
+        raise OptionError(f"labels: no label {new!r} in this model, expected one of {', '.join(space.labels)}")
+    return read_segments(space.labels, codes, offsets, space.scheme)[1]
+
+
+def check_sizes(found: Segments, offsets: Array, max_length: int) -> None:
+    """Refuse segments that are too long, and more candidates than there is memory for."""
+    length = found.end - found.start
+    longest = int(length.max(initial=0))
+    if longest > max_length:
+        sentence = int(np.searchsorted(offsets, found.start[np.argmax(length)], side="right")) - 1
+        raise OptionError(
+            f"max_length: sentence {sentence} has a segment of {longest} tokens, got max_length={max_length}; "
+            f"use {longest} or more, or None"
+        )
+    n_rows = int(row_offsets(offsets, max_length)[-1])
+    if n_rows > MAX_ROWS:
+        raise OptionError(
+            f"max_length: there are {n_rows:,} runs of up to {max_length} tokens, more than {MAX_ROWS:,}; use "
+            "fewer sentences, a smaller max_length (where segments permit it), or a CRF"
+        )
 
 
 # -- rows and arcs ----------------------------------------------------------------------------------------------------
@@ -271,8 +316,7 @@ def label_marginals(space: SegmentSpace, roles: Array, arcs: Arcs, p: Array) -> 
     """P(label at t) [T, labels] from P(role at t) [T, R] and P(arc) [A]."""
     table, touchy, n = label_table(space), TOUCHY.get(space.scheme or ""), space.n_long
     found = np.zeros((len(roles), len(space.labels)))
-    columns = [*(table[0, x, i] for i in range(3) for x in range(n)), *table[0, :, 3]]
-    np.add.at(found.T, columns, roles[:, : len(columns)].T)
+    np.add.at(found.T, _untouched(space), roles.T)
     if touchy is not None:  # what touches its own kind has another label
         place = PLACES.index(touchy)
         own = np.flatnonzero((arcs.length == 0) & (arcs.before == arcs.kind) & (arcs.kind < n))
@@ -444,6 +488,23 @@ class SegmentFeatures:
         place = np.flatnonzero(self.phrases.feature == number)[0]
         node = int(np.searchsorted(self.phrases.ptr, place, side="right")) - 1
         return f"text={' '.join(self.phrases.text(node))}"
+
+    @property
+    def segment_names(self) -> list[tuple[str, Any]]:
+        """What each feature of segments is about: a length, a dictionary, or a text (its words)."""
+        phrases, n = self.phrases, len(self.dictionaries)
+        nodes = np.repeat(np.arange(len(phrases.ptr) - 1), np.diff(phrases.ptr)).tolist()
+        texts = {f: phrases.text(node) for f, node in zip(phrases.feature.tolist(), nodes, strict=True) if f >= n}
+        return [
+            *(("length", number) for number in range(1, self.max_length + 1)),
+            *(("dictionary", name) for name in self.dictionaries),
+            *(("text", texts[number]) for number in range(n, n + self.n_texts)),
+        ]
+
+    def segment_numbers_in(self, other: "SegmentFeatures") -> Longs:
+        """The number of each feature of segments in another extractor, or -1."""
+        index = {name: number for number, name in enumerate(other.segment_names, other.tokens.n_features)}
+        return np.array([index.get(name, -1) for name in self.segment_names], np.int64)
 
     def merged(self, new: Extractor) -> "SegmentFeatures":
         raise OptionError("a segment model cannot grow; fit it again on all data")

@@ -235,7 +235,7 @@ def _finish(model: Any, corpus: "Corpus", dev: "Corpus | None", output: str, run
     if dev is not None:
         record["dev"] = {when: _scores(dev, labels) for when, labels in said.items()}
     model.save(output)
-    if any(each["stopped"] == "interrupted" for each in records):
+    if record["interrupted"]:
         say(f"labelwright: interrupted; {output} holds the cascade so far, with which training cannot go on")
         raise typer.Exit(130)
     if not run.quiet:

@@ -201,7 +201,8 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="latent-perceptron: split (the states of a plain perceptron), random, or auto. [default: auto]",
+            help="latent-perceptron: split (the states of a plain perceptron), likelihood (those of a latent CRF), "
+            "random, or auto. [default: auto]",
         ),
     ] = None,
     aggressiveness: Annotated[

@@ -169,15 +169,9 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
     """The lines that read only the input, and those that read the labels below; where a template has none of these,
     the usual ones."""
     if kind_of(X) != "columns":
-        if isinstance(template, Template) or "%" in template:
-            parsed = template if isinstance(template, Template) else parse_template(template)
-        else:
-            parsed = parse_template("\n".join(usual))
-        if any(cell.reader.column != BELOW for pattern in parsed.patterns for cell in pattern.cells):
-            raise TemplateError(
-                f"{parsed.name}: the input has no columns; its lines can only read the labels below, %y"
-            )
-        return "default", parsed
+        parsed = parse_template("B") if template == "default" else find_template(template, 0, below=True)
+        own = [p.text for p in parsed.patterns if p.cells]  # they can only read the labels below
+        return "default", parse_template("\n".join(own or usual), parsed.name)
     n_columns = len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
     parsed = find_template(template, n_columns, below=True)
     plain = [p for p in parsed.patterns if all(cell.reader.column != BELOW for cell in p.cells)]
@@ -186,8 +180,7 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
     above = parse_template(lines, parsed.name)
     for pattern in above.patterns:
         _label_cells(pattern, parsed.name)
-    name = parsed.name if len(plain) == len(parsed.patterns) else f"{parsed.name} (input)"
-    return parse_template(text, name), above
+    return parse_template(text, parsed.name), above
 
 
 def _label_cells(pattern: Pattern, name: str) -> tuple[int, bool]:

@@ -17,7 +17,7 @@ space.  A graph without any path has log Z = -inf and P(e) = 0.
 import numpy as np
 
 from labelwright.kernels import kernel
-from labelwright.kernels.paths import _pop, _push
+from labelwright.kernels.paths import pop, push
 
 # What underflows in psi or beta counts at most alpha times its own size (below 1e-307).
 LARGE = 1e280
@@ -235,7 +235,7 @@ def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores
             return FULL
         i = -1
         if not begin:
-            i = _pop(priority, arcs, heap, counts[SIZE])  # of equals the one nearer to a source
+            i = pop(priority, arcs, heap, counts[SIZE])  # of equals the one nearer to a source
             counts[SIZE] -= 1
         for turn in range(2):
             if turn == 0:  # the next best sibling of i
@@ -260,7 +260,7 @@ def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores
             priority[new] = phi[source[found]] + suffix[new]
             arcs[new], parents[new] = found, parent
             counts[MADE] = new + 1
-            _push(priority, arcs, heap, counts[SIZE], new)
+            push(priority, arcs, heap, counts[SIZE], new)
             counts[SIZE] += 1
         begin = False
         if i >= 0 and is_source[source[arcs[i]]]:

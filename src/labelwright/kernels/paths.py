@@ -50,7 +50,7 @@ def prefix_scores(node, arc, blocks, delta):
 
 
 @kernel
-def _push(priority, depth, heap, size, i):
+def push(priority, depth, heap, size, i):
     """Put suffix i into a queue of this size: higher first, of equals the one nearer to the first token."""
     at = size
     p, d = priority[i], depth[i]
@@ -65,7 +65,7 @@ def _push(priority, depth, heap, size, i):
 
 
 @kernel
-def _pop(priority, depth, heap, size):
+def pop(priority, depth, heap, size):
     """Take the first suffix out of a queue of this size."""
     first = heap[0]
     i = heap[size - 1]
@@ -100,7 +100,7 @@ def _next_path(node, arc, moves, delta, pool, path):
             return -1
         i = -1
         if not begin:
-            i = _pop(priority, depth, heap, counts[SIZE])
+            i = pop(priority, depth, heap, counts[SIZE])
             counts[SIZE] -= 1
         # Two suffixes may follow: the next best sibling of i, and the best way to go on backwards from i.
         for turn in range(2):
@@ -134,7 +134,7 @@ def _next_path(node, arc, moves, delta, pool, path):
             value[new], state[new], parents[new], depth[new] = best, found, parent, t
             suffix[new], priority[new] = rest, delta[t, found] + rest
             counts[MADE] = new + 1
-            _push(priority, depth, heap, counts[SIZE], new)
+            push(priority, depth, heap, counts[SIZE], new)
             counts[SIZE] += 1
         begin = False
         if i >= 0 and depth[i] == 0:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.assembly import Assembly, Plain
+from labelwright.assembly import Plain, tables_for
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.kernels import segments as kernels
 from labelwright.learn.expectations import Counts, Rows
@@ -73,8 +73,8 @@ class SegmentAssembly:
         return self.row_width["state"] + self.space.max_length * self.row_width["segment"]
 
     def layers(self, layers: dict[str, Incidence]) -> dict[str, Incidence]:
-        """The layers, with tables only for frequent keys where rows are wide."""
-        return Assembly.layers(self, layers)  # type: ignore[arg-type]
+        """The layers, as the width of their rows asks for."""
+        return tables_for(layers, self.row_width)
 
     def plain(self, weights: Array) -> Plain:
         """Scores of all plain moves [(L+1)^2] in float64; minus infinity for those that cannot be."""

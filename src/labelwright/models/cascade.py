@@ -3,35 +3,35 @@
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Column, Corpus
+from labelwright.corpus.table import Corpus
 from labelwright.decode import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import kind_of
-from labelwright.learn.joint import Joint, Stack
+from labelwright.features.lexicon import Lexicon
+from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.models.estimator import Estimator
+from labelwright.models.linear import Forced
 from labelwright.models.loglinear import LogLinearModel
+from labelwright.models.stacks import Version, some, stacks
 from labelwright.models.training import INTEGER, REAL, TrainableModel
-from labelwright.models.warm import Trained, carry_over
 from labelwright.parallel import Workers
-from labelwright.passing import Layered, Passed, certain, joined, mixed, part
+from labelwright.passing import Layered, Passed, certain, joined, mixed
 
 Array = NDArray[Any]
 PASSING = ("best", "marginal", "joint", "sample", "nbest")
 READINGS = 10  # labellings passed by "sample" and "nbest"
 FOLDS = 5
-LEXICON = "lexicon"  # name of the column of labels that words have had
 
 
 class Cascade(Estimator):
@@ -111,6 +111,7 @@ class Cascade(Estimator):
         self._check()
         names = [name for name, _ in self.layers]
         X, gold = self._labelled(X, y, names)
+        development = None if dev is None else self._labelled(*_pair(dev), names, "dev: ")
         for attribute in ("layers_", "before_"):
             self.__dict__.pop(attribute, None)
         begun = time.monotonic()
@@ -120,23 +121,29 @@ class Cascade(Estimator):
         if self.lexicon is not None:
             self.lexicon_, source = Lexicon.learn(_columns(X), gold[self.lexicon])
         fitted: dict[str, TrainableModel] = {}
-        inputs, shifted = [source], []
+        inputs, versions = [source], []
+        run = _Run(self, layer_progress)
         for k, (name, model) in enumerate(self.layers):
-            train = _Training(self, name, model, layer_progress)
-            fitted[name] = train(inputs[k], gold[name])
+            fitted[name] = run.train(name, model, inputs[k], gold[name])
             if k + 1 < len(self.layers):
-                passed, versions = self._trained_passing(train, fitted[name], inputs[k], gold[name])
-                shifted.append(versions)
+                passed, said = self._trained_passing(run, name, fitted[name], inputs[k], gold[name])
+                versions.append(said)
                 inputs.append(Layered(source, passed))
         self.layers_ = fitted
         self.history_ = [dict(record) for record in fitted[names[-1]].history_]
         self.training_ = {"layers": {name: model.training_ for name, model in fitted.items()}}
-        interrupted = any(model.training_["stopped"] == "interrupted" for model in fitted.values())
-        if self.passing == "joint" and len(names) > 1 and not interrupted:
-            self.before_ = self._as_it_is()
-            development = None if dev is None else self._labelled(*_pair(dev), names)
-            self._learn_together(inputs, gold, shifted, development, progress)
-        self.training_ |= {"seconds": round(time.monotonic() - begun, 3), "labelwright": __version__}
+        try:
+            if self.passing == "joint" and len(names) > 1 and not run.interrupted:
+                self.before_ = self._as_it_is()
+                self._learn_together(inputs, gold, versions, development, progress)
+        except BaseException:
+            del self.layers_  # no mixture of weights is left behind
+            raise
+        self.training_ |= {
+            "seconds": round(time.monotonic() - begun, 3),
+            "interrupted": run.interrupted or self.training_.get("joint", {}).get("stopped") == "interrupted",
+            "labelwright": __version__,
+        }
         return self
 
     def _check(self) -> None:
@@ -144,6 +151,8 @@ class Cascade(Estimator):
         sound = isinstance(layers, Sequence) and not isinstance(layers, str) and len(layers) > 0
         if not sound or not all(isinstance(layer, Sequence) and len(layer) == 2 for layer in layers):
             raise OptionError("layers: expected a list of pairs, [('pos', CRF()), ('chunk', CRF())]")
+        if self.passing not in PASSING:
+            raise OptionError(f"passing: expected one of {', '.join(PASSING)}, got {self.passing!r}")
         names = [name for name, _ in layers]
         for name, model in layers:
             if not isinstance(name, str) or not name:
@@ -156,28 +165,34 @@ class Cascade(Estimator):
                 raise OptionError(
                     f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use passing='best'"
                 )
+            try:
+                model._check_parameters()
+            except OptionError as error:
+                raise OptionError(f"layers: {name}: {error}") from None
             if self.passing == "joint" and getattr(model, "l1", 0) > 0:
                 raise OptionError(f"layers: {name}: joint training has no L1 penalty; use l1=0, or passing='marginal'")
-        if self.passing not in PASSING:
-            raise OptionError(f"passing: expected one of {', '.join(PASSING)}, got {self.passing!r}")
         if self.lexicon is not None and self.lexicon not in names:
             raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")
-        if not isinstance(self.cut, int | float) or not 0 <= self.cut < 1:
+        if not isinstance(self.jackknife, bool):
+            raise OptionError(f"jackknife: expected True or False, got {self.jackknife!r}")
+        if not isinstance(self.cut, REAL) or not 0 <= self.cut < 1:
             raise OptionError(f"cut: expected a probability below 1, got {self.cut!r}")
         if self.max_iter is not None and (not isinstance(self.max_iter, INTEGER) or self.max_iter < 1):
             raise OptionError(f"max_iter: expected a whole number of 1 or more, got {self.max_iter!r}")
         if not isinstance(self.tol, REAL) or not self.tol >= 0:
             raise OptionError(f"tol: expected a number of 0 or more, got {self.tol!r}")
+        if self.shares is not None and not isinstance(self.shares, Mapping):
+            raise OptionError(f"shares: expected {{layer: number}}, got {self.shares!r}")
         for name, share in (self.shares or {}).items():
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
-            if not isinstance(share, int | float) or not 0 <= share < float("inf"):
+            if not isinstance(share, REAL) or isinstance(share, bool) or not 0 <= share < float("inf"):
                 raise OptionError(f"shares: {name}: expected a number of 0 or more, got {share!r}")
 
     def _labelled(
-        self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None, names: list[str]
+        self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None, names: list[str], place: str = ""
     ) -> tuple[Any, dict[str, Sequence[Sequence[str]]]]:
-        """The input without labels, and the labels of every layer."""
+        """The input without labels, and the labels of every layer; `place` is what errors begin with."""
         if y is None and isinstance(X, Corpus):
             missing = [name for name in names if name not in X.names]
             if missing:
@@ -185,14 +200,17 @@ class Cascade(Estimator):
                     f"{X.source}: no column for the layer {missing[0]!r}, expected it among {', '.join(X.names)}"
                 )
             y = {name: X.column(name) for name in names}
+            place = f"{X.source}: column "
+        elif not place:
+            place = "y: "
         if not isinstance(y, Mapping):
-            raise OptionError(f"y: expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
+            raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
         for name in names:
             if name not in y:
-                raise OptionError(f"y: no labels for the layer {name!r}, got those of {', '.join(y) or 'none'}")
+                raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(y) or 'none'}")
         for name in y:
             if name not in names:
-                raise OptionError(f"y: no layer {name!r}, expected {', '.join(names)}")
+                raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
         if isinstance(X, Corpus):
             X = X.select([n for n in X.names if n not in names and n != X.label])
             if not X.names:
@@ -201,15 +219,19 @@ class Cascade(Estimator):
             X = Corpus.from_sequences(X)
         lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
         for name in names:
+            if not isinstance(y[name], Sequence) or isinstance(y[name], str):
+                raise OptionError(f"{place}{name}: expected a list of labels for each sentence, got {y[name]!r:.40}")
             if len(y[name]) != len(lengths):
-                raise CorpusError(f"y: {name}: {len(y[name])} sentences, but X has {len(lengths)}")
+                raise CorpusError(f"{place}{name}: {len(y[name])} sentences, but X has {len(lengths)}")
             for n, (labels, length) in enumerate(zip(y[name], lengths, strict=True)):
                 if len(labels) != length:
                     raise CorpusError(
-                        f"y: {name}: sentence {n} has {len(labels)} labels, but X has {length} tokens there"
+                        f"{place}{name}: sentence {n} has {len(labels)} labels, but X has {length} tokens there"
                     )
                 if any(not isinstance(label, str) or not label or label == "_" for label in labels):
-                    raise CorpusError(f"y: {name}: sentence {n} has a token without a label; label it, or leave it out")
+                    raise CorpusError(
+                        f"{place}{name}: sentence {n} has a token without a label; label it, or leave the sentence out"
+                    )
         return X, dict(y)
 
     def _input(self, X: Any) -> Any:
@@ -232,42 +254,50 @@ class Cascade(Estimator):
     def _fresh(self, model: TrainableModel) -> TrainableModel:
         """An untrained copy, with this cascade's threads and seed where it has none of its own."""
         fresh = type(model)(**model.get_params())
-        for name in ("n_jobs", "random_state", "verbose"):
-            if not getattr(fresh, name):
+        for name in ("n_jobs", "random_state"):
+            if getattr(fresh, name) is None:
                 setattr(fresh, name, getattr(self, name))
+        fresh.verbose = fresh.verbose or self.verbose
+        if "_given" in vars(model):  # a segment model that is to have the segments of another (SemiCRF.like)
+            fresh.__dict__["_given"] = vars(model)["_given"]
         return fresh
 
-    def _passed(self, model: TrainableModel, X: Any) -> Passed:
+    def _passed(self, model: TrainableModel, X: Any, forced: Forced | None = None) -> Passed:
         """What a trained layer passes to the next."""
+        labels = model.space_.labels
         if self.passing == "best":
-            return certain(model.space_.labels, model.predict(X))
+            return certain(labels, [d.labels for d in model.decode(X, forced=forced, probabilities=False)])
         if self.passing == "nbest":
-            return mixed(model.space_.labels, [_normalised(found) for found in model.predict_nbest(X, n=READINGS)])
+            found = model.predict_nbest(X, n=READINGS, forced=forced)
+            return mixed(labels, [_normalised(readings) for readings in found])
         assert isinstance(model, LogLinearModel)
         if self.passing == "sample":
-            return mixed(model.space_.labels, model.sample(X, READINGS, self.random_state or 0))
-        return model.passed(X, self.cut)
+            return mixed(labels, model.sample(X, READINGS, self.random_state, forced=forced))
+        return model.passed(X, self.cut, forced=forced)
 
     def _trained_passing(
-        self, train: "_Training", trained: TrainableModel, X: Any, gold: Sequence[Sequence[str]]
-    ) -> tuple[Passed, list["_Version"]]:
+        self, run: "_Run", name: str, trained: TrainableModel, X: Any, gold: Sequence[Sequence[str]]
+    ) -> tuple[Passed, list[Version]]:
         """What a layer passes of its training data, and the models that say so of which sentences."""
         n = len(gold)
         if not self.jackknife or n < 2:
-            return self._passed(trained, X), [_Version(0, n, trained)]
+            return self._passed(trained, X), [Version(0, n, trained)]
         bounds = np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()
         said, versions = [], []
+        model = getattr(trained, "like", lambda: trained)()  # segments as the whole of the data has them
         for a, b in pairwise(bounds):
-            rest = train(_some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]])
-            said.append(self._passed(rest, _some(X, [(a, b)])).relabelled(trained.space_.labels))
-            versions.append(_Version(a, b, rest))
+            other = trained
+            if not run.interrupted:
+                other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]])
+            said.append(self._passed(other, some(X, [(a, b)])).relabelled(trained.space_.labels))
+            versions.append(Version(a, b, other))
         return joined(said), versions
 
     def _learn_together(
         self,
         inputs: list[Any],
         gold: Mapping[str, Sequence[Sequence[str]]],
-        shifted: list[list["_Version"]],
+        versions: list[list[Version]],
         development: tuple[Any, dict[str, Any]] | None,
         progress: Any,
     ) -> None:
@@ -280,9 +310,9 @@ class Cascade(Estimator):
         start = np.concatenate([model.weights_ for model in models])
         sizes = [len(model.weights_) for model in models]
         with monitor, Workers(self.n_jobs) as workers:
-            stacks = self._stacks(models, inputs, gold, shifted, workers)
+            made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers)
             l2 = [float(getattr(model, "l2", 0.0)) for model in models]
-            weights = lbfgs(Joint(stacks, sizes, l2), start, 0.0, monitor, workers)
+            weights = lbfgs(Joint(made, sizes, l2), start, 0.0, monitor, workers)
         if bar is not None:
             bar.close()
         self._set_weights(weights)
@@ -295,48 +325,6 @@ class Cascade(Estimator):
         }
         if monitor.best_iteration is not None:
             self.training_["joint"] |= {"best_iteration": monitor.best_iteration, "best_dev": monitor.merit}
-
-    def _stacks(
-        self,
-        models: list[TrainableModel],
-        inputs: list[Any],
-        gold: Mapping[str, Sequence[Sequence[str]]],
-        shifted: list[list["_Version"]],
-        workers: Workers,
-        dtype: Any = np.float32,
-    ) -> list[Stack]:
-        """The objectives of all layers over all sentences; with jackknife, over each part of them with weights that
-        have not seen it, which count only for the layers above, and once more over all for the layers' own losses."""
-        names, n = list(self.layers_), len(inputs[0])
-        shares = [float((self.shares or {}).get(name, 1.0)) for name in names]
-        ranges = [(version.begin, version.end) for version in shifted[0]]
-        stacks = []
-        for i, (a, b) in enumerate(ranges):
-            layers, constants, shifts = [], [], []
-            for k, (name, model) in enumerate(zip(names, models, strict=True)):
-                X = inputs[k] if (a, b) == (0, n) else _some(inputs[k], [(a, b)])
-                above = None
-                if k + 1 < len(models):
-                    passed = inputs[k + 1].passed
-                    above = passed.candidates if (a, b) == (0, n) else part(passed, a, b).candidates
-                layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype)
-                layers.append(layer)
-                constants.append(fixed)
-                other = shifted[k][i].model if k < len(shifted) else model
-                shifts.append(None if other is model else _in_terms_of(model, other) - model.weights_)
-            alone = len(ranges) == 1
-            stacks.append(
-                Stack(layers, constants, shares if alone else [0.0] * (len(models) - 1) + shares[-1:], shifts)
-            )
-        for top in range(len(models) - 1 if len(ranges) > 1 else 0):
-            layers, constants = [], []
-            for k in range(top + 1):
-                above = inputs[k + 1].passed.candidates if k < top else None
-                layer, fixed = models[k].objective(inputs[k], gold[names[k]], workers, above, dtype)
-                layers.append(layer)
-                constants.append(fixed)
-            stacks.append(Stack(layers, constants, [0.0] * top + [shares[top]], [None] * (top + 1)))
-        return stacks
 
     def _set_weights(self, weights: Array) -> None:
         begin = 0
@@ -360,35 +348,88 @@ class Cascade(Estimator):
 
     # -- answers ----------------------------------------------------------------------------------------------
 
-    def climb(self, X: Any) -> Iterator[tuple[str, TrainableModel, Any]]:
-        """Every layer with its input, the lowest first: (name, model, what the model reads)."""
+    def climb(self, X: Any, forced: Mapping[str, Forced] | None = None) -> Iterator[tuple[str, TrainableModel, Any]]:
+        """Every layer with its input, the lowest first: (name, model, what the model reads).
+
+        forced : known labels of some layers, {name: as `decode` of a single model takes them}; those above know them"""
         self._check_fitted()
+        _check_layers("forced", forced, self.layers_)
         source = self._input(X)
         above = source
         for k, (name, model) in enumerate(self.layers_.items()):
             yield name, model, above
             if k + 1 < len(self.layers_):
-                above = Layered(source, self._passed(model, above))
+                above = Layered(source, self._passed(model, above, (forced or {}).get(name)))
+
+    def _asked(
+        self,
+        X: Any,
+        question: Callable[..., Any],
+        forced: Mapping[str, Forced] | None,
+        constraints: str | Mapping[str, str] | None,
+    ) -> dict[str, Any]:
+        """question(model, its input, forced=..., constraints=...) for every layer; constraints given as one word hold
+        for the layers whose labels follow a scheme."""
+        if not isinstance(constraints, str):
+            _check_layers("constraints", constraints, self.layers_)
+        answers = {}
+        for name, model, x in self.climb(X, forced):
+            words: dict[str, Any] = {"forced": (forced or {}).get(name)}
+            if isinstance(constraints, str):
+                words["constraints"] = constraints if model.scheme_ is not None else None
+            else:
+                words["constraints"] = (constraints or {}).get(name)
+            answers[name] = question(model, x, **words)
+        return answers
 
     def predict(self, X: Any) -> dict[str, list[list[str]]]:
         """The best labels of each sentence, layer by layer."""
         return {name: model.predict(x) for name, model, x in self.climb(X)}
 
-    def decode(self, X: Any, decoder: str | None = None, **options: Any) -> dict[str, list[Decoding]]:
+    def decode(
+        self,
+        X: Any,
+        decoder: str | None = None,
+        *,
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> dict[str, list[Decoding]]:
         """Decoding records, layer by layer; probabilities are those of a layer given what it is passed."""
-        return {name: model.decode(x, decoder, **options) for name, model, x in self.climb(X)}
+        return self._asked(
+            X, lambda model, x, **words: model.decode(x, decoder, **words, **options), forced, constraints
+        )
 
-    def predict_nbest(self, X: Any, n: int = 5) -> dict[str, list[list[tuple[list[str], float]]]]:
+    def predict_nbest(
+        self,
+        X: Any,
+        n: int = 5,
+        *,
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, str] | None = None,
+    ) -> dict[str, list[list[tuple[list[str], float]]]]:
         """Up to n labellings of each sentence with their probabilities, layer by layer."""
-        return {name: model.predict_nbest(x, n) for name, model, x in self.climb(X)}
+        return self._asked(X, lambda model, x, **words: model.predict_nbest(x, n, **words), forced, constraints)
 
-    def predict_marginals(self, X: Any) -> dict[str, list[list[dict[str, float]]]]:
+    def predict_marginals(
+        self,
+        X: Any,
+        *,
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, str] | None = None,
+    ) -> dict[str, list[list[dict[str, float]]]]:
         """The probability of every label at every token, layer by layer."""
-        return {name: model.predict_marginals(x) for name, model, x in self.climb(X)}
+        return self._asked(X, lambda model, x, **words: model.predict_marginals(x, **words), forced, constraints)
 
-    def predict_spans(self, X: Any) -> dict[str, list[list[Span]]]:
+    def predict_spans(
+        self,
+        X: Any,
+        *,
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, str] | None = None,
+    ) -> dict[str, list[list[Span]]]:
         """The spans of the best labelling with their probabilities, layer by layer; none where there are no chunks."""
-        return {name: model.predict_spans(x) for name, model, x in self.climb(X)}
+        return self._asked(X, lambda model, x, **words: model.predict_spans(x, **words), forced, constraints)
 
     def score(self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None = None) -> float:
         """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers)."""
@@ -410,29 +451,24 @@ class Cascade(Estimator):
         return self
 
 
-class _Training(NamedTuple):
-    """Trains fresh copies of a layer, and shows it."""
+class _Run:
+    """Trains fresh copies of layers and shows it; after Ctrl-C the rest is trained for one iteration only."""
 
-    cascade: Cascade
-    name: str
-    model: TrainableModel
-    progress: Callable[[str, TrainableModel], Any] | None
+    def __init__(self, cascade: Cascade, progress: Callable[[str, TrainableModel], Any] | None):
+        self.cascade, self.progress, self.interrupted = cascade, progress, False
 
-    def __call__(self, X: Any, gold: Sequence[Sequence[str]]) -> TrainableModel:
-        fresh = self.cascade._fresh(self.model)
-        shown = self.progress(self.name, fresh) if self.progress is not None else None
+    def train(self, name: str, model: TrainableModel, X: Any, gold: Sequence[Sequence[str]]) -> TrainableModel:
+        fresh = self.cascade._fresh(model)
+        limit = fresh.max_iter
+        fresh.max_iter = 1 if self.interrupted else limit
+        shown = self.progress(name, fresh) if self.progress is not None else None
         try:
-            return fresh.fit(X, gold, progress=shown)
+            fresh.fit(X, gold, progress=shown)
         finally:
+            fresh.max_iter = limit
             getattr(shown, "close", lambda: None)()
-
-
-class _Version(NamedTuple):
-    """A model, and the sentences begin:end of which it says what is passed."""
-
-    begin: int
-    end: int
-    model: TrainableModel
+        self.interrupted |= fresh.training_["stopped"] == "interrupted"
+        return fresh
 
 
 def _pair(dev: Any) -> tuple[Any, Any]:
@@ -443,68 +479,21 @@ def _pair(dev: Any) -> tuple[Any, Any]:
     raise OptionError("dev: expected a pair (X, y) or a Corpus")
 
 
+def _check_layers(word: str, given: Any, layers: Mapping[str, Any]) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        raise OptionError(f"{word}: expected {{layer: ...}}, one of {', '.join(layers)}, got {type(given).__name__}")
+    for name in given or ():
+        if name not in layers:
+            raise OptionError(f"{word}: no layer {name!r}, expected one of {', '.join(layers)}")
+
+
 def _columns(X: Any) -> Corpus:
     if not isinstance(X, Corpus):
         raise OptionError("lexicon: only words and columns have one, got feature dicts or arrays")
     return X
 
 
-class Lexicon:
-    """The labels that each word (value of the first column) has had in training, as in `NN|VB`."""
-
-    def __init__(self, words: dict[str, str]):
-        self.words = words
-
-    @classmethod
-    def learn(cls, corpus: Corpus, gold: Sequence[Sequence[str]]) -> tuple["Lexicon", Corpus]:
-        """The lexicon, and the training corpus with a column of what each word had *elsewhere*: what a word is known by
-        only from the token itself would teach a layer to trust a lexicon that will not have it."""
-        labels = [label for sentence in gold for label in sentence]
-        order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-        words = corpus.tokens(corpus.names[0])
-        seen: dict[str, dict[str, int]] = {}
-        for word, label in zip(words, labels, strict=True):
-            had = seen.setdefault(word, {})
-            had[label] = had.get(label, 0) + 1
-        elsewhere = [
-            _had({other: n - (other == label) for other, n in seen[word].items()}, order)
-            for word, label in zip(words, labels, strict=True)
-        ]
-        lexicon = cls({word: _had(had, order) for word, had in seen.items()})
-        return lexicon, _with_column(corpus, elsewhere)
-
-    def column(self, corpus: Corpus) -> Corpus:
-        """A corpus with one more column: the labels that each word has had, `?` for none."""
-        had = [self.words.get(word, "?") for word in corpus.values(corpus.names[0])]
-        return _with_column(corpus, [had[code] for code in corpus.codes(corpus.names[0]).tolist()])
-
-
-def _had(counts: Mapping[str, int], order: Mapping[str, int]) -> str:
-    return "|".join(sorted((label for label, n in counts.items() if n > 0), key=order.__getitem__)) or "?"
-
-
-def _with_column(corpus: Corpus, tokens: list[str]) -> Corpus:
-    values = list(dict.fromkeys(tokens))
-    index = {value: i for i, value in enumerate(values)}
-    column = Column(values, np.array([index[value] for value in tokens], np.int32))
-    return replace(corpus, names=(*corpus.names, LEXICON), columns=(*corpus.columns, column), raw=None)
-
-
-def _some(X: Any, ranges: Sequence[tuple[int, int]]) -> Any:
-    """The sentences in these ranges."""
-    if isinstance(X, Layered):
-        return Layered(_some(X.X, ranges), joined([part(X.passed, a, b) for a, b in ranges if a < b]))
-    if isinstance(X, Corpus):
-        return X.take(np.concatenate([np.arange(a, b) for a, b in ranges]))
-    return [sentence for a, b in ranges for sentence in X[a:b]]
-
-
 def _normalised(found: list[tuple[list[str], float]]) -> list[tuple[list[str], float]]:
+    """The shares of n-best labellings; equal ones where all are too improbable for a number."""
     whole = sum(p for _, p in found)
-    return [(labels, p / whole) for labels, p in found]
-
-
-def _in_terms_of(model: TrainableModel, other: TrainableModel) -> Array:
-    """The weights of another model for the features and labels of this one; 0 for those that it has not."""
-    before = Trained(other.extractor_, other.space_, other.parameters_, other.weights_)
-    return carry_over(before, Trained(model.extractor_, model.space_, model.parameters_, np.zeros_like(model.weights_)))
+    return [(labels, p / whole if whole > 0 else 1 / len(found)) for labels, p in found]

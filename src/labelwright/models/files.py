@@ -11,8 +11,9 @@ from labelwright import __version__, modelfile
 from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS
+from labelwright.features.lexicon import Lexicon
 from labelwright.features.template import parse_template
-from labelwright.models.cascade import Cascade, Lexicon
+from labelwright.models.cascade import Cascade
 from labelwright.models.crf import CRF
 from labelwright.models.latent import LatentCRF
 from labelwright.models.linear import LinearModel

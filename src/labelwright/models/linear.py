@@ -32,7 +32,7 @@ from labelwright.lattice import (
 )
 from labelwright.models.estimator import Estimator
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
-from labelwright.parameters import Parameters
+from labelwright.parameters import Cells, Parameters
 from labelwright.states import StateSpace, state_names
 
 Array = NDArray[Any]
@@ -111,13 +111,14 @@ class LinearModel(Estimator):
         layers = build.layers(layers)
         weights = {name: self.weights_[self.parameters_.slices[name]].astype(np.float64) for name in layers}
         with Workers(self.n_jobs) as workers:
-            tables = {name: _score_keys(x, build, name, weights[name], workers) for name, x in layers.items()}
+            shape = {name: (build.cells[name], build.row_width[name]) for name in layers}
+            tables = {name: score_keys(x, *shape[name], weights[name], workers) for name, x in layers.items()}
 
             def block(begin: int, end: int) -> list[R]:
                 offsets = data.offsets[begin : end + 1]
                 t0, t1 = int(offsets[0]), int(offsets[-1])
                 rows = {
-                    name: _score_tokens(x, build, name, weights[name], tables[name], t0, t1)
+                    name: score_tokens(x, *shape[name], weights[name], tables[name], t0, t1)
                     for name, x in layers.items()
                 }
                 node, arc = build.nodes(rows, plain, np.unique(offsets)), build.arcs(rows, plain)
@@ -366,23 +367,19 @@ class LinearModel(Estimator):
         return self
 
 
-def _score_keys(layer: Incidence, build: Assembly, name: str, weights: Array, workers: Workers) -> Array:
+def score_keys(layer: Incidence, cells: Cells, width: int, weights: Array, workers: Workers) -> Array:
     """Rows of scores of all keys of a layer [K, width]."""
-    c, none = build.cells[name], np.empty(0, np.float64)
-    table = np.empty((layer.n_keys, build.row_width[name]))
-    own = c.ptr, c.column, layer.key_ptr, layer.key_feature, none, table
+    none, table = np.empty(0, np.float64), np.empty((layer.n_keys, width))
+    own = cells.ptr, cells.column, layer.key_ptr, layer.key_feature, none, table
     workers.run(scoring.score_keys, [(weights, *own, a, b) for a, b in even_ranges(layer.key_ptr, 4 * workers.n)])
     return table
 
 
-def _score_tokens(
-    layer: Incidence, build: Assembly, name: str, weights: Array, table: Array, t0: int, t1: int
-) -> Array:
+def score_tokens(layer: Incidence, cells: Cells, width: int, weights: Array, table: Array, t0: int, t1: int) -> Array:
     """Rows of scores of the tokens t0:t1 [T, width]."""
-    c = build.cells[name]
-    rows = np.zeros((t1 - t0, build.row_width[name]))
+    rows = np.zeros((t1 - t0, width))
     own = layer.token_ptr, layer.token_feature, layer.token_value
-    scoring.score_tokens(weights, c.ptr, c.column, layer.keys, table, *own, t0, t1, rows)
+    scoring.score_tokens(weights, cells.ptr, cells.column, layer.keys, table, *own, t0, t1, rows)
     return rows
 
 

@@ -1,5 +1,6 @@
 """Training by log-likelihood, shared by CRFs with and without latent states."""
 
+import zlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,12 +10,13 @@ from numpy.typing import NDArray
 from labelwright.decode.options import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.features.layered import LayeredFeatures
-from labelwright.lattice import Lattice, label_marginals, posterior, sample
+from labelwright.lattice import Lattice, label_marginals, posterior, posterior_arcs, sample
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.owlqn import owlqn
 from labelwright.learn.sgd import SGD, sgd
+from labelwright.models.linear import Forced
 from labelwright.models.training import REAL, Data, TrainableModel
 from labelwright.parallel import Workers
 from labelwright.passing import Candidates, Layered, Passed, likely
@@ -97,6 +99,7 @@ class LogLinearModel(TrainableModel):
     ) -> tuple[LogLikelihood, Array]:
         """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
         what it is passed; without labels, it can only pass."""
+        self._check_fitted()
         slots, constants = None, np.ones(1)
         if isinstance(self.extractor_, LayeredFeatures):
             layers, found, offsets = self.extractor_.encode_with_slots(X)
@@ -114,29 +117,70 @@ class LogLinearModel(TrainableModel):
             constants,
         )
 
-    def passed(self, X: Any, cut: float = 0.001) -> Passed:
+    def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
         """What this model passes to a layer above: every label at least as probable as `cut`, and pairs of them."""
-        graph = self._assembly(None).graph
+        self._check_fitted()
         none = np.empty((0, self.space_.n_labels))
-        rows = self._each(X, lambda _, lattice: label_marginals(posterior(lattice).nodes, graph), none)
+
+        def question(_: int, lattice: Lattice) -> Array:
+            found: Array = label_marginals(posterior(lattice).nodes, lattice.graph)
+            return found
+
+        rows = self._each(X, question, none, forced)
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         slots = likely(offsets, np.concatenate([none, *rows]), cut)
         if offsets[-1] == 0:
             return Passed(self.space_.labels, slots, np.empty(0))
+        if forced is not None:
+            return Passed(self.space_.labels, slots, self._slot_probabilities(X, slots, forced))
         with Workers(self.n_jobs) as workers:
             layer, constants = self.objective(X, None, workers, slots, np.float64)
             below = np.concatenate([X.passed.probability, constants]) if isinstance(X, Layered) else constants
             return Passed(self.space_.labels, slots, layer.marginals(self.weights_, below))
 
-    def sample(self, X: Any, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
-        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share."""
+    def _slot_probabilities(self, X: Any, slots: Candidates, forced: Forced) -> Array:
+        """The probabilities of candidates and their pairs under forced labels, sentence by sentence."""
+        found = np.empty(slots.n_slots)
+        L = self.space_.n_labels
+
+        def question(n: int, lattice: Lattice) -> None:
+            graph, sums = lattice.graph, posterior(lattice)
+            label, before, _, _ = graph.names
+            source, target = (label[end] for end in graph.ends)
+            arcs = posterior_arcs(lattice, sums)
+            singles = label_marginals(sums.nodes, graph)
+            for t in range(len(lattice.node)):
+                g = slots.offsets[n] + t
+                here = slice(slots.ptr[g], slots.ptr[g + 1])
+                found[here] = singles[t, slots.label[here]]
+                if t == 0:
+                    continue
+                there = slots.label[slots.ptr[g - 1] : slots.ptr[g]]
+                if graph.order == 1:
+                    pairs = np.bincount(source * L + target, arcs[t], L * L)
+                else:
+                    inner = before >= 0
+                    pairs = np.bincount(before[inner] * L + label[inner], sums.nodes[t, inner], L * L)
+                wanted = there[:, None].astype(np.int64) * L + slots.label[here]
+                found[slots.pair_ptr[g] : slots.pair_ptr[g + 1]] = pairs[wanted.reshape(-1)]
+
+        self._each(X, question, None, forced)
+        return found
+
+    def sample(
+        self, X: Any, n: int, random_state: int | None = 0, *, forced: Forced | None = None
+    ) -> list[list[tuple[list[str], float]]]:
+        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
+
+        What is drawn depends on the sentence and its scores, not on its place among others."""
         check_whole("n", n, 1, MOST)
+        self._check_fitted()
         labels = np.array(self.space_.labels, dtype=object)
 
-        def question(sentence: int, lattice: Lattice) -> list[tuple[list[str], float]]:
-            rng = np.random.default_rng([random_state or 0, sentence])
+        def question(_: int, lattice: Lattice) -> list[tuple[list[str], float]]:
+            rng = np.random.default_rng([random_state or 0, zlib.crc32(np.ascontiguousarray(lattice.node).data)])
             codes = lattice.graph.label_of_node[sample(lattice, n, rng)]
             rows, counts = np.unique(codes, axis=0, return_counts=True)
             return [(labels[row].tolist(), count / n) for row, count in zip(rows, counts.tolist(), strict=True)]
 
-        return self._each(X, question, [([], 1.0)])
+        return self._each(X, question, [([], 1.0)], forced)

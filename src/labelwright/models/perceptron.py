@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,23 @@ from labelwright.learn.convergence import convergence
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.perceptron import EARLY, Averaged, Passes, perceptron
 from labelwright.models.growth import grow
+from labelwright.models.latent import LatentCRF
 from labelwright.models.scored import ScoredModel
 from labelwright.models.training import INTEGER, REAL, Data, Development, LatentStates, TrainableModel
 from labelwright.models.warm import Trained, carry_over
 from labelwright.parallel import Workers
 
 Array = NDArray[Any]
+M = TypeVar("M", bound=TrainableModel)
 AVERAGING = ("none", "avg", "mavg")
 UPDATES = ("perceptron", "passive-aggressive")
 PASSES = 50
 PATIENCE = 20  # passes without a better score on development data
 OF_A_FIT = "stopped", "seconds", "best_iteration", "best_dev", "restarts", "calibration", "mistakes", "convergence"
-STARTS = ("auto", "split", "random")
+STARTS = ("auto", "split", "likelihood", "random")
 PLAIN = 12  # passes of the perceptron whose states are split,
 GOOD = 1 / 3  # and the share of the training sentences that it has to separate for that
+LIKELY = 50  # iterations of the latent CRF whose states are taken over
 NOISE = 1e-3  # standard deviation of the first weights of latent states,
 SPLIT = 0.1  # and of what is added to those of states that are split
 
@@ -212,8 +215,9 @@ class LatentPerceptron(LatentStates, Perceptron):
     Parameters
     ----------
     n_latent : latent states per label: one number for all, or {label: number}
-    start : "split" (the states of a plain perceptron of twelve passes), "random" (small weights) or "auto" (split where
-        that perceptron separates a third of the training sentences, else random); `fit(init=model)` goes before it
+    start : "split" (the states of a plain perceptron of twelve passes), "likelihood" (the states of a latent CRF of 50
+        iterations), "random" (small weights) or "auto" (split where the plain perceptron separates a third of the
+        training sentences, else likelihood); `fit(init=model)` goes before it
     n_restarts : train from so many random starts and keep the best on development data (or by loss)
     random_state : seed of the random starts, and of the shuffling
     All other parameters are those of Perceptron; by default averaging is "mavg" and margin "auto" (0 is the paper's).
@@ -260,25 +264,32 @@ class LatentPerceptron(LatentStates, Perceptron):
         if not isinstance(X, Corpus) and not hasattr(X, "__len__"):
             X = list(X)
         again = self.warm_start and hasattr(self, "weights_")
-        found = None
+        record: dict[str, Any] | None = None
         if init is None and not again and self.start != "random" and max(self._numbers_of_states()) > 1:
-            found = self._plain(X, y)
-            if self.start == "split" or found.training_["convergence"]["separable"] >= GOOD:
-                init = found
+            record = {"of": self.start}
+            if self.start != "likelihood":
+                init = self._plain(X, y)
+                record["plain_separable"] = init.training_["convergence"]["separable"]
+                enough = self.start == "split" or record["plain_separable"] >= GOOD
+                record["of"] = "split" if enough else "likelihood"
+            if record["of"] == "likelihood":
+                init = self._likely(X, y)
         super().fit(X, y, init=init, **options)
-        if found is not None:
-            separable = found.training_["convergence"]["separable"]
-            self.training_["start"] = {"of": "random" if init is None else "split", "plain_separable": separable}
+        if record is not None:
+            self.training_["start"] = record
         return self
 
     def _plain(self, X: Any, y: Sequence[Sequence[str]] | None) -> Perceptron:
         """A perceptron with the same words but one state for each label."""
         own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "verbose": 0, "warm_start": False}
         words = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
-        plain = Perceptron(**words | own).fit(X, y)
-        if plain.training_["stopped"] == "interrupted":
-            raise KeyboardInterrupt
-        return plain
+        return _whole(Perceptron(**words | own).fit(X, y))
+
+    def _likely(self, X: Any, y: Sequence[Sequence[str]] | None) -> LatentCRF:
+        """A latent CRF with the same words: sums over all paths tell states apart where single paths get stuck."""
+        own = {"averaging": "none", "max_iter": LIKELY, "verbose": 0, "warm_start": False, "n_restarts": 1}
+        words = {name: value for name, value in self.get_params().items() if name in LatentCRF._parameter_names()}
+        return _whole(LatentCRF(**words | own).fit(X, y))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -290,3 +301,10 @@ class LatentPerceptron(LatentStates, Perceptron):
             return super()._start(restart, split)
         rng = np.random.default_rng([self.random_state or 0, restart])
         return rng.normal(0, SPLIT if split else NOISE, self.parameters_.n_weights).astype(np.float32)
+
+
+def _whole(model: M) -> M:
+    """A model whose training was not interrupted."""
+    if model.training_["stopped"] == "interrupted":
+        raise KeyboardInterrupt
+    return model

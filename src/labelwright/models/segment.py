@@ -1,9 +1,10 @@
 """Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead of tokens."""
 
+import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +15,21 @@ from labelwright.corpus.spans import Span
 from labelwright.decode.options import MOST, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
-from labelwright.features.extract import ColumnFeatures, learn
+from labelwright.features.extract import ColumnFeatures, Extractor, learn
 from labelwright.features.layered import LayeredFeatures
-from labelwright.features.template import Template
+from labelwright.features.template import Pattern, Template
 from labelwright.kernels import segments as kernels
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.owlqn import owlqn
 from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, gold_of, segment_parameters
-from labelwright.models.linear import Forced, _score_keys, _score_tokens, check_lengths, impossible
+from labelwright.models.linear import Forced, check_lengths, impossible, score_keys, score_tokens
 from labelwright.models.loglinear import LogLinearModel
 from labelwright.models.training import INTEGER, Data, labelled
+from labelwright.models.warm import _old_features
 from labelwright.parallel import Workers, sentence_ranges
+from labelwright.parameters import Cells
 from labelwright.passing import Candidates, Passed, likely
 from labelwright.segments import (
     Arcs,
@@ -34,13 +37,14 @@ from labelwright.segments import (
     Segments,
     SegmentSpace,
     arcs_of,
+    check_sizes,
     label_marginals,
     label_of_role,
     permitted_arcs,
-    read_segments,
     row_offsets,
     rows_of,
     segment_space,
+    segments_in,
 )
 from labelwright.states import state_space
 
@@ -94,6 +98,7 @@ class SemiCRF(LogLinearModel):
     warm_start = False
     extractor_: SegmentFeatures
     segments_: SegmentSpace
+    _given: SegmentSpace | None = None  # by `like`: the space that fit shall use
 
     _numbers: ClassVar[dict[str, tuple[Any, float]]] = {"max_length": (INTEGER, 1), **LogLinearModel._numbers}
     _optional: ClassVar[tuple[str, ...]] = ("max_length", *LogLinearModel._optional)
@@ -137,21 +142,18 @@ class SemiCRF(LogLinearModel):
     def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> Data:
         corpus, labels, codes = labelled(X, y)
         tokens, layers, offsets = learn(corpus, self.template, self.min_count)
-        columns = tokens.base if isinstance(tokens, LayeredFeatures) else tokens
-        if isinstance(columns, ColumnFeatures):
-            for pattern in columns.vocabulary.template.patterns:
-                if pattern.kind == "T" or (pattern.kind in "B*" and pattern.cells):
-                    raise OptionError(
-                        f"template: line {pattern.line}, {pattern.text!r}: a SemiCRF has no features on pairs of "
-                        "labels; use U lines"
-                    )
+        _refuse_pairs(tokens)
         if set(layers) != {"state"}:
             raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
         if y is not None:
             check_lengths(y, offsets)
         self.__dict__.pop("weights_", None)  # a fit that fails from here on leaves no mixture of two models
-        pairs = pairs_of_codes(labels, codes, offsets)
-        space, found = segment_space(labels, codes, offsets, pairs, self.max_length)
+        if self._given is None:
+            pairs = pairs_of_codes(labels, codes, offsets)
+            space, found = segment_space(labels, codes, offsets, pairs, self.max_length)
+        else:
+            space, found = self._given, segments_in(self._given, labels, codes, offsets)
+            check_sizes(found, offsets, space.max_length)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, found, space, self.min_count, self.dictionaries)
         layers = layers | {"segment": features.incidence(corpus, offsets)}
@@ -160,6 +162,30 @@ class SemiCRF(LogLinearModel):
         self.extractor_, self.segments_, self.scheme_ = features, space, space.scheme
         self.space_ = state_space(space.labels)
         return Data(layers, offsets, gold.kinds)
+
+    def like(self) -> Self:
+        """An untrained copy of a trained model that will have the same labels, scheme, types and max_length, whatever
+        part of its training data it is trained on."""
+        self._check_fitted()
+        copy = type(self)(**self.get_params())
+        copy._given = self.segments_
+        return copy
+
+    def weights_of(self, other: "SemiCRF") -> Array:
+        """The weights of another model of the same segments by the numbers of this one's; 0 for what it has not."""
+        for model in (self, other):
+            model._check_fitted()
+        if self.segments_[1:3] != other.segments_[1:3]:
+            raise OptionError("weights_of: the other model has other types of segments; train it by `like`")
+        own, old = self.extractor_, other.extractor_
+        features = np.concatenate([_old_features(old.tokens, own.tokens), own.segment_numbers_in(old)])
+        parts, old_parts = self.parameters_.slices, other.parameters_.slices
+        found = np.zeros_like(self.weights_)
+        for name, cells in self.parameters_.cells.items():
+            of_other = other.parameters_.cells[name]
+            found[parts[name]] = _looked_up(of_other, other.weights_[old_parts[name]], cells, features)
+        found[parts["transitions"]] = other.weights_[old_parts["transitions"]]
+        return found
 
     def _may_change(self) -> tuple[str, ...]:
         return ("max_iter", "dictionaries")  # what they do to training is in its data; sets have no fixed order
@@ -220,13 +246,14 @@ class SemiCRF(LogLinearModel):
         longest = int(np.diff(data.offsets).max())
         every = arcs_of(space, longest)
         with Workers(self.n_jobs) as workers:
-            tables = {name: _score_keys(x, build, name, weights[name], workers) for name, x in layers.items()}  # type: ignore[arg-type]
+            form = {name: (build.cells[name], build.row_width[name]) for name in layers}
+            tables = {name: score_keys(x, *form[name], weights[name], workers) for name, x in layers.items()}
 
             def block(begin: int, end: int) -> list[R]:
                 rows = {}
                 for name, x in layers.items():
                     at = rows_at[name][begin].item(), rows_at[name][end].item()
-                    rows[name] = _score_tokens(x, build, name, weights[name], tables[name], *at)  # type: ignore[arg-type]
+                    rows[name] = score_tokens(x, *form[name], weights[name], tables[name], *at)
                 inner, answers = np.empty((longest + 1, space.n_long)), []
                 for n, (t0, t1) in enumerate(pairwise(data.offsets[begin : end + 1].tolist()), begin):
                     if t0 == t1:
@@ -309,6 +336,8 @@ class SemiCRF(LogLinearModel):
     ) -> list[list[dict[str, float]]]:
         """The probability of every label at every token."""
         self._check_fitted()
+        if latent:
+            raise OptionError("latent: a SemiCRF has no latent states; leave it out")
         space = self.segments_
         shape = space.n_types, space.n_long, space.max_length
 
@@ -407,18 +436,20 @@ class SemiCRF(LogLinearModel):
 
         return self._each_graph(data, question, 0.0, forced, constraints)
 
-    def sample(self, X: Any, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
+    def sample(
+        self, X: Any, n: int, random_state: int | None = 0, *, forced: Forced | None = None
+    ) -> list[list[tuple[list[str], float]]]:
         """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share."""
         check_whole("n", n, 1, MOST)
         self._check_fitted()
 
         def question(sentence: int, graph: Scored) -> list[tuple[list[str], float]]:
-            rng = np.random.default_rng([random_state or 0, sentence])
+            rng = np.random.default_rng([random_state or 0, zlib.crc32(np.ascontiguousarray(graph.scores).data)])
             paths = Counter(tuple(path.tolist()) for path in dag.sample(graph.arcs.dag, graph.scores, n, rng))
             rows = [(self.segments_.labels_of(graph.arcs.segments(np.array(path))), k) for path, k in paths.items()]
             return [(labels, count / n) for labels, count in rows]
 
-        return self._each_graph(X, question, [([], 1.0)])
+        return self._each_graph(X, question, [([], 1.0)], forced)
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
@@ -432,18 +463,24 @@ class SemiCRF(LogLinearModel):
     ) -> tuple[LogLikelihood, Array]:
         """The likelihood of segments as a layer of a cascade that passes `candidates`, and the values that stand behind
         what it is passed; without labels, it can only pass."""
+        self._check_fitted()
         layers, slots, offsets = self.extractor_.encode_with_slots(X)
         gold, offsets = np.full(len(layers["segment"].keys), -1, np.int32), np.unique(offsets)
         if y is not None:
             found = self._segments([label for labels in y for label in labels], offsets)
+            check_sizes(found, offsets, self.segments_.max_length)
             gold = gold_of(found, offsets, self.segments_).kinds
         return self._objective(Data(layers, offsets, gold), workers, dtype, slots.places, candidates), slots.constants
 
-    def passed(self, X: Any, cut: float = 0.001) -> Passed:
+    def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
         """What this model passes to a layer above: every label at least as probable as `cut`, but no pairs of them."""
+        self._check_fitted()
         label_of_role(self.segments_)  # is there one?
         labels = self.space_.labels
-        rows = [[[row[label] for label in labels] for row in sentence] for sentence in self.predict_marginals(X)]
+        rows = [
+            [[row[label] for label in labels] for row in sentence]
+            for sentence in self.predict_marginals(X, forced=forced)
+        ]
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         dense = np.array([row for sentence in rows for row in sentence]).reshape(-1, len(labels))
         slots = likely(offsets, dense, cut).without_pairs
@@ -451,10 +488,7 @@ class SemiCRF(LogLinearModel):
 
     def _segments(self, labels: Sequence[str], offsets: Array) -> Segments:
         """The segments of label sequences, all labels of which are known."""
-        space = self.segments_
-        index = {label: code for code, label in enumerate(space.labels)}
-        types, found = read_segments(space.labels, np.array([index[x] for x in labels]), offsets, space.scheme)
-        return found._replace(kind=np.array([space.types.index(types[kind]) for kind in found.kind], np.int64))
+        return segments_in(self.segments_, labels, np.arange(len(labels)), offsets)
 
     def _sums(self, n: int, graph: Scored) -> dag.Sums:
         """The sums of a sentence that must have a labelling."""
@@ -462,3 +496,36 @@ class SemiCRF(LogLinearModel):
         if sums.log_z == -np.inf:
             raise impossible(n)
         return sums
+
+
+def _refuse_pairs(tokens: Extractor) -> None:
+    """A template must not have lines on pairs or triples of labels, neither on the input nor on the labels below."""
+    base, patterns = tokens, list[Pattern]()
+    if isinstance(tokens, LayeredFeatures):
+        base = tokens.base
+        patterns += tokens.above.template.patterns
+    if isinstance(base, ColumnFeatures):
+        patterns += base.vocabulary.template.patterns
+    for pattern in patterns:
+        if pattern.kind == "T" or (pattern.kind in "B*" and pattern.cells):
+            # Of an upper layer, the lines on the input and on the labels below are counted apart.
+            place = f"line {pattern.line}, " if base is tokens else ""
+            raise OptionError(
+                f"template: {place}{pattern.text!r}: a SemiCRF has no features on pairs of labels; use U lines"
+            )
+
+
+def _looked_up(old: Cells, weights: Array, new: Cells, features: Array) -> Array:
+    """The old weight of each new cell, where features [F] gives the old number of each feature, or -1; 0 for none."""
+    found = np.zeros(len(new.column), weights.dtype)
+    if not len(old.column) or not len(new.column):
+        return found
+    width = int(max(old.column.max(), new.column.max())) + 1
+    feature = np.repeat(features, np.diff(new.ptr))
+    wanted = np.where(feature < 0, -1, feature * width + new.column)
+    known = np.repeat(np.arange(len(old.ptr) - 1), np.diff(old.ptr)) * width + old.column
+    order = np.argsort(known, kind="stable")
+    at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
+    same = known[at] == wanted
+    found[same] = weights[at[same]]
+    return found
