@@ -48,7 +48,7 @@ def table2(options: argparse.Namespace, folder: Path, console: Console) -> None:
     for passing in options.passing.split(","):
         model = Cascade(layers_of(options), passing, lexicon=options.lexicon or None, jackknife=options.jackknife)
         begun = time.perf_counter()
-        model.set_params(max_iter=options.iterations, random_state=0).fit(train)
+        model.set_params(max_iter=options.iterations, random_state=0, shares={"pos": options.share}).fit(train)
         seconds = time.perf_counter() - begun
         versions = {passing: model}
         if passing == "joint":
@@ -135,6 +135,7 @@ def main() -> int:
     parser.add_argument("--upper", default="multilayer-above")
     parser.add_argument("--lexicon", default="pos", help="'' for none")
     parser.add_argument("--jackknife", action="store_true")
+    parser.add_argument("--share", type=float, default=1.0, help="of the lower layer's loss in joint training")
     parser.add_argument("--iterations", type=int, help="of joint training")
     parser.add_argument("--layer-iterations", type=int, help="of each layer alone")
     parser.add_argument("--dev", action="store_true")
