@@ -1,10 +1,6 @@
 """Sums, best paths, covariances and samples of small random graphs against enumeration of all their paths."""
 
 import itertools
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -21,6 +17,7 @@ from labelwright.errors import OptionError
 from labelwright.kernels import dag as kernels
 from labelwright.lattice import best_path as best_chain
 from labelwright.lattice import posterior, posterior_arcs
+from plain_python import answers_both_ways
 
 
 class Enumerated:
@@ -427,22 +424,6 @@ print(json.dumps({"compiled": COMPILED, "answers": [
 
 
 def test_plain_python_gives_the_same_answers():
-    found = {}
-    for disabled in ("0", "1"):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", PROGRAM],
-            env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        found[disabled] = json.loads(done.stdout)
-    assert (found["0"]["compiled"], found["1"]["compiled"]) == (True, False)
-
-    def flat(x):
-        return [leaf for part in x for leaf in flat(part)] if isinstance(x, list) else [x]
-
-    compiled, plain = (flat(found[disabled]["answers"]) for disabled in ("0", "1"))
+    compiled, plain = answers_both_ways(PROGRAM)
     assert len(compiled) > 50
     np.testing.assert_allclose(compiled, plain, rtol=1e-12)

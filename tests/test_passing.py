@@ -132,6 +132,17 @@ def slope(problem, at, i, step=1e-5):
     return (values[0] - values[1]) / (2 * step)
 
 
+def assert_slopes(problem, weights):
+    """The gradient near these weights is that of finite differences, for fifteen weights of each layer."""
+    random = np.random.default_rng(0)
+    at = weights + random.normal(0, 0.5, len(weights))
+    gradient = np.empty_like(at)
+    problem(at, gradient)
+    for part_of in problem.parts:
+        for i in random.choice(np.arange(part_of.start, part_of.stop), 15, replace=False):
+            assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
+
+
 @pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_gradient_of_three_layers_is_that_of_finite_differences(order, jackknife):
@@ -143,14 +154,7 @@ def test_the_gradient_of_three_layers_is_that_of_finite_differences(order, jackk
     ]
     cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=jackknife, shares={"pos": 0.3, "chunk": 2.0})
     cascade.fit(X, y)
-    problem, weights = joint_problem(cascade, X, y)
-    random = np.random.default_rng(0)
-    at = weights + random.normal(0, 0.5, len(weights))
-    gradient = np.empty_like(at)
-    problem(at, gradient)
-    for part_of in problem.parts:
-        for i in random.choice(np.arange(part_of.start, part_of.stop), 15, replace=False):
-            assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
+    assert_slopes(*joint_problem(cascade, X, y))
 
 
 def test_a_jackknife_starts_every_layer_where_it_was_trained():
@@ -188,14 +192,7 @@ def test_the_gradient_is_right_with_a_segment_layer_at_any_height(segments, jack
         above, model = layers[k + 1]
         layers[k + 1] = (above, model.set_params(template=SINGLES))
     cascade = Cascade(layers, passing="marginal", cut=0.0, shares={"pos": 0.5}, jackknife=jackknife).fit(X, y)
-    problem, weights = joint_problem(cascade, X, y)
-    random = np.random.default_rng(0)
-    at = weights + random.normal(0, 0.5, len(weights))
-    gradient = np.empty_like(at)
-    problem(at, gradient)
-    for part_of in problem.parts:
-        for i in random.choice(np.arange(part_of.start, part_of.stop), 15, replace=False):
-            assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
+    assert_slopes(*joint_problem(cascade, X, y))
 
 
 def test_scores_too_large_for_scaling_have_the_same_gradient():

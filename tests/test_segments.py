@@ -1,11 +1,7 @@
 """The SemiCRF against enumeration of all segmentations, for every label scheme and for labels that follow none."""
 
 import itertools
-import json
-import os
 import pickle
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -24,6 +20,7 @@ from labelwright.learn.objective import Passing
 from labelwright.parallel import Workers
 from labelwright.passing import Layered, certain
 from labelwright.segments import Segments, arcs_of, read_segments, row_offsets, rows_of, segment_space
+from plain_python import answers_both_ways
 from problems import as_tokens, differences
 
 TEMPLATE = "U1:%x[0,0]\nU2:%x[-1,0]/%x[0,0]\nB"
@@ -759,24 +756,7 @@ print(json.dumps({"compiled": COMPILED, "answers": [
 
 
 def test_plain_python_gives_the_same_answers():
-    found = {}
-    for disabled in ("0", "1"):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", PROGRAM],
-            env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        found[disabled] = json.loads(done.stdout)
-    assert (found["0"]["compiled"], found["1"]["compiled"]) == (True, False)
-
-    def flat(x):
-        x = list(x.values()) if isinstance(x, dict) else x
-        return [leaf for part in x for leaf in flat(part)] if isinstance(x, list) else [x]
-
-    compiled, plain = (flat(found[disabled]["answers"]) for disabled in ("0", "1"))
+    compiled, plain = answers_both_ways(PROGRAM)
     assert len(compiled) == len(plain) > 50
     for a, b in zip(compiled, plain, strict=True):
         assert a == (pytest.approx(b, rel=1e-4) if isinstance(b, float) else b)

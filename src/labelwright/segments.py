@@ -21,7 +21,7 @@ from labelwright.dag import Dag
 from labelwright.errors import OptionError
 from labelwright.features.extract import EXTRACTORS, Extractor, Tensors, kind_of
 from labelwright.features.incidence import NO_VALUES, Incidence, Longs
-from labelwright.features.layered import LayeredFeatures, Slots
+from labelwright.features.layered import Slots, encode_with_slots
 from labelwright.kernels import segments as kernels
 from labelwright.modelfile import pack_strings, unpack_strings
 from labelwright.passing import Layered
@@ -441,12 +441,8 @@ class SegmentFeatures:
         return layers, offsets
 
     def encode_with_slots(self, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
-        """As of LayeredFeatures; where the tokens read no layer below, nothing has a slot."""
-        slots = Slots({}, np.ones(1))
-        if isinstance(self.tokens, LayeredFeatures):
-            layers, slots, offsets = self.tokens.encode_with_slots(X)
-        else:
-            layers, offsets = self.tokens.encode(X)
+        """As of LayeredFeatures: the slots of the features of tokens."""
+        layers, slots, offsets = encode_with_slots(self.tokens, X)
         return layers | {"segment": self.incidence(X, offsets)}, slots, offsets
 
     def incidence(self, X: Any, offsets: Longs) -> Incidence:

@@ -157,6 +157,16 @@ class LayeredFeatures:
 EXTRACTORS[LayeredFeatures.kind] = LayeredFeatures
 
 
+def encode_with_slots(extractor: Extractor, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
+    """The features of every token, and where their values come from: nowhere else, if no layer below is read."""
+    own = getattr(extractor, "encode_with_slots", None)
+    if own is not None:
+        found: tuple[dict[str, Incidence], Slots, Longs] = own(X)
+        return found
+    layers, offsets = extractor.encode(X)
+    return layers, Slots({}, np.ones(1)), offsets
+
+
 class _Alternatives(NamedTuple):
     """What one line reads: for every token its candidates, or pairs of candidates."""
 

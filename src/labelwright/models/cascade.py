@@ -253,13 +253,11 @@ class Cascade(Estimator):
 
     def _fresh(self, model: TrainableModel) -> TrainableModel:
         """An untrained copy, with this cascade's threads and seed where it has none of its own."""
-        fresh = type(model)(**model.get_params())
+        fresh = model.untrained()
         for name in ("n_jobs", "random_state"):
             if getattr(fresh, name) is None:
                 setattr(fresh, name, getattr(self, name))
         fresh.verbose = fresh.verbose or self.verbose
-        if "_given" in vars(model):  # a segment model that is to have the segments of another (SemiCRF.like)
-            fresh.__dict__["_given"] = vars(model)["_given"]
         return fresh
 
     def _passed(self, model: TrainableModel, X: Any, forced: Forced | None = None) -> Passed:
@@ -284,7 +282,7 @@ class Cascade(Estimator):
             return self._passed(trained, X), [Version(0, n, trained)]
         bounds = np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()
         said, versions = [], []
-        model = getattr(trained, "like", lambda: trained)()  # segments as the whole of the data has them
+        model = trained.like()
         for a, b in pairwise(bounds):
             other = trained
             if not run.interrupted:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from labelwright.decode.options import MOST, check_whole
 from labelwright.errors import OptionError
-from labelwright.features.layered import LayeredFeatures
+from labelwright.features.incidence import Incidence
+from labelwright.features.layered import encode_with_slots
 from labelwright.lattice import Lattice, label_marginals, posterior, posterior_arcs, sample
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar
@@ -77,15 +78,27 @@ class LogLinearModel(TrainableModel):
     def _optimise(
         self, data: Data, weights: Array, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
     ) -> Array:
-        layers, offsets, gold = data
         if self.optimizer == "sgd":
-            run = SGD(layers, offsets, gold, self.space_, self.parameters_, self.l2, self.random_state or 0)
+            run = SGD(*data, self.space_, self.parameters_, self.l2, self.random_state or 0)
             return sgd(run, weights, monitor, state, self._average_from)
-        n_features = self.extractor_.n_features
-        problem = LogLikelihood(layers, n_features, offsets, gold, self.space_, self.parameters_, workers)
+        problem = self._objective(data, workers)
         if self.l1 > 0:
             return owlqn(problem, weights, self.l1, self.l2, monitor, workers, state)
         return lbfgs(problem, weights, self.l2, monitor, workers, state)
+
+    def _objective(
+        self,
+        data: Data,
+        workers: Workers,
+        dtype: Any = np.float32,
+        slots: dict[str, Array] | None = None,
+        candidates: Candidates | None = None,
+    ) -> LogLikelihood:
+        """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
+        layers, offsets, gold = data
+        own = self.space_, self.parameters_, workers, dtype
+        n_features = self.extractor_.n_features
+        return LogLikelihood(layers, n_features, offsets, gold, *own, slots=slots, candidates=candidates)
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
@@ -100,22 +113,17 @@ class LogLinearModel(TrainableModel):
         """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
         what it is passed; without labels, it can only pass."""
         self._check_fitted()
-        slots, constants = None, np.ones(1)
-        if isinstance(self.extractor_, LayeredFeatures):
-            layers, found, offsets = self.extractor_.encode_with_slots(X)
-            slots, constants = found.places, found.constants
-        else:
-            layers, offsets = self.extractor_.encode(X)
-        gold = np.zeros(int(offsets[-1]), np.int32)
-        if y is not None:
-            index = {label: code for code, label in enumerate(self.space_.labels)}
-            gold = np.array([index[label] for sentence in y for label in sentence], np.int32)
-        own = self.space_, self.parameters_, workers, dtype
-        n_features = self.extractor_.n_features
-        return (
-            LogLikelihood(layers, n_features, np.unique(offsets), gold, *own, slots=slots, candidates=candidates),
-            constants,
-        )
+        layers, slots, offsets = encode_with_slots(self.extractor_, X)
+        offsets = np.unique(offsets)  # sentences without tokens teach nothing
+        data = Data(layers, offsets, self._gold(y, layers, offsets))
+        return self._objective(data, workers, dtype, slots.places, candidates), slots.constants
+
+    def _gold(self, y: Sequence[Sequence[str]] | None, layers: dict[str, Incidence], offsets: Array) -> Array:
+        """Labels as training takes them; anything where there are none."""
+        if y is None:
+            return np.zeros(int(offsets[-1]), np.int32)
+        index = {label: code for code, label in enumerate(self.space_.labels)}
+        return np.array([index[label] for sentence in y for label in sentence], np.int32)
 
     def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
         """What this model passes to a layer above: every label at least as probable as `cut`, and pairs of them."""

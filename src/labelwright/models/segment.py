@@ -16,18 +16,16 @@ from labelwright.decode.options import MOST, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.features.extract import ColumnFeatures, Extractor, learn
+from labelwright.features.incidence import Incidence
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.template import Pattern, Template
 from labelwright.kernels import segments as kernels
-from labelwright.learn.lbfgs import lbfgs
-from labelwright.learn.monitor import Monitor
 from labelwright.learn.objective import LogLikelihood
-from labelwright.learn.owlqn import owlqn
 from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, gold_of, segment_parameters
 from labelwright.models.linear import Forced, check_lengths, impossible, score_keys, score_tokens
 from labelwright.models.loglinear import LogLinearModel
 from labelwright.models.training import INTEGER, Data, labelled
-from labelwright.models.warm import _old_features
+from labelwright.models.warm import old_features
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.parameters import Cells
 from labelwright.passing import Candidates, Passed, likely
@@ -163,11 +161,16 @@ class SemiCRF(LogLinearModel):
         self.space_ = state_space(space.labels)
         return Data(layers, offsets, gold.kinds)
 
+    def untrained(self) -> Self:
+        copy = super().untrained()
+        copy._given = self._given
+        return copy
+
     def like(self) -> Self:
         """An untrained copy of a trained model that will have the same labels, scheme, types and max_length, whatever
         part of its training data it is trained on."""
         self._check_fitted()
-        copy = type(self)(**self.get_params())
+        copy = super().like()
         copy._given = self.segments_
         return copy
 
@@ -178,7 +181,7 @@ class SemiCRF(LogLinearModel):
         if self.segments_[1:3] != other.segments_[1:3]:
             raise OptionError("weights_of: the other model has other types of segments; train it by `like`")
         own, old = self.extractor_, other.extractor_
-        features = np.concatenate([_old_features(old.tokens, own.tokens), own.segment_numbers_in(old)])
+        features = np.concatenate([old_features(old.tokens, own.tokens), own.segment_numbers_in(old)])
         parts, old_parts = self.parameters_.slices, other.parameters_.slices
         found = np.zeros_like(self.weights_)
         for name, cells in self.parameters_.cells.items():
@@ -194,14 +197,6 @@ class SemiCRF(LogLinearModel):
         if split:
             raise OptionError("init: a SemiCRF starts from nothing; leave it out")
         return super()._start(restart, split)
-
-    def _optimise(
-        self, data: Data, weights: Array, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
-    ) -> Array:
-        problem = self._objective(data, workers)
-        if self.l1 > 0:
-            return owlqn(problem, weights, self.l1, self.l2, monitor, workers, state)
-        return lbfgs(problem, weights, self.l2, monitor, workers, state)
 
     def _objective(
         self,
@@ -453,24 +448,12 @@ class SemiCRF(LogLinearModel):
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
-    def objective(
-        self,
-        X: Any,
-        y: Sequence[Sequence[str]] | None,
-        workers: Workers,
-        candidates: Candidates | None = None,
-        dtype: Any = np.float32,
-    ) -> tuple[LogLikelihood, Array]:
-        """The likelihood of segments as a layer of a cascade that passes `candidates`, and the values that stand behind
-        what it is passed; without labels, it can only pass."""
-        self._check_fitted()
-        layers, slots, offsets = self.extractor_.encode_with_slots(X)
-        gold, offsets = np.full(len(layers["segment"].keys), -1, np.int32), np.unique(offsets)
-        if y is not None:
-            found = self._segments([label for labels in y for label in labels], offsets)
-            check_sizes(found, offsets, self.segments_.max_length)
-            gold = gold_of(found, offsets, self.segments_).kinds
-        return self._objective(Data(layers, offsets, gold), workers, dtype, slots.places, candidates), slots.constants
+    def _gold(self, y: Sequence[Sequence[str]] | None, layers: dict[str, Incidence], offsets: Array) -> Array:
+        if y is None:
+            return np.full(len(layers["segment"].keys), -1, np.int32)
+        found = self._segments([label for labels in y for label in labels], offsets)
+        check_sizes(found, offsets, self.segments_.max_length)
+        return gold_of(found, offsets, self.segments_).kinds
 
     def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
         """What this model passes to a layer above: every label at least as probable as `cut`, but no pairs of them."""

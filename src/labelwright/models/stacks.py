@@ -4,16 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labelwright.corpus.table import Corpus
 from labelwright.learn.joint import Stack
 from labelwright.models.training import TrainableModel
-from labelwright.models.warm import Trained, carry_over
 from labelwright.parallel import Workers
 from labelwright.passing import Layered, joined, part
-
-Array = NDArray[Any]
 
 
 class Version(NamedTuple):
@@ -82,15 +78,5 @@ def _stack(
         layers.append(layer)
         constants.append(fixed)
         other = model if said is None or k == top else said[k].model
-        shifts.append(None if other is model else weights_of(model, other) - model.weights_)
+        shifts.append(None if other is model else model.weights_of(other) - model.weights_)
     return Stack(layers, constants, [1.0] * (top + 1), shifts)
-
-
-def weights_of(model: TrainableModel, other: TrainableModel) -> Array:
-    """The weights of another model for the features and labels of this one; 0 for those that it has not."""
-    own = getattr(model, "weights_of", None)  # a model whose weights are not those of states and moves
-    if own is not None:
-        found: Array = own(other)
-        return found
-    before = Trained(other.extractor_, other.space_, other.parameters_, other.weights_)
-    return carry_over(before, Trained(model.extractor_, model.space_, model.parameters_, np.zeros_like(model.weights_)))

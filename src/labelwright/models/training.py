@@ -121,6 +121,20 @@ class TrainableModel(LinearModel):
         the layer is passed; `candidates` are what it passes."""
         raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
 
+    def untrained(self) -> Self:
+        """A copy with the same parameters, to be trained."""
+        return type(self)(**self.get_params())
+
+    def like(self) -> Self:
+        """An untrained copy of this trained model, for a part of its training data."""
+        return self.untrained()
+
+    def weights_of(self, other: Any) -> Array:
+        """The weights of another model for the features and labels of this one; 0 for those that it has not."""
+        before = Trained(other.extractor_, other.space_, other.parameters_, other.weights_)
+        none = np.zeros_like(self.weights_)
+        return carry_over(before, Trained(self.extractor_, self.space_, self.parameters_, none))
+
     # -- steps of fit -----------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> "Data":

@@ -30,7 +30,7 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
     equal would learn the same."""
     old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
     space, parameters, weights = now.space, now.parameters, now.weights.copy()
-    features = _old_features(before.extractor, now.extractor)
+    features = old_features(before.extractor, now.extractor)
     states = _old_states(old_space, space)
     known = states[states >= 0]
     split = np.isin(states, known[np.bincount(known, minlength=old_space.n_states)[known] > 1]) | shake
@@ -95,7 +95,7 @@ def _old_states(old: StateSpace, new: StateSpace) -> Array:
     return found
 
 
-def _old_features(old: Extractor, new: Extractor) -> Array:
+def old_features(old: Extractor, new: Extractor) -> Array:
     """For each feature its number in the old extractor, or -1."""
     if isinstance(old, ColumnFeatures) and isinstance(new, ColumnFeatures):
         return _old_columns(old.vocabulary, new.vocabulary)
@@ -105,7 +105,7 @@ def _old_features(old: Extractor, new: Extractor) -> Array:
     if isinstance(old, ArrayFeatures) and isinstance(new, ArrayFeatures) and old.n_features == new.n_features:
         return np.arange(new.n_features)
     if isinstance(old, LayeredFeatures) and isinstance(new, LayeredFeatures):
-        base, above = _old_features(old.base, new.base), _old_columns(old.above, new.above)
+        base, above = old_features(old.base, new.base), _old_columns(old.above, new.above)
         return np.concatenate([base, np.where(above < 0, -1, above + old.base.n_features)])
     return np.full(new.n_features, -1, np.int64)
 
