@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from labelwright.models.crf import CRF as CRF
     from labelwright.models.files import load as load
     from labelwright.models.latent import LatentCRF as LatentCRF
+    from labelwright.models.memory import MemoryBased as MemoryBased
+    from labelwright.models.memory import MemoryTagger as MemoryTagger
+    from labelwright.models.ngram import NgramTagger as NgramTagger
     from labelwright.models.perceptron import LatentPerceptron as LatentPerceptron
     from labelwright.models.perceptron import Perceptron as Perceptron
+    from labelwright.models.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.models.segment import SemiCRF as SemiCRF
 
 __version__ = "0.1.0"
@@ -28,7 +32,11 @@ _HOMES = {
     "LabelwrightError": "labelwright.errors",
     "LatentCRF": "labelwright.models.latent",
     "LatentPerceptron": "labelwright.models.perceptron",
+    "MemoryBased": "labelwright.models.memory",
+    "MemoryTagger": "labelwright.models.memory",
+    "NgramTagger": "labelwright.models.ngram",
     "Perceptron": "labelwright.models.perceptron",
+    "ProgressiveSearch": "labelwright.models.progressive",
     "SemiCRF": "labelwright.models.segment",
     "Span": "labelwright.corpus.spans",
     "load": "labelwright.models.files",
@@ -42,7 +50,11 @@ __all__ = [
     "LabelwrightError",
     "LatentCRF",
     "LatentPerceptron",
+    "MemoryBased",
+    "MemoryTagger",
+    "NgramTagger",
     "Perceptron",
+    "ProgressiveSearch",
     "SemiCRF",
     "Span",
     "__version__",

@@ -21,6 +21,7 @@ class Decoding(NamedTuple):
     mass: float | None = None
     expansions: int | None = None
     confidence: float | None = None  # of a calibrated model without probabilities
+    status: str | None = None  # with rules: "optimal", "time limit" or "limit" (of what could be proven)
 
 
 def judged(found: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:

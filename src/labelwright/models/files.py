@@ -1,7 +1,7 @@
 """Models to files and back: one safetensors file each, read without executing anything."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +13,33 @@ from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS
 from labelwright.features.lexicon import Lexicon
 from labelwright.features.template import parse_template
+from labelwright.models import memory_files
 from labelwright.models.cascade import Cascade
 from labelwright.models.crf import CRF
 from labelwright.models.latent import LatentCRF
 from labelwright.models.linear import LinearModel
+from labelwright.models.memory import MemoryBased, MemoryTagger
 from labelwright.models.perceptron import LatentPerceptron, Perceptron
 from labelwright.models.segment import SemiCRF
 from labelwright.parameters import Cells, Parameters
 from labelwright.segments import SegmentFeatures, SegmentSpace
 from labelwright.states import StateSpace, assembled
 
-KINDS = CRF, LatentCRF, Perceptron, LatentPerceptron, SemiCRF, Cascade
+KINDS = CRF, LatentCRF, Perceptron, LatentPerceptron, SemiCRF, Cascade, MemoryBased, MemoryTagger
 MODELS: dict[str, type[Any]] = {kind.__name__: kind for kind in KINDS}
 SIGNED = (  # parameters that a signature shows
     "order", "n_latent", "cells", "min_count", "l1", "l2", "optimizer", "averaging", "reset_every", "update", "margin",
-    "constraints", "max_length",
+    "constraints", "max_length", "k", "metric", "mvdm_threshold", "weights", "votes", "algorithm", "ngram", "inference",
+    "weighting",
 )  # fmt: skip
 
 
 def save(model: Any, path: str | Path) -> None:
     """Write a trained model; weights of features that are exactly zero are left out."""
-    modelfile.write(path, *(_cascade(model) if isinstance(model, Cascade) else _packed(model)))
+    if isinstance(model, MemoryBased | MemoryTagger):
+        modelfile.write(path, *_memory(model))
+    else:
+        modelfile.write(path, *(_cascade(model) if isinstance(model, Cascade) else _packed(model)))
 
 
 def _packed(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -102,6 +108,40 @@ def _cascade(model: Cascade) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return tensors, header
 
 
+def _memory(model: MemoryBased | MemoryTagger) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The tensors and the header of a memory-based model."""
+    tensors, header = memory_files.packed(model)
+    if callable(getattr(model, "weighting", None)):
+        raise ModelFileError("weighting: a function cannot be stored in a model file; name a weighting, or pickle it")
+    listed = {"metric", "weights", "decay", "lengths"}  # which may be sequences
+    words = model.get_params()
+    parameters = {
+        k: list(v) if k in listed and isinstance(v, Sequence) and not isinstance(v, str) else _plain(v)
+        for k, v in words.items()
+    }
+    return tensors, header | {
+        "kind": type(model).__name__,
+        "labelwright": __version__,
+        "signature": signature(model),
+        "parameters": parameters,
+        "training": getattr(model, "training_", {}),
+        "history": [],
+    }
+
+
+def _restore_memory(kind: type[Any], tensors: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
+    words = {k: v for k, v in header["parameters"].items() if k in kind._parameter_names()}
+    words["decay"] = tuple(words["decay"])
+    template = header.get("windows", {}).get("template")
+    if template is not None:
+        own = template["name"] not in BUILTIN  # its file may be gone or changed
+        words["template"] = parse_template(template["text"], template["name"]) if own else template["name"]
+    model = kind(**words)
+    memory_files.restore(model, tensors, header)
+    model.training_ = header["training"]
+    return model
+
+
 def _plain(value: Any) -> Any:
     """A constructor word as JSON; a template is kept as text with the features."""
     if isinstance(value, Mapping):  # of dictionaries, the phrases are kept with the features
@@ -123,9 +163,15 @@ def signature(model: Any) -> str:
 
 def _template_name(model: Any) -> str:
     """The name of a built-in template; a file's name with a hash of its text; or the kind of features."""
-    template = model.extractor_.header().get("template")
+    if isinstance(model, MemoryBased):
+        return "columns"
+    if isinstance(model, MemoryTagger):
+        described, kind = model.windows_.header(), model.windows_.kind
+    else:
+        described, kind = model.extractor_.header(), model.extractor_.kind
+    template = described.get("template")
     if template is None:
-        return str(model.extractor_.kind)
+        return str(kind)
     if template["name"] in BUILTIN:
         return str(template["name"])
     digest = hashlib.sha256(template["text"].encode()).hexdigest()[:8]
@@ -140,6 +186,8 @@ def load(path: str | Path) -> Any:
         what = "a checkpoint; train again with --resume to go on from it" if kind == "checkpoint" else f"a {kind!r}"
         raise ModelFileError(f"{path}: expected a model, got {what}")
     try:
+        if kind in ("MemoryBased", "MemoryTagger"):
+            return _restore_memory(MODELS[kind], tensors, header)
         return _restore_cascade(tensors, header) if kind == "Cascade" else _restore(MODELS[kind], tensors, header)
     except (KeyError, IndexError, TypeError) as error:
         raise ModelFileError(f"{path}: the model file lacks a part: {error}") from error

@@ -33,6 +33,7 @@ from labelwright.lattice import (
 from labelwright.models.estimator import Estimator
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
 from labelwright.parameters import Cells, Parameters
+from labelwright.passing import Layered
 from labelwright.states import StateSpace, state_names
 
 Array = NDArray[Any]
@@ -41,6 +42,8 @@ BLOCK_TOKENS = 4096  # sentences of one piece of work,
 BLOCK_NUMBERS = 1 << 23  # and the scores of all their nodes and arcs
 
 Forced = Sequence[Sequence[str | Sequence[str] | None]]
+Constraints = Any  # None, a label scheme, or rules of labelwright.constraints: one, a list, functions of the sentence
+RULE_DECODERS = ("viterbi", "exact")
 
 
 class LinearModel(Estimator):
@@ -139,6 +142,8 @@ class LinearModel(Estimator):
 
     def _assembly(self, constraints: str | None) -> Assembly:
         """How scores become lattices under these constraints; kept until the next fit."""
+        if constraints is not None and not isinstance(constraints, str):
+            raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; rules are for decode")
         if self._assemblies is None or self._assemblies[0] is not self.parameters_:
             self._assemblies = (self.parameters_, {})
         kept = self._assemblies[1]
@@ -199,16 +204,20 @@ class LinearModel(Estimator):
         decoder: str | None = None,
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
         **options: Any,
     ) -> list[Decoding]:
         """The best labelling of each sentence with its score and probability, as a Decoding.
 
         `forced` gives known labels (None where free, a list where several are possible); `constraints="scheme"` allows
-        only labellings that the label scheme permits; `options` go to the decoder.
+        only labellings that the label scheme permits, rules (labelwright.constraints) only those that keep
+        them, found in `time_limit` seconds for each sentence; `options` go to the decoder.
         """
         self._check_fitted()
         find = decoder_named(decoder or self.default_decoder)
+        constraints, rules = rules_among(constraints)
+        if rules:
+            return self._decode_by_rules(X, find.__name__, rules, forced, constraints, options)
         space = self._space(constraints)
 
         def question(n: int, lattice: Lattice) -> Decoding:
@@ -222,6 +231,36 @@ class LinearModel(Estimator):
             if name not in known:
                 raise OptionError(f"decoder {find.__name__}: no option {name!r}, expected one of {', '.join(known)}")
         return self._each(X, question, Decoding([], 0.0, 0.0, True, 0.0), forced, constraints)
+
+    def _decode_by_rules(
+        self,
+        X: Any,
+        decoder: str,
+        rules: list[Any],
+        forced: Forced | None,
+        constraints: str | None,
+        options: dict[str, Any],
+    ) -> list[Decoding]:
+        """The best labelling of each sentence that keeps the rules; on latent models `exact` means by the sum over its
+        paths, `viterbi` by its best path."""
+        from labelwright.inference.rules import Sentence
+        from labelwright.inference.solver import candidates_of, solve_lattice
+
+        if decoder not in RULE_DECODERS:
+            raise OptionError(f"decoder {decoder}: rules are for the decoders {' and '.join(RULE_DECODERS)}")
+        known = "probabilities", "time_limit", "max_expansions"
+        for name in options:
+            if name not in known:
+                raise OptionError(f"decoding with rules: no option {name!r}, expected one of {', '.join(known)}")
+        space, words = self._space(constraints), words_of(X)
+        scheme, sums = self.scheme_, decoder == "exact"
+
+        def question(n: int, lattice: Lattice) -> Decoding:
+            tokens = None if words is None else words[n]
+            sentence = Sentence(candidates_of(lattice, space), space.labels, tokens, n, scheme)
+            return solve_lattice(lattice, space, rules, sentence=sentence, sums=sums, **options)
+
+        return self._each(X, question, Decoding([], 0.0, 0.0, True, 0.0, status="optimal"), forced, constraints)
 
     def predict(self, X: Any) -> list[list[str]]:
         """The best labels of each sentence."""
@@ -279,16 +318,17 @@ class LinearModel(Estimator):
         return self._each(X, question, [], forced, constraints)
 
     def predict_spans(
-        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[Span]]:
         """The spans (chunks, entities) of the best labelling, each with its exact probability:
         that a span of this type begins there, ends there, and does not go on."""
         data = self.encode(X)
         if self.scheme_ is None:  # the labels make no chunks
             return [[] for _ in range(len(data))]
-        best = [d.labels for d in self.decode(data, forced=forced, constraints=constraints, probabilities=False)]
-        spans = [spans_of(labels) for labels in best]
-        return self.span_probabilities(data, spans, forced=forced, constraints=constraints)
+        scheme, rules = rules_among(constraints)
+        best = self.decode(X if rules else data, forced=forced, constraints=constraints, probabilities=False)
+        spans = [spans_of(d.labels) for d in best]
+        return self.span_probabilities(data, spans, forced=forced, constraints=scheme)
 
     def span_probabilities(
         self,
@@ -381,6 +421,24 @@ def score_tokens(layer: Incidence, cells: Cells, width: int, weights: Array, tab
     own = layer.token_ptr, layer.token_feature, layer.token_value
     scoring.score_tokens(weights, cells.ptr, cells.column, layer.keys, table, *own, t0, t1, rows)
     return rows
+
+
+def rules_among(constraints: Constraints) -> tuple[str | None, list[Any]]:
+    """The label scheme and the rules that constraints name."""
+    if constraints is None or isinstance(constraints, str):
+        return constraints, []
+    from labelwright.inference.rules import split_constraints
+
+    return split_constraints(constraints)
+
+
+def words_of(X: Any) -> Sequence[Any] | None:
+    """The sentences that rules may look at; None where they are encoded."""
+    if isinstance(X, Layered):
+        return words_of(X.X)
+    if isinstance(X, Corpus):
+        return X.X
+    return X if isinstance(X, Sequence) else None
 
 
 def impossible(sentence: int) -> OptionError:

@@ -14,7 +14,7 @@ from labelwright.decode.options import MOST, check_whole
 from labelwright.decode.paths import best_paths
 from labelwright.errors import OptionError
 from labelwright.lattice import Lattice, margins
-from labelwright.models.linear import Forced, LinearModel, impossible
+from labelwright.models.linear import Constraints, Forced, LinearModel, impossible, rules_among
 from labelwright.models.training import Data, Development, TrainableModel
 
 Array = NDArray[Any]
@@ -38,7 +38,7 @@ class ScoredModel(TrainableModel):
         decoder: str | None = None,
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
         probabilities: bool = True,
         **options: Any,
     ) -> list[Decoding]:
@@ -47,11 +47,13 @@ class ScoredModel(TrainableModel):
         self._check_fitted()
         if decoder not in (None, "viterbi"):
             raise OptionError(f"decoder {decoder!r}: {self.has_scores()}; use 'viterbi'")
+        scheme, rules = rules_among(constraints)
         data = self.encode(X)
-        limits: dict[str, Any] = {"forced": forced, "constraints": constraints}
+        limits: dict[str, Any] = {"forced": forced, "constraints": scheme}
+        asked: dict[str, Any] = {**limits, "constraints": constraints} if rules else limits  # rules may read the words
         found = [
-            d._replace(log_probability=None, exact=True, gap=0.0)  # the score of a labelling is that of its best path
-            for d in super().decode(data, "viterbi", **limits, probabilities=False, **options)
+            _by_best_path(d)
+            for d in super().decode(X if rules else data, "viterbi", **asked, probabilities=False, **options)
         ]
         if not probabilities or self.temperature_ is None:
             return found
@@ -88,13 +90,14 @@ class ScoredModel(TrainableModel):
         return self._each(X, question, [([], 0.0)], forced, constraints)
 
     def predict_spans(
-        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[Span]]:
         """The spans (chunks, entities) of the best labelling, without a probability; `span_confidences` adds one."""
         data = self.encode(X)
         if self.scheme_ is None:
             return [[] for _ in range(len(data))]
-        best = self.decode(data, forced=forced, constraints=constraints, probabilities=False)
+        source = X if rules_among(constraints)[1] else data
+        best = self.decode(source, forced=forced, constraints=constraints, probabilities=False)
         return [spans_of(d.labels) for d in best]
 
     def predict_marginals(self, X: Any, **options: Any) -> list[list[dict[str, float]]]:
@@ -185,6 +188,12 @@ class ScoredModel(TrainableModel):
         if development is not None:
             with suppress(OptionError):  # none of its labellings is possible
                 self.calibrate(development.X, development.y)
+
+
+def _by_best_path(found: Decoding) -> Decoding:
+    """The record of a model that has scores alone: the score of a labelling is that of its best path."""
+    proven = found.status in (None, "optimal")
+    return found._replace(log_probability=None, exact=proven, gap=0.0 if proven else None)
 
 
 def _cold(lattice: Lattice, n: int, max_expansions: int | None) -> Array:

@@ -268,6 +268,8 @@ class SemiCRF(LogLinearModel):
 
     def _check_constraints(self, constraints: str | None) -> None:
         """Every segmentation keeps the scheme, but no other."""
+        if constraints is not None and not isinstance(constraints, str):
+            raise OptionError("constraints: a SemiCRF takes no rules, only 'scheme'; use forced=, or a CRF")
         if constraints not in (None, "scheme") and check_scheme(constraints) != self.scheme_:
             raise OptionError(f"constraints: the labels follow {self.scheme_}, got {constraints!r}; use 'scheme'")
         if constraints is not None and self.scheme_ is None:

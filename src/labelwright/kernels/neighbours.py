@@ -1,0 +1,520 @@
+"""Exact search for nearest neighbours among rows of value codes: a trie of the rows, bounds that stop early.
+
+The distance of a query q from a row x is sum_i w_i d_i(q_i, x_i).  For each query and column a table holds w_i d_i for
+every code, so the search sees only numbers.  Columns stand in the order of their weights and rows in lexicographic
+order; a node of the trie is a run of rows that begin alike, cut into children while it is long.  A branch is left when
+
+    distance so far + the least that the columns still to come can add > the k-th nearest distance so far
+
+and where only the best code of a column could stay below that, its child is found by halving, not by looking at all.
+Tables are float32; what they let through (a little more than the nearest) is measured again in double, column by column
+in one fixed order, so equal instances have equal distances whatever the search did.
+
+F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C classes.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.kernels import kernel
+
+OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
+EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
+
+
+class Trie(NamedTuple):
+    """Rows in lexicographic order, and the nodes above them level by level: the children of a node stand together."""
+
+    columns: Any  # [F, M] int32  the codes of each column, row by row
+    begin: Any  # [nodes] int32  its rows
+    end: Any  # [nodes] int32
+    code: Any  # [nodes] int32  what they have in the last column that they share
+    child: Any  # [nodes+1] int32  its children are child[n]:child[n+1]; none: its rows are looked at one by one
+
+
+class Distances(NamedTuple):
+    """What value distances are made of."""
+
+    kind: Any  # [F] int64  OVERLAP, ...
+    weight: Any  # [F] float64
+    first: Any  # [F+1] int64
+    fixed: Any  # [F] int64  the order in which columns are summed
+    ptr: Any  # [K+1] int64  P(class | code): the classes of a code ...
+    classes: Any  # [E] int32
+    share: Any  # [E] float64
+    turned_ptr: Any  # [F*C+1] int64  ... and the codes of column i that have class c, at i*C + c
+    turned_code: Any  # [E] int32
+    turned_share: Any  # [E] float64
+    rare: Any  # [K] bool  too rare for a distribution: differs by 1 from everything else
+    number: Any  # [K] float64  of numeric columns
+    width: Any  # [F] float64  their ranges
+    pairs: Any  # float64  the distances of all pairs of codes of narrow columns,
+    pair_base: Any  # [F] int64  and where those of column i begin; -1 for wide ones
+
+
+class Groups(NamedTuple):
+    """The classes of the instances that share a row."""
+
+    ptr: Any  # [M+1] int64
+    classes: Any  # [E] int32
+    count: Any  # [E] float64
+    frequency: Any  # [C] float64  of each class among all instances
+
+
+class Room(NamedTuple):
+    """What one thread works with."""
+
+    base: Any  # [F] int64  where the table of each column begins
+    best: Any  # [F] int64  the code nearest to the query's
+    least: Any  # [F+1] float64  its distance, then the least that this column and all behind it add
+    second: Any  # [F] float64  the distance of the second nearest code
+    wide: Any  # [largest column] float64  scratch
+    near: Any  # [k+1] float64  the nearest distances
+    node: Any  # [nodes + F] int32  branches still to be seen,
+    level: Any  # [nodes + F] int32  the number of columns behind them
+    so_far: Any  # [nodes + F] float64  and their distance
+    sum: Any  # [longest node without children] float32  the distances so far of rows that are looked at
+    found: Any  # [M] int32  rows that are near enough
+    distance: Any  # [M] float64
+    stamp: Any  # [K] int64  the last query that asked for the exact distance of a code,
+    exact: Any  # [K] float64  and what it was
+    votes: Any  # [C] float64
+    voted: Any  # [C] int32  classes that have votes
+
+
+@kernel
+def _common(kind, p, q):
+    """What a class of both distributions takes away from the distance 1 of distributions that have none in common."""
+    if kind == MVDM:  # sum |p - q| / 2
+        return min(p, q)
+    if kind == JEFFREY:  # sum (p - q) log2(p / q) / 2, and |p - q| / 2 where one of them is 0
+        return (p + q - (p - q) * np.log2(p / q)) / 2
+    mean = (p + q) / 2  # sum (p log2(p / mean) + q log2(q / mean)) / 2
+    return (p + q - p * np.log2(p / mean) - q * np.log2(q / mean)) / 2
+
+
+@kernel
+def _apart(kind, p, q):
+    """What one class adds to the distance of two distributions, doubled."""
+    if kind == MVDM or p == 0.0 or q == 0.0:
+        return abs(p - q)
+    if kind == JEFFREY:
+        return (p - q) * np.log2(p / q)
+    mean = (p + q) / 2
+    return p * np.log2(p / mean) + q * np.log2(q / mean)
+
+
+@kernel
+def _value_distance(d, i, code, number, other):
+    """The distance of a code of column i (negative: unknown), or of a number, from another code, in double."""
+    kind, first = d.kind[i], d.first[i]
+    if kind == NUMERIC:
+        return abs(number - d.number[first + other]) / d.width[i] if d.width[i] > 0.0 else 0.0
+    if code == other:
+        return 0.0
+    if kind == OVERLAP or code < 0:
+        return 1.0
+    if d.pair_base[i] >= 0:
+        return d.pairs[d.pair_base[i] + code * (d.first[i + 1] - first) + other]
+    return _by_classes(d, i, code, other)
+
+
+@kernel
+def _by_classes(d, i, code, other):
+    """How differently two codes of column i go with the classes, summed in the order of classes."""
+    kind, first = d.kind[i], d.first[i]
+    if d.rare[first + code] or d.rare[first + other]:
+        return 1.0
+    a, b = d.ptr[first + code], d.ptr[first + other]
+    a_end, b_end = d.ptr[first + code + 1], d.ptr[first + other + 1]
+    total = 0.0
+    while a < a_end or b < b_end:  # in the order of classes
+        if b == b_end or (a < a_end and d.classes[a] < d.classes[b]):
+            total += d.share[a]
+            a += 1
+        elif a == a_end or d.classes[b] < d.classes[a]:
+            total += d.share[b]
+            b += 1
+        else:
+            total += _apart(kind, d.share[a], d.share[b])
+            a += 1
+            b += 1
+    return total / 2
+
+
+@kernel
+def fill_pairs(d, i, pairs):
+    """Write the distances of all pairs of codes of column i [codes, codes]."""
+    for v in range(pairs.shape[0]):
+        pairs[v, v] = 0.0
+        for u in range(v):
+            pairs[u, v] = pairs[v, u] = _by_classes(d, i, u, v)
+
+
+@kernel
+def _fill(d, i, code, number, table, base, wide):
+    """Write the weighted distances of a query's value from all codes of column i: table[base:base + codes]."""
+    kind, weight, first = d.kind[i], d.weight[i], d.first[i]
+    n = d.first[i + 1] - first
+    if kind == NUMERIC or (code >= 0 and d.pair_base[i] >= 0):
+        for v in range(n):
+            table[base + v] = weight * _value_distance(d, i, code, number, v)
+        return
+    if kind == OVERLAP or code < 0 or d.rare[first + code]:
+        for v in range(n):
+            table[base + v] = weight
+    else:
+        n_classes = (d.turned_ptr.shape[0] - 1) // d.kind.shape[0]
+        for v in range(n):
+            wide[v] = 1.0
+        for j in range(d.ptr[first + code], d.ptr[first + code + 1]):
+            p = d.share[j]
+            at = i * n_classes + d.classes[j]
+            for h in range(d.turned_ptr[at], d.turned_ptr[at + 1]):
+                wide[d.turned_code[h]] -= _common(kind, p, d.turned_share[h])
+        for v in range(n):
+            table[base + v] = weight * max(0.0, 1.0 if d.rare[first + v] else wide[v])
+    if code >= 0:
+        table[base + code] = 0.0
+
+
+@kernel
+def _extremes(table, base, n):
+    """The code with the least distance, that distance, and the second least."""
+    best, least, second = 0, np.inf, np.inf
+    for v in range(n):
+        x = table[base + v]
+        if x < least:
+            best, least, second = v, x, least
+        elif x < second:
+            second = x
+    return best, least, second
+
+
+@kernel
+def store_tables(d, columns, codes, bases, table, best, least, second, begin, end):
+    """Fill the tables of some values: that of codes[j] of column columns[j] begins at bases[j]."""
+    wide = np.empty((d.first[1:] - d.first[:-1]).max())
+    for j in range(begin, end):
+        i = columns[j]
+        _fill(d, i, codes[j], 0.0, table, bases[j], wide)
+        best[j], least[j], second[j] = _extremes(table, bases[j], d.first[i + 1] - d.first[i])
+
+
+@kernel
+def _set_tables(d, query, numbers, stored, bases, best, least, second, table, scratch, room):
+    """Point every column at the table of the query's value, made here (from `scratch` on) unless it is stored."""
+    for i in range(query.shape[0]):
+        code, first = query[i], d.first[i]
+        n = d.first[i + 1] - first
+        kept = stored[first + code] if code >= 0 and d.kind[i] != NUMERIC else -1
+        if kept >= 0:
+            room.base[i], room.best[i], room.least[i], room.second[i] = (
+                bases[kept],
+                best[kept],
+                least[kept],
+                second[kept],
+            )
+            continue
+        base = scratch + first
+        room.base[i] = base
+        if d.kind[i] == OVERLAP:  # all of it is the weight but for one code, which `_clear_tables` sets back
+            room.second[i] = d.weight[i]
+            room.best[i] = code
+            room.least[i] = d.weight[i]
+            if code >= 0:
+                table[base + code] = 0.0
+                room.least[i] = 0.0
+        else:
+            _fill(d, i, code, numbers[i], table, base, room.wide)
+            room.best[i], room.least[i], room.second[i] = _extremes(table, base, n)
+    for i in range(query.shape[0] - 1, -1, -1):
+        room.least[i] += room.least[i + 1]
+
+
+@kernel
+def _clear_tables(d, query, table, scratch):
+    for i in range(query.shape[0]):
+        if d.kind[i] == OVERLAP and query[i] >= 0:
+            table[scratch + d.first[i] + query[i]] = d.weight[i]
+
+
+@kernel
+def _squeeze(found, distance, n, limit):
+    """Forget rows farther than the limit; returns how many are left."""
+    kept = 0
+    for j in range(n):
+        if distance[j] <= limit:
+            found[kept], distance[kept] = found[j], distance[j]
+            kept += 1
+    return kept
+
+
+@kernel
+def _search(trie, d, table, k, tiny, room):
+    """Fill room.found with all rows whose distance is among the k nearest, by the tables; returns how many there are.
+
+    Distances that lie closer than the slack of float32 count as one, which can only let more rows through.  All arrays
+    are taken out of their tuples once, and nothing is called for single nodes: that would cost more than the work."""
+    columns, begins, ends, codes, children = trie
+    kinds, weights = d.kind, d.weight
+    bases, best, least, second = room.base, room.best, room.least, room.second
+    nodes, levels, so_fars, near, sums = room.node, room.level, room.so_far, room.near, room.sum
+    F = columns.shape[0]
+    slack = 1e-7 * (8 + F)  # what rounding to float32 can do to a sum
+    for i in range(k):
+        near[i] = np.inf
+    limit = np.inf
+    n, full = 0, 1024
+    nodes[0], levels[0], so_fars[0] = 0, 0, 0.0
+    top = 1
+    while top > 0:
+        top -= 1
+        node, level, so_far = nodes[top], levels[top], so_fars[top]
+        if so_far + least[level] > limit:
+            continue
+        first, last = children[node], children[node + 1]
+
+        # Where only the best code can be near enough, go down to its child.
+        while first < last and so_far + second[level] + least[level + 1] > limit:
+            wanted, low, high = best[level], first, last
+            while low < high:
+                middle = (low + high) >> 1
+                if codes[middle] < wanted:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low == last or codes[low] != wanted:
+                node = -1
+                break
+            so_far += table[bases[level] + wanted]
+            node, level = low, level + 1
+            first, last = children[node], children[node + 1]
+        if node < 0 or so_far + least[level] > limit:
+            continue
+
+        if first < last:  # all children that are near enough wait, the nearest on top
+            base, most, bottom = np.uint64(bases[level]), limit - least[level + 1], top
+            for c in range(np.uint64(first), np.uint64(last)):
+                s = so_far + table[base + np.uint64(codes[c])]
+                if s <= most:
+                    nodes[top], levels[top], so_fars[top] = c, level + 1, s
+                    top += 1
+            _nearest_last(nodes, so_fars, bottom, top)
+            continue
+
+        # The rows of a node without children: column by column until few are near enough, then these one by one.
+        begin = np.uint64(begins[node])  # unsigned: see chain._onwards
+        size = np.uint64(ends[node]) - begin
+        for j in range(size):
+            sums[j] = so_far
+        alive = np.int64(size)
+        while level < F and 4 * alive > np.int64(size):
+            column = np.uint64(level)
+            if kinds[level] == OVERLAP:  # without a look at the table, so that several rows are compared at once
+                weight, equal = np.float32(weights[level]), np.int32(best[level])
+                for j in range(size):
+                    sums[j] += np.float32(0.0) if columns[column, begin + j] == equal else weight
+            else:
+                base = np.uint64(bases[level])
+                for j in range(size):
+                    sums[j] += table[base + np.uint64(columns[column, begin + j])]
+            level += 1
+            some, alive = np.float32(limit - least[level]), 0
+            for j in range(size):
+                alive += 1 if sums[j] <= some else 0
+        if alive == 0:
+            continue
+        if n + alive > full:
+            n = _squeeze(room.found, room.distance, n, limit)
+            if 2 * n > full:
+                full = 2 * full
+        for j in range(size):
+            s, i = np.float64(sums[j]), level
+            while i < F and s + least[i] <= limit:
+                s += table[bases[i] + columns[i, begin + j]]
+                i += 1
+            if s + least[i] > limit:
+                continue
+            room.found[n], room.distance[n] = begin + j, s
+            n += 1
+            width = slack * s + tiny
+            if s + width < near[k - 1]:
+                at = 0
+                while near[at] < s - width:
+                    at += 1
+                if near[at] > s + width:
+                    for h in range(k - 1, at, -1):
+                        near[h] = near[h - 1]
+                    near[at] = s
+                    limit = (1.0 + 2.0 * slack) * near[k - 1] + 2.0 * tiny
+    return _squeeze(room.found, room.distance, n, limit)
+
+
+@kernel
+def _nearest_last(node, so_far, bottom, top):
+    """Sort a few branches so that the nearest is seen first; of many, only put the nearest in its place."""
+    if top - bottom <= 64:
+        for j in range(bottom + 1, top):
+            this, d = node[j], so_far[j]
+            at = j - 1
+            while at >= bottom and so_far[at] < d:
+                node[at + 1], so_far[at + 1] = node[at], so_far[at]
+                at -= 1
+            node[at + 1], so_far[at + 1] = this, d
+        return
+    best = bottom
+    for j in range(bottom, top):
+        if so_far[j] < so_far[best]:
+            best = j
+    last = top - 1
+    node[best], node[last] = node[last], node[best]
+    so_far[best], so_far[last] = so_far[last], so_far[best]
+
+
+@kernel
+def _measure(d, trie, query, numbers, number, n, room):
+    """Set room.distance of the n rows found to their exact distances, and sort them by distance, then by place."""
+    for j in range(n):
+        r = room.found[j]
+        total = 0.0
+        for i in d.fixed:
+            code = trie.columns[i, r]
+            at = d.first[i] + code
+            if room.stamp[at] != number:
+                room.stamp[at] = number
+                room.exact[at] = d.weight[i] * _value_distance(d, i, query[i], numbers[i], code)
+            total += room.exact[at]
+        room.distance[j] = total
+    order = np.argsort(room.distance[:n], kind="mergesort")
+    room.found[:n] = room.found[:n][order]
+    room.distance[:n] = room.distance[:n][order]
+
+
+@kernel
+def _count(room, n, k):
+    """How many of the n sorted rows are at the k nearest distances, and how many distances there are among them."""
+    groups, j = 0, 0
+    while j < n and groups < k:
+        begin = room.distance[j]
+        while j < n and room.distance[j] - begin < EPSILON:
+            j += 1
+        groups += 1
+    return j, groups
+
+
+@kernel
+def _vote(groups, room, n, scheme, a, b, n_votes):
+    """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many classes have votes.
+
+    scheme: 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a d^b), here over
+    the vote at the nearest distance, which leaves the shares as they are and never vanishes."""
+    for j in range(n_votes):
+        room.votes[room.voted[j]] = 0.0
+    nearest, farthest = room.distance[0], room.distance[n - 1]
+    n_votes, j = 0, 0
+    while j < n:
+        here = room.distance[j]
+        vote = 1.0
+        if scheme == 1:
+            vote = 1.0 / (here + EPSILON)
+        elif scheme == 2 and farthest > nearest:
+            vote = (farthest - here) / (farthest - nearest)
+        elif scheme == 3:
+            vote = np.exp(-a * (here**b - nearest**b))
+        while j < n and room.distance[j] - here < EPSILON:
+            r = room.found[j]
+            for e in range(groups.ptr[r], groups.ptr[r + 1]):
+                c = groups.classes[e]
+                gain = vote * groups.count[e]
+                if gain > 0.0:
+                    if room.votes[c] == 0.0:
+                        room.voted[n_votes] = c
+                        n_votes += 1
+                    room.votes[c] += gain
+            j += 1
+    return n_votes
+
+
+@kernel
+def _winner(groups, room, n_votes):
+    """The class with most votes; of several the more frequent one, then the first seen.  And how many there were."""
+    best, most = -1, -1.0
+    for j in range(n_votes):
+        most = max(most, room.votes[room.voted[j]])
+    ties = 0
+    for j in range(n_votes):
+        c = room.voted[j]
+        if most - room.votes[c] < EPSILON:
+            ties += 1
+            if best < 0 or groups.frequency[c] > groups.frequency[best] or (
+                groups.frequency[c] == groups.frequency[best] and c < best
+            ):  # fmt: skip
+                best = c
+    return best, ties
+
+
+@kernel
+def nearest(trie, d, queries, numbers, begin, end, k, tiny, stored, bases, best, least, second, table, scratch, room,
+            ptr, found, distance):  # fmt: skip
+    """Write the rows at the k nearest distances of the queries begin:end and their distances, those of each query
+    behind those of the last (ptr [Q+1]); returns the first query that there was no room for."""
+    at = 0
+    for q in range(begin, end):
+        _set_tables(d, queries[q], numbers[q], stored, bases, best, least, second, table, scratch, room)
+        n = _search(trie, d, table, k, tiny, room)
+        _clear_tables(d, queries[q], table, scratch)
+        _measure(d, trie, queries[q], numbers[q], q, n, room)
+        n, _ = _count(room, n, k)
+        if at + n > found.shape[0]:
+            return q
+        found[at : at + n] = room.found[:n]
+        distance[at : at + n] = room.distance[:n]
+        at += n
+        ptr[q - begin + 1] = at
+    return end
+
+
+@kernel
+def classify(trie, d, groups, queries, numbers, begin, end, k, scheme, a, b, tiny, stored, bases, best, least, second,
+             table, scratch, room, predicted, distance, ptr, classes, votes):  # fmt: skip
+    """Write the class of the queries begin:end, the nearest distance, and the votes of all classes that have some (as
+    `nearest` writes rows); returns the first query that there was no room for.
+
+    Where several classes have most votes, the next distance is asked, too; if that does not decide, frequency does."""
+    n_votes, at = 0, 0
+    for q in range(begin, end):
+        query = queries[q]
+        _set_tables(d, query, numbers[q], stored, bases, best, least, second, table, scratch, room)
+        n = _search(trie, d, table, k, tiny, room)
+        _measure(d, trie, query, numbers[q], q, n, room)
+        distance[q] = room.distance[0]
+        m, n_groups = _count(room, n, k)
+        n_votes = _vote(groups, room, m, scheme, a, b, n_votes)
+        winner, ties = _winner(groups, room, n_votes)
+        if ties > 1 and n_groups == k:
+            n = _search(trie, d, table, k + 1, tiny, room)
+            _measure(d, trie, query, numbers[q], q, n, room)
+            more, further = _count(room, n, k + 1)
+            if further > k:
+                n_votes = _vote(groups, room, more, scheme, a, b, n_votes)
+                next_winner, ties = _winner(groups, room, n_votes)
+                if ties == 1:
+                    winner = next_winner
+                else:
+                    n_votes = _vote(groups, room, m, scheme, a, b, n_votes)
+        _clear_tables(d, query, table, scratch)
+        if at + n_votes > classes.shape[0]:
+            for j in range(n_votes):
+                room.votes[room.voted[j]] = 0.0
+            return q
+        predicted[q] = winner
+        for j in range(n_votes):
+            classes[at + j] = room.voted[j]
+            votes[at + j] = room.votes[room.voted[j]]
+        at += n_votes
+        ptr[q - begin + 1] = at
+    for j in range(n_votes):
+        room.votes[room.voted[j]] = 0.0
+    return end

@@ -1,0 +1,1 @@
+"""Memory-based learning: instances are kept as they are, and the nearest ones answer."""

@@ -1,0 +1,97 @@
+"""IGTree: instances compressed into a decision tree, one column a level, the most telling column first.
+
+A query follows the values that it shares with the tree; where it shares no more, the classes below the last node that
+it reached answer.  Nodes whose instances are all of one class are not parted further.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.kernels import igtree as kernels
+from labelwright.memory.store import Answers
+
+Array = NDArray[Any]
+
+
+class IGTree(NamedTuple):
+    """Nodes level by level: the children of a node stand together, in the order of their values."""
+
+    order: Array  # [F]  columns, the most telling first
+    code: Array  # [nodes] int32  the value that leads to a node
+    child: Array  # [nodes+1] int32  its children are child[n]:child[n+1]
+    best: Array  # [nodes] int32  the most frequent class of its instances
+    ptr: Array  # [nodes+1] int64  all classes of its instances ...
+    classes: Array  # int32
+    often: Array  # float64  ... and how often each occurs
+
+    @property
+    def n_bytes(self) -> int:
+        """What the tree holds in memory."""
+        return sum(a.nbytes for a in self)
+
+
+def igtree(codes: Array, classes: Array, n_classes: int, weights: Array) -> IGTree:
+    """The tree of instances: codes [N, F] of their values, and their classes [N]."""
+    order = np.argsort(-weights, kind="stable")
+    frequency = np.bincount(classes, minlength=n_classes)
+    nodes = np.zeros(len(codes), np.int64)  # [N]  the node of this level that holds each instance
+    kept = np.arange(len(codes))  # instances that are still parted
+    code, sizes, tables = [np.array([-1])], [], []
+    first, n_nodes = 0, 1
+    for column in [*order, None]:
+        table = _classes_of(nodes, classes[kept], n_nodes, n_classes, frequency)
+        tables.append(table)
+        if column is None:
+            break
+        mixed = np.diff(table.ptr) > 1
+        inside = mixed[nodes]
+        kept, nodes = kept[inside], nodes[inside]
+        width = int(codes[:, column].max()) + 1
+        keys, nodes = np.unique(nodes * width + codes[kept, column], return_inverse=True)
+        sizes.append(np.bincount(keys // width, minlength=n_nodes))
+        first, n_nodes = first + n_nodes, len(keys)
+        if n_nodes == 0:
+            break
+        code.append(keys % width)
+    sizes.append(np.zeros(n_nodes if len(sizes) == len(order) else 0, np.int64))
+    child = np.concatenate([[1], 1 + np.cumsum(np.concatenate(sizes))])
+    lengths = np.concatenate([np.diff(table.ptr) for table in tables])
+    return IGTree(
+        order,
+        np.concatenate(code).astype(np.int32),
+        child.astype(np.int32),
+        np.concatenate([table.best for table in tables]).astype(np.int32),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.concatenate([table.classes for table in tables]).astype(np.int32),
+        np.concatenate([table.often for table in tables]).astype(np.float64),
+    )
+
+
+class _Level(NamedTuple):
+    best: Array
+    ptr: Array
+    classes: Array
+    often: Array
+
+
+def _classes_of(nodes: Array, classes: Array, n_nodes: int, n_classes: int, frequency: Array) -> _Level:
+    """The classes of the instances of each node; the most frequent one, of several that which is more frequent in all
+    instances, then the first seen."""
+    keys, count = np.unique(nodes * n_classes + classes, return_counts=True)
+    node, cls = keys // n_classes, keys % n_classes
+    ranked = np.lexsort((cls, -frequency[cls], -count, node))
+    first = np.flatnonzero(np.append(True, node[ranked][1:] != node[ranked][:-1])) if len(keys) else ranked
+    return _Level(cls[ranked][first], np.searchsorted(node, np.arange(n_nodes + 1)), cls, count)
+
+
+def ask(tree: IGTree, codes: Array) -> Answers:
+    """The classes of queries: codes [Q, F] of their values (-1: unknown); the distance is the number of levels left."""
+    n = len(codes)
+    reached, levels = np.empty(n, np.int32), np.empty(n)
+    kernels.descend(tree.code, tree.child, np.ascontiguousarray(codes[:, tree.order]), reached, levels)
+    sizes = np.diff(tree.ptr)[reached]
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    places = np.arange(ptr[-1]) + np.repeat(tree.ptr[reached] - ptr[:-1], sizes)
+    return Answers(tree.best[reached], levels, ptr, tree.classes[places], tree.often[places])

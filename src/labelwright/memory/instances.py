@@ -1,0 +1,116 @@
+"""Instances as rows of value codes: every column is interned once."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.errors import CorpusError
+
+Array = NDArray[Any]
+
+
+class Instances(NamedTuple):
+    """N instances of F columns."""
+
+    values: tuple[list[Any], ...]  # [F]  distinct values of each column, in order of first appearance
+    codes: Array  # [N, F] int32  index into values; -1 where a value is not among them
+
+
+def instances(X: Any, source: str = "X") -> Instances:
+    """Number the values of each column of a table, a list of rows or an array.
+
+    >>> instances([["a", 1], ["b", 1], ["a", 2]]).codes.tolist()
+    [[0, 0], [1, 0], [0, 1]]
+    """
+    columns = columns_of(X, source)
+    numbered = [_numbered(column, source, i) for i, column in enumerate(columns)]
+    codes = np.empty((len(columns[0]), len(columns)), np.int32)
+    for i, (_, column) in enumerate(numbered):
+        codes[:, i] = column
+    return Instances(tuple(values for values, _ in numbered), codes)
+
+
+def columns_of(X: Any, source: str = "X") -> list[Sequence[Any]]:
+    """The columns [F] of a table of at least one row; a column of numbers stays an array."""
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+        raise CorpusError(f"{source}: expected rows of values, one for each instance, got {type(X).__name__}")
+    if hasattr(X, "toarray"):
+        raise CorpusError(f"{source}: expected rows of values, got a sparse matrix; give X.toarray()")
+    if hasattr(X, "columns") and hasattr(X, "to_numpy"):  # a data frame
+        X = X.to_numpy()
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2:
+            raise CorpusError(
+                f"{source}: expected a table (2 dimensions), got {X.ndim}; use X.reshape(-1, 1) for a single column"
+            )
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise CorpusError(f"{source}: expected at least one instance and one column, got {X.shape}")
+        if X.dtype.kind in "fiub":
+            return list(X.T)
+        return [column.tolist() for column in X.T]
+    if len(X) == 0:
+        raise CorpusError(f"{source}: expected at least one instance, got none")
+    widths = [len(row) if hasattr(row, "__len__") and not isinstance(row, str | bytes) else -1 for row in X]
+    if widths[0] < 1 or min(widths) != widths[0] or max(widths) != widths[0]:
+        row = next((n for n, width in enumerate(widths) if width != widths[0] or width < 1), 0)
+        wanted = widths[0] if row else "some"
+        came = widths[row] if widths[row] >= 0 else f"a {type(X[row]).__name__}"
+        raise CorpusError(f"{source}: instance {row}: expected {wanted} columns, got {came}")
+    return [list(column) for column in zip(*X, strict=True)]
+
+
+def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any], Array]:
+    """The distinct values of a column in order of first appearance, and the number of each instance's value."""
+    if isinstance(column, np.ndarray):
+        distinct, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return distinct[order].tolist(), rank[inverse.reshape(-1)]
+    try:
+        index = {value: i for i, value in enumerate(dict.fromkeys(column))}
+    except TypeError:
+        wrong = next(n for n, value in enumerate(column) if not _hashable(value))
+        raise CorpusError(
+            f"{source}: instance {wrong}, column {number}: expected a string or a number, got a "
+            f"{type(column[wrong]).__name__}"
+        ) from None
+    return list(index), np.fromiter(map(index.__getitem__, column), np.int32, len(column))
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def coded(X: Any, values: Sequence[list[Any]], source: str = "X") -> Instances:
+    """The instances of a table by the numbers that these values have; other values are -1.
+
+    >>> coded([["b"], ["c"]], [["a", "b"]]).codes.tolist()
+    [[1], [-1]]
+    """
+    found = instances(X, source)
+    return Instances(tuple(map(list, values)), translated(found, values, source))
+
+
+def translated(found: Instances, values: Sequence[list[Any]], source: str = "X") -> Array:
+    """Codes [N, F] by other values; -1 where a value is not among them."""
+    if len(found.values) != len(values):
+        raise CorpusError(f"{source}: the model reads {len(values)} columns, got {len(found.values)}")
+    codes = np.empty(found.codes.shape, np.int32)
+    for i, (known, there) in enumerate(zip(values, found.values, strict=True)):
+        index = {value: number for number, value in enumerate(known)}
+        numbers = np.array([index.get(value, -1) for value in there], np.int32)
+        codes[:, i] = numbers[found.codes[:, i]]
+    return codes
+
+
+def joined(old: Instances, new: Instances) -> Instances:
+    """All instances of both, the old ones first."""
+    values = tuple(list(dict.fromkeys([*a, *b])) for a, b in zip(old.values, new.values, strict=True))
+    return Instances(values, np.concatenate([old.codes, translated(new, values)]))

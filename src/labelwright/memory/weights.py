@@ -1,0 +1,79 @@
+"""How much each column tells about the class: the feature weights of memory-based learning.
+
+information gain  H(C) - sum_v P(v) H(C | v)          gain ratio       information gain / H(v)
+chi-squared       sum (O - E)^2 / E over values and classes     shared variance  chi-squared / (N (min(C, V) - 1))
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+BINS = 20  # of equal width, into which numbers are put before they are counted
+
+
+class Counts(NamedTuple):
+    """How often the values of a column go with each class."""
+
+    value: Array  # [E]  in increasing order
+    cls: Array  # [E]  in increasing order for each value
+    often: Array  # [E]  how often they come together
+    values: Array  # [V]  how often each value occurs
+    classes: Array  # [C]  and each class
+
+
+def counts(codes: Array, n_values: int, classes: Array, n_classes: int) -> Counts:
+    """The contingency table of a column [N] and the classes [N], without its zeros."""
+    keys, count = np.unique(codes.astype(np.int64) * n_classes + classes, return_counts=True)
+    values, frequency = np.bincount(codes, minlength=n_values), np.bincount(classes, minlength=n_classes)
+    return Counts(keys // n_classes, keys % n_classes, count, values, frequency)
+
+
+def binned(numbers: Array) -> Array:
+    """The bin of each number."""
+    low, high = numbers.min(), numbers.max()
+    if low == high:
+        return np.zeros(len(numbers), np.int64)
+    bins: Array = np.minimum(((numbers - low) * BINS / (high - low)).astype(np.int64), BINS - 1)
+    return bins
+
+
+def _entropy(frequency: Array) -> float:
+    p = frequency[frequency > 0] / frequency.sum()
+    return float(-(p * np.log2(p)).sum())
+
+
+def information_gain(c: Counts) -> float:
+    """How many bits a value tells about the class."""
+    within = -(c.often * np.log2(c.often / c.values[c.value])).sum() / c.values.sum()
+    return max(0.0, _entropy(c.classes) - float(within))
+
+
+def gain_ratio(c: Counts) -> float:
+    """Information gain by the bits that the value itself takes; 0 for a column that never changes."""
+    bits = _entropy(c.values)
+    return information_gain(c) / bits if bits > 0 else 0.0
+
+
+def chi_squared(c: Counts) -> float:
+    """How far the table is from that of independent values and classes."""
+    expected = c.values[c.value] * c.classes[c.cls] / c.values.sum()
+    # sum (O - E)^2 / E = sum O^2 / E - N, which needs no cell that is zero
+    return max(0.0, float((c.often**2 / expected).sum() - c.values.sum()))
+
+
+def shared_variance(c: Counts) -> float:
+    """Chi-squared without its dependence on the numbers of instances, values and classes."""
+    freedom = min(np.count_nonzero(c.values), np.count_nonzero(c.classes)) - 1
+    return chi_squared(c) / (float(c.values.sum()) * freedom) if freedom > 0 else 0.0
+
+
+WEIGHTS: dict[str, Callable[[Counts], float]] = {
+    "gain-ratio": gain_ratio,
+    "information-gain": information_gain,
+    "chi-squared": chi_squared,
+    "shared-variance": shared_variance,
+    "none": lambda c: 1.0,
+}

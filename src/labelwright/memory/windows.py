@@ -1,0 +1,142 @@
+"""From sentences to instances: each line of a template is a column of values around a token.
+
+    Uw[-1]:%x[-1,0]            the word before             Utags:%x[-1,1]/%x[0,1]      two tags as one value
+
+Only U and * lines count: transitions say nothing about a single token.  Places outside the sentence have one value,
+"_".  Feature dicts have a column for each key, arrays one for each number.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.table import Corpus
+from labelwright.errors import CorpusError, TemplateError
+from labelwright.features.builtin import template as find_template
+from labelwright.features.extract import columns_of, kind_of
+from labelwright.features.template import Cell, Pattern, Template, apply, parse_template
+from labelwright.features.vocabulary import Columns, intern_rows
+from labelwright.kernels import tables
+from labelwright.memory.instances import Instances, instances
+
+Array = NDArray[Any]
+OUTSIDE = "_"
+MISSING = ""  # what a feature dict does not have
+
+
+class Windows(NamedTuple):
+    """How the tokens of one kind of data become instances."""
+
+    kind: str  # columns, dicts or arrays
+    names: tuple[str, ...]  # [F]  of the columns of instances
+    inputs: tuple[str, ...] = ()  # columns: those of the corpus
+    template: Template | None = None
+
+    def instances(self, X: Any) -> tuple[Instances, Array]:
+        """The instances of all tokens, and where sentences begin [N+1]."""
+        return READ[self.kind](self, X)
+
+    def header(self) -> dict[str, Any]:
+        """What a model file keeps."""
+        template = None if self.template is None else {"text": self.template.text, "name": self.template.name}
+        return {"kind": self.kind, "names": list(self.names), "inputs": list(self.inputs), "template": template}
+
+
+def windows(X: Any, template: str | Template) -> Windows:
+    """How data like X are read."""
+    kind = kind_of(X)
+    if kind == "columns":
+        corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
+        parsed = find_template(template, len(corpus.input_names))
+        lines = lines_of(parsed)
+        if not lines:
+            raise TemplateError(f"{parsed.name}: no U line that reads a column; write one such as U01:%x[0,0]")
+        return Windows(kind, tuple(line.name.removeprefix(line.kind) for line in lines), corpus.input_names, parsed)
+    if kind == "dicts":
+        keys = dict.fromkeys(key for sentence in X for token in sentence for key in token)
+        if not keys:
+            raise CorpusError("X: no token has a feature; expected dicts that are not empty")
+        return Windows(kind, tuple(map(str, keys)))
+    first = next(np.asarray(sentence) for sentence in X if len(sentence))
+    return Windows(kind, tuple(f"x[{d}]" for d in range(first.shape[1])))
+
+
+def restored(header: dict[str, Any]) -> Windows:
+    """The windows that a model file's header describes."""
+    kept = header["template"]
+    template = None if kept is None else parse_template(kept["text"], kept["name"])
+    return Windows(header["kind"], tuple(header["names"]), tuple(header["inputs"]), template)
+
+
+def lines_of(template: Template) -> list[Pattern]:
+    """The lines of a template that are columns."""
+    return [pattern for pattern in template.patterns if pattern.kind in "U*" and pattern.cells]
+
+
+def _from_columns(windows: Windows, X: Any) -> tuple[Instances, Array]:
+    corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
+    names = corpus.input_names if isinstance(X, Corpus) else corpus.names
+    if len(names) != len(windows.inputs):
+        raise CorpusError(
+            f"{corpus.source}: the model reads {len(windows.inputs)} columns ({','.join(windows.inputs)}), got "
+            f"{len(names)}"
+        )
+    assert windows.template is not None
+    columns = columns_of(corpus, names)
+    read: dict[Cell, tuple[list[str], Array]] = {}
+    found = [_column(line, columns, read) for line in lines_of(windows.template)]
+    codes = np.stack([numbers for _, numbers in found], axis=1).astype(np.int32)
+    return Instances(tuple(values for values, _ in found), codes), corpus.offsets
+
+
+def _column(line: Pattern, columns: Columns, read: dict[Cell, tuple[list[str], Array]]) -> tuple[list[str], Array]:
+    """What a line reads at each token: its values, and their numbers [T]."""
+    cells = []
+    for cell in line.cells:
+        if cell not in read:
+            read[cell] = _cell(cell, columns)
+        cells.append(read[cell])
+    if len(cells) == 1:
+        return cells[0]
+    rows = np.stack([numbers for _, numbers in cells], axis=1).astype(np.int32)
+    numbers, firsts = intern_rows(rows)
+    texts = [
+        "/".join(values[i] for (values, _), i in zip(cells, row, strict=True)) for row in rows[firsts].tolist()
+    ]  # two texts may be alike where values hold slashes: that is one value
+    index = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    return list(index), np.array([index[text] for text in texts], np.int32)[numbers]
+
+
+def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
+    column = cell.reader.column
+    values, reach = columns.values[column], abs(cell.row) + 1
+    codes = np.empty(int(columns.offsets[-1]), np.int32)
+    tables.shift_codes(columns.codes[column], columns.offsets, cell.row, cell.absolute, len(values), reach, codes)
+    texts = apply(cell.reader, values)
+    index = {text: i for i, text in enumerate(dict.fromkeys([*texts, OUTSIDE]))}
+    numbers = np.array([index[text] for text in [*texts, *[OUTSIDE] * (2 * reach)]], np.int32)
+    return list(index), numbers[codes]
+
+
+def _from_dicts(windows: Windows, X: Any) -> tuple[Instances, Array]:
+    if kind_of(X) != "dicts":
+        raise CorpusError(f"X: the model was trained on feature dicts, got {kind_of(X)}")
+    rows = [[token.get(name, MISSING) for name in windows.names] for sentence in X for token in sentence]
+    return instances(rows), _offsets(X)
+
+
+def _from_arrays(windows: Windows, X: Any) -> tuple[Instances, Array]:
+    sentences = [np.asarray(sentence, np.float64) for sentence in X if len(sentence)]
+    for n, sentence in enumerate(sentences):
+        if sentence.ndim != 2 or sentence.shape[1] != len(windows.names):
+            raise CorpusError(f"X: sentence {n}: expected rows of {len(windows.names)} numbers, got {sentence.shape}")
+    return instances(np.concatenate(sentences)), _offsets(X)
+
+
+def _offsets(X: Sequence[Any]) -> Array:
+    return np.concatenate([[0], np.cumsum([len(sentence) for sentence in X])]).astype(np.int64)
+
+
+READ = {"columns": _from_columns, "dicts": _from_dicts, "arrays": _from_arrays}
