@@ -152,7 +152,10 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
         ("max_iter = true", ["recipe.toml: max_iter: expected a whole number, got True"]),
         (
             'model = "hmm"',
-            ["--model: expected one of crf, latent-crf, perceptron, latent-perceptron, semi-crf, cascade, got 'hmm'"],
+            [
+                "--model: expected one of crf, latent-crf, perceptron, latent-perceptron, semi-crf, memory, cascade, "
+                "got 'hmm'"
+            ],
         ),
     ],
 )

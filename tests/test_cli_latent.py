@@ -14,7 +14,7 @@ import pytest
 import labelwright
 from command import SENTENCE, one_line
 from labelwright.cli import main
-from labelwright.cli.train import latent_numbers
+from labelwright.cli.recipe import latent_numbers
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths

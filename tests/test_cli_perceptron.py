@@ -14,7 +14,7 @@ import pytest
 import labelwright
 from command import SENTENCE, one_line
 from labelwright.cli import main
-from labelwright.cli.train import MODELS, STARTS
+from labelwright.cli.recipe import MODELS, STARTS
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.decode import DECODERS
 from labelwright.lattice import best_path

@@ -7,45 +7,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from labelwright.cli.common import FLAGS, check_columns, check_target, counted, is_conllu, say, why_stopped
+from labelwright.cli.common import check_columns, check_target, counted, is_conllu, say, why_stopped
 from labelwright.cli.plots import check_plot, draw_moves
-from labelwright.cli.train import (
+from labelwright.cli.recipe import (
+    MEMORY_WORDS,
     MODEL_WORDS,
     MODELS,
-    ONLY_WITH,
-    Lines,
+    Run,
     check_word,
     dictionary_files,
-    forget_run,
+    place_of,
     read_dictionaries,
+    without_use,
 )
+from labelwright.cli.train import Lines, forget_run
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
     from labelwright.evaluate.moves import Move
 
-KINDS = {name: kind for name, kind in MODELS.items() if kind != "Cascade"}  # what a layer can be
+KINDS = {name: kind for name, kind in MODELS.items() if name not in ("cascade", "memory")}  # what a layer can be
 OWN_WORDS = ("passing", "shares", "jackknife", "cut", "lexicon", "max_iter", "tol", "n_jobs", "random_state")
 REFUSED = {
     "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
     "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
     "start_from": "not supported for a cascade, which starts from nothing; leave it out",
     "checkpoint_every": "not supported for a cascade, which writes no checkpoint; leave it out",
+    "search": "looks for settings of memory-based models; not for --model cascade",
     "resume": "not supported for a cascade, which writes no checkpoint; train it anew",
 }
 SHOWN = 5  # changes of labels that are written out
-
-
-class Run(NamedTuple):
-    """How a cascade is to be trained."""
-
-    recipe: str | None
-    given: tuple[str, ...]  # words that come from options, not from the recipe
-    resume: bool
-    plot: str | None
-    quiet: bool
-    verbose: bool
 
 
 class Layer(NamedTuple):
@@ -84,23 +76,20 @@ def train_cascade(source: str, output: str, words: dict[str, Any], run: Run) -> 
     _finish(model, corpus, dev, output, run)
 
 
-def _place(word: str, run: Run) -> str:
-    """Where a word was said."""
-    return FLAGS.get(word, f"--{word.replace('_', '-')}") if word in run.given else f"{run.recipe}: {word}"
-
-
 def _check(words: dict[str, Any], run: Run, layers: Sequence[Layer]) -> None:
     """Find out what is wrong before any sentence is read."""
     if run.resume:
         raise OptionError(f"--resume: {REFUSED['resume']}")
     for word in words:
         if word in REFUSED:
-            raise OptionError(f"{_place(word, run)}: {REFUSED[word]}")
+            raise OptionError(f"{place_of(word, run)}: {REFUSED[word]}")
+        if word in MEMORY_WORDS:
+            raise OptionError(f"{place_of(word, run)}: not for --model cascade, only for memory")
         if word in MODEL_WORDS and word not in OWN_WORDS:
-            raise OptionError(f"{_place(word, run)}: belongs to a layer; write it in a table of [[layers]]")
+            raise OptionError(f"{place_of(word, run)}: belongs to a layer; write it in a table of [[layers]]")
     for word, least, what in (("max_iter", 1, "a whole number of 1"), ("tol", 0, "a number of 0")):
         if words.get(word, least) < least:
-            raise OptionError(f"{_place(word, run)}: expected {what} or more, got {words[word]}")
+            raise OptionError(f"{place_of(word, run)}: expected {what} or more, got {words[word]}")
     if run.plot is None:
         return
     if "dev" not in words:
@@ -148,9 +137,9 @@ def _layer(recipe: str, number: int, table: Any) -> Layer:
     if "dictionaries" in words:
         words["dictionaries"] = read_dictionaries(recipe, place, words["dictionaries"])
     estimator = kind(**words)
-    for word, (other, value) in ONLY_WITH.items():
-        if word in words and getattr(estimator, other) != value:
-            raise OptionError(f"{place}: {word}: only with {other} = {value!r}, got {getattr(estimator, other)!r}")
+    for word, other, values in without_use(estimator, words):
+        wanted = " or ".join(map(repr, values))
+        raise OptionError(f"{place}: {word}: only with {other} = {wanted}, got {getattr(estimator, other)!r}")
     try:
         estimator._check_parameters()
     except OptionError as error:

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +49,11 @@ FLAGS = {
     "random_state": "--seed",
     **{
         word: f"--{word.replace('_', '-')}"
-        for word in ("averaging", "reset_every", "update", "margin", "aggressiveness", "start", "passing", "jackknife")
+        for word in (
+            *("averaging", "reset_every", "update", "margin", "aggressiveness", "start", "passing", "jackknife"),
+            *("k", "metric", "mvdm_threshold", "weights", "votes", "decay", "algorithm", "ngram", "inference"),
+            "weighting",
+        )
     },
 }
 
@@ -71,6 +75,22 @@ def counted(number: int, what: str) -> str:
     ('1 sentence', '2,400 sentences', '2 passes')
     """
     return f"{number:,} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Lines of a table; the columns of these numbers stand to the right.
+
+    >>> aligned([("name", "n"), ("a", "12")], {1})
+    ['name   n', 'a     12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def turns(model_is_probabilistic: bool) -> str:
@@ -135,7 +155,12 @@ def load_model(path: str, threads: int | None = None) -> Any:
     from labelwright.models.files import load
 
     model = load(path)
-    kind = _extractor(model).kind
+    if type(model).__name__ == "MemoryBased":
+        raise ModelFileError(
+            f"{path}: a MemoryBased classifies rows, not sentences; use labelwright.load(...) in Python, or train "
+            "with --model memory"
+        )
+    kind = _reader(model).kind
     if kind != "columns":
         raise ModelFileError(
             f"{path}: trained on feature {kind}, but commands read column files; use labelwright.load(...) in Python"
@@ -152,15 +177,24 @@ def layers_of(model: Any) -> dict[str, Any]:
     return found
 
 
-def _extractor(model: Any) -> Any:
-    """What makes the features of tokens: in a cascade for its lowest layer, in a SemiCRF beside those of segments."""
+def is_memory(model: Any) -> bool:
+    """Whether a model remembers its training data; only then what is about memories need be imported."""
+    return hasattr(model, "windows_")
+
+
+def _reader(model: Any) -> Any:
+    """What reads the columns of tokens: of a cascade that of its lowest layer, of a SemiCRF beside that of segments."""
+    if is_memory(model):
+        return model.windows_
     lowest = next(iter(layers_of(model).values()), model)
     return getattr(lowest.extractor_, "tokens", lowest.extractor_)
 
 
 def input_names(model: Any) -> list[str]:
     """The columns that a model reads."""
-    return list(model.inputs_ if layers_of(model) else _extractor(model).names)
+    if layers_of(model):
+        return list(model.inputs_)
+    return list(_reader(model).inputs if is_memory(model) else _reader(model).names)
 
 
 def _start_numba() -> None:

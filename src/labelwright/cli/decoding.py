@@ -22,6 +22,14 @@ Decoder = Annotated[
         "[default: exact on latent CRFs, viterbi else]",
     ),
 ]
+Inference = Annotated[
+    str | None,
+    typer.Option(
+        "--inference",
+        metavar="NAME",
+        help="Memory-based models: csi (satisfies the most constraints, proven), vote or none. [default: as trained]",
+    ),
+]
 Paths = Annotated[
     int | None,
     typer.Option("--n", metavar="N", help="ldi: latent paths, 0 for no limit; mbr: candidates. [default: 30]"),

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from labelwright.cli import decoding as how
+from labelwright.cli import memory
 from labelwright.cli.common import (
     Columns,
     Json,
@@ -14,6 +15,7 @@ from labelwright.cli.common import (
     Threads,
     corpus_for,
     is_conllu,
+    is_memory,
     is_model,
     label_place,
     layers_of,
@@ -41,6 +43,14 @@ def command(
     candidates: how.Candidates = None,
     max_expansions: how.MaxExpansions = None,
     time_limit: how.TimeLimit = None,
+    inference: how.Inference = None,
+    oracle: Annotated[
+        bool,
+        typer.Option(
+            "--oracle",
+            help="Memory-based models: also the score of the best choice among the candidates of each token.",
+        ),
+    ] = False,
     constraints: Annotated[
         str | None, typer.Option(metavar="scheme", help="With a model: only labellings that the scheme permits.")
     ] = None,
@@ -56,8 +66,8 @@ def command(
       labelwright eval gold.txt tagged.txt     last column of each; tagged.txt as `labelwright tag` writes it
       labelwright eval model.crf test.txt      tag and score in one step
 
-    With a model, the options of the decoder are those of `labelwright tag`, and --json adds "decoding": how many
-    sentences are proven exact, the largest gap and the seconds that it took.
+    With a model, the options of the decoder and --inference are those of `labelwright tag`, and --json adds "decoding":
+    how many sentences are proven exact, the largest gap and the seconds that it took.
 
     Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was made.
 
@@ -75,20 +85,30 @@ def command(
     }
     reading = "strict" if strict else "conlleval"
     if not is_model(gold) and not is_model(predicted):
-        _refuse_without_model({"decoder": decoder, "constraints": constraints, **options, "verbose": verbose or None})
+        asked = {"decoder": decoder, "inference": inference, "oracle": oracle or None, "constraints": constraints}
+        _refuse_without_model({**asked, **options, "verbose": verbose or None})
         truth = read_labelled(gold, columns, label)
         report = evaluate(truth.y, predicted_labels(predicted, truth), reading=reading, scheme=scheme)
         facts = report.as_dict()
     else:
         model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
         model = load_model(model_path, threads)
+        if not is_memory(model):
+            memory.refuse_inference(inference, oracle)
         if layers_of(model):
             from labelwright.cli import cascade
 
-            asked = cascade.Scoring(columns, label, strict, scheme, decoder, options, constraints, verbose, as_json)
-            cascade.evaluate(model, gold_path, asked)
+            how_to = cascade.Scoring(columns, label, strict, scheme, decoder, options, constraints, verbose, as_json)
+            cascade.evaluate(model, gold_path, how_to)
             return
-        name, options = how.checked(model, decoder, options)
+        decoding: dict[str, Any]
+        if is_memory(model):
+            memory.refuse_decoder(decoder, options)
+            model, name, options = memory.Tagger(model, inference, constraints, show_progress=True), "", {}
+            decoding = {"inference": model.inference}
+        else:
+            name, options = how.checked(model, decoder, options)
+            decoding = {"decoder": name, "options": options}
         if columns is None and label is None:
             columns, label = _columns_for(model, gold_path)
         truth = read_labelled(gold_path, columns, label)
@@ -97,13 +117,18 @@ def command(
         decodings = model.decode(data, name, constraints=constraints, probabilities=verbose or as_json, **options)
         tally.add(decodings)
         report = evaluate(truth.y, [d.labels for d in decodings], reading=reading, scheme=scheme)
-        facts = report.as_dict() | {"decoding": {"decoder": name, "options": options, **tally.as_dict()}}
+        facts = report.as_dict() | {"decoding": decoding | tally.as_dict()}
+        if oracle:
+            ceiling = evaluate(truth.y, model.predict_oracle(data, truth.y), reading=reading, scheme=scheme)
+            facts["oracle"] = ceiling.as_dict()
         if verbose:
             say(str(tally))
     if as_json:
         show_json(facts)
-    else:
-        show(str(report))
+        return
+    show(str(report))
+    if "oracle" in facts:
+        show(memory.ceiling(facts["oracle"]))
 
 
 def _refuse_without_model(options: dict[str, Any]) -> None:

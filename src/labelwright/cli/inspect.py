@@ -13,6 +13,7 @@ from labelwright.cli.common import (
     heading,
     input_names,
     inputs_of,
+    is_memory,
     layers_of,
     load_model,
     percent,
@@ -35,7 +36,20 @@ def command(
     top: Annotated[int, typer.Option(metavar="N", help="How many features, words, neighbours and transitions.")] = 5,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="FILE", help="Show the latent states by their use on this file (repeatable)."),
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help="Show the latent states by their use on this file (repeatable); of a memory-based model, what it says "
+            "of a sentence of this file, or of - .",
+        ),
+    ] = None,
+    sentence: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Memory-based models: this sentence of --data, from 0 on. [default: 0]"),
+    ] = None,
+    token: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Memory-based models: this token of it, from 0 on, with its neighbours."),
     ] = None,
     plot: Annotated[
         str | None,
@@ -65,21 +79,42 @@ def command(
     Of a perceptron it shows the mistakes of each pass, the share of the training sentences that its weights separate
     from all wrong labellings, how many mistakes the theory allows, and the temperature of its confidences.
 
+    Of a memory-based model it shows how much is remembered and what the columns of the template weigh; with --data FILE
+    what it says of a sentence, and with --token N why: what is read of that token, the votes for its classes, and its
+    nearest neighbours in the training data with what they have of their own.
+
     Of a cascade it shows the layers, what they pass, and the training of each alone and of all together; --layer NAME
     shows one of them as it would a single model.
 
     \b
       labelwright inspect latent.crf --data test.txt
       labelwright inspect latent.crf --data test.txt --plot mass.png      needs the extra labelwright[plots]
+      labelwright inspect near.model --data test.txt --sentence 3 --token 0
       labelwright inspect both.model --layer chunk
     """
     from labelwright.models.files import load
 
     files = data or []
-    _check(files, plot, paths, columns)
+    _check(files, plot, paths, {"--columns": columns, "--sentence": sentence, "--token": token})
     tagger = whole = load_model(model, threads) if files else load(model)
     if layer is not None and not layers_of(whole):
         raise OptionError(f"--layer: {model} is a {type(whole).__name__}, which has no layers; leave it out")
+    if hasattr(whole, "memory_"):
+        if plot is not None:
+            raise OptionError("--plot: draws the mass of latent paths, and memory-based models have none")
+        if template:
+            kept = whole.windows_.template if is_memory(whole) else None
+            show(kept.text.rstrip("\n") if kept is not None else "")
+            return
+        from labelwright.cli import memory_inspect
+
+        memory_inspect.inspect(
+            whole, memory_inspect.Asked(model, max(top, 0), files, columns, sentence, token, as_json)
+        )
+        return
+    for name, value in (("--sentence", sentence), ("--token", token)):
+        if value is not None:
+            raise OptionError(f"{name}: shows neighbours, which only memory-based models have; leave it out")
     if layers_of(whole):
         from labelwright.cli import cascade
 
@@ -126,9 +161,9 @@ WHAT = {
 }  # what the features of a layer are about
 
 
-def _check(files: list[str], plot: str | None, paths: int | None, columns: str | None) -> None:
+def _check(files: list[str], plot: str | None, paths: int | None, others: dict[str, Any]) -> None:
     """Find out what is wrong before any file is read."""
-    for name, value in (("--plot", plot), ("--columns", columns)):
+    for name, value in {"--plot": plot, **others}.items():
         if value is not None and not files:
             raise OptionError(f"{name}: nothing to look at; name the sentences with --data FILE")
     if paths is not None and plot is None:
@@ -150,13 +185,8 @@ def _show(facts: dict[str, Any], path: str, with_data: bool, probabilistic: bool
         ("labels", f"{len(facts['labels'])}: {' '.join(facts['labels'])}"),
         ("scheme", facts["scheme"] or "none"),
         ("columns", ",".join(facts["columns"]) or "(no columns: trained on dicts or arrays)"),
-        *_label(training),
-        (
-            "template",
-            f"{facts['template']['name']}, {counted(_lines(facts['template']['text']), 'line')}"
-            if facts["template"]
-            else "-",
-        ),
+        *label_row(training),
+        template_row(facts["template"]),
         ("features", f"{facts['n_features']:,}"),
         ("weights", f"{facts['n_weights']:,} ({facts['n_nonzero']:,} not zero)"),
     ]
@@ -232,7 +262,12 @@ def _show_latent(views: Sequence[dict[str, Any]], with_data: bool, probabilistic
             show(begin)
 
 
-def _label(training: dict[str, Any]) -> list[tuple[str, str]]:
+def template_row(template: dict[str, str] | None) -> tuple[str, str]:
+    """What the template is called, and how long it is."""
+    return "template", f"{template['name']}, {counted(_lines(template['text']), 'line')}" if template else "-"
+
+
+def label_row(training: dict[str, Any]) -> list[tuple[str, str]]:
     """Which column of the training file is the label; models made in Python do not know."""
     names, label = training.get("columns"), training.get("label")
     if not names or label not in names:

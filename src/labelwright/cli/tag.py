@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 import typer
 
 from labelwright.cli import decoding as how
+from labelwright.cli import memory
 from labelwright.cli.common import (
     Threads,
     check_target,
     inputs_of,
     is_conllu,
+    is_memory,
     layers_of,
     load_model,
     named_for,
@@ -58,6 +60,7 @@ def command(
     candidates: how.Candidates = None,
     max_expansions: how.MaxExpansions = None,
     time_limit: how.TimeLimit = None,
+    inference: how.Inference = None,
     nbest: Annotated[
         int | None,
         typer.Option(
@@ -100,6 +103,7 @@ def command(
       labelwright tag model.crf < test.txt | less
       labelwright tag model.crf test.txt --columns word,pos,hint --known hint
       labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
+      labelwright tag near.model test.txt --inference vote
 
     --nbest N writes each sentence N times, before each a comment with its rank and its probability:
 
@@ -117,6 +121,10 @@ def command(
     Perceptrons have scores, not probabilities: comments of --nbest hold the score, JSON has "score" in place of every
     "probability" of a labelling, and "exact" is about scores.  One trained with --dev is calibrated: JSON then has a
     "confidence" for the labelling and for each span, and --probabilities gives confidences (in JSON "confidences").
+
+    Memory-based models have scores, too: the weight of the constraints that a labelling satisfies.  "exact" says that
+    none satisfies more, which --inference csi proves.  They have no decoders and no confidences, and --known is
+    refused.  With --constraints scheme, every label is a candidate where those of a sentence make no valid labelling.
 
     A cascade adds a column for each layer, the lowest first, with --probabilities each followed by its own.  The input
     has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
@@ -136,6 +144,8 @@ def command(
         "max_expansions": max_expansions,
         "time_limit": time_limit,
     }
+    if not is_memory(tagger):
+        memory.refuse_inference(inference)
     if layers_of(tagger):
         import labelwright.cli.cascade as cascade
 
@@ -146,15 +156,21 @@ def command(
             if asked.tally is not None:
                 say(f"{layer}: {asked.tally}")
         return
-    name, options = how.checked(tagger, decoder, given)
-    if probabilities and not is_sure(tagger):
-        raise OptionError(
-            f"--probabilities: {tagger.has_scores()}; train it with --dev FILE, then it has confidences to show"
-        )
-    if nbest is not None and not as_json:
-        _check_nbest(tagger, name, options, verbose)
     tally = how.Tally() if verbose else None
-    request = Request(name, options, nbest, probabilities, as_json, constraints, known, tally)
+    if is_memory(tagger):
+        memory.refuse_decoder(decoder, given)
+        tagger = memory.Tagger(tagger, inference, constraints, show_progress=input != "-")
+        memory.check_request(tagger, nbest if not as_json else None, probabilities, known, verbose)
+        request = Request("", {}, nbest, False, as_json, constraints, None, tally)
+    else:
+        name, options = how.checked(tagger, decoder, given)
+        if probabilities and not is_sure(tagger):
+            raise OptionError(
+                f"--probabilities: {tagger.has_scores()}; train it with --dev FILE, then it has confidences to show"
+            )
+        if nbest is not None and not as_json:
+            _check_nbest(tagger, name, options, verbose)
+        request = Request(name, options, nbest, probabilities, as_json, constraints, known, tally)
     _run(tagger, input, output, columns, lambda piece, out: _answer(tagger, piece, request, out))
     if tally is not None:
         say(str(tally))

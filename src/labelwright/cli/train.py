@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from labelwright.cli.common import (
-    FLAGS,
     Columns,
     Label,
     Scheme,
@@ -22,80 +21,18 @@ from labelwright.cli.common import (
     turns,
     why_stopped,
 )
+from labelwright.cli.recipe import (
+    WORDS,
+    Run,
+    by_column,
+    decay_numbers,
+    dictionary_files,
+    latent_numbers,
+    margin_number,
+    read_recipe,
+    untrained,
+)
 from labelwright.errors import OptionError
-
-# The models there are: name on the command line -> name in labelwright.
-MODELS = {
-    "crf": "CRF",
-    "latent-crf": "LatentCRF",
-    "perceptron": "Perceptron",
-    "latent-perceptron": "LatentPerceptron",
-    "semi-crf": "SemiCRF",
-    "cascade": "Cascade",
-}
-
-# From which models each can start.  Weights of perceptrons and of log-linear models are of different sizes; a state can
-# be split, but several made one would lose what they know, which only a CRF, with its one optimum, finds again.
-STARTS = {
-    "crf": ("crf", "latent-crf"),
-    "latent-crf": ("crf", "latent-crf"),
-    "perceptron": ("perceptron",),
-    "latent-perceptron": ("perceptron", "latent-perceptron"),
-    "semi-crf": (),
-    "cascade": (),
-}
-
-# Words that mean something only where another word has this value.
-ONLY_WITH = {"reset_every": ("averaging", "mavg"), "aggressiveness": ("update", "passive-aggressive")}
-
-# What a recipe may say about the data and the run; everything else are constructor words.
-DATA_WORDS: dict[str, Any] = {"columns": str, "label": str, "scheme": str, "dev": str}
-RUN_WORDS: dict[str, Any] = {"model": str, "start_from": str, "checkpoint_every": float}
-MODEL_WORDS: dict[str, Any] = {
-    "template": str,
-    "order": int,
-    "cells": str,
-    "min_count": int,
-    "l1": float,
-    "l2": float,
-    "optimizer": str,
-    "averaging": str,
-    "reset_every": int,
-    "update": str,
-    "margin": float | str,
-    "aggressiveness": float,
-    "shuffle": bool,
-    "max_iter": int,
-    "tol": float,
-    "constraints": str,
-    "n_jobs": int,
-    "random_state": int,
-    "n_latent": int | dict,
-    "start": str,
-    "n_restarts": int,
-    "max_length": int,
-    "dictionaries": dict,
-}
-CASCADE_WORDS: dict[str, Any] = {
-    "layers": list,
-    "passing": str,
-    "shares": dict,
-    "jackknife": bool,
-    "cut": float,
-    "lexicon": str,
-}
-WORDS = MODEL_WORDS | CASCADE_WORDS | DATA_WORDS | RUN_WORDS
-RECIPE_WORDS = ("dictionaries", "layers", "shares", "cut", "lexicon")  # which no option says
-NAMES = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    dict: "a table",
-    list: "tables, [[layers]]",
-    int | dict: "a whole number or a table of one for each label",
-    float | str: "a number or 'auto'",
-}
 
 
 def command(
@@ -106,7 +43,8 @@ def command(
         typer.Option(
             metavar="NAME",
             help="What to train: crf, latent-crf, perceptron, latent-perceptron, semi-crf (labels of whole segments), "
-            "or cascade (layers of these, from a recipe). [default: crf]",
+            "memory (nearest neighbours), or cascade (layers of the former, but memory, from a recipe). "
+            "[default: crf]",
         ),
     ] = None,
     latent: Annotated[
@@ -144,6 +82,79 @@ def command(
             show_default=False,
         ),
     ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", metavar="K", help="memory: neighbours at the K nearest distances count. [default: 1]"),
+    ] = None,
+    metric_given: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="memory: distance of two values: overlap, mvdm, jeffrey, jensen-shannon or numeric; or one for each "
+            "line of the template, as in overlap,mvdm,... [default: overlap]",
+        ),
+    ] = None,
+    mvdm_threshold: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="memory: values seen less often are compared by overlap. [default: 1]"),
+    ] = None,
+    weights_given: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="NAME",
+            help="memory: weights of the lines of the template: gain-ratio, information-gain, chi-squared, "
+            "shared-variance or none; or a number for each, as in 0.5,1,... [default: gain-ratio]",
+        ),
+    ] = None,
+    votes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="memory: what a neighbour counts: none (1), inverse-distance, inverse-linear or exponential-decay. "
+            "[default: none]",
+        ),
+    ] = None,
+    decay_given: Annotated[
+        str | None,
+        typer.Option("--decay", metavar="A[,B]", help="memory: exponential decay is exp(-A d^B). [default: 1,1]"),
+    ] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="memory: ib1 (asks all instances) or igtree (a decision tree by weights: fast, coarser). "
+            "[default: ib1]",
+        ),
+    ] = None,
+    ngram: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="memory: labels that are predicted at once, 1, 3, 5, ... [default: 3]"),
+    ] = None,
+    inference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="memory: how they become one labelling: csi (satisfies the most constraints), vote or none. "
+            "[default: csi]",
+        ),
+    ] = None,
+    weighting: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="memory: what a constraint is worth: confidence, count, squared, log or length. [default: confidence]",
+        ),
+    ] = None,
+    search_asked: Annotated[
+        bool,
+        typer.Option(
+            "--search",
+            help="memory: find k, metric, weights, votes and threshold, those that are not given, by trying many on "
+            "growing samples of TRAIN. Takes a while: minutes, on large files hours.",
+        ),
+    ] = False,
     columns: Columns = None,
     label: Label = None,
     scheme: Scheme = None,
@@ -151,7 +162,8 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="Features: default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax.",
+            help="Features: default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax. "
+            "[default: default, memory window]",
         ),
     ] = None,
     order: Annotated[
@@ -237,7 +249,8 @@ def command(
         typer.Option(
             metavar="FILE",
             help="Development data: keep the best weights, stop when no better; perceptrons learn from them how "
-            "confident they may be; cascades (joint training) keep the best sum of their layers' scores.",
+            "confident they may be; cascades (joint training) keep the best sum of their layers' scores; memory is "
+            "scored on them.",
         ),
     ] = None,
     n_jobs: Threads = None,
@@ -282,14 +295,19 @@ def command(
       labelwright train train.txt -o fast.model --model perceptron --dev dev.txt
       labelwright train train.txt -o latent.model --model latent-perceptron --latent 4 --reset-every 4
       labelwright train train.txt -o names.model --model semi-crf --max-length 8
+      labelwright train train.txt -o near.model --model memory --k 7 --metric mvdm --votes inverse-distance
       labelwright train train.txt -o both.model --model cascade --recipe cascade.toml --columns word,pos,chunk
 
     The first Ctrl-C ends the iteration and writes the model so far; the second one aborts.  A recipe holds the words of
     the Python constructor (template, order, cells, min_count, averaging, max_iter, constraints, n_jobs, random_state;
     for CRFs l1, l2, optimizer, tol; for perceptrons reset_every, update, margin, aggressiveness, shuffle; for latent
     models n_latent, a number or a table by label, and n_restarts; for semi-crf max_length and dictionaries, a table of
-    files, by the recipe's folder, or lists of phrases) and model, columns, label, scheme, dev, start_from,
-    checkpoint_every.
+    files, by the recipe's folder, or lists of phrases; for memory k, metric, mvdm_threshold, weights, votes, decay,
+    algorithm, ngram, inference, weighting, lengths) and model, columns, label, scheme, dev, start_from,
+    checkpoint_every, search.
+
+    Memory-based models keep all tokens with what the template says of them; a new token gets the labels of its nearest
+    neighbours.  They learn at once, without passes or checkpoints, and take their time to answer.
 
     A cascade labels in layers, each of which reads the labels below it.  Its recipe has a table for each layer, the
     lowest first: the name of its column, its model (crf unless given), and the words of that model:
@@ -307,13 +325,23 @@ def command(
     training), n_jobs, random_state, columns and dev.  No checkpoint is written.
     """
     n_latent = None if latent is None else latent_numbers(latent)  # words like the others
-    margin = None if margin_given is None else _margin(margin_given)
+    margin = None if margin_given is None else margin_number(margin_given)
+    metric = None if metric_given is None else by_column("--metric", metric_given, "names")
+    weights = None if weights_given is None else by_column("--weights", weights_given, "numbers")
+    decay = None if decay_given is None else decay_numbers(decay_given)
+    search = search_asked or None
     given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
-    words = (_read_recipe(recipe) if recipe else {}) | given
+    words = (read_recipe(recipe) if recipe else {}) | given
+    run = Run(recipe, tuple(given), resume, plot, quiet, verbose)
     if words.get("model") == "cascade":
-        from labelwright.cli.cascade_train import Run, train_cascade
+        from labelwright.cli.cascade_train import train_cascade
 
-        train_cascade(train, output, words, Run(recipe, tuple(given), resume, plot, quiet, verbose))
+        train_cascade(train, output, words, run)
+        return
+    if words.get("model") == "memory":
+        from labelwright.cli.memory_train import train_memory
+
+        train_memory(train, output, words, run)
         return
     if plot is not None:
         raise OptionError("--plot: draws what joint training changes, only with --model cascade; see inspect --plot")
@@ -327,7 +355,7 @@ def command(
         if place.is_dir():
             raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
         refuse_inputs(str(place), inputs)
-    estimator, start = _estimator(words, recipe)
+    estimator, start = untrained(words, recipe)
 
     corpus = read_labelled(train, words.get("columns"), words.get("label"), words.get("scheme"))
     development = None
@@ -433,159 +461,6 @@ def _further(checkpoint: Path) -> list[Path]:
         for path in checkpoint.parent.iterdir()
         if path.name.startswith(begin) and path.name.removeprefix(begin).isdecimal()
     )
-
-
-def _margin(text: str) -> float | str:
-    """A number, or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise OptionError(f"--margin: expected a number or auto, got {text!r}") from None
-
-
-def latent_numbers(text: str) -> int | dict[str, int]:
-    """One number of latent states, or one for each label.
-
-    >>> latent_numbers("4"), latent_numbers("B-NP=3,O=2")
-    (4, {'B-NP': 3, 'O': 2})
-    """
-    import re
-
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    found = re.findall(r"(.+?)=(-?\d+)(?:,|$)", text)  # a label may hold commas
-    if not found or ",".join(f"{label}={number}" for label, number in found) != text.rstrip(","):
-        raise OptionError(f"--latent: expected a number, or numbers by label as in B-NP=3,O=2, got {text!r}")
-    labels = [label for label, _ in found]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise OptionError(f"--latent: two numbers for the label {label!r}, expected one")
-    return {label: int(number) for label, number in found}
-
-
-def _estimator(words: dict[str, Any], recipe: str | None) -> tuple[Any, Any]:
-    """A new model with these words, and the one to start from, whose words it takes where none are given."""
-    start = words.get("start_from")
-    name = words.get("model", "crf")
-    if name not in MODELS:
-        raise OptionError(f"--model: expected one of {', '.join(MODELS)}, got {name!r}")
-    from labelwright.models import files
-
-    old = None if start is None else files.load(start)
-    if old is not None:
-        name = _name_with_start(words, old)
-    kind = files.MODELS[MODELS[name]]
-    parameters = {word: words[word] for word in MODEL_WORDS | CASCADE_WORDS if word in words}
-    taken = kind._parameter_names()
-    for word in parameters:
-        if word not in taken:
-            takers = [other for other in MODELS if word in files.MODELS[MODELS[other]]._parameter_names()]
-            raise OptionError(f"{_flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
-    if "dictionaries" in parameters:
-        assert recipe is not None
-        parameters["dictionaries"] = read_dictionaries(recipe, recipe, parameters["dictionaries"])
-    kept = {} if old is None else _settings(old, kind)
-    estimator = kind(**kept | parameters)
-    for word, (other, value) in ONLY_WITH.items():
-        if word in parameters and getattr(estimator, other) != value:
-            raise OptionError(f"{_flag(word)}: only with {_flag(other)} {value}, got {getattr(estimator, other)!r}")
-    return estimator, old
-
-
-def dictionary_files(recipe: str | None, words: dict[str, Any]) -> list[str]:
-    """The files among the dictionaries of a recipe, or of one of its layers."""
-    phrases = words.get("dictionaries", {})
-    return [str(Path(recipe or "").parent / value) for value in phrases.values() if isinstance(value, str)]
-
-
-def read_dictionaries(recipe: str, place: str, given: dict[str, Any]) -> dict[str, list[str]]:
-    """The phrases of each dictionary: a list, or a file with one on a line, named from the recipe's folder on."""
-    found: dict[str, list[str]] = {}
-    for name, phrases in given.items():
-        if isinstance(phrases, str):
-            path = Path(recipe).parent / phrases
-            try:
-                lines = path.read_text(encoding="utf-8").splitlines()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
-                raise OptionError(f"{place}: dictionaries: {name}: cannot read {path}: {reason}") from None
-            phrases = [line.strip() for line in lines if line.strip()]
-        if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
-            raise OptionError(
-                f"{place}: dictionaries: {name}: expected a file, or a list of phrases, got {phrases!r:.60}"
-            )
-        found[name] = phrases
-    return found
-
-
-def _name_with_start(words: dict[str, Any], old: Any) -> str:
-    """What to train from another model: what it is, unless something else was asked for that can start from it."""
-    there = next(name for name, kind in MODELS.items() if kind == type(old).__name__)
-    name: str = words.get("model", there)
-    if not STARTS[there]:
-        raise OptionError(
-            f"--start-from: {words['start_from']} is a {there}, from which no model can start; leave it out"
-        )
-    if not STARTS[name]:
-        raise OptionError(f"--start-from: a {name} starts from nothing; leave it out")
-    if there not in STARTS[name]:
-        from labelwright.models.files import MODELS as KINDS
-
-        alike = KINDS[MODELS[name]].probabilistic == old.probabilistic
-        why = "its labels have several states each" if alike else "its weights are of another size"
-        raise OptionError(
-            f"--start-from: {words['start_from']} is a {there}: {why}; --model {name} can start from a "
-            f"{' or '.join(STARTS[name])}"
-        )
-    return name
-
-
-def _settings(old: Any, kind: type[Any]) -> dict[str, Any]:
-    """The settings of a model that another kind takes over; what it left at its default is the new kind's default."""
-    defaults = type(old)().get_params()
-    taken = kind._parameter_names()
-    return {
-        word: value
-        for word, value in old.get_params().items()
-        if word in taken and word != "n_restarts" and value != defaults[word]
-    }
-
-
-def _flag(word: str) -> str:
-    return word if word in RECIPE_WORDS else FLAGS.get(word, f"--{word.replace('_', '-')}")
-
-
-def _read_recipe(path: str) -> dict[str, Any]:
-    """The words of a recipe, each of the right type."""
-    import tomllib
-
-    try:
-        with open(path, "rb") as file:
-            words = tomllib.load(file)
-    except OSError as error:
-        raise OptionError(f"{path}: cannot read this recipe: {(error.strerror or str(error)).lower()}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: not TOML: {error}") from None
-    if isinstance(words.get("columns"), list):
-        words["columns"] = ",".join(map(str, words["columns"]))
-    for name, value in words.items():
-        if name not in WORDS:
-            raise OptionError(f"{path}: no word {name!r}, expected some of {', '.join(WORDS)}")
-        check_word(path, name, value)
-    return words
-
-
-def check_word(place: str, name: str, value: Any) -> None:
-    """Refuse a value of another type than the word has."""
-    wanted = WORDS[name]
-    if isinstance(value, bool) != (wanted is bool) or not isinstance(
-        value, wanted | int if wanted in (float, float | str) else wanted
-    ):
-        raise OptionError(f"{place}: {name}: expected {NAMES[wanted]}, got {value!r}")
 
 
 class Lines:

@@ -76,6 +76,7 @@ def exercise() -> None:
             SemiCRF(max_iter=3, dictionaries={"names": ["old dog"]}, **options).fit(corpus, dev=corpus), corpus
         )
     _ask_cascades()
+    _ask_memories(corpus, dicts, arrays)
     compare(LABELS, LABELS, LABELS, samples=10)
 
 
@@ -103,6 +104,33 @@ def _ask_cascades() -> None:
             model.predict_marginals(WORDS)
     arcs = CRF(template="B:%y[-1]/%y[0]\nU:%x[0,0]", order=2, max_iter=2)
     Cascade([("below", CRF(order=2, max_iter=2)), ("above", arcs)], jackknife=True, max_iter=2).fit(WORDS, y)
+
+
+def _ask_memories(corpus: Any, dicts: Any, arrays: Any) -> None:
+    """Memories of all kinds, and every inference."""
+    from labelwright import MemoryBased, MemoryTagger
+
+    options: dict[str, Any]
+    for options in (
+        {},
+        {"ngram": 1, "weights": "none"},
+        {"k": 3, "metric": "mvdm", "votes": "inverse-distance", "ngram": 5},
+        {"k": 3, "metric": "jeffrey", "votes": "exponential-decay", "weights": "chi-squared"},
+        {"algorithm": "igtree"},
+    ):
+        model = MemoryTagger(**options).fit(corpus)
+        data = model.encode(corpus)
+        for inference in ("none", "vote", "csi"):
+            model.decode(data, inference)
+        model.predict_nbest(data, 2)
+        model.predict_oracle(data, LABELS)
+        if model.algorithm == "ib1":
+            model.neighbours(corpus)
+    MemoryTagger(ngram=3).fit(corpus).decode(corpus, constraints="scheme")
+    for X in (dicts, arrays):
+        MemoryTagger().fit(X, LABELS).predict(X)
+    MemoryTagger(metric="numeric").fit(arrays, LABELS).predict(arrays)
+    MemoryBased().fit([["a", 1.0], ["b", 2.0]], ["one", "two"]).predict_proba([["a", 2.0]])
 
 
 def _ask_by_score(model: Any, corpus: Any) -> None:

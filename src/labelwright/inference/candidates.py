@@ -142,6 +142,24 @@ def n_sequences(candidates: Candidates) -> Array:
         return np.array([part.prod() for part in parts[: candidates.n_sentences]])
 
 
+def part(candidates: Candidates, begin: int, end: int) -> Candidates:
+    """The sentences begin:end alone."""
+    t0, t1 = candidates.offsets[[begin, end]].tolist()
+    arrays = [array[t0:t1] for array in candidates[:6]]
+    return Candidates._make([*arrays, candidates.offsets[begin : end + 1] - t0])
+
+
+def widened(candidates: Candidates, sentence: int, n_labels: int) -> Candidates:
+    """One sentence with every label a candidate of every token, those that were proposed before the others."""
+    one = part(candidates, sentence, sentence + 1)
+    rows = [
+        list(dict.fromkeys([*row[:size], *range(n_labels)]))
+        for row, size in zip(one.domains.tolist(), one.sizes.tolist(), strict=True)
+    ]
+    domains = np.array(rows, np.int32).reshape(len(rows), n_labels)
+    return one._replace(domains=domains, sizes=np.full(len(rows), n_labels, np.int32))
+
+
 def problem(candidates: Candidates, sentence: int, labels: Sequence[str]) -> Problem:
     """One sentence as a constraint problem with its labels by name; equal constraints are one, their weights added."""
     a, b = candidates.offsets[sentence : sentence + 2].tolist()

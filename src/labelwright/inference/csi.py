@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labelwright import dag
 from labelwright.corpus.schemes import Allowed
 from labelwright.errors import OptionError
-from labelwright.inference.candidates import Candidates
+from labelwright.inference.candidates import Candidates, part
 from labelwright.inference.vote import Inferred
 from labelwright.kernels import csi as kernels
 from labelwright.parallel import Workers, sentence_ranges
@@ -66,13 +66,6 @@ def best_labellings(
             rows.append(label[path])
             values.append(min(value, values[0]))  # a tie may end in other digits
     return rows[:n], values[:n]
-
-
-def part(candidates: Candidates, begin: int, end: int) -> Candidates:
-    """The sentences begin:end alone."""
-    t0, t1 = candidates.offsets[[begin, end]].tolist()
-    arrays = [array[t0:t1] for array in candidates[:6]]
-    return Candidates._make([*arrays, candidates.offsets[begin : end + 1] - t0])
 
 
 def _graph(one: Candidates, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:

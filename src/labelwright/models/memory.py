@@ -159,7 +159,10 @@ class MemoryBased(Estimator):
     def _given_weights(self, n: int) -> str | Array:
         if isinstance(self.weights, str):
             return self.weights
-        given = np.asarray(self.weights, np.float64)
+        try:
+            given = np.asarray(self.weights, np.float64)
+        except (TypeError, ValueError):
+            given = np.empty(0)
         if given.shape != (n,) or not (np.isfinite(given) & (given >= 0)).all():
             raise OptionError(f"weights: expected a name, or a number of 0 or more for each of {n} columns")
         return given

@@ -5,6 +5,7 @@ Canisius, van den Bosch & Daelemans (2006), "Constraint satisfaction inference".
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright import __version__
 from labelwright.corpus.schemes import SCHEMES, Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
@@ -65,6 +67,7 @@ class NgramModel(Estimator):
     grams_: Array  # [C, n] int32  labels of each class; -1 outside the sentence
     scheme_: str | None  # of the labels, where they follow one
     mark_: str  # tells this fit from all others
+    training_: dict[str, Any]  # record of the run
 
     # -- what subclasses give ---------------------------------------------------------------------------------
 
@@ -88,10 +91,18 @@ class NgramModel(Estimator):
         if not len(gold):
             raise CorpusError("X: got no tokens, expected at least one")
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
+        begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
         self._fit_classifier(X, classes, len(grams))
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         self.labels_, self.grams_, self.mark_ = list(labels), grams, os.urandom(8).hex()
+        self.training_ = {
+            "sentences": len(offsets) - 1,
+            "tokens": int(offsets[-1]),
+            "seconds": round(time.perf_counter() - begun, 3),
+            "stopped": "done",
+            "labelwright": __version__,
+        }
         return self
 
     def _check_parameters(self) -> None:
@@ -160,7 +171,8 @@ class NgramModel(Estimator):
         """The labelling of each sentence; its score is the weight of the constraints that it satisfies.
 
         inference : none, vote or csi (None: as the model says); only the labelling of csi is a proven optimum
-        constraints : "scheme" (or a scheme's name) allows only candidates that make a valid labelling; rules
+        constraints : "scheme" (or a scheme's name) allows only valid labellings (where the candidates make none, every
+            label of the model is a candidate); rules
             (labelwright.constraints: one, a list, functions of the sentence) go to a solver, for `time_limit`
             seconds a sentence at most (both with csi only)
         """
@@ -176,13 +188,27 @@ class NgramModel(Estimator):
         with Workers(self.n_jobs) as workers:
             for block in self._blocks(X):
                 found = csi(block, permitted, workers) if name == "csi" else find(block)
-                wrong = np.flatnonzero(found.scores == -np.inf)
-                if len(wrong):
-                    raise _impossible(len(answers) + int(wrong[0]), scheme)
+                wide = {
+                    sentence: self._widen(block, sentence, permitted, found, len(answers) + sentence, scheme)
+                    for sentence in np.flatnonzero(found.scores == -np.inf).tolist()
+                }
                 answers += self._decodings(block, found, proven=name == "csi")
                 if rules:
-                    self._keep_rules(block, [*([scheme] if scheme else []), *rules], words_of(X), time_limit, answers)
+                    kept = [*([scheme] if scheme else []), *rules]
+                    self._keep_rules(block, wide, kept, words_of(X), time_limit, answers)
         return answers
+
+    def _widen(
+        self, block: Candidates, sentence: int, permitted: Allowed, found: Inferred, number: int, scheme: Any
+    ) -> Candidates:
+        """Find the best labelling of a sentence whose candidates allow none, with every label a candidate."""
+        a, b = block.offsets[sentence : sentence + 2].tolist()
+        wide = proposals.widened(block, sentence, len(self.labels_))
+        best = csi(wide, permitted)
+        if best.scores[0] == -np.inf:
+            raise _impossible(number, scheme)
+        found.labels[a:b], found.scores[sentence] = best.labels, best.scores[0]
+        return wide
 
     def _decodings(self, block: Candidates, found: Inferred, proven: bool) -> list[Decoding]:
         return [
@@ -191,14 +217,21 @@ class NgramModel(Estimator):
         ]
 
     def _keep_rules(
-        self, block: Candidates, rules: Any, words: Any, time_limit: float | None, answers: list[Decoding]
+        self,
+        block: Candidates,
+        wide: dict[int, Candidates],
+        rules: Any,
+        words: Any,
+        time_limit: float | None,
+        answers: list[Decoding],
     ) -> None:
-        """Put the labellings that users' own rules leave in place of the last answers, by the solver."""
+        """Put the labellings that users' own rules leave in place of the last answers, by the solver; `wide` are the
+        sentences that had to be widened."""
         from labelwright.inference.solver import solve_candidates
 
         for sentence, number in enumerate(range(len(answers) - block.n_sentences, len(answers))):
             found = solve_candidates(
-                proposals.problem(block, sentence, self.labels_),
+                proposals.problem(wide.get(sentence, block), 0 if sentence in wide else sentence, self.labels_),
                 rules,
                 time_limit,
                 words=None if words is None else words[number],
@@ -229,6 +262,9 @@ class NgramModel(Estimator):
         for block in self._blocks(X):
             for sentence in range(block.n_sentences):
                 rows, scores = best_labellings(block, sentence, n, permitted)
+                if not rows:
+                    wide = proposals.widened(block, sentence, len(self.labels_))
+                    rows, scores = best_labellings(wide, 0, n, permitted)
                 if not rows:
                     raise _impossible(len(answers), constraints)
                 answers.append([(self._names(row.tolist()), score) for row, score in zip(rows, scores, strict=True)])
@@ -452,8 +488,8 @@ def _true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Seque
 
 def _impossible(sentence: int, scheme: Any) -> OptionError:
     return OptionError(
-        f"sentence {sentence}: no labelling from its candidates is valid under constraints={scheme!r}; "
-        "decode it without constraints, then repair its labels (labelwright.corpus.schemes.repair)"
+        f"sentence {sentence}: no labelling with the labels of this model is valid under constraints={scheme!r}; "
+        "decode it without constraints"
     )
 
 
