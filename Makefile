@@ -1,11 +1,11 @@
-# labelwright: everything happens in .venv; nothing else on the machine is touched.
+# labelwright: everything happens in .venv; nothing else on the machine is touched, but for `make timbl`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test bench timbl clean
 
 help:  ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -22,6 +22,18 @@ test: $(VENV)/.installed-test  ## install, then lint, types and tests
 
 bench: $(VENV)/.installed-bench  ## install, then measure side by side with CRFsuite
 	@$(BIN)/python benchmarks/run.py
+
+# TiMBL is the reference of the memory-based learner.  It is a Debian package, so it cannot go into .venv: this asks
+# apt-get for it, where that exists and nobody has to type a password (root, or sudo that does not ask).  Only downloads
+# can take long, so only they are cut off.  Whatever goes wrong is no error: the tests that need TiMBL then say why they
+# are skipped.  `make test` leaves the machine alone; continuous integration (.ci/run) comes here first.
+timbl:  ## install TiMBL, which some tests compare with, where the package manager lets us
+	@command -v timbl >/dev/null || ! command -v apt-get >/dev/null || { \
+		if [ "$$(id -u)" = 0 ]; then as=; else as="sudo -n"; fi; \
+		apt="$$as env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=10"; \
+		get="timeout 60 $$apt --no-install-recommends --download-only install timbl"; \
+		{ $$get || { timeout 60 $$apt update && $$get; }; } && $$apt --no-install-recommends install timbl; \
+	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -81,6 +81,8 @@ class Room(NamedTuple):
     exact: Any  # [K] float64  and what it was
     votes: Any  # [C] float64
     voted: Any  # [C] int32  classes that have votes
+    often: Any  # [C] float64  how often each class is found at one distance
+    there: Any  # [C] int32  classes that are found there
 
 
 @kernel
@@ -110,7 +112,10 @@ def _value_distance(d, i, code, number, other):
     """The distance of a code of column i (negative: unknown), or of a number, from another code, in double."""
     kind, first = d.kind[i], d.first[i]
     if kind == NUMERIC:
-        return abs(number - d.number[first + other]) / d.width[i] if d.width[i] > 0.0 else 0.0
+        apart = abs(number - d.number[first + other])
+        if d.width[i] > 0.0:
+            return apart / d.width[i]
+        return 1.0 if apart > 0.0 else 0.0
     if code == other:
         return 0.0
     if kind == OVERLAP or code < 0:
@@ -423,17 +428,25 @@ def _vote(groups, room, n, scheme, a, b, n_votes):
             vote = (farthest - here) / (farthest - nearest)
         elif scheme == 3:
             vote = np.exp(-a * (here**b - nearest**b))
+        n_there = 0
         while j < n and room.distance[j] - here < EPSILON:
             r = room.found[j]
             for e in range(groups.ptr[r], groups.ptr[r + 1]):
                 c = groups.classes[e]
-                gain = vote * groups.count[e]
-                if gain > 0.0:
-                    if room.votes[c] == 0.0:
-                        room.voted[n_votes] = c
-                        n_votes += 1
-                    room.votes[c] += gain
+                if room.often[c] == 0.0:
+                    room.there[n_there] = c
+                    n_there += 1
+                room.often[c] += groups.count[e]
             j += 1
+        for h in range(n_there):  # counts first, then one product: equal counts have equal votes
+            c = room.there[h]
+            gain = vote * room.often[c]
+            room.often[c] = 0.0
+            if gain > 0.0:
+                if room.votes[c] == 0.0:
+                    room.voted[n_votes] = c
+                    n_votes += 1
+                room.votes[c] += gain
     return n_votes
 
 

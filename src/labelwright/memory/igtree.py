@@ -1,7 +1,8 @@
 """IGTree: instances compressed into a decision tree, one column a level, the most telling column first.
 
-A query follows the values that it shares with the tree; where it shares no more, the classes below the last node that
-it reached answer.  Nodes whose instances are all of one class are not parted further.
+A query follows the values that it shares with the tree; where it shares no more, the classes of the last node that it
+reached answer.  A node stays only if its class is not that of the node above it, or if a node below it stays: the tree
+holds the exceptions to what is known higher up.
 """
 
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ class IGTree(NamedTuple):
     """Nodes level by level: the children of a node stand together, in the order of their values."""
 
     order: Array  # [F]  columns, the most telling first
+    left: Array  # [F+1] float64  the weights of the columns that are not asked yet, after so many
     code: Array  # [nodes] int32  the value that leads to a node
     child: Array  # [nodes+1] int32  its children are child[n]:child[n+1]
     best: Array  # [nodes] int32  the most frequent class of its instances
@@ -56,16 +58,30 @@ def igtree(codes: Array, classes: Array, n_classes: int, weights: Array) -> IGTr
             break
         code.append(keys % width)
     sizes.append(np.zeros(n_nodes if len(sizes) == len(order) else 0, np.int64))
-    child = np.concatenate([[1], 1 + np.cumsum(np.concatenate(sizes))])
+    left = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+    return _pruned(order, left, np.concatenate(code), np.concatenate(sizes), tables)
+
+
+def _pruned(order: Array, left: Array, code: Array, sizes: Array, tables: list["_Level"]) -> IGTree:
+    """The tree without the nodes that say what is known above them."""
+    best = np.concatenate([table.best for table in tables])
+    parent = np.repeat(np.arange(len(sizes)), sizes)  # of all nodes but the root
+    stays = np.append(True, best[1:] != best[parent])
+    ends = np.cumsum([len(table.best) for table in tables])
+    for begin, end in zip(ends[:-1][::-1].tolist(), ends[1:][::-1].tolist(), strict=True):
+        stays[parent[begin - 1 : end - 1][stays[begin:end]]] = True
     lengths = np.concatenate([np.diff(table.ptr) for table in tables])
+    listed = np.repeat(stays, lengths)
+    kept = np.bincount(parent[stays[1:]], minlength=len(sizes))[stays]
     return IGTree(
         order,
-        np.concatenate(code).astype(np.int32),
-        child.astype(np.int32),
-        np.concatenate([table.best for table in tables]).astype(np.int32),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.concatenate([table.classes for table in tables]).astype(np.int32),
-        np.concatenate([table.often for table in tables]).astype(np.float64),
+        left,
+        code[stays].astype(np.int32),
+        np.concatenate([[1], 1 + np.cumsum(kept)]).astype(np.int32),
+        best[stays].astype(np.int32),
+        np.concatenate([[0], np.cumsum(lengths[stays])]).astype(np.int64),
+        np.concatenate([table.classes for table in tables])[listed].astype(np.int32),
+        np.concatenate([table.often for table in tables])[listed].astype(np.float64),
     )
 
 
@@ -87,11 +103,13 @@ def _classes_of(nodes: Array, classes: Array, n_nodes: int, n_classes: int, freq
 
 
 def ask(tree: IGTree, codes: Array) -> Answers:
-    """The classes of queries: codes [Q, F] of their values (-1: unknown); the distance is the number of levels left."""
+    """The classes of queries: codes [Q, F] of their values (-1: unknown); the distance is what columns left weigh."""
     n = len(codes)
-    reached, levels = np.empty(n, np.int32), np.empty(n)
+    reached, levels = np.empty(n, np.int32), np.empty(n, np.int64)
     kernels.descend(tree.code, tree.child, np.ascontiguousarray(codes[:, tree.order]), reached, levels)
     sizes = np.diff(tree.ptr)[reached]
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     places = np.arange(ptr[-1]) + np.repeat(tree.ptr[reached] - ptr[:-1], sizes)
-    return Answers(tree.best[reached], levels, ptr, tree.classes[places], tree.often[places])
+    return Answers(
+        tree.best[reached], tree.left[len(tree.order) - levels], ptr, tree.classes[places], tree.often[places]
+    )

@@ -74,7 +74,8 @@ def memory(
         tables.append(table)
     weight = feature_weights(tables, weights)
     order = np.lexsort((np.array([c.n_codes for c in columns]), -weight))
-    fixed = np.argsort(-np.array([gain_ratio(t) / int(np.count_nonzero(t.values)) for t in tables]), kind="stable")
+    telling = [gain_ratio(table) / len(values) for table, values in zip(tables, data.values, strict=True)]
+    fixed = np.argsort(-np.array(telling), kind="stable")
     place_of = np.empty(len(order), np.int64)
     place_of[order] = np.arange(len(order))
     rows, found = grouped(np.stack([columns[i].code_of[data.codes[:, i]] for i in order], axis=1))
@@ -213,4 +214,5 @@ def _room(memory: Memory, k: int) -> Room:
         np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.empty(nodes),
         np.empty(leaf, np.float32), np.empty(M + 1024, np.int32), np.empty(M + 1024),
         np.full(K, -1, np.int64), np.empty(K), np.zeros(C), np.empty(C, np.int32),
+        np.zeros(C), np.empty(C, np.int32),
     )  # fmt: skip

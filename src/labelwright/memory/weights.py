@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-BINS = 20  # of equal width, into which numbers are put before they are counted
+BINS = 20  # of as many distinct numbers each, into which numbers are put before they are counted
 
 
 class Counts(NamedTuple):
@@ -32,11 +32,10 @@ def counts(codes: Array, n_values: int, classes: Array, n_classes: int) -> Count
 
 
 def binned(numbers: Array) -> Array:
-    """The bin of each number."""
-    low, high = numbers.min(), numbers.max()
-    if low == high:
-        return np.zeros(len(numbers), np.int64)
-    bins: Array = np.minimum(((numbers - low) * BINS / (high - low)).astype(np.int64), BINS - 1)
+    """The bin of each of some distinct numbers; the first bins hold one more where numbers are left over."""
+    size, larger = divmod(len(numbers), BINS)
+    bins = np.empty(len(numbers), np.int64)
+    bins[np.argsort(numbers, kind="stable")] = np.repeat(np.arange(BINS), size + (np.arange(BINS) < larger))
     return bins
 
 
