@@ -18,7 +18,9 @@ from labelwright.corpus import builtin_corpus
 from labelwright.corpus.schemes import validate
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import OptionError
-from labelwright.inference import solver
+from labelwright.inference import lattices, program
+from labelwright.inference.candidates import Problem
+from labelwright.inference.lattices import solve_lattice
 from labelwright.inference.rules import (
     Sentence,
     agree,
@@ -35,13 +37,13 @@ from labelwright.inference.rules import (
     split_constraints,
     valid_scheme,
 )
-from labelwright.inference.solver import Problem, solve_candidates, solve_lattice
+from labelwright.inference.solver import solve_candidates
 from labelwright.lattice import best_path
 from labelwright.states import state_space
 from oracles import Scores
 
 LABELS = ("O", "B-X", "I-X", "B-Y", "I-Y")
-SEARCH = solver.search
+SEARCH = program.search
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -305,14 +307,14 @@ def values_of(case, bound, by_sums):
 
 
 @st.composite
-def lattices(draw, **limits):
+def lattices_with_rules(draw, **limits):
     case = draw(cases(max_paths=3000, max_tokens=5, **limits))
     kinds = {label[2:] for label in case.space.labels if label != "O"}
     return case, draw(some_rules([*case.space.labels, *kinds], len(case.scores.node)))
 
 
 def check_lattice(case, rules, by_sums):
-    bound = bind(rules, Sentence(solver.candidates_of(*case), case.space.labels))
+    bound = bind(rules, Sentence(lattices.candidates_of(*case), case.space.labels))
     values = values_of(case, bound, by_sums)
     if not values:
         with pytest.raises(OptionError, match="sentence 0: no labelling satisfies"):
@@ -328,7 +330,7 @@ def check_lattice(case, rules, by_sums):
 
 
 @settings(max_examples=150)
-@given(lattices(most_latent=1))
+@given(lattices_with_rules(most_latent=1))
 def test_lattices_against_enumeration(drawn):
     case, rules = drawn
     found = check_lattice(case, rules, by_sums=False)
@@ -340,12 +342,12 @@ def test_lattices_against_enumeration(drawn):
 
 @pytest.mark.parametrize("few", [(), (1,), (3,)], ids=["none", "one", "three"])
 @settings(max_examples=80)
-@given(lattices(most_latent=2))
+@given(lattices_with_rules(most_latent=2))
 def test_flows_through_lattices_against_enumeration(few, drawn):
     """CP-SAT does the work: no, or hardly any, paths are listed before."""
     case, rules = drawn
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solver, "N_BEST", few)
+        patch.setattr(lattices, "N_BEST", few)
         found = check_lattice(case, rules, by_sums=False)
     if found is not None:
         assert found.status == "optimal"
@@ -355,7 +357,7 @@ def test_flows_through_lattices_against_enumeration(few, drawn):
 @pytest.mark.parametrize("order", [1, 2])
 def test_close_calls_against_enumeration(order, few, monkeypatch):
     """Scores near each other, and prices of their size: an answer that comes too soon is a wrong one."""
-    monkeypatch.setattr(solver, "N_BEST", few)
+    monkeypatch.setattr(lattices, "N_BEST", few)
     for seed in range(25):
         random = np.random.default_rng(seed)
         case = hard(5, seed, labels=3, latent=1 + seed % 2, order=order)
@@ -368,7 +370,7 @@ def test_close_calls_against_enumeration(order, few, monkeypatch):
 
 
 @settings(max_examples=120)
-@given(lattices(most_latent=3))
+@given(lattices_with_rules(most_latent=3))
 def test_latent_lattices_against_enumeration(drawn):
     case, rules = drawn
     found = check_lattice(case, rules, by_sums=True)
@@ -377,16 +379,16 @@ def test_latent_lattices_against_enumeration(drawn):
 
 
 @settings(max_examples=80)
-@given(lattices(most_latent=3))
+@given(lattices_with_rules(most_latent=3))
 def test_latent_lattices_with_too_few_labellings_claim_nothing_wrong(drawn):
     case, rules = drawn
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solver, "N_BEST_SUMS", (1, 2))
+        patch.setattr(lattices, "N_BEST_SUMS", (1, 2))
         found = check_lattice(case, rules, by_sums=True)
     if found is None:
         return
     assert found.status in ("optimal", "limit")
-    bound = bind(rules, Sentence(solver.candidates_of(*case), case.space.labels))
+    bound = bind(rules, Sentence(lattices.candidates_of(*case), case.space.labels))
     values = values_of(case, bound, True)
     best = max(values.values())
     if found.exact:
@@ -403,7 +405,7 @@ def test_rules_that_always_hold_change_nothing(case, flow):
         return
     with pytest.MonkeyPatch.context() as patch:
         if flow:
-            patch.setattr(solver, "N_BEST", ())
+            patch.setattr(lattices, "N_BEST", ())
         found = solve_lattice(*case, [at_least(0, case.space.labels[0]), linear([], "<=", 0)])
     assert found.score == pytest.approx(best_path(case.lattice)[1], abs=1e-8 * case.size)
 
@@ -444,7 +446,7 @@ def test_rules_that_contradict_each_other_are_named():
 
 def test_the_best_labelling_is_taken_where_it_keeps_the_rules(monkeypatch):
     problem = Problem([["A", "B"]] * 2, [((0, 1), ("A", "B"), 1.5)])
-    monkeypatch.setattr(solver, "search", None)
+    monkeypatch.setattr(program, "search", None)
     found = solve_candidates(problem, [at_least(1, "B"), soft(differ(0, 1), 1)], best=["A", "B"])
     assert found == (["A", "B"], 1.5, "optimal", 0.0)
 
@@ -463,13 +465,13 @@ def stopped(status):
 def test_a_time_limit_is_reported(monkeypatch):
     problem, case = Problem([["A", "B"]] * 2, [((0,), ("A",), 1.0)]), hard(8, latent=1)
     rules = exactly(8, "l3") | exactly(7, "l2")
-    monkeypatch.setattr(solver, "search", stopped("time limit"))
+    monkeypatch.setattr(program, "search", stopped("time limit"))
     assert solve_candidates(problem, agree(0, 1), time_limit=5).status == "time limit"
-    monkeypatch.setattr(solver, "N_BEST", (1,))
+    monkeypatch.setattr(lattices, "N_BEST", (1,))
     found = solve_lattice(*case, rules, time_limit=5)
     assert (found.status, found.exact) == ("time limit", False)
     assert found.gap > 0
-    monkeypatch.setattr(solver, "search", stopped("unknown"))
+    monkeypatch.setattr(program, "search", stopped("unknown"))
     for solve, what in ((solve_candidates, (problem, agree(0, 1))), (solve_lattice, (*case, rules))):
         with pytest.raises(OptionError, match="no labelling that keeps the rules was found in time_limit=5 seconds"):
             solve(*what, time_limit=5)

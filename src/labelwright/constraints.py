@@ -1,6 +1,6 @@
 """Rules of your own that labellings must keep, or had better keep: `tagger.decode(X, constraints=[at_least(1, "VP")])`.
 
-They are solved exactly (inference.solver); the parts that need a solver want the extra labelwright[constraints].
+They are solved exactly (inference.solver, inference.lattices), with the help of the extra labelwright[constraints].
 """
 
 from labelwright.inference.rules import (

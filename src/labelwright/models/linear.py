@@ -243,8 +243,8 @@ class LinearModel(Estimator):
     ) -> list[Decoding]:
         """The best labelling of each sentence that keeps the rules; on latent models `exact` means by the sum over its
         paths, `viterbi` by its best path."""
+        from labelwright.inference.lattices import candidates_of, solve_lattice
         from labelwright.inference.rules import Sentence
-        from labelwright.inference.solver import candidates_of, solve_lattice
 
         if decoder not in RULE_DECODERS:
             raise OptionError(f"decoder {decoder}: rules are for the decoders {' and '.join(RULE_DECODERS)}")
