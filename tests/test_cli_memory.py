@@ -155,7 +155,7 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--metric", "cosine"], "--metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got"),
         (["--metric", "overlap,mvdm"], "--metric: expected one name, or one for each of 14 columns, got 2"),
         (["--metric", "overlap,"], "--metric: expected a name, or names with a comma between them, got 'overlap,'"),
-        (["--metric", "numeric"], "column 0: expected numbers, got "),
+        (["--metric", "numeric"], "column word[-3]: expected numbers, got "),
         (["--weights", "heavy"], "--weights: expected one of gain-ratio, "),
         (["--weights", "1,x"], "--weights: expected a name, or numbers with a comma between them, got '1,x'"),
         (["--weights", "1,2"], "--weights: expected a name, or a number of 0 or more for each of 14 columns"),

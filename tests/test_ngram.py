@@ -333,40 +333,41 @@ def test_constraints_that_cannot_be(tagger, split):
 
 def test_rules_go_to_the_solver(split):
     pytest.importorskip("ortools")
-    from labelwright.inference.rules import at_least, forbid, only, valid_scheme
+    from labelwright.constraints import at_least, at_most, forbid, only, valid_scheme
 
     train, test = split
     tagger = NgramTagger(DecisionTreeClassifier(random_state=0), template="U:%x[0,1]\nU:%x[1,1]").fit(train)
     few = [row for row, n in zip(test.X, tagger.n_sequences(test), strict=True) if 1 < n <= 300][:8]
     free = tagger.decode(few)
 
-    scheme = ["scheme", at_least(1, "I-NP")]
-
     def best(n, keeps):
         rows = tagger.predict_nbest([few[n]], 1000)[0]
         return next((score for labels, score in rows if keeps(labels)), None)
 
+    widened = 0
     for rule, keeps in (
         (at_least(1, "B-VP"), lambda labels: "B-VP" in labels),
         ([forbid("O")], lambda labels: "O" not in labels),
         (valid_scheme(), lambda labels: not validate([labels], "iob2")),
-        (scheme, lambda labels: "I-NP" in labels and not validate([labels], "iob2")),
+        (["scheme", at_least(1, "I-NP")], lambda labels: "I-NP" in labels and not validate([labels], "iob2")),
         (lambda sentence: only(0, sentence.candidates[0][-1]), None),
     ):
         for n in range(len(few)):
             last = tagger.candidates([few[n]])[0][0][-1]
             score = best(n, keeps or (lambda labels, last=last: labels[0] == last))
-            if score is None and rule == scheme and best(n, lambda row: not validate([row], "iob2")) is None:
-                labels = tagger.decode([few[n]], constraints=rule)[0].labels  # every label is a candidate
-                assert keeps(labels)
-            elif score is None:
-                with pytest.raises(OptionError, match="sentence 0"):
-                    tagger.decode([few[n]], constraints=rule)
-            if score is None:
+            if score is None:  # then every label is a candidate
+                found = tagger.decode([few[n]], constraints=rule)[0]
+                assert keeps(found.labels)
+                assert found.exact
+                assert found.score < free[n].score
+                widened += 1
                 continue
             found = tagger.decode(iter([few[n]]), constraints=rule, time_limit=20)[0]
             assert found.score == pytest.approx(score, abs=1e-6)
             assert (found.exact, found.gap, found.status, found.log_probability) == (True, 0.0, "optimal", None)
+    assert widened
+    with pytest.raises(OptionError, match=r"sentence 0: no labelling satisfies at_most\(0, 'O'\) and only"):
+        tagger.decode(few[:1], constraints=[at_most(0, "O"), only(0, "O")])
     words = []
     found = tagger.decode([*few, []], constraints=lambda sentence: words.append(list(sentence.words)) or [])
     assert words == [list(row) for row in [*few, []]]

@@ -432,7 +432,7 @@ def test_rules_that_contradict_each_other_are_named():
     with pytest.raises(
         OptionError,
         match=r"^sentence 7: no labelling satisfies exactly\(2, 'O'\) and agree\(0, 1, 2\) "
-        r"together; make one of them soft\(rule, weight\), leave it out, or give the tokens more",
+        r"together; make one of them soft\(rule, weight\), or leave it out",
     ):
         solve_candidates(problem, rules, number=7)
     with pytest.raises(OptionError, match=r"no labelling satisfies at_least\(1, 'Y'\); make it soft"):

@@ -71,7 +71,7 @@ def describe(model: Any, path: str) -> dict[str, Any]:
     header = model.windows_.header() if tagger else {}
     weights = model.feature_weights_
     listed = weights.values() if tagger else weights.tolist()
-    names = column_names(model) if tagger else [f"column {i}" for i in range(len(weights))]
+    names = list(model.windows_.names) if tagger else [f"column {i}" for i in range(len(weights))]
     return {
         "signature": signature(model),
         "kind": type(model).__name__,
@@ -85,18 +85,6 @@ def describe(model: Any, path: str) -> dict[str, Any]:
         "feature_weights": [{"column": name, "weight": w} for name, w in zip(names, listed, strict=True)],
         "training": model.training_,
     }
-
-
-def column_names(model: Any) -> list[str]:
-    """The columns of instances; in templates of ours, by the names of the file's columns.
-
-    word[-1] is the word before, pos[0] the tag of the token itself."""
-    from labelwright.features.builtin import BUILTIN
-
-    reads = model.windows_
-    if reads.template is None or reads.template.name not in BUILTIN:
-        return list(reads.names)
-    return [re.sub(r"^c(\d+)(?=\[)", lambda found: reads.inputs[int(found[1])], name) for name in reads.names]
 
 
 def _show_model(facts: dict[str, Any], path: str) -> None:
@@ -230,7 +218,7 @@ def _gram(model: Any, code: int) -> list[str | None]:
 
 def _token(model: Any, corpus: "Corpus", facts: dict[str, Any], t: int) -> dict[str, Any]:
     """One token with what is read of it and its neighbours, those with equal values and class as one."""
-    names = column_names(model)
+    names = list(model.windows_.names)
     instances, _ = model.windows_.instances(corpus)
     one = instances._replace(codes=instances.codes[t : t + 1])
     values = [known[code] for known, code in zip(one.values, one.codes[0].tolist(), strict=True)]

@@ -197,7 +197,11 @@ def late(number: int, seconds: float | None) -> OptionError:
     )
 
 
-def contradiction(number: int, bound: Bound, build: Callable[[Bound], tuple[Any, Any]], advice: str) -> OptionError:
+class InfeasibleError(OptionError):
+    """No labelling keeps the rules."""
+
+
+def contradiction(number: int, bound: Bound, build: Callable[[Bound], tuple[Any, Any]], advice: str) -> InfeasibleError:
     """What to say where no labelling keeps the hard rules: the rules that contradict each other, none too many, by
     leaving out one after the other."""
     rules, begun = list(bound.hard), time.monotonic()
@@ -212,7 +216,7 @@ def contradiction(number: int, bound: Bound, build: Callable[[Bound], tuple[Any,
     names = " and ".join(name for name, _ in rules)
     where = f"sentence {number}: no labelling satisfies"
     if not rules:
-        return OptionError(f"{where} the forced labels and the constraints")
+        return InfeasibleError(f"{where} the forced labels and the constraints")
     together = "" if len(rules) == 1 else " together"
     one = "it" if len(rules) == 1 else "one of them"
-    return OptionError(f"{where} {names}{together}; make {one} soft(rule, weight){advice}")
+    return InfeasibleError(f"{where} {names}{together}; make {one} soft(rule, weight){advice}")

@@ -75,8 +75,7 @@ def solve_candidates(
     minimise(cp, program.model, priced)
     found = programs.search(cp, program.model, clock.left)
     if found.status == "infeasible":
-        advice = ", leave it out, or give the tokens more candidates"
-        raise contradiction(number, bound, lambda wanted: (cp, build(wanted)[0].model), advice)
+        raise contradiction(number, bound, lambda wanted: (cp, build(wanted)[0].model), ", or leave it out")
     if found.status == "unknown":
         raise late(number, time_limit)
     chosen = [next(label for label in domain if found.true(program.x[t, label])) for t, domain in enumerate(domains)]

@@ -113,8 +113,17 @@ if COMPILED:
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` at its first call, or take its machine code from the cache."""
+    return _compiled(function, FAST_MATH)
+
+
+def literal_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that adds and multiplies just as it is written, where the last digit matters."""
+    return _compiled(function, set())
+
+
+def _compiled(function: Callable[..., Any], fast: set[str]) -> Callable[..., Any]:
     if not COMPILED:
         return function
-    compiled: Any = numba.njit(nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, fastmath=fast or False, error_model="numpy")(function)
     compiled._cache = _KernelCache(function)
     return compiled  # type: ignore[no-any-return]

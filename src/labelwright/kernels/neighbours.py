@@ -8,7 +8,7 @@ order; a node of the trie is a run of rows that begin alike, cut into children w
 
 and where only the best code of a column could stay below that, its child is found by halving, not by looking at all.
 Tables are float32; what they let through (a little more than the nearest) is measured again in double, column by column
-in one fixed order, so equal instances have equal distances whatever the search did.
+in one fixed order, so equal instances have equal distances whatever the search did (`literal_kernel`).
 
 F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C classes.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, literal_kernel
 
 OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
 EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
@@ -38,6 +38,7 @@ class Distances(NamedTuple):
 
     kind: Any  # [F] int64  OVERLAP, ...
     weight: Any  # [F] float64
+    scaled: Any  # [F] float64  the same by a power of two, so that the largest is between 1 and 2: float32 holds them
     first: Any  # [F+1] int64
     fixed: Any  # [F] int64  the order in which columns are summed
     ptr: Any  # [K+1] int64  P(class | code): the classes of a code ...
@@ -96,7 +97,7 @@ def _common(kind, p, q):
     return (p + q - p * np.log2(p / mean) - q * np.log2(q / mean)) / 2
 
 
-@kernel
+@literal_kernel
 def _apart(kind, p, q):
     """What one class adds to the distance of two distributions, doubled."""
     if kind == MVDM or p == 0.0 or q == 0.0:
@@ -107,7 +108,7 @@ def _apart(kind, p, q):
     return p * np.log2(p / mean) + q * np.log2(q / mean)
 
 
-@kernel
+@literal_kernel
 def _value_distance(d, i, code, number, other):
     """The distance of a code of column i (negative: unknown), or of a number, from another code, in double."""
     kind, first = d.kind[i], d.first[i]
@@ -125,7 +126,7 @@ def _value_distance(d, i, code, number, other):
     return _by_classes(d, i, code, other)
 
 
-@kernel
+@literal_kernel
 def _by_classes(d, i, code, other):
     """How differently two codes of column i go with the classes, summed in the order of classes."""
     kind, first = d.kind[i], d.first[i]
@@ -148,7 +149,7 @@ def _by_classes(d, i, code, other):
     return total / 2
 
 
-@kernel
+@literal_kernel
 def fill_pairs(d, i, pairs):
     """Write the distances of all pairs of codes of column i [codes, codes]."""
     for v in range(pairs.shape[0]):
@@ -160,7 +161,7 @@ def fill_pairs(d, i, pairs):
 @kernel
 def _fill(d, i, code, number, table, base, wide):
     """Write the weighted distances of a query's value from all codes of column i: table[base:base + codes]."""
-    kind, weight, first = d.kind[i], d.weight[i], d.first[i]
+    kind, weight, first = d.kind[i], d.scaled[i], d.first[i]
     n = d.first[i + 1] - first
     if kind == NUMERIC or (code >= 0 and d.pair_base[i] >= 0):
         for v in range(n):
@@ -225,9 +226,9 @@ def _set_tables(d, query, numbers, stored, bases, best, least, second, table, sc
         base = scratch + first
         room.base[i] = base
         if d.kind[i] == OVERLAP:  # all of it is the weight but for one code, which `_clear_tables` sets back
-            room.second[i] = d.weight[i]
+            room.second[i] = d.scaled[i]
             room.best[i] = code
-            room.least[i] = d.weight[i]
+            room.least[i] = d.scaled[i]
             if code >= 0:
                 table[base + code] = 0.0
                 room.least[i] = 0.0
@@ -242,7 +243,7 @@ def _set_tables(d, query, numbers, stored, bases, best, least, second, table, sc
 def _clear_tables(d, query, table, scratch):
     for i in range(query.shape[0]):
         if d.kind[i] == OVERLAP and query[i] >= 0:
-            table[scratch + d.first[i] + query[i]] = d.weight[i]
+            table[scratch + d.first[i] + query[i]] = d.scaled[i]
 
 
 @kernel
@@ -263,7 +264,7 @@ def _search(trie, d, table, k, tiny, room):
     Distances that lie closer than the slack of float32 count as one, which can only let more rows through.  All arrays
     are taken out of their tuples once, and nothing is called for single nodes: that would cost more than the work."""
     columns, begins, ends, codes, children = trie
-    kinds, weights = d.kind, d.weight
+    kinds, weights = d.kind, d.scaled
     bases, best, least, second = room.base, room.best, room.least, room.second
     nodes, levels, so_fars, near, sums = room.node, room.level, room.so_far, room.near, room.sum
     F = columns.shape[0]
@@ -378,7 +379,7 @@ def _nearest_last(node, so_far, bottom, top):
     so_far[best], so_far[last] = so_far[last], so_far[best]
 
 
-@kernel
+@literal_kernel
 def _measure(d, trie, query, numbers, number, n, room):
     """Set room.distance of the n rows found to their exact distances, and sort them by distance, then by place."""
     for j in range(n):
@@ -397,7 +398,7 @@ def _measure(d, trie, query, numbers, number, n, room):
     room.distance[:n] = room.distance[:n][order]
 
 
-@kernel
+@literal_kernel
 def _count(room, n, k):
     """How many of the n sorted rows are at the k nearest distances, and how many distances there are among them."""
     groups, j = 0, 0
@@ -409,7 +410,7 @@ def _count(room, n, k):
     return j, groups
 
 
-@kernel
+@literal_kernel
 def _vote(groups, room, n, scheme, a, b, n_votes):
     """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many classes have votes.
 
@@ -427,7 +428,8 @@ def _vote(groups, room, n, scheme, a, b, n_votes):
         elif scheme == 2 and farthest > nearest:
             vote = (farthest - here) / (farthest - nearest)
         elif scheme == 3:
-            vote = np.exp(-a * (here**b - nearest**b))
+            lost = here**b - nearest**b
+            vote = np.exp(-a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
         n_there = 0
         while j < n and room.distance[j] - here < EPSILON:
             r = room.found[j]
@@ -450,7 +452,7 @@ def _vote(groups, room, n, scheme, a, b, n_votes):
     return n_votes
 
 
-@kernel
+@literal_kernel
 def _winner(groups, room, n_votes):
     """The class with most votes; of several the more frequent one, then the first seen.  And how many there were."""
     best, most = -1, -1.0

@@ -39,7 +39,11 @@ def column(metric: str, values: list[Any], counts: Counts, threshold: int, place
     ptr, classes, share = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
     if metric == "numeric":
         number = numbers_of(values, place)
-        width = float(number.max() - number.min())
+        width = float(number.max() / 2 - number.min() / 2) * 2  # of any two numbers
+        if not np.isfinite(width):
+            raise CorpusError(
+                f"{place}: expected numbers that lie nearer to each other, got {values[0]!r:.40} and others"
+            )
         return Column(kind, code_of, n, ptr, classes, share, np.zeros(n, np.bool_), number, width)
     if metric == "overlap":
         return Column(kind, code_of, n, ptr, classes, share, np.zeros(n, np.bool_), none, 0.0)
@@ -78,7 +82,7 @@ def numbers_of(values: list[Any], place: str) -> Array:
 
 def distances(columns: list[Column], weights: Array, fixed: Array, n_classes: int) -> Distances:
     """Put columns, in the order of the search, together for the kernels; `fixed` is the order of their sums."""
-    F = len(columns)
+    F, largest = len(columns), float(np.max(weights))
     first = np.concatenate([[0], np.cumsum([c.n_codes for c in columns])]).astype(np.int64)
     sizes = np.concatenate([np.diff(c.ptr) for c in columns])
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -96,6 +100,7 @@ def distances(columns: list[Column], weights: Array, fixed: Array, n_classes: in
     found = Distances(
         np.array([c.kind for c in columns], np.int64),
         np.asarray(weights, np.float64),
+        weights * 2.0 ** -np.floor(np.log2(largest)) if largest > 0 else np.zeros(F),
         first,
         np.asarray(fixed, np.int64),
         ptr,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from labelwright.errors import CorpusError
 
 Array = NDArray[Any]
+NAN = float("nan")
 
 
 class Instances(NamedTuple):
@@ -71,6 +72,9 @@ def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any
         return distinct[order].tolist(), rank[inverse.reshape(-1)]
     try:
         index = {value: i for i, value in enumerate(dict.fromkeys(column))}
+        if any(value != value for value in index):
+            column = list(map(_known, column))
+            index = {value: i for i, value in enumerate(dict.fromkeys(column))}
     except TypeError:
         wrong = next(n for n, value in enumerate(column) if not _hashable(value))
         raise CorpusError(
@@ -78,6 +82,11 @@ def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any
             f"{type(column[wrong]).__name__}"
         ) from None
     return list(index), np.fromiter(map(index.__getitem__, column), np.int32, len(column))
+
+
+def _known(value: Any) -> Any:
+    """The value, or the one that stands for all that are not a number, which no dictionary would find again."""
+    return value if value == value else NAN
 
 
 def _hashable(value: Any) -> bool:
@@ -88,29 +97,19 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def coded(X: Any, values: Sequence[list[Any]], source: str = "X") -> Instances:
-    """The instances of a table by the numbers that these values have; other values are -1.
-
-    >>> coded([["b"], ["c"]], [["a", "b"]]).codes.tolist()
-    [[1], [-1]]
-    """
-    found = instances(X, source)
-    return Instances(tuple(map(list, values)), translated(found, values, source))
-
-
 def translated(found: Instances, values: Sequence[list[Any]], source: str = "X") -> Array:
     """Codes [N, F] by other values; -1 where a value is not among them."""
     if len(found.values) != len(values):
         raise CorpusError(f"{source}: the model reads {len(values)} columns, got {len(found.values)}")
     codes = np.empty(found.codes.shape, np.int32)
     for i, (known, there) in enumerate(zip(values, found.values, strict=True)):
-        index = {value: number for number, value in enumerate(known)}
-        numbers = np.array([index.get(value, -1) for value in there], np.int32)
+        index = {_known(value): number for number, value in enumerate(known)}
+        numbers = np.array([index.get(_known(value), -1) for value in there], np.int32)
         codes[:, i] = numbers[found.codes[:, i]]
     return codes
 
 
 def joined(old: Instances, new: Instances) -> Instances:
     """All instances of both, the old ones first."""
-    values = tuple(list(dict.fromkeys([*a, *b])) for a, b in zip(old.values, new.values, strict=True))
+    values = tuple(list(dict.fromkeys(map(_known, [*a, *b]))) for a, b in zip(old.values, new.values, strict=True))
     return Instances(values, np.concatenate([old.codes, translated(new, values)]))

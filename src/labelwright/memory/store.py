@@ -1,6 +1,6 @@
 """The memory: instances with their classes, weighted and sorted so that the nearest are found fast."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -55,17 +55,24 @@ class Memory(NamedTuple):
     @property
     def n_bytes(self) -> int:
         """What the search holds in memory."""
-        arrays = [*self.distances, *self.grouped, *self.groups, *self.trie]
+        arrays = [*self.distances, *self.grouped, *self.groups, *self.trie, *(c.code_of for c in self.columns)]
         return sum(a.nbytes for a in {id(a): a for a in arrays}.values())
 
 
 def memory(
-    data: Instances, classes: Array, n_classes: int, metrics: tuple[str, ...], threshold: int, weights: str | Array
+    data: Instances,
+    classes: Array,
+    n_classes: int,
+    metrics: tuple[str, ...],
+    threshold: int,
+    weights: str | Array,
+    names: Sequence[str] | None = None,
 ) -> Memory:
-    """Learn weights and distances of values from instances and their classes [N], and sort them."""
+    """Learn weights and distances of values from instances and their classes [N], and sort them; `names` of columns are
+    for complaints."""
     tables, columns = [], []
     for i, (metric, values) in enumerate(zip(metrics, data.values, strict=True)):
-        codes, place = data.codes[:, i], f"column {i}"
+        codes, place = data.codes[:, i], f"column {i if names is None else names[i]}"
         table = counts(codes, len(values), classes, n_classes)
         columns.append(column(metric, values, table, threshold, place))
         if metric == "numeric":
@@ -107,6 +114,7 @@ def classify(
     memory: Memory, codes: Array, numbers: Array, k: int, votes: str, decay: tuple[float, float], workers: Workers
 ) -> Answers:
     """The classes of queries: codes [Q, F] of their values (-1: unknown), numbers [Q, F] of numeric columns."""
+    k = min(k, memory.trie.columns.shape[1])  # there are no more distances than rows
     search = _Search(memory, codes, numbers, k, workers)
     n = len(codes)
     best, distance = np.empty(n, np.int32), np.empty(n)
@@ -123,6 +131,7 @@ def classify(
 
 def nearest(memory: Memory, codes: Array, numbers: Array, k: int, workers: Workers) -> Neighbourhood:
     """The instances at the k nearest distances of queries (as in `classify`)."""
+    k = min(k, memory.trie.columns.shape[1])
     search = _Search(memory, codes, numbers, k, workers)
 
     def part(room: Room, scratch: int, begin: int, end: int, into: tuple[Array, ...]) -> int:
@@ -147,7 +156,7 @@ class _Search:
         for place, i in enumerate(memory.order):
             self.codes[:, place] = np.append(memory.columns[place].code_of, np.int32(-1))[codes[:, i]]
         self.numbers = np.ascontiguousarray(numbers[:, memory.order])
-        self.tiny = 1e-12 * float(d.weight.sum())
+        self.tiny = 1e-12 * float(d.scaled.sum())
         stored, columns, bases = self._choose(d)
         n = len(bases) - 1
         n_codes, n_slots = int(d.first[-1]), min(workers.n, len(codes))
@@ -159,7 +168,7 @@ class _Search:
         self.slots: SimpleQueue[tuple[int, Room]] = SimpleQueue()
         for slot in range(n_slots):
             scratch = int(bases[-1]) + slot * n_codes
-            table[scratch : scratch + n_codes] = np.repeat(d.weight, np.diff(d.first))
+            table[scratch : scratch + n_codes] = np.repeat(d.scaled, np.diff(d.first))
             self.slots.put((scratch, _room(memory, k)))
 
     def _choose(self, d: Distances) -> tuple[Array, Array, Array]:
@@ -183,13 +192,15 @@ class _Search:
             scratch, room = self.slots.get()
             pieces = []
             size = 16 * (end - begin) + 256
-            while begin < end:
-                into = np.zeros(end - begin + 1, np.int64), np.empty(size, np.int32), np.empty(size)
-                done = part(room, scratch, begin, end, into)
-                used = int(into[0][done - begin])
-                pieces.append((np.diff(into[0][: done - begin + 1]), into[1][:used], into[2][:used]))
-                begin, size = done, 2 * size
-            self.slots.put((scratch, room))
+            try:
+                while begin < end:
+                    into = np.zeros(end - begin + 1, np.int64), np.empty(size, np.int32), np.empty(size)
+                    done = part(room, scratch, begin, end, into)
+                    used = int(into[0][done - begin])
+                    pieces.append((np.diff(into[0][: done - begin + 1]), into[1][:used], into[2][:used]))
+                    begin, size = done, 2 * size
+            finally:
+                self.slots.put((scratch, room))
             return pieces
 
         found = [piece for pieces in workers.run(some, even_parts(len(self.codes), 8 * workers.n)) for piece in pieces]

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, compacted
 from labelwright.errors import CorpusError, TemplateError
+from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
 from labelwright.features.extract import columns_of, kind_of
 from labelwright.features.template import Cell, Pattern, Template, apply, parse_template
@@ -53,7 +54,9 @@ def windows(X: Any, template: str | Template) -> Windows:
         lines = lines_of(parsed)
         if not lines:
             raise TemplateError(f"{parsed.name}: no U line that reads a column; write one such as U01:%x[0,0]")
-        return Windows(kind, tuple(line.name.removeprefix(line.kind) for line in lines), corpus.input_names, parsed)
+        inputs, own = corpus.input_names, parsed.name not in BUILTIN
+        names = tuple(line.name.removeprefix(line.kind) if own else _name(line, inputs) for line in lines)
+        return Windows(kind, names, inputs, parsed)
     if kind == "dicts":
         keys = dict.fromkeys(key for sentence in X for token in sentence for key in token)
         if not keys:
@@ -61,6 +64,14 @@ def windows(X: Any, template: str | Template) -> Windows:
         return Windows(kind, tuple(map(str, keys)))
     first = next(np.asarray(sentence) for sentence in X if len(sentence))
     return Windows(kind, tuple(f"x[{d}]" for d in range(first.shape[1])))
+
+
+def _name(line: Pattern, inputs: Sequence[str]) -> str:
+    """What a line of a built-in template is called: by its place, as in word[-1], where it reads one value."""
+    if len(line.cells) == 1 and line.cells[0].reader.function == "value" and not line.cells[0].absolute:
+        cell = line.cells[0]
+        return f"{inputs[cell.reader.column]}[{cell.row}]"
+    return line.name.removeprefix(line.kind)
 
 
 def restored(header: dict[str, Any]) -> Windows:
@@ -110,6 +121,7 @@ def _column(line: Pattern, columns: Columns, read: dict[Cell, tuple[list[str], A
 
 
 def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
+    """What a cell reads at each token: only the values that there are, and their numbers [T]."""
     column = cell.reader.column
     values, reach = columns.values[column], abs(cell.row) + 1
     codes = np.empty(int(columns.offsets[-1]), np.int32)
@@ -117,7 +129,8 @@ def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
     texts = apply(cell.reader, values)
     index = {text: i for i, text in enumerate(dict.fromkeys([*texts, OUTSIDE]))}
     numbers = np.array([index[text] for text in [*texts, *[OUTSIDE] * (2 * reach)]], np.int32)
-    return list(index), numbers[codes]
+    found = compacted(list(index), numbers[codes])
+    return found.values, found.codes
 
 
 def _from_dicts(windows: Windows, X: Any) -> tuple[Instances, Array]:
@@ -128,6 +141,8 @@ def _from_dicts(windows: Windows, X: Any) -> tuple[Instances, Array]:
 
 
 def _from_arrays(windows: Windows, X: Any) -> tuple[Instances, Array]:
+    if kind_of(X) != "arrays" and any(len(sentence) for sentence in X):
+        raise CorpusError(f"X: the model was trained on arrays of numbers, got {kind_of(X)}")
     sentences = [np.asarray(sentence, np.float64) for sentence in X if len(sentence)]
     for n, sentence in enumerate(sentences):
         if sentence.ndim != 2 or sentence.shape[1] != len(windows.names):

@@ -30,8 +30,8 @@ class Estimator:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [
             f"{k}={v!r}"
-            for k, v in self.get_params().items()
-            if v is not defaults[k].default and v != defaults[k].default
+            for k, v in self.get_params(deep=False).items()
+            if v is not defaults[k].default and not _equal(v, defaults[k].default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -44,3 +44,9 @@ class Estimator:
             target_tags=TargetTags(required=True),
             input_tags=InputTags(two_d_array=False, string=True),
         )
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Are two parameters the same?  Arrays are, where all their numbers are."""
+    same = a == b
+    return bool(same if isinstance(same, bool) else getattr(same, "all", lambda: same)())

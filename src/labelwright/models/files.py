@@ -116,7 +116,7 @@ def _memory(model: MemoryBased | MemoryTagger) -> tuple[dict[str, np.ndarray], d
     listed = {"metric", "weights", "decay", "lengths"}  # which may be sequences
     words = model.get_params()
     parameters = {
-        k: list(v) if k in listed and isinstance(v, Sequence) and not isinstance(v, str) else _plain(v)
+        k: np.asarray(v).tolist() if k in listed and not isinstance(v, str | None) else _plain(v)
         for k, v in words.items()
     }
     return tensors, header | {
@@ -156,8 +156,11 @@ def signature(model: Any) -> str:
     words = model.get_params()
     shown = [f"template:{_template_name(model)}"]
     for name in SIGNED:
-        if words.get(name) not in (None, 0.0, "none"):
-            shown.append(f"{name}:{words[name]}")
+        value = words.get(name)
+        if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+            shown.append(f"{name}:{','.join(map(str, value))}")
+        elif value not in (None, 0.0, "none"):
+            shown.append(f"{name}:{value}")
     return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])
 
 

@@ -3,14 +3,16 @@
 Daelemans & van den Bosch (2005), "Memory-Based Language Processing"; the semantics are TiMBL's.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.table import Corpus
 from labelwright.decode.options import check_whole
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.template import Template
@@ -65,6 +67,7 @@ class MemoryBased(Estimator):
     ('a', 'x')
     """
 
+    takes_columns: ClassVar[bool] = True  # not features made of them
     classes_: Array  # [C]  sorted
     n_features_in_: int
     feature_weights_: Array  # [F]
@@ -97,7 +100,7 @@ class MemoryBased(Estimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Remember the rows of X (a 2-D array or a list of rows) and their classes y."""
         self._check_parameters()
-        data = instances(X)
+        data = X if isinstance(X, Instances) else instances(X)
         seen, targets = _classes(y, len(data.codes))
         return self._remember(data, targets, seen)
 
@@ -114,12 +117,12 @@ class MemoryBased(Estimator):
         numbers = np.array([together.index(label) for label in seen], np.int32)
         return self._remember(joined(self.data_, new), np.concatenate([self.targets_, numbers[targets]]), together)
 
-    def _remember(self, data: Instances, targets: Array, seen: list[Any]) -> Self:
-        """Keep instances with their classes, of which `seen` are the names."""
+    def _remember(self, data: Instances, targets: Array, seen: list[Any], columns: Sequence[str] | None = None) -> Self:
+        """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns."""
         metrics = self._metrics(len(data.values))
         weights = self._given_weights(len(data.values))
         self.__dict__.pop("index_", None)  # a fit that fails from here on leaves no mixture of two models
-        memory = store.memory(data, targets, len(seen), metrics, self.mvdm_threshold, weights)
+        memory = store.memory(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
         self.index_: Memory | IGTree = memory
         if self.algorithm == "igtree":
             self.index_ = trees.igtree(data.codes, targets, len(seen), memory.weights)
@@ -140,10 +143,11 @@ class MemoryBased(Estimator):
                 raise OptionError(f"{name}: expected one of {', '.join(choices)}, got {getattr(self, name)!r}")
         if isinstance(self.weights, str) and self.weights not in WEIGHTS:
             raise OptionError(f"weights: expected one of {', '.join(WEIGHTS)}, got {self.weights!r}")
-        for metric in [self.metric] if isinstance(self.metric, str) else self.metric:
+        named = [self.metric] if isinstance(self.metric, str) or not hasattr(self.metric, "__len__") else self.metric
+        for metric in named:
             if metric not in METRICS:
                 raise OptionError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
-        sound = isinstance(self.decay, Sequence) and len(self.decay) == 2
+        sound = hasattr(self.decay, "__len__") and len(self.decay) == 2
         if not sound or not all(isinstance(x, Real) and 0 <= x < np.inf for x in self.decay):
             raise OptionError(f"decay: expected two numbers of 0 or more, as in (1.0, 1.0), got {self.decay!r}")
         n_threads(self.n_jobs)
@@ -191,12 +195,14 @@ class MemoryBased(Estimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The share of rows whose class is predicted."""
+        _classes(y, len(X))
         return float(np.mean([a == b for a, b in zip(self.predict(X).tolist(), list(y), strict=True)]))
 
     def answers(self, X: Any) -> Answers:
         """For each row the predicted class (an index into `seen_`), the nearest distance, and the votes of all classes
         in its neighbourhood."""
         self._check_fitted()
+        self._check_parameters()  # k, votes and decay may have changed
         codes, numbers = self._queries(X)
         if isinstance(self.index_, IGTree):
             return trees.ask(self.index_, codes)
@@ -208,7 +214,7 @@ class MemoryBased(Estimator):
         """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction."""
         self._check_fitted()
         if isinstance(self.index_, IGTree):
-            raise OptionError("neighbours: an igtree has forgotten its instances; use algorithm='ib1'")
+            raise OptionError("neighbours: an igtree answers by classes, not by instances; use algorithm='ib1'")
         if k is not None:
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
@@ -231,22 +237,25 @@ class MemoryBased(Estimator):
         found = X if isinstance(X, Instances) else instances(X)
         codes = translated(found, self.data_.values)
         numbers = np.zeros(codes.shape)
-        for i, metric in enumerate(self._metrics(len(found.values))):
-            if metric == "numeric" and self.algorithm == "ib1":
+        metrics = self.index_.metrics if isinstance(self.index_, Memory) else ()
+        for i, metric in enumerate(metrics):
+            if metric == "numeric":
                 numbers[:, i] = numbers_of(found.values[i], f"X: column {i}")[found.codes[:, i]]
         return codes, numbers
 
     @property
     def memory_(self) -> dict[str, float]:
-        """How much is remembered: instances, distinct rows, bytes of the search, and bytes per instance."""
+        """How much is remembered: instances, distinct rows (of an igtree: nodes), bytes in all, bytes per instance."""
         self._check_fitted()
         n = len(self.targets_)
+        values = sum(sys.getsizeof(value) for values in self.data_.values for value in values)
+        n_bytes = self.index_.n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
         rows = self.index_.trie.columns.shape[1] if isinstance(self.index_, Memory) else len(self.index_.code)
         return {
             "instances": n,
             "rows": rows,
-            "bytes": self.index_.n_bytes,
-            "bytes_per_instance": self.index_.n_bytes / n,
+            "bytes": n_bytes,
+            "bytes_per_instance": n_bytes / n,
         }
 
     def save(self, path: Any) -> Self:
@@ -270,6 +279,8 @@ class MemoryBased(Estimator):
 
 def _classes(y: Any, n: int) -> tuple[list[Any], Array]:
     """The distinct classes in order of first appearance, and the number of each instance's class."""
+    if y is None or isinstance(y, str):
+        raise CorpusError(f"y: expected one class for each instance, got {y!r:.40}")
     listed = y.tolist() if hasattr(y, "tolist") else list(y)
     if len(listed) != n:
         raise CorpusError(f"y: {len(listed)} classes, but X has {n} instances; give one for each")
@@ -347,25 +358,31 @@ class MemoryTagger(NgramModel):
     def _fit_classifier(self, X: Any, classes: Array, n_classes: int) -> None:
         self.windows_ = windows(X, self.template)
         data, _ = self.windows_.instances(X)
-        self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)))
+        self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
         data, offsets = self.windows_.instances(X)
-        learner = self.learner_.set_params(n_jobs=self.n_jobs, k=self.k, votes=self.votes, decay=self.decay)
+        learner = self._asked()
         for begin, end in sentence_ranges(offsets, BLOCK):
             bounds = offsets[begin : end + 1]
             found = learner.answers(Instances(data.values, data.codes[bounds[0] : bounds[-1]]))
             yield Distributions(found.best, found.ptr, found.classes, found.votes), bounds - bounds[0]
 
+    def _asked(self) -> MemoryBased:
+        """The learner, with what may have changed since it learnt."""
+        return self.learner_.set_params(n_jobs=self.n_jobs, k=self.k, votes=self.votes, decay=self.decay)
+
     def neighbours(self, X: Any, k: int | None = None) -> list[list[list[Neighbour]]]:
         """For every token the instances at the k nearest distances: `instance` is the place of a token in the training
         data, `label` its label n-gram."""
         self._check_fitted()
+        if not isinstance(X, Corpus) and not any(len(sentence) for sentence in X):
+            return [[] for _ in X]
         data, offsets = self.windows_.instances(X)
         names = [*self.labels_, None]
         found = [
             [n._replace(label=tuple(names[code] for code in self.grams_[n.label].tolist())) for n in near]
-            for near in self.learner_.neighbours(data, k)
+            for near in self._asked().neighbours(data, k)
         ]
         bounds = offsets.tolist()
         return [found[a:b] for a, b in pairwise(bounds)]

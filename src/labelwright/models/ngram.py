@@ -32,6 +32,7 @@ from labelwright.inference.csi import ANYTHING, best_labellings, csi
 from labelwright.inference.distributions import Distributions, certain, from_probabilities
 from labelwright.inference.ngrams import check_order, ngram_classes
 from labelwright.inference.vote import Inferred, oracle
+from labelwright.memory.windows import Windows, windows
 from labelwright.models.estimator import Estimator
 from labelwright.models.linear import check_lengths, rules_among, words_of
 from labelwright.models.training import labelled
@@ -226,20 +227,26 @@ class NgramModel(Estimator):
         answers: list[Decoding],
     ) -> None:
         """Put the labellings that users' own rules leave in place of the last answers, by the solver; `wide` are the
-        sentences that had to be widened."""
+        sentences that had to be widened, as are those now whose candidates cannot keep the rules."""
+        from labelwright.inference.program import InfeasibleError
         from labelwright.inference.solver import solve_candidates
 
         for sentence, number in enumerate(range(len(answers) - block.n_sentences, len(answers))):
-            found = solve_candidates(
-                proposals.problem(wide.get(sentence, block), 0 if sentence in wide else sentence, self.labels_),
-                rules,
-                time_limit,
-                words=None if words is None else words[number],
-                number=number,
-                labels=self.labels_,
-                scheme=self.scheme_,
-                best=answers[number].labels,
-            )
+            given: dict[str, Any] = {
+                "words": None if words is None else words[number],
+                "number": number,
+                "labels": self.labels_,
+                "scheme": self.scheme_,
+                "best": answers[number].labels,
+            }
+            try:
+                one = proposals.part(block, sentence, sentence + 1) if sentence not in wide else wide[sentence]
+                found = solve_candidates(proposals.problem(one, 0, self.labels_), rules, time_limit, **given)
+            except InfeasibleError:
+                if sentence in wide:
+                    raise
+                one = proposals.widened(block, sentence, len(self.labels_))
+                found = solve_candidates(proposals.problem(one, 0, self.labels_), rules, time_limit, **given)
             proven = found.status == "optimal"
             gap = 0.0 if proven else None
             answers[number] = Decoding(found.labels, found.score, None, proven, gap, status=found.status)
@@ -316,7 +323,8 @@ class NgramTagger(NgramModel):
     """Label n-grams from any scikit-learn classifier, made one labelling by constraint satisfaction inference.
 
     classifier : whatever has fit and predict_proba, or decision_function (through a softmax), or only predict (which is
-        certain of what it says); a copy of it learns from a sparse matrix with one column for each feature
+        certain of what it says); a copy of it learns from a sparse matrix (dense, where it must be) with one column for
+        each feature, a MemoryBased from the columns themselves
     ngram : how many labels a class has, the token's own in the middle (1, 3, 5, ...)
     inference : csi, vote, or none (the middle label of the predicted class; with ngram=1 a plain classifier)
     template, min_count : which features tokens have, as in the other models; transitions (B lines) are left out
@@ -331,6 +339,8 @@ class NgramTagger(NgramModel):
     """
 
     extractor_: Extractor
+    windows_: Windows  # in its stead, where the classifier is a MemoryBased
+    dense_: bool  # does the classifier refuse sparse matrices?
     classifier_: Any  # trained; None where all tokens of the training data are of one class
 
     def __init__(
@@ -379,13 +389,34 @@ class NgramTagger(NgramModel):
             )
 
     def _fit_classifier(self, X: Any, classes: Array, n_classes: int) -> None:
+        if getattr(self.classifier, "takes_columns", False):  # a MemoryBased
+            self.windows_ = windows(X, self.template)
+            self.classifier_ = _copy_of(self.classifier).fit(self.windows_.instances(X)[0], classes)
+            return
         self.extractor_, layers, _ = learn(X, self.template, self.min_count)
         matrix = feature_matrix(layers["state"], self.extractor_.n_features)
         if not matrix.nnz:
             raise OptionError("template: no token has a feature of its own; use U lines (or dicts that are not empty)")
-        self.classifier_ = None if n_classes == 1 else _copy_of(self.classifier).fit(matrix, classes)
+        if n_classes == 1:
+            self.classifier_ = None
+            return
+        self.dense_ = False
+        try:
+            self.classifier_ = _copy_of(self.classifier).fit(matrix, classes)
+        except TypeError as error:
+            if "parse" not in str(error):
+                raise
+            self.dense_ = True  # it takes no sparse matrix
+            self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
+        if getattr(self.classifier, "takes_columns", False):
+            data, offsets = self.windows_.instances(X)
+            assert self.classifier_ is not None
+            found = self.classifier_.answers(data)
+            classes = np.array(self.classifier_.seen_, np.int32)  # of its numbers
+            yield Distributions(classes[found.best], found.ptr, classes[found.classes], found.votes), offsets
+            return
         layers, offsets = self.extractor_.encode(X)
         matrix = feature_matrix(layers["state"], self.extractor_.n_features)
         for begin, end in sentence_ranges(offsets, max(1, BLOCK_NUMBERS // len(self.grams_))):
@@ -397,6 +428,7 @@ class NgramTagger(NgramModel):
         """What the classifier says of rows of features."""
         if self.classifier_ is None or not rows.shape[0]:
             return certain(np.zeros(rows.shape[0], np.int32))
+        rows = rows.toarray() if self.dense_ else rows
         method = next(name for name in ASK if hasattr(self.classifier_, name))
         classes = np.asarray(getattr(self.classifier_, "classes_", np.arange(len(self.grams_))))
         try:
