@@ -486,7 +486,7 @@ def test_inspect_a_token(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert f"[{first['values']['word[0]']}]" in out
         assert len(re.findall(r"^ +\d+\.\d{4}  .* of the training data", out, re.M)) == min(2, len(facts["neighbours"]))
     tree = ["inspect", folder / "tree", "--data", folder / "test.txt", "--token", 0]
-    assert "an igtree has forgotten its instances" in run(*tree)[1]
+    assert "an igtree answers by classes, not by instances" in run(*tree)[1]
     assert json.loads(run(*tree, "--json")[1])["neighbours"] is None
 
 

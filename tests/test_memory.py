@@ -341,7 +341,7 @@ def test_faults_of_questions():
         model.partial_fit([["a", "b", "c"]], ["one"])
     with pytest.raises(OptionError, match="k: expected"):
         model.neighbours(ROWS, 0)
-    with pytest.raises(OptionError, match="igtree has forgotten its instances"):
+    with pytest.raises(OptionError, match="igtree answers by classes, not by instances"):
         MemoryBased(algorithm="igtree").fit(ROWS, LABELS).neighbours(ROWS)
     with pytest.raises(CorpusError, match="expected numbers"):
         MemoryBased(metric="numeric").fit([[1], [2]], ["A", "B"]).predict([["x"]])

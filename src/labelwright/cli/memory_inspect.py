@@ -284,7 +284,7 @@ def _show_token(facts: dict[str, Any], asked: Asked) -> None:
     _show_rest(facts["classes"], asked.top)
     show()
     if facts["neighbours"] is None:
-        show("no neighbours: an igtree has forgotten its instances; use --algorithm ib1")
+        show("no neighbours: an igtree answers by classes, not by instances; use --algorithm ib1")
         return
     heading(f"nearest neighbours ({counted(len({row['distance'] for row in facts['neighbours']}), 'distance')})")
     for row in facts["neighbours"][: asked.top]:
