@@ -75,7 +75,7 @@ def parts_of(name: str, folder: Path) -> tuple[Corpus, Corpus]:
         path = folder / name / f"{which}.txt"
         corpus = read_columns(path if path.exists() else path.with_suffix(".txt.xz"), names=task.columns.split(","))
         corpus = corpus.select([*task.inputs, task.label], label=task.label)
-        return corpus.with_scheme("iob2") if task.scoring == "f1" else corpus
+        return corpus.with_scheme("iob1") if task.scoring == "f1" else corpus  # the coding of the paper
 
     train = part("train")
     if name == "jnlpba":  # the paper parts its data 90 to 10
