@@ -96,7 +96,8 @@ def _listed(value: Any) -> list[Any]:
 
 def _settings(words: dict[str, Any], algorithm: str) -> list[dict[str, Any]]:
     """The settings to try: those of memory_settings with the values that were given."""
-    from labelwright.models.progressive import WEIGHTS, memory_settings
+    from labelwright.memory.weights import WEIGHTS
+    from labelwright.models.progressive import memory_settings
 
     found = memory_settings() if algorithm == "ib1" else [{"weights": weights} for weights in WEIGHTS]
     for word in SEARCHED:

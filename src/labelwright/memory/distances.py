@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from labelwright.errors import CorpusError
 from labelwright.kernels.neighbours import JEFFREY, MVDM, NUMERIC, OVERLAP, SHANNON, Distances, fill_pairs
+from labelwright.memory.trie import entries_of
 from labelwright.memory.weights import Counts
 
 Array = NDArray[Any]
@@ -60,9 +61,7 @@ def column(metric: str, values: list[Any], counts: Counts, threshold: int, place
             keep.append(v)
         code_of[v] = code
     kept = np.array(keep, np.int64)
-    sizes = bounds[kept + 1] - bounds[kept]
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    places = np.arange(ptr[-1]) + np.repeat(bounds[kept] - ptr[:-1], sizes)
+    ptr, places = entries_of(bounds, kept)
     classes, share = counts.cls[places].astype(np.int32), shares[places]
     return Column(kind, code_of, len(kept), ptr, classes, share, rare[kept], np.zeros(len(kept)), 0.0)
 

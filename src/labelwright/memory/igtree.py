@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from labelwright.kernels import igtree as kernels
 from labelwright.memory.store import Answers
+from labelwright.memory.trie import entries_of
 
 Array = NDArray[Any]
 
@@ -41,7 +42,7 @@ def igtree(codes: Array, classes: Array, n_classes: int, weights: Array) -> IGTr
     nodes = np.zeros(len(codes), np.int64)  # [N]  the node of this level that holds each instance
     kept = np.arange(len(codes))  # instances that are still parted
     code, sizes, tables = [np.array([-1])], [], []
-    first, n_nodes = 0, 1
+    n_nodes = 1
     for column in [*order, None]:
         table = _classes_of(nodes, classes[kept], n_nodes, n_classes, frequency)
         tables.append(table)
@@ -53,7 +54,7 @@ def igtree(codes: Array, classes: Array, n_classes: int, weights: Array) -> IGTr
         width = int(codes[:, column].max()) + 1
         keys, nodes = np.unique(nodes * width + codes[kept, column], return_inverse=True)
         sizes.append(np.bincount(keys // width, minlength=n_nodes))
-        first, n_nodes = first + n_nodes, len(keys)
+        n_nodes = len(keys)
         if n_nodes == 0:
             break
         code.append(keys % width)
@@ -107,9 +108,7 @@ def ask(tree: IGTree, codes: Array) -> Answers:
     n = len(codes)
     reached, levels = np.empty(n, np.int32), np.empty(n, np.int64)
     kernels.descend(tree.code, tree.child, np.ascontiguousarray(codes[:, tree.order]), reached, levels)
-    sizes = np.diff(tree.ptr)[reached]
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    places = np.arange(ptr[-1]) + np.repeat(tree.ptr[reached] - ptr[:-1], sizes)
+    ptr, places = entries_of(tree.ptr, reached)
     return Answers(
         tree.best[reached], tree.left[len(tree.order) - levels], ptr, tree.classes[places], tree.often[places]
     )

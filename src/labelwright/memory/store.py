@@ -1,7 +1,6 @@
 """The memory: instances with their classes, weighted and sorted so that the nearest are found fast."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -12,9 +11,9 @@ from labelwright.kernels import neighbours as kernels
 from labelwright.kernels.neighbours import NUMERIC, OVERLAP, Distances, Groups, Room, Trie
 from labelwright.memory.distances import Column, column, distances
 from labelwright.memory.instances import Instances
-from labelwright.memory.trie import Grouped, class_groups, grouped, trie
+from labelwright.memory.trie import Grouped, class_groups, entries_of, grouped, trie
 from labelwright.memory.weights import WEIGHTS, Counts, binned, counts, gain_ratio
-from labelwright.parallel import Workers
+from labelwright.parallel import Workers, even_ranges
 
 Array = NDArray[Any]
 TABLES = 1 << 26  # bytes of tables of values that several queries have
@@ -59,7 +58,15 @@ class Memory(NamedTuple):
         return sum(a.nbytes for a in {id(a): a for a in arrays}.values())
 
 
-def memory(
+class Learnt(NamedTuple):
+    """What the columns [F] tell about the classes."""
+
+    columns: list[Column]
+    tables: list[Counts]
+    weights: Array  # [F]
+
+
+def columns_of(
     data: Instances,
     classes: Array,
     n_classes: int,
@@ -67,9 +74,9 @@ def memory(
     threshold: int,
     weights: str | Array,
     names: Sequence[str] | None = None,
-) -> Memory:
-    """Learn weights and distances of values from instances and their classes [N], and sort them; `names` of columns are
-    for complaints."""
+) -> Learnt:
+    """Learn weights and distances of values from instances and their classes [N]; `names` of columns are for
+    complaints."""
     tables, columns = [], []
     for i, (metric, values) in enumerate(zip(metrics, data.values, strict=True)):
         codes, place = data.codes[:, i], f"column {i if names is None else names[i]}"
@@ -79,7 +86,12 @@ def memory(
             bins = binned(columns[-1].number)
             table = counts(bins[codes].astype(np.int32), int(bins.max()) + 1, classes, n_classes)
         tables.append(table)
-    weight = feature_weights(tables, weights)
+    return Learnt(columns, tables, feature_weights(tables, weights))
+
+
+def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, metrics: tuple[str, ...]) -> Memory:
+    """Sort instances, of whose columns all is learnt, with their classes [N]."""
+    columns, tables, weight = learnt
     order = np.lexsort((np.array([c.n_codes for c in columns]), -weight))
     telling = [gain_ratio(table) / len(values) for table, values in zip(tables, data.values, strict=True)]
     fixed = np.argsort(-np.array(telling), kind="stable")
@@ -141,10 +153,8 @@ def nearest(memory: Memory, codes: Array, numbers: Array, k: int, workers: Worke
         )  # fmt: skip
 
     ptr, rows, distance = search.run(part, workers)
-    sizes = np.diff(memory.grouped.ptr)[rows]
-    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    places = np.arange(ends[-1]) + np.repeat(memory.grouped.ptr[rows] - ends[:-1], sizes)
-    return Neighbourhood(ends[ptr], memory.grouped.members[places], np.repeat(distance, sizes))
+    ends, places = entries_of(memory.grouped.ptr, rows)
+    return Neighbourhood(ends[ptr], memory.grouped.members[places], np.repeat(distance, np.diff(ends)))
 
 
 class _Search:
@@ -163,7 +173,7 @@ class _Search:
         table = np.empty(int(bases[-1]) + n_slots * n_codes, np.float32)
         best, least, second = np.empty(n, np.int64), np.empty(n), np.empty(n)
         own = d, columns, np.flatnonzero(stored >= 0) - d.first[columns], bases, table, best, least, second
-        workers.run(kernels.store_tables, [(*own, a, b) for a, b in even_parts(n, 4 * workers.n)])
+        workers.run(kernels.store_tables, [(*own, a, b) for a, b in even_ranges(np.arange(n + 1), 4 * workers.n)])
         self.shared = stored, bases, best, least, second, table
         self.slots: SimpleQueue[tuple[int, Room]] = SimpleQueue()
         for slot in range(n_slots):
@@ -203,16 +213,12 @@ class _Search:
                 self.slots.put((scratch, room))
             return pieces
 
-        found = [piece for pieces in workers.run(some, even_parts(len(self.codes), 8 * workers.n)) for piece in pieces]
+        ranges = even_ranges(np.arange(len(self.codes) + 1), 8 * workers.n)
+        found = [piece for pieces in workers.run(some, ranges) for piece in pieces]
         if not found:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
         sizes, items, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), items, numbers
-
-
-def even_parts(n: int, pieces: int) -> list[tuple[int, int]]:
-    """Cut 0:n into ranges of about equal size."""
-    return list(pairwise(np.unique(np.linspace(0, n, min(n, pieces) + 1).astype(np.int64)).tolist()))
 
 
 def _room(memory: Memory, k: int) -> Room:

@@ -29,6 +29,13 @@ def grouped(codes: Array) -> tuple[Array, Grouped]:
     return rows[starts], Grouped(ptr, order.astype(np.int32))
 
 
+def entries_of(ptr: Array, rows: Array) -> tuple[Array, Array]:
+    """Where the entries of some rows of a sparse table stand, row after row: their own ptr [rows+1], and the places."""
+    sizes = np.diff(ptr)[rows]
+    own = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return own, np.arange(own[-1]) + np.repeat(ptr[rows] - own[:-1], sizes)
+
+
 def class_groups(found: Grouped, classes: Array, n_classes: int) -> Groups:
     """The classes of the instances of each row, and how often each class occurs in all."""
     n_rows = len(found.ptr) - 1

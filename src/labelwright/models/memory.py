@@ -27,12 +27,11 @@ from labelwright.memory.store import VOTES, Answers, Memory
 from labelwright.memory.weights import WEIGHTS
 from labelwright.memory.windows import Windows, windows
 from labelwright.models.estimator import Estimator
-from labelwright.models.ngram import NgramModel
-from labelwright.parallel import Workers, n_threads, sentence_ranges
+from labelwright.models.ngram import NgramModel, remembered
+from labelwright.parallel import Workers, n_threads
 
 Array = NDArray[Any]
 ALGORITHMS = "ib1", "igtree"
-BLOCK = 1 << 14  # tokens that are asked for at once
 
 
 class Neighbour(NamedTuple):
@@ -122,12 +121,14 @@ class MemoryBased(Estimator):
         metrics = self._metrics(len(data.values))
         weights = self._given_weights(len(data.values))
         self.__dict__.pop("index_", None)  # a fit that fails from here on leaves no mixture of two models
-        memory = store.memory(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
-        self.index_: Memory | IGTree = memory
+        learnt = store.columns_of(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
+        self.index_: Memory | IGTree
         if self.algorithm == "igtree":
-            self.index_ = trees.igtree(data.codes, targets, len(seen), memory.weights)
+            self.index_ = trees.igtree(data.codes, targets, len(seen), learnt.weights)
+        else:
+            self.index_ = store.memory(learnt, data, targets, len(seen), metrics)
         self.data_, self.targets_ = data, targets
-        self.feature_weights_, self.n_features_in_ = memory.weights, len(data.values)
+        self.feature_weights_, self.n_features_in_ = learnt.weights, len(data.values)
         self._name_classes(seen)
         return self
 
@@ -361,12 +362,7 @@ class MemoryTagger(NgramModel):
         self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
-        data, offsets = self.windows_.instances(X)
-        learner = self._asked()
-        for begin, end in sentence_ranges(offsets, BLOCK):
-            bounds = offsets[begin : end + 1]
-            found = learner.answers(Instances(data.values, data.codes[bounds[0] : bounds[-1]]))
-            yield Distributions(found.best, found.ptr, found.classes, found.votes), bounds - bounds[0]
+        return remembered(self._asked(), self.windows_, X)
 
     def _asked(self) -> MemoryBased:
         """The learner, with what may have changed since it learnt."""

@@ -39,7 +39,8 @@ from labelwright.models.training import labelled
 from labelwright.parallel import Workers, n_threads, sentence_ranges
 
 Array = NDArray[Any]
-BLOCK_NUMBERS = 1 << 22  # probabilities that a classifier is asked for at once
+BLOCK_NUMBERS = 1 << 22  # probabilities that a classifier is asked for at once,
+BLOCK_TOKENS = 1 << 14  # and tokens that a memory is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -411,11 +412,7 @@ class NgramTagger(NgramModel):
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
         if getattr(self.classifier, "takes_columns", False):
-            data, offsets = self.windows_.instances(X)
-            assert self.classifier_ is not None
-            found = self.classifier_.answers(data)
-            classes = np.array(self.classifier_.seen_, np.int32)  # of its numbers
-            yield Distributions(classes[found.best], found.ptr, classes[found.classes], found.votes), offsets
+            yield from remembered(self.classifier_, self.windows_, X)
             return
         layers, offsets = self.extractor_.encode(X)
         matrix = feature_matrix(layers["state"], self.extractor_.n_features)
@@ -442,6 +439,17 @@ class NgramTagger(NgramModel):
             "save: a NgramTagger holds a classifier that only pickle can store; pickle the tagger, and load only "
             "what you trust"
         )
+
+
+def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distributions, Array]]:
+    """What a MemoryBased whose classes are numbers says of the tokens of X, block by block."""
+    data, offsets = windows.instances(X)
+    classes = np.array(memory.seen_, np.int32)
+    for begin, end in sentence_ranges(offsets, BLOCK_TOKENS):
+        bounds = offsets[begin : end + 1]
+        found = memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))
+        said = Distributions(classes[found.best], found.ptr, classes[found.classes], found.votes)
+        yield said, bounds - bounds[0]
 
 
 def feature_matrix(layer: Incidence, n_features: int) -> Any:

@@ -15,6 +15,8 @@ from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import Report, evaluate
 from labelwright.learn.monitor import Monitor, ProgressBar
+from labelwright.memory.store import VOTES
+from labelwright.memory.weights import WEIGHTS
 from labelwright.models.estimator import Estimator
 from labelwright.models.training import INTEGER
 from labelwright.parallel import n_threads
@@ -37,8 +39,6 @@ METRICS: dict[str, tuple[Setting, ...]] = {
     "mvdm": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
     "jeffrey": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
 }
-WEIGHTS = ("gain-ratio", "information-gain", "chi-squared", "shared-variance", "none")
-VOTES = ("none", "inverse-distance", "inverse-linear", "exponential-decay")
 
 
 class Row(TypedDict):
@@ -458,7 +458,7 @@ def memory_settings(prefix: str = "") -> list[Setting]:
     """
     found = []
     for k, (metric, thresholds), weights in product(NEIGHBOURS, METRICS.items(), WEIGHTS):
-        for votes, threshold in product(VOTES if k > 1 else VOTES[:1], thresholds):
+        for votes, threshold in product(VOTES if k > 1 else ["none"], thresholds):
             found.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
     return [{prefix + name: value for name, value in setting.items()} for setting in found]
 
