@@ -5,7 +5,7 @@
 
 `agree` asks both for the windows of 7 words and 7 tags of CoNLL-2000 with trigram classes, and says of each difference
 whether it is one of TiMBL's habits (tests/timbl.py lists them), or a tie that was rounded otherwise; with
-`--same-weights` TiMBL is given our gain ratios, which have other last digits than its own.  `speed` takes
+`--same-weights` TiMBL is given our weights, which have other last digits than its own.  `speed` takes
 TiMBL's own seconds of its test phase, and the median of three of ours.  `--limit` makes both smaller.
 """
 
@@ -88,12 +88,12 @@ def agree(options: argparse.Namespace, folder: Path, console: Console) -> int:
         data = instances("words", folder, Path(place), options.limit, options.queries)
         settings = grid(options)
         with ThreadPoolExecutor(options.jobs) as pool:
-            given = MemoryBased().fit(data.X, data.y).feature_weights_ if options.same_weights else None
+            given: dict[str, Any] = {}
+            if options.same_weights:
+                for name in options.weights:
+                    given[name] = MemoryBased(weights=name).fit(data.X, data.y).feature_weights_
             runs = pool.map(
-                lambda words: timbl.ask(
-                    data.train, data.test, **words, given=given if words["weights"] == "gain-ratio" else None
-                ),
-                settings,
+                lambda words: timbl.ask(data.train, data.test, **words, given=given.get(words["weights"])), settings
             )
             for words, run in zip(settings, runs, strict=True):
                 different = timbl.differences(MemoryBased(**words).fit(data.X, data.y), data.queries, run)
@@ -188,7 +188,7 @@ def main() -> int:
     parser.add_argument("--k", type=lambda text: [int(k) for k in text.split(",")], default=[1, 7])
     parser.add_argument("--votes", type=_names, default=list(timbl.VOTES))
     parser.add_argument("--jobs", type=int, default=2, help="agree: how many runs of TiMBL at a time")
-    parser.add_argument("--same-weights", action="store_true", help="agree: TiMBL takes our gain ratios")
+    parser.add_argument("--same-weights", action="store_true", help="agree: TiMBL takes our weights")
     parser.add_argument("--list", metavar="FILE", help="agree: write all differences")
     parser.add_argument("--data", type=lambda text: text.split("; "), default=list(DATA), help="speed: some of them")
     parser.add_argument("--clones", type=int, default=1, help="speed: TiMBL with so many threads, too")

@@ -97,8 +97,8 @@ def ask(
 ) -> Run:  # fmt: skip
     """Let TiMBL classify the instances of one file by those of another; the words are those of MemoryBased.
 
-    `given` are gain ratios to take in place of TiMBL's own, which are sums that differ from ours in the 13th digit:
-    enough to make one distance of two that are equal, or two of one."""
+    `given` are weights to take in place of TiMBL's own, which differ from ours in their last digits (chi-squared from
+    the 11th on): enough to make one distance of two that are equal, or two of one."""
     vote = VOTES[votes] + (f":{decay[0]}:{decay[1]}" if votes == "exponential-decay" else "")
     with tempfile.TemporaryDirectory() as place:
         target, weight = Path(place, "out"), WEIGHTS[weights]

@@ -21,6 +21,7 @@ from labelwright.kernels import kernel, literal_kernel
 
 OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
 EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
+NONE = np.iinfo(np.int32).max  # behind all classes
 
 
 class Trie(NamedTuple):
@@ -98,14 +99,11 @@ def _common(kind, p, q):
 
 
 @literal_kernel
-def _apart(kind, p, q):
-    """What one class adds to the distance of two distributions, doubled."""
-    if kind == MVDM or p == 0.0 or q == 0.0:
-        return abs(p - q)
-    if kind == JEFFREY:
-        return (p - q) * np.log2(p / q)
-    mean = (p + q) / 2
-    return p * np.log2(p / mean) + q * np.log2(q / mean)
+def _half(kind, p, q):
+    """What a class adds to the half of p of the divergence of p and q, doubled."""
+    if p == 0.0 or q == 0.0:
+        return p
+    return p * np.log2(p / q if kind == JEFFREY else p / ((p + q) / 2))
 
 
 @literal_kernel
@@ -128,25 +126,27 @@ def _value_distance(d, i, code, number, other):
 
 @literal_kernel
 def _by_classes(d, i, code, other):
-    """How differently two codes of column i go with the classes, summed in the order of classes."""
+    """How differently two codes of column i go with the classes, summed in the order of classes (divergences: each
+    half for itself)."""
     kind, first = d.kind[i], d.first[i]
     if d.rare[first + code] or d.rare[first + other]:
         return 1.0
     a, b = d.ptr[first + code], d.ptr[first + other]
     a_end, b_end = d.ptr[first + code + 1], d.ptr[first + other + 1]
-    total = 0.0
-    while a < a_end or b < b_end:  # in the order of classes
-        if b == b_end or (a < a_end and d.classes[a] < d.classes[b]):
-            total += d.share[a]
-            a += 1
-        elif a == a_end or d.classes[b] < d.classes[a]:
-            total += d.share[b]
-            b += 1
+    total = half = 0.0
+    while a < a_end or b < b_end:
+        left = d.classes[a] if a < a_end else NONE
+        right = d.classes[b] if b < b_end else NONE
+        p = d.share[a] if left <= right else 0.0
+        q = d.share[b] if right <= left else 0.0
+        a += left <= right
+        b += right <= left
+        if kind == MVDM:
+            total += abs(p - q)
         else:
-            total += _apart(kind, d.share[a], d.share[b])
-            a += 1
-            b += 1
-    return total / 2
+            total += _half(kind, p, q)
+            half += _half(kind, q, p)
+    return (total + half) / 2
 
 
 @literal_kernel
