@@ -325,3 +325,17 @@ def test_a_column_that_is_missing_names_the_layer():
     corpus = Corpus.from_sequences(X, POS)
     with pytest.raises(CorpusError, match="no column for the layer 'pos', expected it among word, label"):
         cascade().fit(corpus)
+
+
+def test_parameters_of_layers_have_their_name_in_front():
+    model = cascade(upper=LatentCRF(2, l2=3.0))
+    assert {"pos__max_iter": 20, "chunk__l2": 3.0, "max_iter": 5}.items() <= model.get_params().items()
+    assert not [name for name in model.get_params(deep=False) if "__" in name]
+    model.set_params(chunk__l2=0.5, max_iter=1, pos__order=2)
+    assert dict(model.layers)["chunk"].l2 == 0.5 and dict(model.layers)["pos"].order == 2 and model.max_iter == 1
+    model.set_params(pos__l2=7.0, layers=[("pos", CRF())])  # first the new layers, then what is changed in them
+    assert model.layers[0][1].l2 == 7.0
+    with pytest.raises(OptionError, match="Cascade: no model 'tag' within it for 'tag__l2', expected one of pos"):
+        model.set_params(tag__l2=1.0)
+    with pytest.raises(OptionError, match="CRF: no parameter 'l3'"):
+        model.set_params(pos__l3=1.0)

@@ -235,7 +235,7 @@ def inspect(model: Any, path: str, as_json: bool) -> None:
     facts = {
         "kind": "Cascade",
         "passing": model.passing,
-        "parameters": {name: value for name, value in model.get_params().items() if name != "layers"},
+        "parameters": {name: value for name, value in model.get_params(deep=False).items() if name != "layers"},
         "columns": input_names(model),
         "layers": {name: _layer_facts(layer) for name, layer in model.layers_.items()},
         "training": record,

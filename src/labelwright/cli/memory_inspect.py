@@ -75,7 +75,7 @@ def describe(model: Any, path: str) -> dict[str, Any]:
     return {
         "signature": signature(model),
         "kind": type(model).__name__,
-        "parameters": model.get_params(),
+        "parameters": model.get_params(deep=False),
         "scheme": model.scheme_ if tagger else None,
         "labels": model.classes_ if tagger else [str(label) for label in model.classes_.tolist()],
         "classes": len(model.grams_) if tagger else len(model.classes_),

@@ -227,7 +227,7 @@ def _settings(old: Any, kind: type[Any]) -> dict[str, Any]:
     taken = kind._parameter_names()
     return {
         word: value
-        for word, value in old.get_params().items()
+        for word, value in old.get_params(deep=False).items()
         if word in taken and word != "n_restarts" and value != defaults[word]
     }
 

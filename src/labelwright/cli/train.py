@@ -422,7 +422,7 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
 
 def forget_run(model: Any) -> None:
     """Settings that belong to the run, not to the model, are as they were made."""
-    known = model.get_params()
+    known = model.get_params(deep=False)
     model.set_params(**{k: v for k, v in {"n_jobs": None, "verbose": 0, "warm_start": False}.items() if k in known})
 
 

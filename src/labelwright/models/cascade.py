@@ -440,14 +440,6 @@ class Cascade(Estimator):
         if not hasattr(self, "layers_"):
             raise NotFittedError("this Cascade is not trained yet: call fit, or labelwright.load a model file")
 
-    def save(self, path: Any) -> Self:
-        """Write all layers to one safetensors file, whole or not at all."""
-        from labelwright.models.files import save
-
-        self._check_fitted()
-        save(self, path)
-        return self
-
 
 class _Run:
     """Trains fresh copies of layers and shows it; after Ctrl-C the rest is trained for one iteration only."""

@@ -62,7 +62,7 @@ def _packed(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         tensors[f"{name}.column"] = cells.column[used]
         tensors[f"{name}.weights"] = weights[used]
     tensors |= {f"features.{name}": tensor for name, tensor in model.extractor_.tensors().items()}
-    parameters = {name: _plain(value) for name, value in model.get_params().items()}
+    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
     header = {
         "kind": type(model).__name__,
         "labelwright": __version__,
@@ -93,7 +93,7 @@ def _cascade(model: Cascade) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         words = model.lexicon_.words
         tensors["lexicon.text"], tensors["lexicon.offsets"] = modelfile.pack_strings(list(words))
         tensors["lexicon.had"], tensors["lexicon.had.offsets"] = modelfile.pack_strings(list(words.values()))
-    parameters = {k: _plain(v) for k, v in model.get_params().items() if k not in ("layers", "shares")}
+    parameters = {k: _plain(v) for k, v in model.get_params(deep=False).items() if k not in ("layers", "shares")}
     signatures = [f"{layer['name']}:{layer['model']['signature']}" for layer in layers]
     header = {
         "kind": "Cascade",
@@ -114,7 +114,7 @@ def _memory(model: MemoryBased | MemoryTagger) -> tuple[dict[str, np.ndarray], d
     if callable(getattr(model, "weighting", None)):
         raise ModelFileError("weighting: a function cannot be stored in a model file; name a weighting, or pickle it")
     listed = {"metric", "weights", "decay", "lengths"}  # which may be sequences
-    words = model.get_params()
+    words = model.get_params(deep=False)
     parameters = {
         k: np.asarray(v).tolist() if k in listed and not isinstance(v, str | None) else _plain(v)
         for k, v in words.items()
@@ -153,7 +153,7 @@ def _plain(value: Any) -> Any:
 
 def signature(model: Any) -> str:
     """One line that says how a model was made."""
-    words = model.get_params()
+    words = model.get_params(deep=False)
     shown = [f"template:{_template_name(model)}"]
     for name in SIGNED:
         value = words.get(name)
@@ -231,7 +231,7 @@ def _restore_cascade(tensors: dict[str, np.ndarray], header: dict[str, Any]) -> 
     for i, layer in enumerate(header["layers"]):
         own = {k.removeprefix(f"layer{i}."): v for k, v in tensors.items() if k.startswith(f"layer{i}.")}
         layers[layer["name"]] = _restore(MODELS[layer["model"]["kind"]], own, layer["model"])
-    untrained = [(name, type(model)(**model.get_params())) for name, model in layers.items()]
+    untrained = [(name, type(model)(**model.get_params(deep=False))) for name, model in layers.items()]
     cascade = Cascade(untrained, **header["parameters"])
     cascade.layers_, cascade.inputs_, cascade.lexicon_ = layers, tuple(header["inputs"]), None
     if "lexicon.text" in tensors:

@@ -55,7 +55,7 @@ def describe(model: LinearModel, top: int) -> dict[str, Any]:
     return {
         "signature": signature(model),
         "kind": type(model).__name__,
-        "parameters": model.get_params(),
+        "parameters": model.get_params(deep=False),
         "scheme": model.scheme_,
         "labels": list(model.space_.labels),
         "states": names["state"],

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -395,16 +395,6 @@ class LinearModel(Estimator):
         if gold is None:
             raise OptionError("score: give the true labels y")
         return evaluate(gold, self.predict(X), reading="token").token_accuracy
-
-    # -- files ------------------------------------------------------------------------------------------------
-
-    def save(self, path: Any) -> Self:
-        """Write the model to one safetensors file, whole or not at all."""
-        from labelwright.models.files import save
-
-        self._check_fitted()
-        save(self, path)
-        return self
 
 
 def score_keys(layer: Incidence, cells: Cells, width: int, weights: Array, workers: Workers) -> Array:

@@ -259,14 +259,6 @@ class MemoryBased(Estimator):
             "bytes_per_instance": n_bytes / n,
         }
 
-    def save(self, path: Any) -> Self:
-        """Write the model to one safetensors file, whole or not at all."""
-        from labelwright.models.files import save
-
-        self._check_fitted()
-        save(self, path)
-        return self
-
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
 
@@ -394,11 +386,3 @@ class MemoryTagger(NgramModel):
         """How much is remembered, as MemoryBased.memory_."""
         self._check_fitted()
         return self.learner_.memory_
-
-    def save(self, path: Any) -> Self:
-        """Write the model to one safetensors file, whole or not at all."""
-        from labelwright.models.files import save
-
-        self._check_fitted()
-        save(self, path)
-        return self

@@ -366,20 +366,6 @@ class NgramTagger(NgramModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters; with `deep` those of the classifier, too (`classifier__C`)."""
-        found = super().get_params()
-        inner = self.classifier.get_params() if deep and hasattr(self.classifier, "get_params") else {}
-        return found | {f"classifier__{name}": value for name, value in inner.items()}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by name, those of the classifier as `classifier__C`."""
-        inner = {name: parameters.pop(name) for name in list(parameters) if name.startswith("classifier__")}
-        super().set_params(**parameters)
-        if inner:
-            self.classifier.set_params(**{name.removeprefix("classifier__"): v for name, v in inner.items()})
-        return self
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole("min_count", self.min_count, 1)

@@ -1,6 +1,5 @@
 """Wrapped progressive sampling (Van den Bosch 2004): many settings on small samples, the better ones on larger."""
 
-import copy
 import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from labelwright.evaluate import Report, evaluate
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.memory.store import VOTES
 from labelwright.memory.weights import WEIGHTS
-from labelwright.models.estimator import Estimator
+from labelwright.models.estimator import Estimator, untrained
 from labelwright.models.training import INTEGER
 from labelwright.parallel import n_threads
 
@@ -215,10 +214,10 @@ class ProgressiveSearch(Estimator):
 
     def _model(self, setting: Setting) -> Any:
         """An untrained model with this setting."""
-        model = _fresh(self.estimator)
+        model = untrained(self.estimator)
         if self.n_jobs is not None and "n_jobs" in model.get_params():
             model.set_params(n_jobs=self.n_jobs)
-        return configure(model, {name: _fresh(value) for name, value in setting.items()})
+        return model.set_params(**{name: untrained(value) for name, value in setting.items()})
 
     def _scoring(self, data: Data) -> str | Callable[..., float]:
         """What scores are, after a look at the labels."""
@@ -339,8 +338,13 @@ class ProgressiveSearch(Estimator):
         """The score that the best model itself has for these data."""
         return float(self._best().score(X) if y is None else self._best().score(X, y))
 
+    def save(self, path: Any) -> Self:
+        """Write the best model, as it writes itself."""
+        self._best().save(path)
+        return self
+
     def __getattr__(self, name: str) -> Any:
-        """Everything else that the best model can do: decode, predict_proba, save, ..."""
+        """Everything else that the best model can do: decode, predict_proba, ..."""
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self._best(), name)
@@ -381,18 +385,6 @@ class ProgressiveSearch(Estimator):
         return f"{100 * row['score']:.2f}" if isinstance(self.scoring_, str) else f"{row['score']:.4f}"
 
     # -- scikit-learn's conventions ---------------------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters and, where deep, the estimator's as `estimator__name`."""
-        own = super().get_params()
-        nested = self.estimator.get_params() if deep and hasattr(self.estimator, "get_params") else {}
-        return own | {f"estimator__{name}": value for name, value in nested.items()}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by name, those of the estimator as `estimator__name`."""
-        super().set_params(**{name: value for name, value in parameters.items() if "__" not in name})
-        configure(self, {name: value for name, value in parameters.items() if "__" in name})
-        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.estimator!r}, {reprlib.repr(self.settings)})"
@@ -463,55 +455,16 @@ def memory_settings(prefix: str = "") -> list[Setting]:
     return [{prefix + name: value for name, value in setting.items()} for setting in found]
 
 
-def configure(model: Any, setting: Mapping[str, Any]) -> Any:
-    """Set parameters of a model, and as `part__parameter` those of the models within it."""
-    own = {name: value for name, value in setting.items() if "__" not in name}
-    if own:
-        model.set_params(**own)
-    for name, value in setting.items():
-        part, nested, rest = name.partition("__")
-        if nested:
-            parts = _models_in(model)
-            if part not in parts:
-                has = f"expected one of {', '.join(parts)}" if parts else "and none at all"
-                raise OptionError(f"{type(model).__name__}: no model {part!r} within it for {name!r}, {has}")
-            configure(parts[part], {rest: value})
-    return model
-
-
-def _models_in(model: Any) -> dict[str, Any]:
-    """Models among the parameters, by name; those in lists of pairs, as of a Cascade, too."""
-    found = {}
-    for name, value in model.get_params().items():
-        pairs = value if isinstance(value, list | tuple) else []
-        named = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
-        for key, part in [(name, value), *named]:
-            if isinstance(key, str) and hasattr(part, "set_params") and not isinstance(part, type):
-                found[key] = part
-    return found
-
-
-def _fresh(value: Any) -> Any:
-    """An untrained copy of a model, and a copy of anything else."""
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        return type(value)(**{name: _fresh(given) for name, given in value.get_params(deep=False).items()})
-    if type(value) in (list, tuple):
-        return type(value)(map(_fresh, value))
-    return copy.deepcopy(value)
-
-
 def _is_own(estimator: Any, setting: Setting) -> bool:
     """Whether a setting leaves the estimator as it is."""
 
-    def same(model: Any, name: str, value: Any) -> bool:
-        part, nested, rest = name.partition("__")
-        if nested:
-            parts = _models_in(model)
-            return part in parts and same(parts[part], rest, value)
-        own = model.get_params().get(name)
+    parameters = estimator.get_params()
+
+    def same(name: str, value: Any) -> bool:
+        own = parameters.get(name)
         return own is value or (isinstance(value, str | int | float | tuple) and bool(own == value))
 
-    return all(same(estimator, name, value) for name, value in setting.items())
+    return all(same(name, value) for name, value in setting.items())
 
 
 def _combinations(settings: Any) -> Iterator[Setting]:

@@ -123,7 +123,7 @@ class TrainableModel(LinearModel):
 
     def untrained(self) -> Self:
         """A copy with the same parameters, to be trained."""
-        return type(self)(**self.get_params())
+        return type(self)(**self.get_params(deep=False))
 
     def like(self) -> Self:
         """An untrained copy of this trained model, for a part of its training data."""
@@ -265,7 +265,7 @@ class TrainableModel(LinearModel):
     def _fingerprint(self, data: "Data", dev: "Development | None", weights: Array) -> str:
         """A hash of all that decides the course of training."""
         idle = "n_jobs", "verbose", "warm_start", *self._may_change()
-        words = {k: v for k, v in self.get_params().items() if k not in idle}
+        words = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
         digest = hashlib.sha256(repr((words, self.space_.labels, dev and dev.y)).encode())
         arrays = [data.offsets, data.gold, weights, *(a for layer in data.layers.values() for a in layer)]
         if dev is not None:
