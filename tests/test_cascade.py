@@ -332,7 +332,7 @@ def test_parameters_of_layers_have_their_name_in_front():
     assert {"pos__max_iter": 20, "chunk__l2": 3.0, "max_iter": 5}.items() <= model.get_params().items()
     assert not [name for name in model.get_params(deep=False) if "__" in name]
     model.set_params(chunk__l2=0.5, max_iter=1, pos__order=2)
-    assert dict(model.layers)["chunk"].l2 == 0.5 and dict(model.layers)["pos"].order == 2 and model.max_iter == 1
+    assert (dict(model.layers)["chunk"].l2, dict(model.layers)["pos"].order, model.max_iter) == (0.5, 2, 1)
     model.set_params(pos__l2=7.0, layers=[("pos", CRF())])  # first the new layers, then what is changed in them
     assert model.layers[0][1].l2 == 7.0
     with pytest.raises(OptionError, match="Cascade: no model 'tag' within it for 'tag__l2', expected one of pos"):

@@ -14,19 +14,11 @@ from hypothesis import strategies as st
 
 import labelwright
 from cases import Case, cases, hard
-from labelwright.corpus import builtin_corpus
-from labelwright.corpus.schemes import validate
-from labelwright.corpus.spans import spans_of
-from labelwright.errors import OptionError
-from labelwright.inference import lattices, program
-from labelwright.inference.candidates import Problem
-from labelwright.inference.lattices import solve_lattice
-from labelwright.inference.rules import (
+from labelwright.constraints import (
     Sentence,
     agree,
     at_least,
     at_most,
-    bind,
     differ,
     exactly,
     forbid,
@@ -34,9 +26,16 @@ from labelwright.inference.rules import (
     linear,
     only,
     soft,
-    split_constraints,
     valid_scheme,
 )
+from labelwright.corpus import builtin_corpus
+from labelwright.corpus.schemes import validate
+from labelwright.corpus.spans import spans_of
+from labelwright.errors import OptionError
+from labelwright.inference import lattices, program
+from labelwright.inference.candidates import Problem
+from labelwright.inference.lattices import solve_lattice
+from labelwright.inference.rules import bind, split_constraints
 from labelwright.inference.solver import solve_candidates
 from labelwright.lattice import best_path
 from labelwright.states import state_space

@@ -3,21 +3,34 @@
 They are solved exactly (inference.solver, inference.lattices), with the help of the extra labelwright[constraints].
 """
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from labelwright.decode.options import check_whole
+from labelwright.errors import OptionError
+from labelwright.inference.formulas import Some
 from labelwright.inference.rules import (
+    At,
+    Compared,
+    Count,
+    Forbidden,
+    Joined,
+    Linear,
+    Restricted,
     Rule,
     Sentence,
-    agree,
-    at_least,
-    at_most,
-    differ,
-    exactly,
-    forbid,
-    implies,
-    linear,
-    only,
-    soft,
-    valid_scheme,
-)
+    Soft,
+    Term,
+    called,
+    checked_terms,
+    fraction,
+    names_of,
+    parts_of,
+    places_of,
+    scheme_rule,
+)  # fmt: skip
 
 __all__ = [
     "Rule",
@@ -34,3 +47,117 @@ __all__ = [
     "soft",
     "valid_scheme",
 ]
+OPERATORS = (">=", "<=", "==", "!=", ">", "<")
+
+
+def at_least(n: int, what: str | Sequence[str], at: At = None) -> Rule:
+    """At least n chunks of a type (`"VP"`), or n tokens with a label (`"B-VP"`), beginning at the tokens `at`.
+
+    >>> at_least(1, "VP"), at_least(2, ["B-PER", "B-ORG"], at=slice(0, 5))
+    (at_least(1, 'VP'), at_least(2, ['B-PER', 'B-ORG'], at=slice(0, 5, None)))
+    """
+    return _count("at_least", n, what, at, (True, False))
+
+
+def at_most(n: int, what: str | Sequence[str], at: At = None) -> Rule:
+    """At most n chunks of a type, or n tokens with a label."""
+    return _count("at_most", n, what, at, (False, True))
+
+
+def exactly(n: int, what: str | Sequence[str], at: At = None) -> Rule:
+    """Just n chunks of a type, or n tokens with a label."""
+    return _count("exactly", n, what, at, (True, True))
+
+
+def agree(*positions: Any, types: bool = False) -> Rule:
+    """The tokens at these positions have the same label (with `types`, labels of the same chunk type, or none): two or
+    more positions, or one list of such groups.
+
+    >>> agree(3, 7), agree([(3, 7), (4, 8)], types=True)
+    (agree(3, 7), agree([(3, 7), (4, 8)], types=True))
+    """
+    return _compared("agree", positions, True, types)
+
+
+def differ(*positions: Any, types: bool = False) -> Rule:
+    """No two of the tokens at these positions have the same label (with `types`: the same chunk type)."""
+    return _compared("differ", positions, False, types)
+
+
+def valid_scheme(scheme: str | None = None) -> Rule:
+    """The labels keep their scheme: the one named, else the tagger's own."""
+    return scheme_rule(scheme)
+
+
+def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, at: At = None) -> Rule:
+    """No token has the label, and no chunk of the type begins; with `after`, none behind a token with such a label.
+
+    >>> forbid("I-NP", after="O").satisfied(["O", "I-NP"]), forbid("NP", after="NP").satisfied(["B-NP", "I-NP"])
+    (False, True)
+    """
+    name = called("forbid", what, after=after, at=at)
+    return Forbidden(name, names_of(what, name), None if after is None else names_of(after, name), places_of(at, name))
+
+
+def only(at: At, labels: str | Sequence[str]) -> Rule:
+    """The tokens `at` have one of these labels, or a label of one of these chunk types.
+
+    >>> only(lambda word: word.isdigit(), "O"), only(-1, ["O"])
+    (only(<lambda>, 'O'), only(-1, ['O']))
+    """
+    name = called("only", at, labels)
+    return Restricted(name, places_of(at, name), names_of(labels, name))
+
+
+def implies(condition: Any, consequence: Any) -> Rule:
+    """Where the first rule holds, the second holds as well."""
+    first, second = parts_of(condition, consequence)
+    return Joined(called("implies", first, second), Some, (~first, second))
+
+
+def linear(terms: Iterable[Term] | Callable[[Sentence], Iterable[Term]], comparison: str, bound: float) -> Rule:
+    """A sum of coefficients against a bound: each term (coefficient, at, what) counts wherever a token of `at` has the
+    label, or begins a chunk of the type.  A function makes the terms from the Sentence, its words and candidates.
+    Numbers count as they are written in decimals, so that 0.1 is a tenth.
+
+    >>> linear([(1, None, "B-NP"), (-2, None, "B-VP")], ">=", 0).satisfied(["B-NP", "O", "B-NP", "B-VP"])
+    True
+    """
+    if comparison not in OPERATORS:
+        raise OptionError(f"linear: expected one of {' '.join(OPERATORS)}, got {comparison!r}")
+    kept: Any = terms if callable(terms) else tuple(terms)
+    name = called("linear", terms if callable(terms) else list(kept), comparison, bound)
+    fraction(bound, name)
+    if not callable(kept):
+        checked_terms(kept, name)
+    return Linear(name, kept, comparison, bound)
+
+
+def soft(rule: Any, weight: float) -> Rule:
+    """A rule that costs `weight`, in the unit of the tagger's scores, where it is broken; of the rules that a function
+    makes for a sentence, each by itself."""
+    (kept,) = parts_of(rule)
+    name = called("soft", kept, weight)
+    number = isinstance(weight, int | float | np.integer | np.floating) and not isinstance(weight, bool)
+    if not number or not 0 < weight < float("inf"):
+        raise OptionError(f"{name}: expected a weight above 0, got {weight!r}")
+    return Soft(name, kept, float(weight))
+
+
+def _count(word: str, n: int, what: str | Sequence[str], at: At, sides: tuple[bool, bool]) -> Rule:
+    name = called(word, n, what, at=at)
+    check_whole(name, n, 0)
+    low, high = (int(n) if side else None for side in sides)
+    return Count(name, names_of(what, name), low, high, places_of(at, name))
+
+
+def _compared(word: str, positions: tuple[Any, ...], same: bool, types: bool) -> Rule:
+    name = called(word, *positions, **({"types": True} if types else {}))
+    groups = list(positions[0]) if len(positions) == 1 and not isinstance(positions[0], int) else [positions]
+    found = []
+    for group in groups:
+        places = places_of(tuple(group) if isinstance(group, Iterable) else group, name)
+        if not isinstance(places, tuple) or len(places) < 2:
+            raise OptionError(f"{name}: expected two positions or more, {word}(3, 7), or pairs, {word}([(3, 7), ...])")
+        found.append(places)
+    return Compared(name, tuple(found), same, bool(types))

@@ -18,8 +18,9 @@ from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.inference import program as programs
+from labelwright.inference.formulas import All, Formula, Row
 from labelwright.inference.program import Answer, Clock, Program, contradiction, cp_sat, late, minimise
-from labelwright.inference.rules import All, Bound, Formula, Row, Sentence, bind
+from labelwright.inference.rules import Bound, Sentence, bind
 from labelwright.lattice import Lattice, labelling_weight, margins, posterior
 from labelwright.states import StateSpace
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from labelwright.decode.options import check_seconds
 from labelwright.errors import OptionError
-from labelwright.inference.rules import All, Bound, Event, Formula, Not, Row
+from labelwright.inference.formulas import All, Event, Formula, Not, Row
+from labelwright.inference.rules import Bound
 
 DIGITS = 40  # bits of the largest score
 TOTAL = 52  # and of the sum of all scores

@@ -1,9 +1,8 @@
 """Users' own rules on labellings: counts, agreement, label schemes, any linear constraint; hard or soft.
 
-    rule + sentence -> formula -> judged on a whole labelling, or posted into a solver (solver.py)
+    rule + sentence -> formula -> judged on a whole labelling (formulas.py), or posted into a solver (solver.py)
 
-An *event* is that some tokens have labels out of some sets.  A *row* holds a weighted sum of events between bounds, and
-formulas join rows by "all of", "some of" and "not".
+labelwright.constraints has the functions by which rules are written.
 """
 
 import operator
@@ -18,55 +17,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from labelwright.corpus.schemes import Boundaries, allowed, boundaries, check_scheme, detect_scheme
-from labelwright.decode.options import check_whole
 from labelwright.errors import LabelwrightError, OptionError
+from labelwright.inference.formulas import All, Event, Formula, Not, Row, Some, holds
 
 LARGEST = 1 << 50  # the sum of the whole numbers of one row
-OPERATORS = (">=", "<=", "==", "!=", ">", "<")
-
-# -- formulas ----------------------------------------------------------------------------------------------------------
-
-Event: TypeAlias = tuple[tuple[int, frozenset[str]], ...]  # ((token, labels), ...): each token has one of its labels
-
-
-class Row(NamedTuple):
-    """low <= sum of coefficient * [event] <= high, in whole numbers; None: no bound."""
-
-    terms: tuple[tuple[int, Event], ...]
-    low: int | None
-    high: int | None
-
-
-class All(NamedTuple):
-    """Every part holds."""
-
-    parts: "tuple[Formula, ...]"
-
-
-class Some(NamedTuple):
-    """At least one part holds."""
-
-    parts: "tuple[Formula, ...]"
-
-
-class Not(NamedTuple):
-    """The part does not hold."""
-
-    part: "Formula"
-
-
-Formula: TypeAlias = Row | All | Some | Not
-
-
-def holds(formula: Formula, labels: Sequence[str]) -> bool:
-    """Whether a labelling satisfies a formula."""
-    if isinstance(formula, Row):
-        total = sum(c for c, event in formula.terms if all(labels[t] in names for t, names in event))
-        return (formula.low is None or total >= formula.low) and (formula.high is None or total <= formula.high)
-    if isinstance(formula, Not):
-        return not holds(formula.part, labels)
-    return (all if isinstance(formula, All) else any)(holds(part, labels) for part in formula.parts)
-
 
 # -- sentences ---------------------------------------------------------------------------------------------------------
 
@@ -190,6 +144,7 @@ class Rule:
     def satisfied(self, labels: Sequence[str], sentence: Sentence | None = None) -> bool:
         """Whether a labelling keeps the rule.
 
+        >>> from labelwright.constraints import at_least
         >>> at_least(1, "VP").satisfied(["B-NP", "B-VP"]), at_least(2, "NP").satisfied(["B-NP", "I-NP"])
         (True, False)
         """
@@ -201,13 +156,13 @@ class Rule:
         return self.name
 
     def __and__(self, other: Any) -> "Rule":
-        return Joined(f"({self} & {other})", All, _parts(self, other))
+        return Joined(f"({self} & {other})", All, parts_of(self, other))
 
     def __or__(self, other: Any) -> "Rule":
-        return Joined(f"({self} | {other})", Some, _parts(self, other))
+        return Joined(f"({self} | {other})", Some, parts_of(self, other))
 
     def __invert__(self) -> "Rule":
-        return Negated(f"~{self}", *_parts(self))
+        return Negated(f"~{self}", *parts_of(self))
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,6 +261,11 @@ class Scheme(Rule):
         return All(tuple(rows))
 
 
+def scheme_rule(scheme: str | None) -> Rule:
+    """The labels keep the scheme named, else the tagger's own."""
+    return Scheme(called("valid_scheme", *([] if scheme is None else [scheme])), scheme and check_scheme(scheme))
+
+
 @dataclass(frozen=True, repr=False)
 class Forbidden(Rule):
     """Labels, or chunks of a type, that do not occur (after others)."""
@@ -357,11 +317,11 @@ class Linear(Rule):
     def formula(self, sentence: Sentence) -> Formula:
         given = self.terms(sentence) if callable(self.terms) else self.terms
         found: list[tuple[Fraction, Event]] = []
-        for coefficient, at, what in _checked_terms(given, self.name):
+        for coefficient, at, what in checked_terms(given, self.name):
             for t in _positions(at, sentence, self.name):
-                for name in _names(what, self.name):
+                for name in names_of(what, self.name):
                     found += [(coefficient, event) for event in _occurrences(name, t, sentence, self.name)]
-        bound = _fraction(self.bound, self.name)
+        bound = fraction(self.bound, self.name)
         scale = lcm(bound.denominator, *(c.denominator for c, _ in found))
         whole = tuple((int(c * scale), event) for c, event in found)
         b = int(bound * scale)
@@ -388,7 +348,7 @@ class PerSentence(Rule):
 
     def formula(self, sentence: Sentence) -> Formula:
         found = self.rules(sentence)
-        _parts(*found)
+        parts_of(*found)
         return All(tuple(rule.formula(sentence) for rule in found))
 
 
@@ -404,123 +364,10 @@ class Soft(Rule):
         return self.rule.formula(sentence)
 
 
-# -- how they are written ----------------------------------------------------------------------------------------------
+# -- what is given -----------------------------------------------------------------------------------------------------
 
 
-def at_least(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """At least n chunks of a type (`"VP"`), or n tokens with a label (`"B-VP"`), beginning at the tokens `at`.
-
-    >>> at_least(1, "VP"), at_least(2, ["B-PER", "B-ORG"], at=slice(0, 5))
-    (at_least(1, 'VP'), at_least(2, ['B-PER', 'B-ORG'], at=slice(0, 5, None)))
-    """
-    return _count("at_least", n, what, at, (True, False))
-
-
-def at_most(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """At most n chunks of a type, or n tokens with a label."""
-    return _count("at_most", n, what, at, (False, True))
-
-
-def exactly(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """Just n chunks of a type, or n tokens with a label."""
-    return _count("exactly", n, what, at, (True, True))
-
-
-def agree(*positions: Any, types: bool = False) -> Rule:
-    """The tokens at these positions have the same label (with `types`, labels of the same chunk type, or none): two or
-    more positions, or one list of such groups.
-
-    >>> agree(3, 7), agree([(3, 7), (4, 8)], types=True)
-    (agree(3, 7), agree([(3, 7), (4, 8)], types=True))
-    """
-    return _compared("agree", positions, True, types)
-
-
-def differ(*positions: Any, types: bool = False) -> Rule:
-    """No two of the tokens at these positions have the same label (with `types`: the same chunk type)."""
-    return _compared("differ", positions, False, types)
-
-
-def valid_scheme(scheme: str | None = None) -> Rule:
-    """The labels keep their scheme: the one named, else the tagger's own."""
-    return Scheme(_call("valid_scheme", *([] if scheme is None else [scheme])), scheme and check_scheme(scheme))
-
-
-def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, at: At = None) -> Rule:
-    """No token has the label, and no chunk of the type begins; with `after`, none behind a token with such a label.
-
-    >>> forbid("I-NP", after="O").satisfied(["O", "I-NP"]), forbid("NP", after="NP").satisfied(["B-NP", "I-NP"])
-    (False, True)
-    """
-    name = _call("forbid", what, after=after, at=at)
-    return Forbidden(name, _names(what, name), None if after is None else _names(after, name), _places(at, name))
-
-
-def only(at: At, labels: str | Sequence[str]) -> Rule:
-    """The tokens `at` have one of these labels, or a label of one of these chunk types.
-
-    >>> only(lambda word: word.isdigit(), "O"), only(-1, ["O"])
-    (only(<lambda>, 'O'), only(-1, ['O']))
-    """
-    name = _call("only", at, labels)
-    return Restricted(name, _places(at, name), _names(labels, name))
-
-
-def implies(condition: Any, consequence: Any) -> Rule:
-    """Where the first rule holds, the second holds as well."""
-    first, second = _parts(condition, consequence)
-    return Joined(_call("implies", first, second), Some, (~first, second))
-
-
-def linear(terms: Iterable[Term] | Callable[[Sentence], Iterable[Term]], comparison: str, bound: float) -> Rule:
-    """A sum of coefficients against a bound: each term (coefficient, at, what) counts wherever a token of `at` has the
-    label, or begins a chunk of the type.  A function makes the terms from the Sentence, its words and candidates.
-    Numbers count as they are written in decimals, so that 0.1 is a tenth.
-
-    >>> linear([(1, None, "B-NP"), (-2, None, "B-VP")], ">=", 0).satisfied(["B-NP", "O", "B-NP", "B-VP"])
-    True
-    """
-    if comparison not in OPERATORS:
-        raise OptionError(f"linear: expected one of {' '.join(OPERATORS)}, got {comparison!r}")
-    kept: Any = terms if callable(terms) else tuple(terms)
-    name = _call("linear", terms if callable(terms) else list(kept), comparison, bound)
-    _fraction(bound, name)
-    if not callable(kept):
-        _checked_terms(kept, name)
-    return Linear(name, kept, comparison, bound)
-
-
-def soft(rule: Any, weight: float) -> Rule:
-    """A rule that costs `weight`, in the unit of the tagger's scores, where it is broken; of the rules that a function
-    makes for a sentence, each by itself."""
-    (kept,) = _parts(rule)
-    name = _call("soft", kept, weight)
-    number = isinstance(weight, int | float | np.integer | np.floating) and not isinstance(weight, bool)
-    if not number or not 0 < weight < float("inf"):
-        raise OptionError(f"{name}: expected a weight above 0, got {weight!r}")
-    return Soft(name, kept, float(weight))
-
-
-def _count(word: str, n: int, what: str | Sequence[str], at: At, sides: tuple[bool, bool]) -> Rule:
-    name = _call(word, n, what, at=at)
-    check_whole(name, n, 0)
-    low, high = (int(n) if side else None for side in sides)
-    return Count(name, _names(what, name), low, high, _places(at, name))
-
-
-def _compared(word: str, positions: tuple[Any, ...], same: bool, types: bool) -> Rule:
-    name = _call(word, *positions, **({"types": True} if types else {}))
-    groups = list(positions[0]) if len(positions) == 1 and not isinstance(positions[0], int) else [positions]
-    found = []
-    for group in groups:
-        places = _places(tuple(group) if isinstance(group, Iterable) else group, name)
-        if not isinstance(places, tuple) or len(places) < 2:
-            raise OptionError(f"{name}: expected two positions or more, {word}(3, 7), or pairs, {word}([(3, 7), ...])")
-        found.append(places)
-    return Compared(name, tuple(found), same, bool(types))
-
-
-def _places(at: Any, rule: str) -> Any:
+def places_of(at: Any, rule: str) -> Any:
     """Positions as rules keep them: None, a number, a tuple of numbers, a slice or a function."""
     if at is None or isinstance(at, slice) or callable(at):
         return at
@@ -534,14 +381,14 @@ def _places(at: Any, rule: str) -> Any:
     raise OptionError(f"{rule}: expected positions (numbers from 0, a slice, or a function of the word), got {at!r}")
 
 
-def _names(what: Any, rule: str) -> tuple[str, ...]:
+def names_of(what: Any, rule: str) -> tuple[str, ...]:
     names = (what,) if isinstance(what, str) else tuple(what) if isinstance(what, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
         raise OptionError(f"{rule}: expected a label, a chunk type, or a list of them, got {what!r}")
     return names
 
 
-def _fraction(number: Any, rule: str) -> Fraction:
+def fraction(number: Any, rule: str) -> Fraction:
     """A number as it is written."""
     try:
         if isinstance(number, Fraction | int) or isfinite(number):
@@ -551,16 +398,16 @@ def _fraction(number: Any, rule: str) -> Fraction:
     raise OptionError(f"{rule}: expected a number, got {number!r}")
 
 
-def _checked_terms(terms: Iterable[Any], rule: str) -> list[tuple[Fraction, At, Any]]:
+def checked_terms(terms: Iterable[Any], rule: str) -> list[tuple[Fraction, At, Any]]:
     found = []
     for term in terms:
         if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 3:
             raise OptionError(f"{rule}: expected terms (coefficient, positions, labels), got {term!r}")
-        found.append((_fraction(term[0], rule), _places(term[1], rule), term[2]))
+        found.append((fraction(term[0], rule), places_of(term[1], rule), term[2]))
     return found
 
 
-def _call(word: str, *arguments: Any, **named: Any) -> str:
+def called(word: str, *arguments: Any, **named: Any) -> str:
     """A rule as its user wrote it."""
 
     def shown(value: Any) -> str:
@@ -571,7 +418,7 @@ def _call(word: str, *arguments: Any, **named: Any) -> str:
     return f"{word}({', '.join(parts)})"
 
 
-def _parts(*given: Any) -> tuple[Rule, ...]:
+def parts_of(*given: Any) -> tuple[Rule, ...]:
     """Rules that become parts of another one."""
     found = []
     for one in given:
@@ -592,7 +439,7 @@ def rules_in(constraints: Any) -> list[Rule]:
     if isinstance(constraints, Rule):
         return [constraints]
     if isinstance(constraints, str):
-        return [valid_scheme(None if constraints == "scheme" else constraints)]
+        return [scheme_rule(None if constraints == "scheme" else constraints)]
     if callable(constraints):
         return [PerSentence(str(getattr(constraints, "__name__", "function")), constraints)]
     if isinstance(constraints, Iterable):

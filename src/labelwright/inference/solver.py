@@ -43,7 +43,7 @@ def solve_candidates(
     >>> problem = Problem([["A", "B"], ["A", "B"]], factors)
     >>> solve_candidates(problem, [])
     Solution(labels=['A', 'B'], score=1.7, status='optimal', cost=0.0)
-    >>> from labelwright.inference.rules import agree
+    >>> from labelwright.constraints import agree
     >>> solve_candidates(problem, agree(0, 1)).labels
     ['A', 'A']
     """

@@ -4,19 +4,20 @@ import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
-from typing import Any, NamedTuple, Self, TypedDict
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import detect_scheme
-from labelwright.corpus.table import Corpus
-from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
+from labelwright.decode.options import check_whole
+from labelwright.errors import LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import Report, evaluate
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.memory.store import VOTES
 from labelwright.memory.weights import WEIGHTS
 from labelwright.models.estimator import Estimator, untrained
+from labelwright.models.samples import PARTS, Data, Part, fitted, looked_at, of_layer, parts_of, sizes, with_gold
 from labelwright.models.training import INTEGER
 from labelwright.parallel import n_threads
 
@@ -24,7 +25,6 @@ Array = NDArray[Any]
 Setting = dict[str, Any]
 BINS = 10  # into which the scores of a step are cut
 GAPS = ("pass", "stop")
-PARTS = 5  # of a sample; one at a time is tested on
 WIDEST = 24  # letters of a value in the table
 
 SCORES: dict[str, Callable[[Report], float]] = {
@@ -51,29 +51,6 @@ class Row(TypedDict):
     seconds: float
     kept: bool | None  # for the next step; None where the search was interrupted
     error: str | None
-
-
-class Data(NamedTuple):
-    """What is searched on; sentences are taken whole, rows of an array one by one."""
-
-    X: Any
-    y: Any  # None: in the columns of the corpus X
-    n: int
-    sequences: bool
-
-    def take(self, rows: Array) -> tuple[Any, Any]:
-        """X and y of these sentences or rows."""
-        y = {name: _rows(of, rows) for name, of in self.y.items()} if isinstance(self.y, Mapping) else self.y
-        return _rows(self.X, rows), y if y is None or isinstance(y, dict) else _rows(y, rows)
-
-
-class Part(NamedTuple):
-    """A sample to train on and one to test on."""
-
-    train: tuple[Any, Any]
-    test: tuple[Any, Any]
-    n_train: int
-    n_test: int
 
 
 class ProgressiveSearch(Estimator):
@@ -159,11 +136,11 @@ class ProgressiveSearch(Estimator):
         progress : called with every setting that was tried, and with the number of settings in this step"""
         self._check()
         pool = list(self._settings())
-        data = _data(X, y)
+        data = looked_at(X, y)
         for learned in ("best_estimator_", "best_params_", "best_score_", "stopped_"):
             self.__dict__.pop(learned, None)
         self.scoring_ = self._scoring(data)
-        self.n_settings_, self.sizes_, self.table_ = len(pool), _sizes(self.first, data.n, self.steps), []
+        self.n_settings_, self.sizes_, self.table_ = len(pool), sizes(self.first, data.n, self.steps), []
         bar = SearchBar(len(self.sizes_)) if progress is None and self.verbose else None
         try:
             with Monitor(1, 0.0) as monitor:  # of its duties, that of Ctrl-C
@@ -174,21 +151,21 @@ class ProgressiveSearch(Estimator):
         self._choose()
         if self.refit:
             model = self._model(self.best_params_)
-            self.best_estimator_ = _fit(model, data.X, data.y)
+            self.best_estimator_ = fitted(model, data.X, data.y)
         return self
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
     def _check(self) -> None:
         for name, least in (("first", PARTS), ("steps", 1)):
-            _check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least)
         if self.random_state is not None:
-            _check_whole("random_state", self.random_state, 0)
+            check_whole("random_state", self.random_state, 0)
         folds = [self.folds] if isinstance(self.folds, INTEGER) else self.folds
         if not isinstance(folds, Sequence) or not len(folds):
             raise OptionError(f"folds: expected a number from 1 to {PARTS}, or several, got {self.folds!r}")
         for number in folds:
-            _check_whole("folds", number, 1, PARTS)
+            check_whole("folds", number, 1, PARTS)
         n_threads(self.n_jobs)
         if self.gaps not in GAPS:
             raise OptionError(f"gaps: expected one of {', '.join(GAPS)}, got {self.gaps!r}")
@@ -243,7 +220,7 @@ class ProgressiveSearch(Estimator):
         """Fill the table step by step, and say why the last one was the last."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
         for step, size in enumerate(self.sizes_, 1):
-            parts = _parts_of(data, order[:size], self._folds(step))
+            parts = parts_of(data, order[:size], self._folds(step))
             errors = []
             for setting in pool:
                 row, error = self._row(step, parts, setting, monitor)
@@ -285,7 +262,7 @@ class ProgressiveSearch(Estimator):
         models: list[Any] = []
         try:
             for part in parts:
-                models.append(_fit(self._model(setting), *part.train))
+                models.append(fitted(self._model(setting), *part.train))
                 if _interrupted(getattr(models[-1], "training_", None)):
                     monitor.interrupted = True  # the model's own monitor took the signal
                     return None, None
@@ -309,13 +286,13 @@ class ProgressiveSearch(Estimator):
     def _score(self, models: list[Any], parts: list[Part]) -> float:
         """The score of all test parts together; callables give one for each, of which this is the mean."""
         if not isinstance(self.scoring_, str):
-            given = [self.scoring_(model, *_gold(*part.test)) for model, part in zip(models, parts, strict=True)]
+            given = [self.scoring_(model, *with_gold(*part.test)) for model, part in zip(models, parts, strict=True)]
             return float(np.average(given, weights=[part.n_test for part in parts]))
         answers = [(model.predict(part.test[0]), part) for model, part in zip(models, parts, strict=True)]
         if isinstance(answers[0][0], Mapping):  # of a cascade: the mean of its layers
-            layers = [[(said[name], _layer(part, name)) for said, part in answers] for name in answers[0][0]]
+            layers = [[(said[name], of_layer(part, name)) for said, part in answers] for name in answers[0][0]]
             return float(np.mean([_pooled(self.scoring_, layer) for layer in layers]))
-        return _pooled(self.scoring_, [(said, _gold(*part.test)[1]) for said, part in answers])
+        return _pooled(self.scoring_, [(said, with_gold(*part.test)[1]) for said, part in answers])
 
     def _choose(self) -> None:
         """The best setting of the last whole step (of the first, where it was interrupted: of what there is)."""
@@ -490,70 +467,6 @@ def _key(value: Any) -> Any:
     return (type(value), value) if isinstance(value, str | int | float | None) else id(value)
 
 
-def _data(X: Any, y: Any) -> Data:
-    """What was given, looked at: sentences or rows, and how many."""
-    if y is None:
-        if not isinstance(X, Corpus):
-            raise OptionError("fit: give the labels y")
-        if X.label is None and not len(X.names) > 1:
-            raise CorpusError(f"{X.source}: has no label column; name one of {', '.join(X.names)} as the label")
-        n, sequences = len(X), True
-    else:
-        if not hasattr(X, "__len__") and not hasattr(X, "shape"):
-            X = list(X)
-        y = y if hasattr(y, "__len__") else list(y)
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        sequences = isinstance(y, Mapping) or any(isinstance(labels, list | tuple | np.ndarray) for labels in y[:1])
-        for name, labels in y.items() if isinstance(y, Mapping) else [("", y)]:
-            if len(labels) != n:
-                what = "sentences" if sequences else "instances"
-                raise CorpusError(f"y{name and ' of '}{name}: {len(labels)} {what}, but X has {n}")
-    if n < PARTS:
-        what = "sentences" if sequences else "instances"
-        raise CorpusError(f"fit: a search needs {PARTS} {what} at least, got {n}")
-    return Data(X, y, n, sequences)
-
-
-def _rows(values: Any, rows: Array) -> Any:
-    """Some sentences or rows of whatever holds them."""
-    if isinstance(values, Corpus):
-        return values.take(rows)
-    if hasattr(values, "iloc"):  # pandas
-        return values.iloc[rows]
-    return values[rows] if hasattr(values, "shape") else [values[row] for row in rows.tolist()]
-
-
-def _sizes(first: int, n: int, steps: int) -> list[int]:
-    """Sizes of the samples, from the first one to all n, each the same factor larger."""
-    if first >= n or steps == 1:
-        return [n]
-    return list(np.unique(np.round(np.geomspace(first, n, steps)).astype(int)).tolist())
-
-
-def _parts_of(data: Data, sample: Array, folds: int) -> list[Part]:
-    """Cut a sample into those to train on and those to test on; who belongs to which part is the same in each step."""
-    part_of = PARTS - 1 - np.arange(len(sample)) % PARTS  # [n]  0 is the part that every step tests on
-    found = []
-    for fold in range(folds):
-        train, test = np.sort(sample[part_of != fold]), np.sort(sample[part_of == fold])
-        found.append(Part(data.take(train), data.take(test), len(train), len(test)))
-    return found
-
-
-def _fit(model: Any, X: Any, y: Any) -> Any:
-    return model.fit(X) if y is None else model.fit(X, y)
-
-
-def _gold(X: Any, y: Any) -> tuple[Any, Any]:
-    """The test data with their labels, which a corpus has in a column."""
-    return X, X.y if y is None and X.label is not None else y
-
-
-def _layer(part: Part, name: str) -> Any:
-    X, y = part.test
-    return X.column(name) if y is None else y[name]
-
-
 def _pooled(scoring: str, answers: list[tuple[Any, Any]]) -> float:
     """The score of predictions with their true labels."""
     said, gold = ([item for pair in answers for item in pair[side]] for side in (0, 1))
@@ -587,9 +500,3 @@ def _short(value: Any) -> str:
 
 def _aligned(text: str, width: int, left: bool) -> str:
     return text.ljust(width) if left else text.rjust(width)
-
-
-def _check_whole(name: str, value: Any, least: int, most: float = np.inf) -> None:
-    if not isinstance(value, INTEGER) or isinstance(value, bool) or not least <= value <= most:
-        limits = f"of {least} or more" if most == np.inf else f"from {least} to {most}"
-        raise OptionError(f"{name}: expected a whole number {limits}, got {value!r}")
