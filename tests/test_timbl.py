@@ -27,11 +27,13 @@ def generated(seed, n, sizes=SYMBOLS, unknown=0):
     return rows, labels
 
 
-def reasons(folder, train, queries, **words):
+def reasons(folder, train, queries, same_weights=False, **words):
     """How many answers are equal, and how many differ for each reason; a difference without one fails."""
     X, y = train
     files = timbl.write(folder / "train", X, y), timbl.write(folder / "test", queries, [y[0]] * len(queries))
-    different = timbl.differences(MemoryBased(**words).fit(X, y), queries, timbl.ask(*files, **words))
+    model = MemoryBased(**words).fit(X, y)
+    run = timbl.ask(*files, **words, given=model.feature_weights_ if same_weights else None)
+    different = timbl.differences(model, queries, run)
     assert [found for found in different if found.reason is None] == []
     return Counter(found.reason for found in different) + Counter(equal=len(queries) - len(different))
 
@@ -181,7 +183,8 @@ def words(corpora):
     ],
 )
 def test_word_windows(tmp_path, words, words_of_model):
-    found = reasons(tmp_path, *words, **words_of_model)
+    # TiMBL's own weights are rounded otherwise in their last digits, as its machine multiplies and adds
+    found = reasons(tmp_path, *words, same_weights=True, **words_of_model)
     assert found["rounding"] == 0
     if words_of_model.get("votes") != "inverse-linear":
         assert found["equal"] == len(words[1])
