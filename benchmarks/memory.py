@@ -4,9 +4,9 @@
     python benchmarks/memory.py speed [--queries 2000] [--clones 2]             queries per second, in the same run
 
 `agree` asks both for the windows of 7 words and 7 tags of CoNLL-2000 with trigram classes, and says of each difference
-whether it is one of TiMBL's habits (tests/timbl.py lists them), or a tie that was rounded otherwise; with
-`--same-weights` TiMBL is given our weights, which have other last digits than its own.  `speed` takes
-TiMBL's own seconds of its test phase, and the median of three of ours.  `--limit` makes both smaller.
+whether it is one of TiMBL's habits (tests/timbl.py lists them), or a tie that was rounded otherwise, as where TiMBL's
+own weights have other last digits than ours: given ours, it says the same.  `--same-weights` gives it ours at once.
+`speed` takes TiMBL's own seconds of its test phase, and the median of three of ours.  `--limit` makes both smaller.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def grid(options: argparse.Namespace) -> list[dict[str, Any]]:
 def agree(options: argparse.Namespace, folder: Path, console: Console) -> int:
     """All settings, a line each; the number of settings that disagree."""
     title = f"TiMBL's answers to {options.queries:,} queries, CoNLL-2000, windows of 7 words and 7 tags"
-    table = Table("setting", "equal", "TiMBL's habits", "rounding", "unknown", "equal or habit", title=title)
+    table = Table("setting", "equal", "TiMBL's habits", "last digits", "unknown", "equal or habit", title=title)
     total: Counter[str] = Counter()
     wrong = 0
     with tempfile.TemporaryDirectory() as place, open(options.list or os.devnull, "w", encoding="utf-8") as listed:
@@ -96,20 +96,36 @@ def agree(options: argparse.Namespace, folder: Path, console: Console) -> int:
                 lambda words: timbl.ask(data.train, data.test, **words, given=given.get(words["weights"])), settings
             )
             for words, run in zip(settings, runs, strict=True):
-                different = timbl.differences(MemoryBased(**words).fit(data.X, data.y), data.queries, run)
+                different = explained(MemoryBased(**words).fit(data.X, data.y), data, run, words, Path(place, "again"))
                 why = Counter(found.reason or "unknown" for found in different)
                 habits, n = sum(why[habit] for habit in HABITS), len(data.queries)
-                sound = n - why["rounding"] - why["unknown"]
+                digits = why["rounding"] + why["weights"]
+                sound = n - digits - why["unknown"]
                 wrong += sound < 0.999 * n or why["unknown"] > 0
                 total += why + Counter(equal=n - len(different), asked=n)
                 name = ", ".join(str(value) for value in words.values())
-                table.add_row(name, f"{100 * (1 - len(different) / n):.2f} %", str(habits), str(why["rounding"]),
+                table.add_row(name, f"{100 * (1 - len(different) / n):.2f} %", str(habits), str(digits),
                               str(why["unknown"]), f"{100 * sound / n:.2f} %")  # fmt: skip
                 for found in different:
                     tell(found, name, console, listed)
     console.print(table)
     console.print(f"{total['asked']:,} answers: {dict(total)}; {wrong} of {len(settings)} settings disagree")
     return wrong
+
+
+def explained(
+    model: MemoryBased, data: Instances, run: timbl.Run, words: dict[str, Any], place: Path
+) -> list[timbl.Difference]:
+    """Where answers differ, and why: `weights` where TiMBL answers as we do once it has our weights."""
+    different = timbl.differences(model, data.queries, run)
+    ask = [found.query for found in different if found.reason not in HABITS]
+    if not ask:
+        return different
+    queries = [data.queries[n] for n in ask]
+    test = timbl.write(place, queries, data.y[: len(ask)])
+    again = timbl.ask(data.train, test, **words, given=model.feature_weights_)
+    still = {ask[found.query] for found in timbl.differences(model, queries, again)}
+    return [d._replace(reason="weights") if d.query in ask and d.query not in still else d for d in different]
 
 
 def tell(found: timbl.Difference, name: str, console: Console, listed: TextIO) -> None:

@@ -1,5 +1,7 @@
 """The search for neighbours where it is a search: many rows, wide columns, shared tables, tries of many levels."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from labelwright import MemoryBased, MemoryTagger, NgramTagger, load
 from labelwright.corpus import builtin_corpus
 from labelwright.errors import LabelwrightError
 from labelwright.memory import store, trie
+from memory_twin import Twin
 
 SIZES = [3, 12, 400, 40, 700]  # values of the columns; more than 256 are too many for a table of all pairs
 
@@ -75,14 +78,47 @@ def test_the_nearest_are_those_of_all_distances(monkeypatch, metric, small, room
         assert set(np.flatnonzero(row < farthest - 1e-11)) <= set(found) <= set(np.flatnonzero(row < farthest + 1e-11))
 
 
-def test_weights_of_any_size_give_the_same_neighbours():
+@pytest.mark.parametrize("votes", ["none", "inverse-linear"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_weights_of_any_size(k, votes):
     X, y = table(600, seed=5)
     queries, _ = table(30, seed=6)
     given = np.array([3.0, 1.0, 0.5, 2.0, 0.25])
-    wanted = [[n.instance for n in near] for near in MemoryBased(k=3, weights=given).fit(X, y).neighbours(queries)]
-    for size in (2.0**-200, 2.0**300):
-        model = MemoryBased(k=3, weights=given * size).fit(X, y)
-        assert [[n.instance for n in near] for near in model.neighbours(queries)] == wanted
+    wanted = MemoryBased(k=k, votes=votes, weights=given).fit(X, y)
+    for size in (2.0**-40, 2.0**300):
+        model = MemoryBased(k=k, votes=votes, weights=given * size).fit(X, y)
+        near, other = wanted.neighbours(queries), model.neighbours(queries)
+        assert [[n.instance for n in one] for one in near] == [[n.instance for n in one] for one in other]
+        assert model.predict_proba(queries).tolist() == wanted.predict_proba(queries).tolist()
+
+
+@pytest.mark.parametrize("size", [1e-15, 3e-16, 1e-17, 2.0**-200])
+def test_distances_that_are_too_small_to_differ(size):
+    X, y = table(60, seed=5)
+    queries = table(40, seed=6)[0]
+    weights = [size * w for w in (3.0, 2.0, 1.5, 1.0, 0.5)]
+    for k in (1, 2):
+        twin = Twin(X.tolist(), y.tolist(), k=k, weights=weights)
+        model = MemoryBased(k=k, weights=weights).fit(X, y)
+        assert model.predict(queries).tolist() == [twin.classify(query).label for query in queries.tolist()]
+    assert (len(model.neighbours(queries[:1])[0]) == 60) == (size < 1e-16)
+
+
+def test_numbers_beyond_all_measure():
+    model = MemoryBased(metric="numeric", votes="inverse-distance", k=2)
+    model.fit([[1e-5], [1.5e-5], [2e-5]], ["A", "B", "C"])
+    assert model.predict_proba([[1e305]]).tolist() == [[pytest.approx(1 / 3)] * 3]  # all are equally far
+    assert len(model.neighbours([[-1e308]])[0]) == 3
+    assert model.predict([[1.9e-5]]).tolist() == ["C"]
+
+
+def test_votes_of_the_farthest_distance_are_nothing():
+    X = [["a", "b", "c"], ["a", "b", "z"], ["a", "y", "c"], ["x", "b", "c"], ["x", "y", "c"]]
+    model = MemoryBased(k=3, weights=[0.1, 0.2, 0.3], votes="inverse-linear").fit(X, list("ABCDE"))
+    # c, z alone is 0.3 away; a, y and x, y together are 0.1 + 0.2: the same, but not in all its digits
+    shares = dict(zip("ABCDE", model.predict_proba([["a", "b", "c"]])[0].tolist(), strict=True))
+    assert shares["B"] == shares["E"] == 0.0 or min(shares.values()) > 1e-3
+    assert shares["A"] == max(shares.values())
 
 
 def test_k_may_be_larger_than_the_data():
@@ -127,11 +163,58 @@ def test_settings_that_change_after_fit():
 
 
 def test_all_that_is_held_is_reported():
-    X, y = table(300, seed=3)
-    for algorithm in ("ib1", "igtree"):
-        model = MemoryBased(algorithm=algorithm).fit(X, y)
-        assert model.memory_["bytes"] > model.data_.codes.nbytes + model.targets_.nbytes + model.index_.n_bytes
-        assert model.memory_["bytes_per_instance"] * 300 == pytest.approx(model.memory_["bytes"])
+    corpus = builtin_corpus(60, random_state=0, columns=["word", "pos", "chunk"])
+    tagger = MemoryTagger(metric="mvdm", n_jobs=1).fit(corpus)
+    seen: dict[int, int] = {}
+
+    def held(value):
+        if id(value) not in seen and not isinstance(value, type | int | float | bool | np.dtype) and value is not None:
+            own = value.nbytes if isinstance(value, np.ndarray) else sys.getsizeof(value)
+            inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+            seen[id(value)] = own
+            for part in inner:
+                held(part)
+
+    learner = tagger.learner_
+    for value in (learner.data_, learner.targets_, learner.index_):
+        held(value)
+    assert tagger.memory_["bytes"] == pytest.approx(sum(seen.values()), rel=0.02)
+    assert tagger.memory_["bytes_per_instance"] * corpus.n_tokens == pytest.approx(tagger.memory_["bytes"])
+
+
+def test_what_was_learnt_is_what_is_saved(tmp_path):
+    X, y = [[1.0, "a"], [2.0, "b"], [9.0, "b"]], ["A", "B", "C"]
+    model = MemoryBased(metric=["numeric", "overlap"]).fit(X, y)
+    queries = [[8.0, "a"], [2.2, "b"]]
+    wanted = model.predict(queries).tolist()
+    for other in ("overlap", ["numeric", "overlap"]):
+        model.set_params(metric=other)
+        assert load(model.save(tmp_path / "m") and tmp_path / "m").predict(queries).tolist() == wanted
+        assert model.predict(queries).tolist() == wanted
+
+
+def test_sentences_that_can_be_read_once():
+    corpus = builtin_corpus(10, random_state=0)
+    tagger = MemoryTagger(n_jobs=1).fit(corpus)
+    assert len(tagger.neighbours(iter(corpus.X))) == 10
+    with pytest.raises(LabelwrightError, match="neighbours: expected the sentences themselves"):
+        tagger.neighbours(tagger.encode(corpus))
+    with pytest.raises(LabelwrightError, match="y: expected the labels of all sentences, got a list_iterator; give"):
+        MemoryTagger().fit(iter(corpus.X), iter(corpus.y))
+
+
+def test_keys_of_dicts_need_not_be_strings():
+    tagger = MemoryTagger(ngram=1, n_jobs=1).fit([[{1: "a"}, {1: "b"}]], [["A", "B"]])
+    assert tagger.predict([[{1: "b"}, {1: "a"}]]) == [["B", "A"]]
+
+
+def test_the_sentence_that_is_wrong_is_named():
+    tagger = MemoryTagger(metric="numeric", ngram=1, n_jobs=1).fit([np.zeros((2, 3))], [["A", "B"]])
+    with pytest.raises(LabelwrightError, match=r"sentence 2: expected rows of 3 numbers, got \(1, 2\)"):
+        tagger.predict([np.zeros((1, 3)), np.zeros((0, 3)), np.zeros((1, 2))])
+    tagger = MemoryTagger(metric="numeric", template="Un:%x[0,0]").fit([["1", "2"]], [["A", "B"]])
+    with pytest.raises(LabelwrightError, match="X: column n: expected numbers, got 'x'"):
+        tagger.predict([["x"]])
 
 
 def test_numbers_in_a_column_file():

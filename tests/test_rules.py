@@ -625,3 +625,37 @@ def test_the_python_of_the_document_runs(tmp_path, monkeypatch):
     names = {}
     for block in blocks:
         exec(compile(block, "constraints.md", "exec"), names)
+
+
+def test_a_position_named_twice_is_one_token():
+    assert differ(0, -1).satisfied(["B-X"])
+    assert not at_least(2, "B-X", at=[0, 0, -2]).satisfied(["B-X", "O"])
+    assert at_most(1, "X", at=[0, -1]).satisfied(["B-X"])
+
+
+def test_a_scheme_of_labels_that_are_all_outside():
+    assert valid_scheme().satisfied(["O", "O"])
+
+
+def test_n_gram_taggers_under_rules():
+    corpus = builtin_corpus(40, random_state=0)
+    tagger = labelwright.MemoryTagger(n_jobs=1).fit(corpus)
+    assert tagger.decode([[]], constraints=only(0, "NP"))[0].labels == []
+    spans = tagger.predict_spans(corpus.X[:5], constraints=at_most(0, "NP"))
+    assert not [span for sentence in spans for span in sentence if span.type == "NP"]
+    assert [span for sentence in tagger.predict_spans(corpus.X[:5]) for span in sentence if span.type == "NP"]
+
+
+def test_a_tagger_that_widens_has_one_clock_and_diagnoses_once(monkeypatch):
+    calls = []
+
+    def counted(cp, model, time_limit):
+        calls.append(time_limit)
+        return SEARCH(cp, model, time_limit)
+
+    monkeypatch.setattr(program, "search", counted)
+    tagger = labelwright.MemoryTagger(ngram=1, n_jobs=1).fit([["a", "b"]], [["B-X", "B-Y"]])
+    found = tagger.decode([["a", "b"]], constraints=[only(0, "B-Y"), *[at_most(9, "X")] * 20], time_limit=60.0)
+    assert found[0].labels == ["B-Y", "B-Y"]
+    assert len(calls) == 2  # candidates, then all labels
+    assert calls[1] < calls[0] <= 60.0

@@ -29,6 +29,7 @@ from memory_twin import EPSILON, Groups, count
 COMMAND = shutil.which("timbl")
 METRICS = {"overlap": "O", "mvdm": "M", "jeffrey": "J", "jensen-shannon": "S", "numeric": "N"}
 WEIGHTS = {"none": "0", "gain-ratio": "1", "information-gain": "2", "chi-squared": "3", "shared-variance": "4"}
+GIVEN = {"none": "nw", "gain-ratio": "gr", "information-gain": "ig", "chi-squared": "x2", "shared-variance": "sv"}
 VOTES = {"none": "Z", "inverse-distance": "ID", "inverse-linear": "IL", "exponential-decay": "ED"}
 ALGORITHMS = {"ib1": ["-a0"], "igtree": ["-a1", "+D"]}
 DISTRIBUTION = re.compile(r" (\S+) \{(.*)\}\s*(\S+)$")
@@ -97,15 +98,15 @@ def ask(
 ) -> Run:  # fmt: skip
     """Let TiMBL classify the instances of one file by those of another; the words are those of MemoryBased.
 
-    `given` are weights to take in place of TiMBL's own, which differ from ours in their last digits (chi-squared from
-    the 11th on): enough to make one distance of two that are equal, or two of one."""
+    `given` are weights to take in place of TiMBL's own, which may differ from ours in the last digit: enough to make
+    one distance of two that are equal, or two of one.  It then sums columns in the order of these weights."""
     vote = VOTES[votes] + (f":{decay[0]}:{decay[1]}" if votes == "exponential-decay" else "")
     with tempfile.TemporaryDirectory() as place:
         target, weight = Path(place, "out"), WEIGHTS[weights]
         if given is not None:
             rows = "".join(f"{i}\t{value:.17g}\n" for i, value in enumerate(given, 1))
-            Path(place, "weights").write_text(f"# gr\n# Fea.\tWeight\n{rows}#\n")
-            weight = f"{Path(place, 'weights')}:gr"
+            Path(place, "weights").write_text(f"# {GIVEN[weights]}\n# Fea.\tWeight\n{rows}#\n")
+            weight = f"{Path(place, 'weights')}:{GIVEN[weights]}"
         command = [
             COMMAND or "timbl", *ALGORITHMS[algorithm], "-F", "Columns", "-f", str(train), "-t", str(test), "-o",
             str(target), "-k", str(k), metric_words(metric), "-w", weight, f"-d{vote}", f"-L{mvdm_threshold}",

@@ -18,9 +18,9 @@ def n_threads(n_jobs: int | None) -> int:
     """How many threads `n_jobs` asks for: None or -1 means one per available core."""
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs < 1:
-        raise OptionError(f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs}")
-    return n_jobs
+    if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or n_jobs < 1:
+        raise OptionError(f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs!r}")
+    return int(n_jobs)
 
 
 class Workers:

@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 def inspect(model: Any, asked: Asked) -> None:
     """Show the model or, where data are given, one sentence or one token as it sees them."""
     if not asked.data:
-        facts = describe(model, asked.path)
+        facts = describe(model)
         if asked.json:
             show_json(facts)
         else:
@@ -63,7 +63,7 @@ def inspect(model: Any, asked: Asked) -> None:
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
-def describe(model: Any, path: str) -> dict[str, Any]:
+def describe(model: Any) -> dict[str, Any]:
     """All that is worth knowing about a model, ready for JSON."""
     from labelwright.models.files import signature
 

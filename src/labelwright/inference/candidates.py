@@ -121,7 +121,13 @@ def _weighed(made: Candidates, weighting: str | Weighting, lengths: Sequence[int
     if function is WEIGHTINGS["confidence"] and len(set(chosen)) == n:
         return p
     counts = np.isin(length, chosen) & _inside(made.grams)
-    weights = np.asarray(function(p, np.broadcast_to(length, p.shape)), np.float64)
+    try:
+        weights = np.asarray(function(p, np.broadcast_to(length, p.shape)), np.float64)
+    except TypeError as error:
+        raise OptionError(
+            f"weighting {weighting!r}: expected a function of the confidences and lengths of constraints (two arrays), "
+            f"got {error}"
+        ) from error
     if weights.shape != p.shape or not (np.isfinite(weights) & (weights >= 0))[counts].all():
         raise OptionError(f"weighting {weighting!r}: expected one finite number of 0 or more for each confidence")
     return np.where(counts, weights, 0.0)

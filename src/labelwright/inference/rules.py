@@ -43,7 +43,10 @@ class Sentence:
     def words(self) -> Sequence[Any]:
         """The tokens as they were given to the tagger: words, tuples of columns, dicts or rows of numbers."""
         if self.tokens is None:
-            raise OptionError("constraints: a rule looks at the words; give the sentences themselves, not encoded data")
+            raise OptionError(
+                "constraints: a rule looks at the words; give the sentences themselves, not encoded data (and to "
+                "`satisfied` a Sentence with its tokens)"
+            )
         return self.tokens
 
 
@@ -126,7 +129,7 @@ def _positions(at: At, sentence: Sentence, rule: str) -> list[int]:
                 f"{rule}: position {t} is outside sentence {sentence.number} of {T} tokens; where sentences differ, "
                 "give a function of the sentence that returns its rules"
             )
-    return [t % T for t in given]
+    return list(dict.fromkeys(t % T for t in given))
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -243,6 +246,8 @@ class Scheme(Rule):
 
     def formula(self, sentence: Sentence) -> Formula:
         scheme = self.scheme or sentence.scheme or detect_scheme(sentence.labels)
+        if scheme is None and set(sentence.labels) <= {"O"}:  # which is right in all of them
+            return All(())
         if scheme is None:
             raise OptionError(f"{self.name}: the labels follow no chunk scheme (B-X, I-X, O, ...)")
         labels, T = sentence.labels, len(sentence)

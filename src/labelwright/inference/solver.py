@@ -1,7 +1,7 @@
 """The best labelling from candidates that keeps users' rules, proven by OR-Tools' CP-SAT."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
@@ -30,6 +30,7 @@ def solve_candidates(
     labels: Sequence[str] | None = None,
     scheme: str | None = None,
     best: Sequence[str] | None = None,
+    wider: Callable[[], Problem] | None = None,
 ) -> Solution:
     """The labelling out of the candidates of each token that keeps the rules and satisfies factors of the largest
     weight, less the price of soft rules.
@@ -38,6 +39,8 @@ def solve_candidates(
     labels : all labels that rules may name (None: those of the candidates)
     scheme : of the labels, for "scheme" among the rules
     best : the best labelling without rules, where it is known; if it keeps all of them, nothing is to be searched
+    wider : makes the problem with more candidates that is solved in its stead, in what is left of the time, where these
+        candidates cannot keep the rules
 
     >>> factors = [((0,), ("A",), 1.0), ((0, 1), ("A", "A"), 0.5), ((1,), ("B",), 0.7)]
     >>> problem = Problem([["A", "B"], ["A", "B"]], factors)
@@ -48,12 +51,12 @@ def solve_candidates(
     ['A', 'A']
     """
     clock = Clock(time_limit)
+    if not problem.domains:
+        return Solution([], 0.0, "optimal")
     cp = cp_sat()
     domains = [list(dict.fromkeys(domain)) for domain in problem.domains]
     known = tuple(dict.fromkeys(label for domain in domains for label in domain)) if labels is None else tuple(labels)
     bound = bind(rules, Sentence(domains, known, words, number, scheme))
-    if not domains:
-        return Solution([], 0.0, "optimal")
     for t, domain in enumerate(domains):
         if not domain:
             raise OptionError(f"sentence {number}: token {t} has no candidate label; expected one at least")
@@ -74,6 +77,10 @@ def solve_candidates(
         priced += [(literal, -weight) for literal in program.event(event)[0]]
     minimise(cp, program.model, priced)
     found = programs.search(cp, program.model, clock.left)
+    if found.status == "infeasible" and wider is not None:
+        return solve_candidates(
+            wider(), rules, clock.left, words=words, number=number, labels=labels, scheme=scheme, best=best
+        )
     if found.status == "infeasible":
         raise contradiction(number, bound, lambda wanted: (cp, build(wanted)[0].model), ", or leave it out")
     if found.status == "unknown":

@@ -22,6 +22,7 @@ from labelwright.kernels import kernel, literal_kernel
 OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
 EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
 NONE = np.iinfo(np.int32).max  # behind all classes
+FARTHEST = 1e30  # by how many ranges numbers can differ: float32 holds it
 
 
 class Trie(NamedTuple):
@@ -55,6 +56,35 @@ class Distances(NamedTuple):
     pair_base: Any  # [F] int64  and where those of column i begin; -1 for wide ones
 
 
+class Tables(NamedTuple):
+    """Tables of the weighted distances from one value to all codes of its column, made once for several queries."""
+
+    number: Any  # [K] int64  which table is that of a code; -1: it has none
+    base: Any  # [tables] int64  where it begins
+    best: Any  # [tables] int64  the code nearest to it,
+    least: Any  # [tables] float64  its distance,
+    second: Any  # [tables] float64  and that of the second nearest
+    table: Any  # float32  all of them, and behind them room for one table of each column and thread
+
+
+class Queries(NamedTuple):
+    """What is asked: the k nearest distances of Q queries."""
+
+    codes: Any  # [Q, F] int32  of their values; -1: unknown
+    numbers: Any  # [Q, F] float64  of numeric columns
+    k: Any
+    tiny: Any  # scaled distances that differ by less may be equal
+    tables: Any
+
+
+class Voting(NamedTuple):
+    """How neighbours vote."""
+
+    scheme: Any  # 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a d^b)
+    a: Any
+    b: Any
+
+
 class Groups(NamedTuple):
     """The classes of the instances that share a row."""
 
@@ -77,8 +107,8 @@ class Room(NamedTuple):
     level: Any  # [nodes + F] int32  the number of columns behind them
     so_far: Any  # [nodes + F] float64  and their distance
     sum: Any  # [longest node without children] float32  the distances so far of rows that are looked at
-    found: Any  # [M] int32  rows that are near enough
-    distance: Any  # [M] float64
+    found: Any  # [M + 1024] int32  rows that are near enough
+    distance: Any  # [M + 1024] float64
     stamp: Any  # [K] int64  the last query that asked for the exact distance of a code,
     exact: Any  # [K] float64  and what it was
     votes: Any  # [C] float64
@@ -113,7 +143,7 @@ def _value_distance(d, i, code, number, other):
     if kind == NUMERIC:
         apart = abs(number - d.number[first + other])
         if d.width[i] > 0.0:
-            return apart / d.width[i]
+            return min(apart / d.width[i], FARTHEST)
         return 1.0 if apart > 0.0 else 0.0
     if code == other:
         return 0.0
@@ -199,29 +229,26 @@ def _extremes(table, base, n):
 
 
 @kernel
-def store_tables(d, columns, codes, bases, table, best, least, second, begin, end):
-    """Fill the tables of some values: that of codes[j] of column columns[j] begins at bases[j]."""
+def store_tables(d, columns, codes, tables, begin, end):
+    """Fill some tables: number j is that of codes[j] of column columns[j]."""
     wide = np.empty((d.first[1:] - d.first[:-1]).max())
     for j in range(begin, end):
         i = columns[j]
-        _fill(d, i, codes[j], 0.0, table, bases[j], wide)
-        best[j], least[j], second[j] = _extremes(table, bases[j], d.first[i + 1] - d.first[i])
+        _fill(d, i, codes[j], 0.0, tables.table, tables.base[j], wide)
+        tables.best[j], tables.least[j], tables.second[j] = _extremes(
+            tables.table, tables.base[j], d.first[i + 1] - d.first[i]
+        )
 
 
 @kernel
-def _set_tables(d, query, numbers, stored, bases, best, least, second, table, scratch, room):
+def _set_tables(d, query, numbers, tables, scratch, room):
     """Point every column at the table of the query's value, made here (from `scratch` on) unless it is stored."""
     for i in range(query.shape[0]):
         code, first = query[i], d.first[i]
-        n = d.first[i + 1] - first
-        kept = stored[first + code] if code >= 0 and d.kind[i] != NUMERIC else -1
+        kept = tables.number[first + code] if code >= 0 and d.kind[i] != NUMERIC else -1
         if kept >= 0:
-            room.base[i], room.best[i], room.least[i], room.second[i] = (
-                bases[kept],
-                best[kept],
-                least[kept],
-                second[kept],
-            )
+            room.base[i], room.best[i] = tables.base[kept], tables.best[kept]
+            room.least[i], room.second[i] = tables.least[kept], tables.second[kept]
             continue
         base = scratch + first
         room.base[i] = base
@@ -230,11 +257,11 @@ def _set_tables(d, query, numbers, stored, bases, best, least, second, table, sc
             room.best[i] = code
             room.least[i] = d.scaled[i]
             if code >= 0:
-                table[base + code] = 0.0
+                tables.table[base + code] = 0.0
                 room.least[i] = 0.0
         else:
-            _fill(d, i, code, numbers[i], table, base, room.wide)
-            room.best[i], room.least[i], room.second[i] = _extremes(table, base, n)
+            _fill(d, i, code, numbers[i], tables.table, base, room.wide)
+            room.best[i], room.least[i], room.second[i] = _extremes(tables.table, base, d.first[i + 1] - first)
     for i in range(query.shape[0] - 1, -1, -1):
         room.least[i] += room.least[i + 1]
 
@@ -400,36 +427,36 @@ def _measure(d, trie, query, numbers, number, n, room):
 
 @literal_kernel
 def _count(room, n, k):
-    """How many of the n sorted rows are at the k nearest distances, and how many distances there are among them."""
-    groups, j = 0, 0
+    """How many of the n sorted rows are at the k nearest distances, how many distances there are, and the last one."""
+    groups, j, begin = 0, 0, 0.0
     while j < n and groups < k:
         begin = room.distance[j]
         while j < n and room.distance[j] - begin < EPSILON:
             j += 1
         groups += 1
-    return j, groups
+    return j, groups, begin
 
 
 @literal_kernel
-def _vote(groups, room, n, scheme, a, b, n_votes):
+def _vote(groups, room, n, farthest, voting, n_votes):
     """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many classes have votes.
 
-    scheme: 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a d^b), here over
-    the vote at the nearest distance, which leaves the shares as they are and never vanishes."""
+    Exponential decay is taken over the vote at the nearest distance, which leaves the shares as they are and never
+    vanishes."""
     for j in range(n_votes):
         room.votes[room.voted[j]] = 0.0
-    nearest, farthest = room.distance[0], room.distance[n - 1]
+    nearest = room.distance[0]
     n_votes, j = 0, 0
     while j < n:
         here = room.distance[j]
         vote = 1.0
-        if scheme == 1:
+        if voting.scheme == 1:
             vote = 1.0 / (here + EPSILON)
-        elif scheme == 2 and farthest > nearest:
+        elif voting.scheme == 2 and farthest > nearest:
             vote = (farthest - here) / (farthest - nearest)
-        elif scheme == 3:
-            lost = here**b - nearest**b
-            vote = np.exp(-a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
+        elif voting.scheme == 3:
+            lost = here**voting.b - nearest**voting.b
+            vote = np.exp(-voting.a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
         n_there = 0
         while j < n and room.distance[j] - here < EPSILON:
             r = room.found[j]
@@ -471,17 +498,22 @@ def _winner(groups, room, n_votes):
 
 
 @kernel
-def nearest(trie, d, queries, numbers, begin, end, k, tiny, stored, bases, best, least, second, table, scratch, room,
-            ptr, found, distance):  # fmt: skip
+def _look(trie, d, asked, q, k, room):
+    """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does."""
+    n = _search(trie, d, asked.tables.table, k, asked.tiny, room)
+    _measure(d, trie, asked.codes[q], asked.numbers[q], q, n, room)
+    return _count(room, n, k)
+
+
+@kernel
+def nearest(trie, d, asked, begin, end, scratch, room, ptr, found, distance):
     """Write the rows at the k nearest distances of the queries begin:end and their distances, those of each query
     behind those of the last (ptr [Q+1]); returns the first query that there was no room for."""
     at = 0
     for q in range(begin, end):
-        _set_tables(d, queries[q], numbers[q], stored, bases, best, least, second, table, scratch, room)
-        n = _search(trie, d, table, k, tiny, room)
-        _clear_tables(d, queries[q], table, scratch)
-        _measure(d, trie, queries[q], numbers[q], q, n, room)
-        n, _ = _count(room, n, k)
+        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch, room)
+        n, _, _ = _look(trie, d, asked, q, asked.k, room)
+        _clear_tables(d, asked.codes[q], asked.tables.table, scratch)
         if at + n > found.shape[0]:
             return q
         found[at : at + n] = room.found[:n]
@@ -492,34 +524,28 @@ def nearest(trie, d, queries, numbers, begin, end, k, tiny, stored, bases, best,
 
 
 @kernel
-def classify(trie, d, groups, queries, numbers, begin, end, k, scheme, a, b, tiny, stored, bases, best, least, second,
-             table, scratch, room, predicted, distance, ptr, classes, votes):  # fmt: skip
+def classify(trie, d, groups, asked, voting, begin, end, scratch, room, predicted, distance, ptr, classes, votes):
     """Write the class of the queries begin:end, the nearest distance, and the votes of all classes that have some (as
     `nearest` writes rows); returns the first query that there was no room for.
 
     Where several classes have most votes, the next distance is asked, too; if that does not decide, frequency does."""
     n_votes, at = 0, 0
     for q in range(begin, end):
-        query = queries[q]
-        _set_tables(d, query, numbers[q], stored, bases, best, least, second, table, scratch, room)
-        n = _search(trie, d, table, k, tiny, room)
-        _measure(d, trie, query, numbers[q], q, n, room)
+        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch, room)
+        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, room)
         distance[q] = room.distance[0]
-        m, n_groups = _count(room, n, k)
-        n_votes = _vote(groups, room, m, scheme, a, b, n_votes)
+        n_votes = _vote(groups, room, n, farthest, voting, n_votes)
         winner, ties = _winner(groups, room, n_votes)
-        if ties > 1 and n_groups == k:
-            n = _search(trie, d, table, k + 1, tiny, room)
-            _measure(d, trie, query, numbers[q], q, n, room)
-            more, further = _count(room, n, k + 1)
-            if further > k:
-                n_votes = _vote(groups, room, more, scheme, a, b, n_votes)
+        if ties > 1 and n_groups == asked.k:
+            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, room)
+            if further > asked.k:
+                n_votes = _vote(groups, room, more, beyond, voting, n_votes)
                 next_winner, ties = _winner(groups, room, n_votes)
                 if ties == 1:
                     winner = next_winner
                 else:
-                    n_votes = _vote(groups, room, m, scheme, a, b, n_votes)
-        _clear_tables(d, query, table, scratch)
+                    n_votes = _vote(groups, room, n, farthest, voting, n_votes)
+        _clear_tables(d, asked.codes[q], asked.tables.table, scratch)
         if at + n_votes > classes.shape[0]:
             for j in range(n_votes):
                 room.votes[room.voted[j]] = 0.0

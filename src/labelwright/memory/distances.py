@@ -97,22 +97,22 @@ def distances(columns: list[Column], weights: Array, fixed: Array, n_classes: in
     bases = np.concatenate([[0], np.cumsum(sizes)])
     pairs = np.empty(int(bases[-1]))
     found = Distances(
-        np.array([c.kind for c in columns], np.int64),
-        np.asarray(weights, np.float64),
-        weights * 2.0 ** -np.floor(np.log2(largest)) if largest > 0 else np.zeros(F),
-        first,
-        np.asarray(fixed, np.int64),
-        ptr,
-        classes,
-        share,
-        turned_ptr,
-        code[order].astype(np.int32),
-        share[order],
-        np.concatenate([c.rare for c in columns]),
-        np.concatenate([c.number for c in columns]),
-        np.array([c.width for c in columns]),
-        pairs,
-        np.where(narrow, bases[:-1], -1),
+        kind=np.array([c.kind for c in columns], np.int64),
+        weight=np.asarray(weights, np.float64),
+        scaled=weights * 2.0 ** -np.floor(np.log2(largest)) if largest > 0 else np.zeros(F),
+        first=first,
+        fixed=np.asarray(fixed, np.int64),
+        ptr=ptr,
+        classes=classes,
+        share=share,
+        turned_ptr=turned_ptr,
+        turned_code=code[order].astype(np.int32),
+        turned_share=share[order],
+        rare=np.concatenate([c.rare for c in columns]),
+        number=np.concatenate([c.number for c in columns]),
+        width=np.array([c.width for c in columns]),
+        pairs=pairs,
+        pair_base=np.where(narrow, bases[:-1], -1),
     )
     for i in np.flatnonzero(narrow):
         n = columns[i].n_codes

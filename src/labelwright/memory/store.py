@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import neighbours as kernels
-from labelwright.kernels.neighbours import NUMERIC, OVERLAP, Distances, Groups, Room, Trie
+from labelwright.kernels.neighbours import NUMERIC, OVERLAP, Distances, Groups, Queries, Room, Tables, Trie, Voting
 from labelwright.memory.distances import Column, column, distances
 from labelwright.memory.instances import Instances
 from labelwright.memory.trie import Grouped, class_groups, entries_of, grouped, trie
@@ -41,11 +41,8 @@ class Neighbourhood(NamedTuple):
 class Memory(NamedTuple):
     """All that is known after training."""
 
-    values: tuple[list[Any], ...]  # [F]  of each column
-    metrics: tuple[str, ...]  # [F]
-    weights: Array  # [F]  of each column, in the order of the data
     order: Array  # [F]  columns in the order of the search
-    columns: list[Column]  # [F]  in the order of the search
+    code_of: list[Array]  # [F]  the codes of the values of each, in the order of the search
     distances: Distances
     grouped: Grouped
     groups: Groups
@@ -54,8 +51,13 @@ class Memory(NamedTuple):
     @property
     def n_bytes(self) -> int:
         """What the search holds in memory."""
-        arrays = [*self.distances, *self.grouped, *self.groups, *self.trie, *(c.code_of for c in self.columns)]
+        arrays = [*self.distances, *self.grouped, *self.groups, *self.trie, *self.code_of]
         return sum(a.nbytes for a in {id(a): a for a in arrays}.values())
+
+    @property
+    def numeric(self) -> list[int]:
+        """The columns that hold numbers."""
+        return sorted(self.order[self.distances.kind == NUMERIC].tolist())
 
 
 class Learnt(NamedTuple):
@@ -89,7 +91,7 @@ def columns_of(
     return Learnt(columns, tables, feature_weights(tables, weights))
 
 
-def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, metrics: tuple[str, ...]) -> Memory:
+def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int) -> Memory:
     """Sort instances, of whose columns all is learnt, with their classes [N]."""
     columns, tables, weight = learnt
     order = np.lexsort((np.array([c.n_codes for c in columns]), -weight))
@@ -100,11 +102,8 @@ def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, metr
     rows, found = grouped(np.stack([columns[i].code_of[data.codes[:, i]] for i in order], axis=1))
     sorted_columns = [columns[i] for i in order]
     return Memory(
-        data.values,
-        metrics,
-        weight,
         order,
-        sorted_columns,
+        [column.code_of for column in sorted_columns],
         distances(sorted_columns, weight[order], place_of[fixed], n_classes),
         found,
         class_groups(found, classes, n_classes),
@@ -126,16 +125,15 @@ def classify(
     memory: Memory, codes: Array, numbers: Array, k: int, votes: str, decay: tuple[float, float], workers: Workers
 ) -> Answers:
     """The classes of queries: codes [Q, F] of their values (-1: unknown), numbers [Q, F] of numeric columns."""
-    k = min(k, memory.trie.columns.shape[1])  # there are no more distances than rows
     search = _Search(memory, codes, numbers, k, workers)
-    n = len(codes)
-    best, distance = np.empty(n, np.int32), np.empty(n)
-    how = VOTES[votes], float(decay[0]), float(decay[1])
+    best, distance = np.empty(len(codes), np.int32), np.empty(len(codes))
+    voting = Voting(VOTES[votes], float(decay[0]), float(decay[1]))
 
-    def part(room: Room, scratch: int, begin: int, end: int, into: tuple[Array, ...]) -> int:
+    def part(*own: Any) -> int:
+        begin, end, scratch, room, *into = own
         return kernels.classify(  # type: ignore[no-any-return]
-            memory.trie, memory.distances, memory.groups, search.codes, search.numbers, begin, end, k, *how,
-            search.tiny, *search.shared, scratch, room, best, distance, *into,
+            memory.trie, memory.distances, memory.groups, search.asked, voting, begin, end, scratch, room,
+            best, distance, *into,
         )  # fmt: skip
 
     return Answers(best, distance, *search.run(part, workers))
@@ -143,14 +141,10 @@ def classify(
 
 def nearest(memory: Memory, codes: Array, numbers: Array, k: int, workers: Workers) -> Neighbourhood:
     """The instances at the k nearest distances of queries (as in `classify`)."""
-    k = min(k, memory.trie.columns.shape[1])
     search = _Search(memory, codes, numbers, k, workers)
 
-    def part(room: Room, scratch: int, begin: int, end: int, into: tuple[Array, ...]) -> int:
-        return kernels.nearest(  # type: ignore[no-any-return]
-            memory.trie, memory.distances, search.codes, search.numbers, begin, end, k, search.tiny, *search.shared,
-            scratch, room, *into,
-        )  # fmt: skip
+    def part(*own: Any) -> int:
+        return kernels.nearest(memory.trie, memory.distances, search.asked, *own)  # type: ignore[no-any-return]
 
     ptr, rows, distance = search.run(part, workers)
     ends, places = entries_of(memory.grouped.ptr, rows)
@@ -162,38 +156,23 @@ class _Search:
 
     def __init__(self, memory: Memory, codes: Array, numbers: Array, k: int, workers: Workers):
         d = memory.distances
-        self.codes = np.empty(codes.shape, np.int32)
+        k = min(k, memory.trie.columns.shape[1])  # there are no more distances than rows
+        ordered = np.empty(codes.shape, np.int32)
         for place, i in enumerate(memory.order):
-            self.codes[:, place] = np.append(memory.columns[place].code_of, np.int32(-1))[codes[:, i]]
-        self.numbers = np.ascontiguousarray(numbers[:, memory.order])
-        self.tiny = 1e-12 * float(d.scaled.sum())
-        stored, columns, bases = self._choose(d)
+            ordered[:, place] = np.append(memory.code_of[place], np.int32(-1))[codes[:, i]]
+        number, columns, bases = _shared(d, ordered)
         n = len(bases) - 1
         n_codes, n_slots = int(d.first[-1]), min(workers.n, len(codes))
         table = np.empty(int(bases[-1]) + n_slots * n_codes, np.float32)
-        best, least, second = np.empty(n, np.int64), np.empty(n), np.empty(n)
-        own = d, columns, np.flatnonzero(stored >= 0) - d.first[columns], bases, table, best, least, second
+        tables = Tables(number, bases, np.empty(n, np.int64), np.empty(n), np.empty(n), table)
+        own = d, columns, np.flatnonzero(number >= 0) - d.first[columns], tables
         workers.run(kernels.store_tables, [(*own, a, b) for a, b in even_ranges(np.arange(n + 1), 4 * workers.n)])
-        self.shared = stored, bases, best, least, second, table
+        self.asked = Queries(ordered, np.ascontiguousarray(numbers[:, memory.order]), k, _tiny(d), tables)
         self.slots: SimpleQueue[tuple[int, Room]] = SimpleQueue()
         for slot in range(n_slots):
             scratch = int(bases[-1]) + slot * n_codes
             table[scratch : scratch + n_codes] = np.repeat(d.scaled, np.diff(d.first))
             self.slots.put((scratch, _room(memory, k)))
-
-    def _choose(self, d: Distances) -> tuple[Array, Array, Array]:
-        """Number the tables that are made once: of values that several queries have, the most frequent ones."""
-        stored = np.full(int(d.first[-1]), -1, np.int64)
-        often = np.zeros(len(stored), np.int64)
-        for i in np.flatnonzero((d.kind != OVERLAP) & (d.kind != NUMERIC)):
-            here = self.codes[:, i]
-            often[d.first[i] : d.first[i + 1]] = np.bincount(here[here >= 0], minlength=d.first[i + 1] - d.first[i])
-        widths = np.repeat(np.diff(d.first), np.diff(d.first))  # [K]
-        chosen = np.argsort(-often, kind="stable")[: np.count_nonzero(often > 1)]
-        chosen = np.sort(chosen[np.cumsum(widths[chosen]) * 4 <= TABLES])
-        stored[chosen] = np.arange(len(chosen))
-        columns = np.searchsorted(d.first, chosen, side="right") - 1
-        return stored, columns, np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
 
     def run(self, part: Callable[..., int], workers: Workers) -> tuple[Array, Array, Array]:
         """Ask `part` for all queries; what it wrote, one after the other: ptr [Q+1], items, numbers."""
@@ -205,7 +184,7 @@ class _Search:
             try:
                 while begin < end:
                     into = np.zeros(end - begin + 1, np.int64), np.empty(size, np.int32), np.empty(size)
-                    done = part(room, scratch, begin, end, into)
+                    done = part(begin, end, scratch, room, *into)
                     used = int(into[0][done - begin])
                     pieces.append((np.diff(into[0][: done - begin + 1]), into[1][:used], into[2][:used]))
                     begin, size = done, 2 * size
@@ -213,7 +192,7 @@ class _Search:
                 self.slots.put((scratch, room))
             return pieces
 
-        ranges = even_ranges(np.arange(len(self.codes) + 1), 8 * workers.n)
+        ranges = even_ranges(np.arange(len(self.asked.codes) + 1), 8 * workers.n)
         found = [piece for pieces in workers.run(some, ranges) for piece in pieces]
         if not found:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
@@ -221,15 +200,50 @@ class _Search:
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), items, numbers
 
 
+def _shared(d: Distances, queries: Array) -> tuple[Array, Array, Array]:
+    """Number the tables that are made once, of values that several queries have, the most frequent ones: the number of
+    each code [K], the column of each table, and where it begins."""
+    number = np.full(int(d.first[-1]), -1, np.int64)
+    often = np.zeros(len(number), np.int64)
+    for i in np.flatnonzero((d.kind != OVERLAP) & (d.kind != NUMERIC)):
+        here = queries[:, i]
+        often[d.first[i] : d.first[i + 1]] = np.bincount(here[here >= 0], minlength=d.first[i + 1] - d.first[i])
+    widths = np.repeat(np.diff(d.first), np.diff(d.first))  # [K]
+    chosen = np.argsort(-often, kind="stable")[: np.count_nonzero(often > 1)]
+    chosen = np.sort(chosen[np.cumsum(widths[chosen]) * 4 <= TABLES])
+    number[chosen] = np.arange(len(chosen))
+    columns = np.searchsorted(d.first, chosen, side="right") - 1
+    return number, columns, np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
+
+
+def _tiny(d: Distances) -> float:
+    """Scaled distances that differ by less may be equal: by rounding, or because so small distances all are."""
+    heaviest = int(d.weight.argmax())
+    scale = float(d.scaled[heaviest] / d.weight[heaviest]) if d.weight[heaviest] > 0 else 1.0
+    return max(1e-12 * float(d.scaled.sum()), min(kernels.EPSILON * scale, 1e30))
+
+
 def _room(memory: Memory, k: int) -> Room:
     F, M = memory.trie.columns.shape
     leaf = int((memory.trie.end - memory.trie.begin)[np.diff(memory.trie.child) == 0].max())
     K, C, nodes = int(memory.distances.first[-1]), len(memory.groups.frequency), len(memory.trie.begin) + F
     return Room(
-        np.zeros(F, np.int64), np.zeros(F, np.int64), np.zeros(F + 1), np.zeros(F),
-        np.empty(int(np.diff(memory.distances.first).max())), np.empty(k + 1),
-        np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.empty(nodes),
-        np.empty(leaf, np.float32), np.empty(M + 1024, np.int32), np.empty(M + 1024),
-        np.full(K, -1, np.int64), np.empty(K), np.zeros(C), np.empty(C, np.int32),
-        np.zeros(C), np.empty(C, np.int32),
-    )  # fmt: skip
+        base=np.zeros(F, np.int64),
+        best=np.zeros(F, np.int64),
+        least=np.zeros(F + 1),
+        second=np.zeros(F),
+        wide=np.empty(int(np.diff(memory.distances.first).max())),
+        near=np.empty(k + 1),
+        node=np.empty(nodes, np.int32),
+        level=np.empty(nodes, np.int32),
+        so_far=np.empty(nodes),
+        sum=np.empty(leaf, np.float32),
+        found=np.empty(M + 1024, np.int32),
+        distance=np.empty(M + 1024),
+        stamp=np.full(K, -1, np.int64),
+        exact=np.empty(K),
+        votes=np.zeros(C),
+        voted=np.empty(C, np.int32),
+        often=np.zeros(C),
+        there=np.empty(C, np.int32),
+    )

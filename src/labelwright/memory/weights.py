@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.kernels import contingency
+
 Array = NDArray[Any]
 BINS = 20  # of as many distinct numbers each, into which numbers are put before they are counted
 
@@ -32,7 +34,9 @@ def counts(codes: Array, n_values: int, classes: Array, n_classes: int) -> Count
 
 
 def binned(numbers: Array) -> Array:
-    """The bin of each of some distinct numbers; the first bins hold one more where numbers are left over."""
+    """The bin of each distinct value, by its number; the first bins hold one more where values are left over.
+
+    Values that are spelt differently are different, "1" and "1.0", as in TiMBL."""
     size, larger = divmod(len(numbers), BINS)
     bins = np.empty(len(numbers), np.int64)
     bins[np.argsort(numbers, kind="stable")] = np.repeat(np.arange(BINS), size + (np.arange(BINS) < larger))
@@ -64,9 +68,8 @@ def gain_ratio(c: Counts) -> float:
 
 def chi_squared(c: Counts) -> float:
     """How far the table is from that of independent values and classes."""
-    expected = c.values[c.value] * c.classes[c.cls] / c.values.sum()
-    # sum (O - E)^2 / E = sum O^2 / E - N, which needs no cell that is zero
-    return max(0.0, float((c.often**2 / expected).sum() - c.values.sum()))
+    values, classes, often = (np.asarray(counted, np.float64) for counted in (c.values, c.classes, c.often))
+    return float(contingency.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
 
 
 def shared_variance(c: Counts) -> float:

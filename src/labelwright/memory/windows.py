@@ -136,21 +136,24 @@ def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
 def _from_dicts(windows: Windows, X: Any) -> tuple[Instances, Array]:
     if kind_of(X) != "dicts":
         raise CorpusError(f"X: the model was trained on feature dicts, got {kind_of(X)}")
-    rows = [[token.get(name, MISSING) for name in windows.names] for sentence in X for token in sentence]
-    return instances(rows), _offsets(X)
+    named = [{str(key): value for key, value in token.items()} for sentence in X for token in sentence]
+    return instances([[token.get(name, MISSING) for name in windows.names] for token in named]), offsets_of(X)
 
 
 def _from_arrays(windows: Windows, X: Any) -> tuple[Instances, Array]:
     if kind_of(X) != "arrays" and any(len(sentence) for sentence in X):
         raise CorpusError(f"X: the model was trained on arrays of numbers, got {kind_of(X)}")
-    sentences = [np.asarray(sentence, np.float64) for sentence in X if len(sentence)]
-    for n, sentence in enumerate(sentences):
-        if sentence.ndim != 2 or sentence.shape[1] != len(windows.names):
-            raise CorpusError(f"X: sentence {n}: expected rows of {len(windows.names)} numbers, got {sentence.shape}")
-    return instances(np.concatenate(sentences)), _offsets(X)
+    sentences = []
+    for n, sentence in enumerate(X):
+        rows = np.asarray(sentence, np.float64)
+        if len(rows) and (rows.ndim != 2 or rows.shape[1] != len(windows.names)):
+            raise CorpusError(f"X: sentence {n}: expected rows of {len(windows.names)} numbers, got {rows.shape}")
+        sentences += [rows] if len(rows) else []
+    return instances(np.concatenate(sentences)), offsets_of(X)
 
 
-def _offsets(X: Sequence[Any]) -> Array:
+def offsets_of(X: Sequence[Any]) -> Array:
+    """Where sentences begin and end [N+1]."""
     return np.concatenate([[0], np.cumsum([len(sentence) for sentence in X])]).astype(np.int64)
 
 

@@ -27,11 +27,12 @@ from labelwright.memory.store import VOTES, Answers, Memory
 from labelwright.memory.weights import WEIGHTS
 from labelwright.memory.windows import Windows, windows
 from labelwright.models.estimator import Estimator
-from labelwright.models.ngram import NgramModel, remembered
+from labelwright.models.ngram import NgramModel, Proposed, listed, remembered
 from labelwright.parallel import Workers, n_threads
 
 Array = NDArray[Any]
 ALGORITHMS = "ib1", "igtree"
+HEAVIEST = 1e100  # weight of a column: distances stay finite
 
 
 class Neighbour(NamedTuple):
@@ -57,7 +58,8 @@ class MemoryBased(Estimator):
     weights : of columns: gain-ratio, information-gain, chi-squared, shared-variance, none; or a number per column
     votes : none (each instance counts 1), inverse-distance, inverse-linear, exponential-decay
     decay : (a, b) of exponential decay, exp(-a d^b)
-    algorithm : ib1 (all instances), or igtree (a decision tree by weights, which knows no k, metric or votes)
+    algorithm : ib1 (all instances), or igtree (a decision tree by weights, which knows no k or votes; of metrics only
+        that columns of numbers are put into bins before they are weighed)
 
     >>> memory = MemoryBased().fit([["a", "x"], ["b", "x"], ["b", "y"]], ["one", "two", "two"])
     >>> memory.predict([["a", "y"]]).tolist()
@@ -70,9 +72,11 @@ class MemoryBased(Estimator):
     classes_: Array  # [C]  sorted
     n_features_in_: int
     feature_weights_: Array  # [F]
+    index_: Memory | IGTree
     data_: Instances  # what is remembered,
     targets_: Array  # [N] int32  its classes, in order of first appearance
     seen_: list[Any]  # [C]  and what they are
+    names_: Sequence[str] | None  # [F]  of columns, for complaints
 
     def __init__(
         self,
@@ -112,22 +116,22 @@ class MemoryBased(Estimator):
         if len(new.values) != self.n_features_in_:
             raise CorpusError(f"X: the model reads {self.n_features_in_} columns, got {len(new.values)}")
         seen, targets = _classes(y, len(new.codes))
-        together = list(dict.fromkeys([*self.seen_, *seen]))
-        numbers = np.array([together.index(label) for label in seen], np.int32)
-        return self._remember(joined(self.data_, new), np.concatenate([self.targets_, numbers[targets]]), together)
+        index = {label: i for i, label in enumerate(dict.fromkeys([*self.seen_, *seen]))}
+        numbers = np.array([index[label] for label in seen], np.int32)
+        targets = np.concatenate([self.targets_, numbers[targets]])
+        return self._remember(joined(self.data_, new), targets, list(index), self.names_)
 
     def _remember(self, data: Instances, targets: Array, seen: list[Any], columns: Sequence[str] | None = None) -> Self:
         """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns."""
         metrics = self._metrics(len(data.values))
         weights = self._given_weights(len(data.values))
-        self.__dict__.pop("index_", None)  # a fit that fails from here on leaves no mixture of two models
         learnt = store.columns_of(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
-        self.index_: Memory | IGTree
+        index: Memory | IGTree
         if self.algorithm == "igtree":
-            self.index_ = trees.igtree(data.codes, targets, len(seen), learnt.weights)
+            index = trees.igtree(data.codes, targets, len(seen), learnt.weights)
         else:
-            self.index_ = store.memory(learnt, data, targets, len(seen), metrics)
-        self.data_, self.targets_ = data, targets
+            index = store.memory(learnt, data, targets, len(seen))
+        self.index_, self.data_, self.targets_, self.names_ = index, data, targets, columns
         self.feature_weights_, self.n_features_in_ = learnt.weights, len(data.values)
         self._name_classes(seen)
         return self
@@ -146,7 +150,7 @@ class MemoryBased(Estimator):
             raise OptionError(f"weights: expected one of {', '.join(WEIGHTS)}, got {self.weights!r}")
         named = [self.metric] if isinstance(self.metric, str) or not hasattr(self.metric, "__len__") else self.metric
         for metric in named:
-            if metric not in METRICS:
+            if not isinstance(metric, str) or metric not in METRICS:
                 raise OptionError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
         sound = hasattr(self.decay, "__len__") and len(self.decay) == 2
         if not sound or not all(isinstance(x, Real) and 0 <= x < np.inf for x in self.decay):
@@ -168,8 +172,11 @@ class MemoryBased(Estimator):
             given = np.asarray(self.weights, np.float64)
         except (TypeError, ValueError):
             given = np.empty(0)
-        if given.shape != (n,) or not (np.isfinite(given) & (given >= 0)).all():
-            raise OptionError(f"weights: expected a name, or a number of 0 or more for each of {n} columns")
+        if given.shape != (n,) or not ((given >= 0) & (given <= HEAVIEST)).all():
+            raise OptionError(
+                f"weights: expected a name, or for each of {n} columns a number from 0 to {HEAVIEST:g}, got "
+                f"{self.weights!r:.60}"
+            )
         return given
 
     def _check_fitted(self) -> None:
@@ -238,10 +245,9 @@ class MemoryBased(Estimator):
         found = X if isinstance(X, Instances) else instances(X)
         codes = translated(found, self.data_.values)
         numbers = np.zeros(codes.shape)
-        metrics = self.index_.metrics if isinstance(self.index_, Memory) else ()
-        for i, metric in enumerate(metrics):
-            if metric == "numeric":
-                numbers[:, i] = numbers_of(found.values[i], f"X: column {i}")[found.codes[:, i]]
+        for i in self.index_.numeric if isinstance(self.index_, Memory) else ():
+            place = f"X: column {i if self.names_ is None else self.names_[i]}"
+            numbers[:, i] = numbers_of(found.values[i], place)[found.codes[:, i]]
         return codes, numbers
 
     @property
@@ -249,7 +255,8 @@ class MemoryBased(Estimator):
         """How much is remembered: instances, distinct rows (of an igtree: nodes), bytes in all, bytes per instance."""
         self._check_fitted()
         n = len(self.targets_)
-        values = sum(sys.getsizeof(value) for values in self.data_.values for value in values)
+        values = sum(map(sys.getsizeof, {id(value): value for known in self.data_.values for value in known}.values()))
+        values += sum(map(sys.getsizeof, self.data_.values))
         n_bytes = self.index_.n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
         rows = self.index_.trie.columns.shape[1] if isinstance(self.index_, Memory) else len(self.index_.code)
         return {
@@ -364,6 +371,9 @@ class MemoryTagger(NgramModel):
         """For every token the instances at the k nearest distances: `instance` is the place of a token in the training
         data, `label` its label n-gram."""
         self._check_fitted()
+        X = listed(X)
+        if isinstance(X, Proposed):
+            raise OptionError("neighbours: expected the sentences themselves, got what `encode` made of them")
         if not isinstance(X, Corpus) and not any(len(sentence) for sentence in X):
             return [[] for _ in X]
         data, offsets = self.windows_.instances(X)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError
 from labelwright.kernels.neighbours import Distances, Groups, Trie
-from labelwright.memory.distances import Column
 from labelwright.memory.igtree import IGTree
 from labelwright.memory.instances import Instances
 from labelwright.memory.store import Memory
@@ -37,7 +36,7 @@ def packed(model: MemoryBased | MemoryTagger) -> tuple[Tensors, dict[str, Any]]:
         tensors["order"] = index.order
         for part in PARTS:
             tensors |= {f"{part}.{name}": array for name, array in getattr(index, part)._asdict().items()}
-        tensors |= {f"column{i}.code_of": column.code_of for i, column in enumerate(index.columns)}
+        tensors |= {f"column{i}.code_of": code_of for i, code_of in enumerate(index.code_of)}
     header: dict[str, Any] = {"columns": len(learner.data_.values)}
     if isinstance(model, MemoryTagger):
         tensors["grams"] = model.grams_
@@ -48,37 +47,25 @@ def packed(model: MemoryBased | MemoryTagger) -> tuple[Tensors, dict[str, Any]]:
 
 def restore(model: MemoryBased | MemoryTagger, tensors: Tensors, header: dict[str, Any]) -> None:
     """Give an untrained model what `packed` took from a trained one."""
-    learner = model
+    learner, names = model, None
     if isinstance(model, MemoryTagger):
         learner = model.learner_ = model._learner()
         model.grams_, model.labels_ = tensors["grams"], _strings(tensors, "labels")
         model.windows_ = restored(header["windows"])
+        names = model.windows_.names
         model.scheme_, model.mark_ = header["scheme"], header["mark"]
     assert isinstance(learner, MemoryBased)
     values = tuple([json.loads(text) for text in _strings(tensors, f"values{i}")] for i in range(header["columns"]))
     learner.data_ = Instances(values, tensors["codes"])
     learner.targets_, learner.feature_weights_ = tensors["targets"], tensors["weights"]
-    learner.n_features_in_ = len(values)
+    learner.n_features_in_, learner.names_ = len(values), names
     learner._name_classes([json.loads(text) for text in _strings(tensors, "seen")])
     if "tree.code" in tensors:
         learner.index_ = IGTree(**{name: tensors[f"tree.{name}"] for name in IGTree._fields})
         return
-    d, found, groups, trie = (
-        kind(**{name: tensors[f"{part}.{name}"] for name in kind._fields}) for part, kind in PARTS.items()
-    )
-    columns = [_column(tensors[f"column{i}.code_of"], d, i) for i in range(len(values))]
-    metrics = learner._metrics(len(values))
-    learner.index_ = Memory(
-        values, metrics, learner.feature_weights_, tensors["order"], columns, d, found, groups, trie
-    )
-
-
-def _column(code_of: Array, d: Distances, i: int) -> Column:
-    """A column of the search from what all columns have together."""
-    a, b = int(d.first[i]), int(d.first[i + 1])
-    first, last = int(d.ptr[a]), int(d.ptr[b])
-    ptr, classes, share = d.ptr[a : b + 1] - first, d.classes[first:last], d.share[first:last]
-    return Column(int(d.kind[i]), code_of, b - a, ptr, classes, share, d.rare[a:b], d.number[a:b], float(d.width[i]))
+    parts = (kind(**{name: tensors[f"{part}.{name}"] for name in kind._fields}) for part, kind in PARTS.items())
+    code_of = [tensors[f"column{i}.code_of"] for i in range(len(values))]
+    learner.index_ = Memory(tensors["order"], code_of, *parts)
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Self
 
@@ -32,7 +34,7 @@ from labelwright.inference.csi import ANYTHING, best_labellings, csi
 from labelwright.inference.distributions import Distributions, certain, from_probabilities
 from labelwright.inference.ngrams import check_order, ngram_classes
 from labelwright.inference.vote import Inferred, oracle
-from labelwright.memory.windows import Windows, windows
+from labelwright.memory.windows import Windows, offsets_of, windows
 from labelwright.models.estimator import Estimator
 from labelwright.models.linear import check_lengths, rules_among, words_of
 from labelwright.models.training import labelled
@@ -127,7 +129,7 @@ class NgramModel(Estimator):
     # -- candidates -------------------------------------------------------------------------------------------
 
     def encode(self, X: Any) -> Proposed:
-        """Ask the classifier once; every method but `fit` takes the result, with its weights, in place of X."""
+        """Ask the classifier once; what labels sentences takes the result, with its weights, in place of X."""
         self._check_fitted()
         if isinstance(X, Proposed):
             if X.owner != self.mark_:
@@ -141,7 +143,7 @@ class NgramModel(Estimator):
         if isinstance(X, Proposed):
             yield from self.encode(X).blocks
             return
-        X = _listed(X)
+        X = listed(X)
         offsets = _offsets(X)
         said = self._distributions(X) if offsets[-1] > 0 else iter([(certain([]), offsets)])
         for found, bounds in _shown(said, int(offsets[-1]), self.verbose):
@@ -185,7 +187,7 @@ class NgramModel(Estimator):
         if constraints is not None and name != "csi":
             raise OptionError(f"constraints: inference {name!r} looks at single tokens; use 'csi'")
         scheme, rules = rules_among(constraints)
-        permitted, X = self._allowed(scheme), _listed(X)
+        permitted, X = self._allowed(scheme), listed(X)
         answers: list[Decoding] = []
         with Workers(self.n_jobs) as workers:
             for block in self._blocks(X):
@@ -206,7 +208,8 @@ class NgramModel(Estimator):
         """Find the best labelling of a sentence whose candidates allow none, with every label a candidate."""
         a, b = block.offsets[sentence : sentence + 2].tolist()
         wide = proposals.widened(block, sentence, len(self.labels_))
-        best = csi(wide, permitted)
+        with _too_wide(number, scheme):
+            best = csi(wide, permitted)
         if best.scores[0] == -np.inf:
             raise _impossible(number, scheme)
         found.labels[a:b], found.scores[sentence] = best.labels, best.scores[0]
@@ -229,28 +232,28 @@ class NgramModel(Estimator):
     ) -> None:
         """Put the labellings that users' own rules leave in place of the last answers, by the solver; `wide` are the
         sentences that had to be widened, as are those now whose candidates cannot keep the rules."""
-        from labelwright.inference.program import InfeasibleError
         from labelwright.inference.solver import solve_candidates
 
         for sentence, number in enumerate(range(len(answers) - block.n_sentences, len(answers))):
-            given: dict[str, Any] = {
-                "words": None if words is None else words[number],
-                "number": number,
-                "labels": self.labels_,
-                "scheme": self.scheme_,
-                "best": answers[number].labels,
-            }
-            try:
-                one = proposals.part(block, sentence, sentence + 1) if sentence not in wide else wide[sentence]
-                found = solve_candidates(proposals.problem(one, 0, self.labels_), rules, time_limit, **given)
-            except InfeasibleError:
-                if sentence in wide:
-                    raise
-                one = proposals.widened(block, sentence, len(self.labels_))
-                found = solve_candidates(proposals.problem(one, 0, self.labels_), rules, time_limit, **given)
+            one = proposals.part(block, sentence, sentence + 1) if sentence not in wide else wide[sentence]
+            found = solve_candidates(
+                proposals.problem(one, 0, self.labels_),
+                rules,
+                time_limit,
+                words=None if words is None else words[number],
+                number=number,
+                labels=self.labels_,
+                scheme=self.scheme_,
+                best=answers[number].labels,
+                wider=None if sentence in wide else partial(self._wider, block, sentence),
+            )
             proven = found.status == "optimal"
             gap = 0.0 if proven else None
             answers[number] = Decoding(found.labels, found.score, None, proven, gap, status=found.status)
+
+    def _wider(self, block: Candidates, sentence: int) -> proposals.Problem:
+        """A sentence with every label a candidate, for the solver."""
+        return proposals.problem(proposals.widened(block, sentence, len(self.labels_)), 0, self.labels_)
 
     def predict(self, X: Any) -> list[list[str]]:
         """The labels of each sentence, by the model's own inference."""
@@ -272,7 +275,8 @@ class NgramModel(Estimator):
                 rows, scores = best_labellings(block, sentence, n, permitted)
                 if not rows:
                     wide = proposals.widened(block, sentence, len(self.labels_))
-                    rows, scores = best_labellings(wide, 0, n, permitted)
+                    with _too_wide(len(answers), constraints):
+                        rows, scores = best_labellings(wide, 0, n, permitted)
                 if not rows:
                     raise _impossible(len(answers), constraints)
                 answers.append([(self._names(row.tolist()), score) for row, score in zip(rows, scores, strict=True)])
@@ -293,10 +297,10 @@ class NgramModel(Estimator):
             answers += [d.labels for d in self._decodings(block, oracle(block, gold), proven=False)]
         return answers
 
-    def predict_spans(self, X: Any) -> list[list[Span]]:
-        """The spans (chunks, entities) of the labelling, without a probability."""
-        found = self.predict(X)
-        return [spans_of(labels) if self.scheme_ is not None else [] for labels in found]
+    def predict_spans(self, X: Any, *, constraints: Any = None) -> list[list[Span]]:
+        """The spans (chunks, entities) of the labelling, without a probability; `constraints` as in `decode`."""
+        found = self.decode(X, constraints=constraints)
+        return [spans_of(one.labels) if self.scheme_ is not None else [] for one in found]
 
     def score(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> float:
         """Token accuracy (the convention of scikit-learn's classifiers)."""
@@ -325,7 +329,8 @@ class NgramTagger(NgramModel):
 
     classifier : whatever has fit and predict_proba, or decision_function (through a softmax), or only predict (which is
         certain of what it says); a copy of it learns from a sparse matrix (dense, where it must be) with one column for
-        each feature, a MemoryBased from the columns themselves
+        each feature, a MemoryBased (or a search for one) from the columns themselves, with its own n_jobs and whatever
+        min_count
     ngram : how many labels a class has, the token's own in the middle (1, 3, 5, ...)
     inference : csi, vote, or none (the middle label of the predicted class; with ngram=1 a plain classifier)
     template, min_count : which features tokens have, as in the other models; transitions (B lines) are left out
@@ -485,7 +490,7 @@ def _copy_of(classifier: Any) -> Any:
     return clone(classifier, safe=False)
 
 
-def _listed(X: Any) -> Any:
+def listed(X: Any) -> Any:
     """Sentences that can be read twice."""
     return X if hasattr(X, "__len__") or not isinstance(X, Iterable) else list(X)
 
@@ -498,7 +503,7 @@ def _offsets(X: Any) -> Array:
         raise OptionError(
             "X: a tagger over n-grams cannot be a layer of a cascade; use a CRF, or its labels as a column"
         )
-    return np.concatenate([[0], np.cumsum([len(sentence) for sentence in X])]).astype(np.int64)
+    return offsets_of(X)
 
 
 def _cut(flat: Array, block: Candidates) -> list[Array]:
@@ -517,6 +522,18 @@ def _impossible(sentence: int, scheme: Any) -> OptionError:
         f"sentence {sentence}: no labelling with the labels of this model is valid under constraints={scheme!r}; "
         "decode it without constraints"
     )
+
+
+@contextmanager
+def _too_wide(sentence: int, scheme: Any) -> Iterator[None]:
+    """Say why the search of a sentence that was widened is too large."""
+    try:
+        yield
+    except OptionError:
+        raise OptionError(
+            f"sentence {sentence}: its candidates make no valid labelling under constraints={scheme!r}, and with every "
+            "label a candidate there are too many tuples of them; use a lower ngram, or decode it without constraints"
+        ) from None
 
 
 def _shown(

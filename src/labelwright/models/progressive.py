@@ -307,6 +307,11 @@ class ProgressiveSearch(Estimator):
 
     # -- answers ----------------------------------------------------------------------------------------------
 
+    @property
+    def takes_columns(self) -> bool:
+        """Does the model learn from columns, as a MemoryBased, not from features made of them?"""
+        return bool(getattr(self.estimator, "takes_columns", False))
+
     def predict(self, X: Any) -> Any:
         """What the best model predicts."""
         return self._best().predict(X)

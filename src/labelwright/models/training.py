@@ -333,6 +333,8 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str],
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
     if not isinstance(X, Corpus) and not hasattr(X, "__len__") and isinstance(X, Iterable):
         X = list(X)
+    if y is not None and not hasattr(y, "__len__"):
+        raise OptionError(f"y: expected the labels of all sentences, got a {type(y).__name__}; give list(y)")
     if isinstance(X, Corpus):
         if y is None:
             if X.label is None:
