@@ -158,7 +158,10 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--metric", "numeric"], "column word[-3]: expected numbers, got "),
         (["--weights", "heavy"], "--weights: expected one of gain-ratio, "),
         (["--weights", "1,x"], "--weights: expected a name, or numbers with a comma between them, got '1,x'"),
-        (["--weights", "1,2"], "--weights: expected a name, or a number of 0 or more for each of 14 columns"),
+        (
+            ["--weights", "1,2"],
+            "--weights: expected a name, or for each of 14 columns a number from 0 to 1e+100, got [",
+        ),
         (["--votes", "all"], "--votes: expected one of none, inverse-distance, inverse-linear, exponential-decay, got"),
         (["--decay", 2], "--decay: only with --votes exponential-decay, got 'none'"),
         (["--votes", "exponential-decay", "--decay", "1,2,3"], "--decay: expected a number, or two as in 1,0.5, got"),

@@ -280,10 +280,8 @@ def test_scikit_learn_searches_settings():
 class Frame:
     """As much of a data frame as is asked for."""
 
-    columns = "a", "b"
-
-    def __init__(self, rows):
-        self.rows = rows
+    def __init__(self, rows, columns=("a", "b")):
+        self.rows, self.columns = rows, columns
 
     def __len__(self):
         return len(self.rows)
@@ -343,6 +341,23 @@ def test_faults_are_one_clear_line(message):
     with pytest.raises(kind, match=re.escape(message)) as told:
         MemoryBased(**words).fit(X, y)
     assert "\n" not in str(told.value)
+
+
+def test_columns_of_a_data_frame_are_known_by_name(tmp_path):
+    frame = Frame(ROWS, ["left", "right"])
+    model = MemoryBased().fit(frame, LABELS)
+    for one in (model, labelwright.load(model.save(tmp_path / "m") and tmp_path / "m")):
+        assert one.predict(frame).tolist() == model.predict(ROWS).tolist()
+        with pytest.raises(CorpusError, match="X: expected the columns left, right, got right, left"):
+            one.predict(Frame(ROWS, ["right", "left"]))
+        with pytest.raises(CorpusError, match="X: expected the columns left, right, got left, up"):
+            one.partial_fit(Frame(ROWS, ["left", "up"]), LABELS)
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+def test_an_instance_without_a_class(nothing):
+    with pytest.raises(CorpusError, match=f"y: instance 2 has no class, got {nothing}; leave it out"):
+        MemoryBased().fit(ROWS, ["A", "B", nothing, "A"])
 
 
 def test_further_instances_that_fail_leave_the_model_as_it_was():

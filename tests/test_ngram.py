@@ -318,7 +318,7 @@ def test_constraints_that_cannot_be(tagger, split):
     test = split[1]
     with pytest.raises(OptionError, match="inference 'vote' looks at single tokens; use 'csi'"):
         tagger.decode(test, "vote", constraints="scheme")
-    with pytest.raises(OptionError, match="expected 'scheme', one of iob1"):
+    with pytest.raises(OptionError, match="expected 'scheme' or one of iob1"):
         tagger.decode(test, constraints="schema")
     with pytest.raises(OptionError, match="the labels follow iob2, got 'bioes'"):
         tagger.decode(test, constraints="bioes")

@@ -271,6 +271,8 @@ def test_a_score_that_is_no_number_is_a_failure():
 def test_what_cannot_be_is_said_before_the_search(settings, options, text):
     with pytest.raises(OptionError, match=text):
         told(settings, **options)
+    with pytest.raises(OptionError, match="estimator: expected a model with fit and predict, got <class"):
+        ProgressiveSearch(Told, settings).fit(*rows(400))
     assert Told.seen == []
 
 
@@ -323,6 +325,9 @@ def test_ctrl_c_keeps_the_best_so_far(at, best, score):
     assert search.best_estimator_.n_ == 400
     assert signal.getsignal(signal.SIGINT) is before
     assert search.table().splitlines()[1].startswith(f"{best}")
+    assert search.table().splitlines()[-1] == f"{f'{at} of ' if at < 3 else ''}3 settings; interrupted"
+    with pytest.raises(OptionError, match="limit: expected a whole number, 0 or more, got 'a'"):
+        search.table("a")
 
 
 def test_the_second_ctrl_c_ends_it_all():
@@ -368,7 +373,7 @@ def test_the_bar_shows_the_step_and_the_best(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     told({"right": [0.5, 0.9]}, verbose=1, steps=2)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue()).rstrip().splitlines()[-1]
-    assert re.search(r"step 2 of 2, 400 in the sample .* 2/2 +best 0\.9000", text)
+    assert re.search(r"step 2 of 2, 400 in the sample .* 2/2 +best 90\.00", text)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     told({"right": [0.5, 0.9]}, verbose=1, steps=2)
     assert sys.stderr.getvalue() == ""
@@ -512,7 +517,7 @@ def test_scikit_learns_conventions():
         twin.set_params(estimator__k=3)
     with pytest.raises(OptionError, match="ProgressiveSearch: no parameter 'k'"):
         twin.set_params(k=3)
-    assert repr(search) == "ProgressiveSearch(CRF(l2=2.0), {'order': [1, 2]})"
+    assert repr(search) == "ProgressiveSearch(CRF(l2=2.0), {'order': [1, 2]}, first=50)"
     for question in (lambda: search.predict([["a"]]), lambda: search.table(), lambda: search.best_params_):
         with pytest.raises(NotFittedError, match="has not searched yet"):
             question()

@@ -4,6 +4,7 @@ Nothing heavy is imported here or at the top of a command's module, so that `--h
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -97,7 +98,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, ClickException):
         context = getattr(error, "ctx", None)
         see = f" (see {context.command_path} --help)" if context is not None else ""
-        return error.format_message().rstrip(".") + see, 2
+        told = re.sub("Input should be a valid ([a-z]+), unable .*", r"expected a valid \1", error.format_message())
+        return told.rstrip(".") + see, 2
     if isinstance(error, OSError):
         reason = (error.strerror or str(error) or type(error).__name__).lower()
         return f"{error.filename}: {reason}" if error.filename else f"<stdout>: {reason}", 2

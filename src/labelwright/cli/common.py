@@ -52,7 +52,7 @@ FLAGS = {
         for word in (
             *("averaging", "reset_every", "update", "margin", "aggressiveness", "start", "passing", "jackknife"),
             *("k", "metric", "mvdm_threshold", "weights", "votes", "decay", "algorithm", "ngram", "inference"),
-            "weighting",
+            *("weighting", "constraints"),
         )
     },
 }

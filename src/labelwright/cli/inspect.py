@@ -356,7 +356,7 @@ def curves(history: Sequence[dict[str, Any]], with_loss: bool) -> list[tuple[str
         curve = sparkline([math.log(loss) for loss in losses])
         rows.append(("loss", f"{losses[0]:,.1f} {curve} {losses[-1]:,.1f}"))
     if len(scores) > 1:
-        rows.append(("dev", f"{scores[0]:.2f} {sparkline(scores)} {max(scores):.2f}"))
+        rows.append(("dev", f"{scores[0]:.2f} {sparkline(scores)} {scores[-1]:.2f}"))
     return rows
 
 

@@ -87,6 +87,12 @@ def describe(model: Any) -> dict[str, Any]:
     }
 
 
+def _inference(words: dict[str, Any]) -> str:
+    lengths = words["lengths"]
+    some = "" if lengths is None else f", of length {' and '.join(map(str, lengths))}"
+    return f"{words['inference']}, constraints by {words['weighting']}{some}"
+
+
 def _show_model(facts: dict[str, Any], path: str) -> None:
     words, memory, training = facts["parameters"], facts["memory"], facts["training"]
     tagger = "ngram" in words
@@ -94,7 +100,7 @@ def _show_model(facts: dict[str, Any], path: str) -> None:
     show_rows(
         [
             ("settings", _settings(words)),
-            *([("inference", f"{words['inference']}, constraints by {words['weighting']}")] if tagger else []),
+            *([("inference", _inference(words))] if tagger else []),
             ("classes", f"{facts['classes']:,} {grams(words['ngram'])}" if tagger else f"{facts['classes']:,}"),
             ("labels", f"{len(facts['labels'])}: {' '.join(facts['labels'])}"),
             *([("scheme", facts["scheme"] or "none")] if tagger else []),
@@ -157,6 +163,8 @@ def _memory(memory: dict[str, float], algorithm: str) -> str:
 
 def _training(training: dict[str, Any]) -> list[tuple[str, str]]:
     """How the training went; models made in Python know less about it."""
+    from labelwright.models.progressive import tried
+
     if "sentences" not in training:
         return []
     rows = [("trained on", f"{counted(training['sentences'], 'sentence')}, {counted(training['tokens'], 'token')}")]
@@ -166,7 +174,8 @@ def _training(training: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("dev", f"{100 * training['dev']:.2f} on the development data"))
     if "search" in training:
         search = training["search"]
-        found = f"the best of {search['settings']:,} settings, {100 * search['score']:.2f} in the last step"
+        how_many = tried(search.get("tried", search["settings"]), search["settings"])
+        found = f"the best of {how_many}, {100 * search['score']:.2f} in the last step"
         rows.append(("search", f"{found}; {search['stopped']}"))
     return rows
 
@@ -336,15 +345,21 @@ def bar(value: float, highest: float) -> str:
 
 
 def show_rows(rows: Sequence[tuple[str, str]], indent: int = 2) -> None:
-    """Names and values, broken into lines that fit the terminal."""
+    """Names and values, broken into lines that fit the terminal; where one is, none keeps its columns."""
     width = indent + max(len(name) for name, _ in rows) + 2
+    if any(width + len(value) > _room() for _, value in rows):
+        rows = [(name, " ".join(value.split())) for name, value in rows]
     for name, value in rows:
         show_text(value, width, f"{' ' * indent}{name}".ljust(width))
 
 
+def _room() -> int:
+    return min(shutil.get_terminal_size().columns, WIDEST)
+
+
 def show_text(text: str, indent: int, first: str = "") -> None:
     """Text in lines that fit the terminal, behind what stands before the first."""
-    room, blank = min(shutil.get_terminal_size().columns, WIDEST), " " * indent
+    room, blank = _room(), " " * indent
     if indent + len(text) > room:
         text = " ".join(text.split())  # what was aligned is so no longer
     lines = textwrap.wrap(

@@ -122,6 +122,7 @@ def _searched(
     search.fit(corpus, progress=_Lines() if run.verbose else None)
     found = {
         "settings": search.n_settings_,
+        "tried": len({id(row["setting"]) for row in search.table_}),
         "scoring": search.scoring_,
         "score": search.best_score_,
         "stopped": search.stopped_,
@@ -186,15 +187,17 @@ def _finish(model: Any, corpus: "Corpus", dev: "Corpus | None", output: str, rec
 
 def _summary(model: Any, output: str) -> str:
     """One line: how much is remembered, how long it took, and how good it is."""
+    from labelwright.models.progressive import tried
+
     record, memory = model.training_, model.memory_
     dev = f", {100 * record['dev']:.2f} on the development data" if "dev" in record else ""
     search = record.get("search")
-    how = "done" if search is None else f"the best of {counted(search['settings'], 'setting')}; {search['stopped']}"
+    how = "" if search is None else f" (the best of {tried(search['tried'], search['settings'])}; {search['stopped']})"
     return (
         f"{output}: {counted(int(memory['instances']), 'instance')}, {counted(len(model.windows_.names), 'column')}, "
         f"{counted(len(model.grams_), 'class')} ({grams(model.ngram)}), {counted(len(model.labels_), 'label')}; "
         f"{counted(record['sentences'], 'sentence')}, {record['seconds']:.1f} s, "
-        f"{memory['bytes_per_instance']:,.0f} bytes an instance{dev} ({how})"
+        f"{memory['bytes_per_instance']:,.0f} bytes an instance{dev}{how}"
     )
 
 

@@ -83,12 +83,16 @@ class Report:
             [
                 *align(rows),
                 "",
-                f"token accuracy {percent(self.token_accuracy)} ({self.n_tokens} tokens), "
-                f"sentence accuracy {percent(self.sentence_accuracy)} ({self.n_sentences} sentences)",
+                f"token accuracy {percent(self.token_accuracy)} ({_counted(self.n_tokens, 'token')}), "
+                f"sentence accuracy {percent(self.sentence_accuracy)} ({_counted(self.n_sentences, 'sentence')})",
                 f"mean: over the {'labels' if self.chunks is None else 'types'}, whatever their size",
                 self.signature,
             ]
         )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def evaluate(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None) -> Report:

@@ -64,12 +64,16 @@ def check_weighting(weighting: Any) -> Weighting:
         return weighting  # type: ignore[no-any-return]
     if not isinstance(weighting, str) or weighting not in WEIGHTINGS:
         known = ", ".join(WEIGHTINGS)
-        raise OptionError(f"weighting: expected one of {known}, or a function of confidences, got {weighting!r}")
+        raise OptionError(
+            f"weighting: expected one of {known}, or a function of confidences and lengths, got {weighting!r}"
+        )
     return WEIGHTINGS[weighting]
 
 
 def check_lengths(lengths: Sequence[int] | None, n: int) -> list[int]:
     """Which lengths of constraints count: all of 1..n, or those that are named."""
+    if lengths is not None and not hasattr(lengths, "__iter__"):
+        raise OptionError(f"lengths: expected a list of whole numbers, as in [1, {n}], got {lengths!r}")
     chosen = list(range(1, n + 1)) if lengths is None else list(lengths)
     for length in chosen:
         if not isinstance(length, int | np.integer) or isinstance(length, bool) or not 1 <= length <= n:

@@ -238,9 +238,9 @@ class ProgressBar:
 
     def _gain(self) -> str:
         """How much the loss fell of late, and below which share training stops."""
-        if len(self._losses) <= PERIOD or not self._losses[-1]:
+        if len(self._losses) <= PERIOD or not self._losses[-1 - PERIOD]:
             return ""
-        gain = (self._losses[-1 - PERIOD] - self._losses[-1]) / abs(self._losses[-1])
+        gain = (self._losses[-1 - PERIOD] - self._losses[-1]) / abs(self._losses[-1 - PERIOD])
         stop = f", stops below {100 * self._tol:g} %" if self._tol else ""
         return f" ({-100 * gain:+.2g} % in {PERIOD}{stop})"
 

@@ -160,7 +160,10 @@ class Cascade(Estimator):
             if names.count(name) > 1:
                 raise OptionError(f"layers: two layers are named {name!r}; give each a name of its own")
             if not isinstance(model, TrainableModel):
-                raise OptionError(f"layers: {name}: expected a model of labelwright, got {type(model).__name__}")
+                raise OptionError(
+                    f"layers: {name}: expected a model with features (CRF, LatentCRF, SemiCRF, a perceptron), got "
+                    f"{type(model).__name__}; the labels of others can be a column"
+                )
             if not model.probabilistic and self.passing != "best":
                 raise OptionError(
                     f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use passing='best'"

@@ -51,13 +51,16 @@ class Estimator:
         return self
 
     def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._changed())})"
+
+    def _changed(self, but: tuple[str, ...] = ()) -> list[str]:
+        """The parameters that are not as they are by themselves, as they are written."""
         defaults = inspect.signature(type(self).__init__).parameters
-        changed = [
+        return [
             f"{k}={v!r}"
             for k, v in self.get_params(deep=False).items()
-            if v is not defaults[k].default and not _equal(v, defaults[k].default)
+            if k not in but and v is not defaults[k].default and not _equal(v, defaults[k].default)
         ]
-        return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self) -> Any:
         """Called by scikit-learn alone, so that it is never imported for its own sake."""

@@ -105,7 +105,7 @@ class MemoryBased(Estimator):
         self._check_parameters()
         data = X if isinstance(X, Instances) else instances(X)
         seen, targets = _classes(y, len(data.codes))
-        return self._remember(data, targets, seen)
+        return self._remember(data, targets, seen, frame_names(X))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Remember further instances: the same as `fit` on all of them.  `classes` is not needed, and not used."""
@@ -113,6 +113,7 @@ class MemoryBased(Estimator):
             return self.fit(X, y)
         self._check_parameters()
         new = instances(X)
+        self._check_names(X)
         if len(new.values) != self.n_features_in_:
             raise CorpusError(f"X: the model reads {self.n_features_in_} columns, got {len(new.values)}")
         seen, targets = _classes(y, len(new.codes))
@@ -154,7 +155,7 @@ class MemoryBased(Estimator):
                 raise OptionError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
         sound = hasattr(self.decay, "__len__") and len(self.decay) == 2
         if not sound or not all(isinstance(x, Real) and 0 <= x < np.inf for x in self.decay):
-            raise OptionError(f"decay: expected two numbers of 0 or more, as in (1.0, 1.0), got {self.decay!r}")
+            raise OptionError(f"decay: expected two numbers of 0 or more, got {self.decay!r}")
         n_threads(self.n_jobs)
 
     def _metrics(self, n: int) -> tuple[str, ...]:
@@ -182,6 +183,12 @@ class MemoryBased(Estimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "index_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit")
+
+    def _check_names(self, X: Any) -> None:
+        """Refuse a data frame whose columns are others than those of the one that was learnt from."""
+        names = frame_names(X)
+        if names is not None and self.names_ is not None and list(names) != list(self.names_):
+            raise CorpusError(f"X: expected the columns {', '.join(self.names_)}, got {', '.join(names)}")
 
     # -- answers ------------------------------------------------------------------------------------------------
 
@@ -243,6 +250,7 @@ class MemoryBased(Estimator):
     def _queries(self, X: Any) -> tuple[Array, Array]:
         """Rows as codes [Q, F] of known values, and as numbers where the metric is numeric."""
         found = X if isinstance(X, Instances) else instances(X)
+        self._check_names(X)
         codes = translated(found, self.data_.values)
         numbers = np.zeros(codes.shape)
         for i in self.index_.numeric if isinstance(self.index_, Memory) else ():
@@ -277,6 +285,12 @@ class MemoryBased(Estimator):
         return tags
 
 
+def frame_names(X: Any) -> list[str] | None:
+    """What the columns of a data frame are called, where they are words."""
+    names = list(X.columns) if hasattr(X, "columns") and hasattr(X, "to_numpy") else []
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def _classes(y: Any, n: int) -> tuple[list[Any], Array]:
     """The distinct classes in order of first appearance, and the number of each instance's class."""
     if y is None or isinstance(y, str):
@@ -288,6 +302,9 @@ def _classes(y: Any, n: int) -> tuple[list[Any], Array]:
         index = {label: i for i, label in enumerate(dict.fromkeys(listed))}
     except TypeError:
         raise CorpusError("y: expected one class for each instance, a string or a number, got lists") from None
+    for label in index:
+        if label is None or label != label:
+            raise CorpusError(f"y: instance {listed.index(label)} has no class, got {label!r}; leave it out")
     return list(index), np.fromiter(map(index.__getitem__, listed), np.int32, n)
 
 

@@ -37,7 +37,7 @@ def packed(model: MemoryBased | MemoryTagger) -> tuple[Tensors, dict[str, Any]]:
         for part in PARTS:
             tensors |= {f"{part}.{name}": array for name, array in getattr(index, part)._asdict().items()}
         tensors |= {f"column{i}.code_of": code_of for i, code_of in enumerate(index.code_of)}
-    header: dict[str, Any] = {"columns": len(learner.data_.values)}
+    header: dict[str, Any] = {"columns": len(learner.data_.values), "names": learner.names_}
     if isinstance(model, MemoryTagger):
         tensors["grams"] = model.grams_
         tensors["labels.text"], tensors["labels.offsets"] = pack_strings(model.labels_)
@@ -47,18 +47,17 @@ def packed(model: MemoryBased | MemoryTagger) -> tuple[Tensors, dict[str, Any]]:
 
 def restore(model: MemoryBased | MemoryTagger, tensors: Tensors, header: dict[str, Any]) -> None:
     """Give an untrained model what `packed` took from a trained one."""
-    learner, names = model, None
+    learner = model
     if isinstance(model, MemoryTagger):
         learner = model.learner_ = model._learner()
         model.grams_, model.labels_ = tensors["grams"], _strings(tensors, "labels")
         model.windows_ = restored(header["windows"])
-        names = model.windows_.names
         model.scheme_, model.mark_ = header["scheme"], header["mark"]
     assert isinstance(learner, MemoryBased)
     values = tuple([json.loads(text) for text in _strings(tensors, f"values{i}")] for i in range(header["columns"]))
     learner.data_ = Instances(values, tensors["codes"])
     learner.targets_, learner.feature_weights_ = tensors["targets"], tensors["weights"]
-    learner.n_features_in_, learner.names_ = len(values), names
+    learner.n_features_in_, learner.names_ = len(values), header["names"]
     learner._name_classes([json.loads(text) for text in _strings(tensors, "seen")])
     if "tree.code" in tensors:
         learner.index_ = IGTree(**{name: tensors[f"tree.{name}"] for name in IGTree._fields})

@@ -314,9 +314,7 @@ class NgramModel(Estimator):
         if constraints is None:
             return ANYTHING
         if constraints != "scheme" and constraints not in SCHEMES:
-            raise OptionError(
-                f"constraints: expected 'scheme', one of {', '.join(SCHEMES)}, or rules, got {constraints!r}"
-            )
+            raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
         if self.scheme_ is None and constraints == "scheme":
             raise OptionError("constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)")
         if self.scheme_ is not None and constraints not in ("scheme", self.scheme_):

@@ -141,7 +141,7 @@ class ProgressiveSearch(Estimator):
             self.__dict__.pop(learned, None)
         self.scoring_ = self._scoring(data)
         self.n_settings_, self.sizes_, self.table_ = len(pool), sizes(self.first, data.n, self.steps), []
-        bar = SearchBar(len(self.sizes_)) if progress is None and self.verbose else None
+        bar = SearchBar(len(self.sizes_), self.scoring_) if progress is None and self.verbose else None
         try:
             with Monitor(1, 0.0) as monitor:  # of its duties, that of Ctrl-C
                 self._search(pool, data, progress or (bar.show if bar is not None else None), monitor)
@@ -171,7 +171,8 @@ class ProgressiveSearch(Estimator):
             raise OptionError(f"gaps: expected one of {', '.join(GAPS)}, got {self.gaps!r}")
         if not (self.scoring is None or callable(self.scoring) or self.scoring in SCORES):
             raise OptionError(f"scoring: expected one of {', '.join(SCORES)}, or a callable, got {self.scoring!r}")
-        if not all(hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params")):
+        able = all(hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params"))
+        if not able or isinstance(self.estimator, type):
             raise OptionError(f"estimator: expected a model with fit and predict, got {self.estimator!r:.60}")
 
     def _settings(self) -> Iterator[Setting]:
@@ -342,6 +343,8 @@ class ProgressiveSearch(Estimator):
         """Settings with their scores in each step as a table to read, the best first; `limit` of them at most."""
         if "table_" not in self.__dict__:
             self._best()
+        if limit is not None:
+            check_whole("limit", limit, 0)
         names = list(dict.fromkeys(chain.from_iterable(row["setting"] for row in self.table_)))
         reached: dict[int, list[Row]] = {}
         for row in self.table_:
@@ -359,29 +362,45 @@ class ProgressiveSearch(Estimator):
         aligned = ["  ".join(map(_aligned, line, widths, [n < len(names) for n in range(len(line))])) for line in lines]
         if len(ranked) > len(lines) - 1:
             aligned.append(f"... and {len(ranked) - len(lines) + 1} more")
-        return "\n".join([*(line.rstrip() for line in aligned), f"{self.n_settings_} settings; {self.stopped_}"])
+        how_many = tried(len(reached), self.n_settings_)
+        return "\n".join([*(line.rstrip() for line in aligned), f"{how_many}; {self.stopped_}"])
 
     def _shown(self, row: Row) -> str:
-        if row["score"] is None:
-            return "failed"
-        return f"{100 * row['score']:.2f}" if isinstance(self.scoring_, str) else f"{row['score']:.4f}"
+        return "failed" if row["score"] is None else written(row["score"], self.scoring_)
 
     # -- scikit-learn's conventions ---------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.estimator!r}, {reprlib.repr(self.settings)})"
+        first = f"{self.estimator!r}, {reprlib.repr(self.settings)}"
+        return f"{type(self).__name__}({', '.join([first, *self._changed(('estimator', 'settings'))])})"
 
     def __sklearn_tags__(self) -> Any:
         tags = getattr(self.estimator, "__sklearn_tags__", None)
         return super().__sklearn_tags__() if tags is None else tags()
 
 
+def written(score: float, scoring: str | Callable[..., float]) -> str:
+    """A score as people read it: shares in percent."""
+    return f"{100 * score:.2f}" if isinstance(scoring, str) else f"{score:.4f}"
+
+
+def tried(n: int, settings: int) -> str:
+    """How many settings were tried, of how many.
+
+    >>> tried(1, 1), tried(4, 4), tried(6, 1025)
+    ('1 setting', '4 settings', '6 of 1,025 settings')
+    """
+    known = f"{settings:,} setting{'s' if settings != 1 else ''}"
+    return known if n == settings else f"{n:,} of {known}"
+
+
 class SearchBar(ProgressBar):
     """The step, the settings tried in it and its best score on one line of the terminal."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, scoring: str | Callable[..., float]) -> None:
         super().__init__(total=1, what="searching")
         self._steps, self._scores, self._step, self._tried = steps, [-np.inf], 0, 0
+        self._scoring = scoring
 
     def show(self, row: Row, total: int) -> None:
         """Take note of one setting out of so many in this step."""
@@ -394,7 +413,7 @@ class SearchBar(ProgressBar):
         self._tried += 1
         self._scores.append(_number(row))
         what = f"step {self._step} of {self._steps}, {row['n_train'] + row['n_test']:,} in the sample"
-        note = f"best {max(self._scores):.4f}"
+        note = f"best {written(max(self._scores), self._scoring)}"
         self._bar.update(self._task, description=what, completed=self._tried, total=total, note=note)
 
 

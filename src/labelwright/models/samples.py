@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
+from labelwright.models.training import no_labels
 
 Array = NDArray[Any]
 PARTS = 5  # of a sample; one at a time is tested on
@@ -42,7 +43,7 @@ def looked_at(X: Any, y: Any) -> Data:
         if not isinstance(X, Corpus):
             raise OptionError("fit: give the labels y")
         if X.label is None and not len(X.names) > 1:
-            raise CorpusError(f"{X.source}: has no label column; name one of {', '.join(X.names)} as the label")
+            raise no_labels(X)
         n, sequences = len(X), True
     else:
         if not hasattr(X, "__len__") and not hasattr(X, "shape"):
@@ -56,7 +57,8 @@ def looked_at(X: Any, y: Any) -> Data:
                 raise CorpusError(f"y{name and ' of '}{name}: {len(labels)} {what}, but X has {n}")
     if n < PARTS:
         what = "sentences" if sequences else "instances"
-        raise CorpusError(f"fit: a search needs {PARTS} {what} at least, got {n}")
+        source = X.source if isinstance(X, Corpus) else "X"
+        raise CorpusError(f"{source}: a search needs {PARTS} {what} at least, got {n}")
     return Data(X, y, n, sequences)
 
 

@@ -327,6 +327,13 @@ class Development(NamedTuple):
     y: list[list[str]]
 
 
+def no_labels(corpus: Corpus) -> CorpusError:
+    """What to say of a corpus to learn from that has no labels."""
+    named = f"name one of {', '.join(corpus.names)} as the label"
+    mend = named if len(corpus.names) > 1 else "give it one behind its only column"
+    return CorpusError(f"{corpus.source}: has no label column; {mend}")
+
+
 def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Array]:
     """The training data with their labels as codes: (X ready to learn from, labels, gold [T])."""
     if isinstance(X, Encoded):
@@ -338,7 +345,7 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str],
     if isinstance(X, Corpus):
         if y is None:
             if X.label is None:
-                raise CorpusError(f"{X.source}: has no label column; name one of {', '.join(X.names)} as the label")
+                raise no_labels(X)
             return X, X.values(X.label), X.codes(X.label)
     elif y is None:
         raise OptionError("fit: give the labels y")
