@@ -29,21 +29,17 @@ def csi(candidates: Candidates, allowed: Allowed = ANYTHING, workers: Workers | 
     Of labellings that tie (to twelve digits) it is the one that takes, token by token from the left, the earlier
     candidate: the token's own prediction before those of its neighbours.  Where none is allowed, the score is minus
     infinity and the labels are the own predictions."""
-    _, grams, _, weights, domains, sizes, offsets = candidates
     m = max(candidates.order - 1, 1)
     n_states, _ = _sizes(candidates, m)
-    labels = grams[:, candidates.order // 2].copy()
+    labels = candidates.grams[:, candidates.order // 2].copy()
     scores = np.empty(candidates.n_sentences)
 
     def piece(begin: int, stop: int) -> None:
-        longest = int(np.diff(offsets[begin : stop + 1]).max(initial=0))
-        window, first, keep = np.empty(m + 1, np.int32), np.empty(longest + 2, np.int64), np.empty(longest, np.int64)
+        longest = int(np.diff(candidates.offsets[begin : stop + 1]).max(initial=0))
         value = np.empty(int(n_states[begin:stop].max(initial=0)) + 1)
-        scratch = window, first, keep, value
-        problem = grams, weights, domains, sizes, offsets
-        kernels.best_labellings(*problem, begin, stop, *allowed, *scratch, labels, scores)
+        kernels.best_labellings(candidates, begin, stop, allowed, _scratch(m, longest), value, labels, scores)
 
-    (workers or Workers(1)).run(piece, sentence_ranges(offsets, BLOCK_TOKENS))
+    (workers or Workers(1)).run(piece, sentence_ranges(candidates.offsets, BLOCK_TOKENS))
     return Inferred(labels, scores)
 
 
@@ -74,16 +70,18 @@ def _graph(one: Candidates, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:
     T, n_arcs = len(one.grams), int(_sizes(one, m)[1][0])
     source, target, label = np.empty((3, n_arcs), np.int32)
     score = np.empty(n_arcs)
-    scratch = np.empty(m + 1, np.int32), np.empty(T + 2, np.int64), np.empty(T, np.int64)
-    problem = one.grams, one.weights, one.domains, one.sizes
-    kernels.moves(*problem, 0, T, *allowed, *scratch, source, target, score, label)
+    kernels.moves(one, 0, T, allowed, _scratch(m, T), source, target, score, label)
     return dag.dag(source, target), score, label
+
+
+def _scratch(m: int, longest: int) -> kernels.Scratch:
+    return kernels.Scratch(np.empty(m + 1, np.int32), np.empty(longest + 2, np.int64), np.empty(longest, np.int64))
 
 
 def _sizes(candidates: Candidates, m: int) -> tuple[Array, Array]:
     """How many states and moves the search of each sentence has [N each]; an error where there are too many."""
     states, arcs = np.empty((2, candidates.n_sentences))
-    kernels.sizes_of(candidates.sizes, candidates.offsets, m, states, arcs)
+    kernels.sizes_of(candidates, m, states, arcs)
     if states.max(initial=0.0) > MOST_STATES:
         worst = int(states.argmax())
         length = int(np.diff(candidates.offsets)[worst])

@@ -22,7 +22,7 @@ def satisfied(candidates: Candidates, labels: Array) -> Array:
     """The weight of the constraints that labels [T] satisfy, for each sentence [N]."""
     scores, window = np.empty(candidates.n_sentences), np.empty(max(candidates.order, 2), np.int32)
     labels = np.ascontiguousarray(labels, np.int32)
-    kernels.satisfied(candidates.grams, candidates.weights, candidates.offsets, labels, window, scores)
+    kernels.satisfied(candidates, labels, window, scores)
     return scores
 
 
@@ -37,9 +37,8 @@ def vote(candidates: Candidates) -> Inferred:
 
     A tie, also one of two at the ends, goes to the label that the most confident prediction names, then to the token's
     own prediction, then to that of the nearest neighbour, the left one first."""
-    _, grams, confidence, _, domains, sizes, offsets = candidates
-    labels = np.empty(len(grams), np.int32)
-    kernels.vote(grams, confidence, domains, sizes, offsets, labels)
+    labels = np.empty(len(candidates.grams), np.int32)
+    kernels.vote(candidates, labels)
     return Inferred(labels, satisfied(candidates, labels))
 
 

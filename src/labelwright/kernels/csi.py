@@ -10,11 +10,21 @@ where a state s is the candidates of the last m = max(n - 1, 1) tokens, written 
 of t itself, and s' drops the first of them and takes c in: s' = s mod keep(t+1) * sizes[t+1] + c.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from labelwright.kernels import kernel
 
 TIE = 1e-12  # weights closer than this (times their size) are equal
+
+
+class Scratch(NamedTuple):
+    """Where a search writes what it needs for one sentence."""
+
+    window: Any  # [m+1] int32  the labels of the last tokens, the present one last
+    first: Any  # [longest + 2] int64  where the states of each token begin, the single one before the sentence at 0
+    keep: Any  # [longest] int64  by what a state is divided when the first of its tokens is dropped
 
 
 @kernel
@@ -64,9 +74,10 @@ def propose(table, best, ptr, classes, w, offsets, grams, confidence, weights, d
 
 
 @kernel
-def vote(grams, confidence, domains, sizes, offsets, labels):
+def vote(made, labels):
     """labels [T]: the candidate that most of the overlapping predictions name; of equals the one that the most
     confident of them names, then the first."""
+    _, grams, confidence, _, domains, sizes, offsets = made
     n = grams.shape[1]
     h = n // 2
     for sentence in range(offsets.shape[0] - 1):
@@ -101,8 +112,9 @@ def _gain(grams, weights, a, b, t, window):
 
 
 @kernel
-def satisfied(grams, weights, offsets, labels, window, scores):
+def satisfied(made, labels, window, scores):
     """scores [N]: the weight of all predictions that come true under labels [T]; window [m+1] is scratch."""
+    _, grams, _, weights, _, _, offsets = made
     last = window.shape[0] - 1
     for sentence in range(offsets.shape[0] - 1):
         a, b = offsets[sentence], offsets[sentence + 1]
@@ -114,8 +126,9 @@ def satisfied(grams, weights, offsets, labels, window, scores):
 
 
 @kernel
-def sizes_of(sizes, offsets, m, states, arcs):
+def sizes_of(made, m, states, arcs):
     """How many states and moves each sentence has [N]; as floats, since they may be more than an integer holds."""
+    sizes, offsets = made.sizes, made.offsets
     for sentence in range(offsets.shape[0] - 1):
         a, b = offsets[sentence], offsets[sentence + 1]
         states[sentence] = arcs[sentence] = 0.0
@@ -130,9 +143,10 @@ def sizes_of(sizes, offsets, m, states, arcs):
 
 
 @kernel
-def _lay_out(sizes, a, b, m, first, keep):
-    """first [T+2]: where the states of each token begin, the single one before the sentence at 0; keep [T]: by what a
-    state is divided when the first of its tokens is dropped."""
+def _lay_out(sizes, a, b, scratch):
+    """Number the states of the tokens a:b."""
+    window, first, keep = scratch
+    m = window.shape[0] - 1
     first[0], first[1] = 0, 1
     for t in range(a, b):
         product = 1
@@ -152,8 +166,9 @@ def _read_state(domains, sizes, a, t, s, window):
 
 
 @kernel
-def _may(start, arc, end, a, b, t, window):
+def _may(allowed, a, b, t, window):
     """May the last label of window stand at t, behind the one before it?  Empty tables permit everything."""
+    start, arc, end = allowed
     if start.shape[0] == 0:
         return True
     last = window.shape[0] - 1
@@ -163,21 +178,21 @@ def _may(start, arc, end, a, b, t, window):
 
 
 @kernel
-def best_labellings(
-    grams, weights, domains, sizes, offsets, begin, stop, start, arc, end, window, first, keep, value, labels, scores
-):
+def best_labellings(made, begin, stop, allowed, scratch, value, labels, scores):
     """labels [T] of the sentences begin:stop, and scores [N]; minus infinity where the moves permit no labelling.
 
     Of labellings that tie it takes, token by token from the left, the first candidate that keeps to the best score.
-    start [L], arc [L, L] and end [L] say what may follow what (empty: everything); window [m+1], first and keep (room
-    for the longest sentence) and value (room for all states of one) are scratch."""
+    allowed (start [L], arc [L, L], end [L]) says what may follow what, empty: everything; value has room for all states
+    of a sentence."""
+    _, grams, _, weights, domains, sizes, offsets = made
+    window, first, keep = scratch
     m = window.shape[0] - 1
     for sentence in range(begin, stop):
         a, b = offsets[sentence], offsets[sentence + 1]
         scores[sentence] = 0.0
         if a == b:
             continue
-        _lay_out(sizes, a, b, m, first, keep)
+        _lay_out(sizes, a, b, scratch)
         for i in range(first[b - a], first[b - a + 1]):
             value[i] = 0.0
         for t in range(b - 1, a - 1, -1):
@@ -188,7 +203,7 @@ def best_labellings(
                 for c in range(sizes[t]):
                     window[m] = domains[t, c]
                     after = value[there + (s % keep[t - a]) * sizes[t] + c]
-                    if after > -np.inf and _may(start, arc, end, a, b, t, window):
+                    if after > -np.inf and _may(allowed, a, b, t, window):
                         top = max(top, after + _gain(grams, weights, a, b, t, window))
                 value[here + s] = top
         best = value[0]
@@ -204,7 +219,7 @@ def best_labellings(
             for c in range(sizes[t]):
                 window[m] = domains[t, c]
                 after = value[there + (s % keep[t - a]) * sizes[t] + c]
-                if after == -np.inf or not _may(start, arc, end, a, b, t, window):
+                if after == -np.inf or not _may(allowed, a, b, t, window):
                     continue
                 gain = _gain(grams, weights, a, b, t, window)
                 if done + gain + after > top:
@@ -218,11 +233,13 @@ def best_labellings(
 
 
 @kernel
-def moves(grams, weights, domains, sizes, a, b, start, arc, end, window, first, keep, source, target, score, label):
+def moves(made, a, b, allowed, scratch, source, target, score, label):
     """The labellings of the tokens a:b as the paths of a graph: for every move its two nodes, its gain (minus infinity
-    where it is forbidden) and the label that it chooses [A each]; window, first and keep are scratch."""
+    where it is forbidden) and the label that it chooses [A each]."""
+    _, grams, _, weights, domains, sizes, _ = made
+    window, first, keep = scratch
     m = window.shape[0] - 1
-    _lay_out(sizes, a, b, m, first, keep)
+    _lay_out(sizes, a, b, scratch)
     e = 0
     for t in range(a, b):
         here, there = first[t - a], first[t - a + 1]
@@ -234,6 +251,6 @@ def moves(grams, weights, domains, sizes, a, b, start, arc, end, window, first, 
                 target[e] = there + (s % keep[t - a]) * sizes[t] + c
                 label[e] = domains[t, c]
                 score[e] = -np.inf
-                if _may(start, arc, end, a, b, t, window):
+                if _may(allowed, a, b, t, window):
                     score[e] = _gain(grams, weights, a, b, t, window)
                 e += 1
