@@ -162,7 +162,7 @@ def test_settings_that_change_after_fit():
             tagger.set_params(**words).predict(corpus.X[:1])
 
 
-def test_all_that_is_held_is_reported():
+def test_all_that_is_held_is_reported(tmp_path):
     corpus = builtin_corpus(60, random_state=0, columns=["word", "pos", "chunk"])
     tagger = MemoryTagger(metric="mvdm", n_jobs=1).fit(corpus)
     seen: dict[int, int] = {}
@@ -180,6 +180,8 @@ def test_all_that_is_held_is_reported():
         held(value)
     assert tagger.memory_["bytes"] == pytest.approx(sum(seen.values()), rel=0.02)
     assert tagger.memory_["bytes_per_instance"] * corpus.n_tokens == pytest.approx(tagger.memory_["bytes"])
+    again = load(tagger.save(tmp_path / "m") and tmp_path / "m")
+    assert again.memory_["bytes"] == pytest.approx(tagger.memory_["bytes"], rel=0.02)
 
 
 def test_what_was_learnt_is_what_is_saved(tmp_path):

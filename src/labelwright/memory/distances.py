@@ -16,7 +16,8 @@ from labelwright.memory.weights import Counts
 Array = NDArray[Any]
 METRICS = {"overlap": OVERLAP, "mvdm": MVDM, "jeffrey": JEFFREY, "jensen-shannon": SHANNON, "numeric": NUMERIC}
 COMPARED = MVDM, JEFFREY, SHANNON  # by their classes
-NARROW = 256  # codes of a column all pairs of which are measured once
+NARROW = 256  # codes of a column all pairs of which are measured once, where these are few beside the rows:
+PAIRS = 4  # so many a row at most
 
 
 class Column(NamedTuple):
@@ -79,9 +80,10 @@ def numbers_of(values: list[Any], place: str) -> Array:
     return numbers
 
 
-def distances(columns: list[Column], weights: Array, fixed: Array, n_classes: int) -> Distances:
+def distances(columns: list[Column], weights: Array, fixed: Array, n_classes: int, n_rows: int) -> Distances:
     """Put columns, in the order of the search, together for the kernels; `fixed` is the order of their sums."""
     F, largest = len(columns), float(np.max(weights))
+    widest = min(NARROW, int((PAIRS * n_rows) ** 0.5))
     first = np.concatenate([[0], np.cumsum([c.n_codes for c in columns])]).astype(np.int64)
     sizes = np.concatenate([np.diff(c.ptr) for c in columns])
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -92,7 +94,7 @@ def distances(columns: list[Column], weights: Array, fixed: Array, n_classes: in
     cell = owner * n_classes + classes
     order = np.argsort(cell, kind="stable")
     turned_ptr = np.searchsorted(cell[order], np.arange(F * n_classes + 1)).astype(np.int64)
-    narrow = [c.kind in COMPARED and c.n_codes <= NARROW for c in columns]
+    narrow = [c.kind in COMPARED and c.n_codes <= widest for c in columns]
     sizes = np.array([c.n_codes**2 if small else 0 for c, small in zip(columns, narrow, strict=True)])
     bases = np.concatenate([[0], np.cumsum(sizes)])
     pairs = np.empty(int(bases[-1]))

@@ -104,7 +104,7 @@ def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int) -> M
     return Memory(
         order,
         [column.code_of for column in sorted_columns],
-        distances(sorted_columns, weight[order], place_of[fixed], n_classes),
+        distances(sorted_columns, weight[order], place_of[fixed], n_classes, len(rows)),
         found,
         class_groups(found, classes, n_classes),
         trie(rows),

@@ -54,7 +54,11 @@ def restore(model: MemoryBased | MemoryTagger, tensors: Tensors, header: dict[st
         model.windows_ = restored(header["windows"])
         model.scheme_, model.mark_ = header["scheme"], header["mark"]
     assert isinstance(learner, MemoryBased)
-    values = tuple([json.loads(text) for text in _strings(tensors, f"values{i}")] for i in range(header["columns"]))
+    read: dict[str, Any] = {}  # a value that several columns have is one object
+    values = tuple(
+        [read[text] if text in read else read.setdefault(text, json.loads(text)) for text in _strings(tensors, name)]
+        for name in (f"values{i}" for i in range(header["columns"]))
+    )
     learner.data_ = Instances(values, tensors["codes"])
     learner.targets_, learner.feature_weights_ = tensors["targets"], tensors["weights"]
     learner.n_features_in_, learner.names_ = len(values), header["names"]
