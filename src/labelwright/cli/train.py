@@ -413,7 +413,7 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
         scores = [entry["dev"] for entry in model.history_ if "dev" in entry]
         best = f", best on the development data {100 * max(scores):.2f}" if scores else ""
         say(
-            f"{output}: {counted(record['weights'], 'weight')}, {counted(record['features'], 'feature')}, "
+            f"{output}: {counted(len(model.weights_), 'weight')}, {counted(record['features'], 'feature')}, "
             f"{counted(len(model.classes_), 'label')}{_states(model)}; {counted(record['sentences'], 'sentence')}, "
             f"{counted(record['iterations'], turn)}{_mistakes(model)}, "
             f"{record['seconds']:.1f} s{best}{_spread(record)} ({why_stopped(record, model.probabilistic)})"

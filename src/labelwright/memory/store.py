@@ -68,7 +68,7 @@ class Learnt(NamedTuple):
     weights: Array  # [F]
 
 
-def columns_of(
+def learn(
     data: Instances,
     classes: Array,
     n_classes: int,

@@ -126,7 +126,7 @@ class MemoryBased(Estimator):
         """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns."""
         metrics = self._metrics(len(data.values))
         weights = self._given_weights(len(data.values))
-        learnt = store.columns_of(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
+        learnt = store.learn(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
         index: Memory | IGTree
         if self.algorithm == "igtree":
             index = trees.igtree(data.codes, targets, len(seen), learnt.weights)

@@ -33,7 +33,7 @@ SCORES: dict[str, Callable[[Report], float]] = {
     "sentence": lambda report: report.sentence_accuracy,
 }
 NEIGHBOURS = (1, 3, 5, 7, 9, 11, 13, 15, 19, 25, 35)
-METRICS: dict[str, tuple[Setting, ...]] = {
+TRIED_METRICS: dict[str, tuple[Setting, ...]] = {
     "overlap": ({},),
     "mvdm": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
     "jeffrey": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
@@ -450,7 +450,7 @@ def memory_settings(prefix: str = "") -> list[Setting]:
     (1025, {'k': 1, 'metric': 'overlap', 'weights': 'gain-ratio', 'votes': 'none'})
     """
     found = []
-    for k, (metric, thresholds), weights in product(NEIGHBOURS, METRICS.items(), WEIGHTS):
+    for k, (metric, thresholds), weights in product(NEIGHBOURS, TRIED_METRICS.items(), WEIGHTS):
         for votes, threshold in product(VOTES if k > 1 else ["none"], thresholds):
             found.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
     return [{prefix + name: value for name, value in setting.items()} for setting in found]
