@@ -413,11 +413,17 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
         scores = [entry["dev"] for entry in model.history_ if "dev" in entry]
         best = f", best on the development data {100 * max(scores):.2f}" if scores else ""
         say(
-            f"{output}: {counted(len(model.weights_), 'weight')}, {counted(record['features'], 'feature')}, "
+            f"{output}: {_weights(model)}, {counted(record['features'], 'feature')}, "
             f"{counted(len(model.classes_), 'label')}{_states(model)}; {counted(record['sentences'], 'sentence')}, "
             f"{counted(record['iterations'], turn)}{_mistakes(model)}, "
             f"{record['seconds']:.1f} s{best}{_spread(record)} ({why_stopped(record, model.probabilistic)})"
         )
+
+
+def _weights(model: Any) -> str:
+    """How many weights there are, and how many of them the file keeps."""
+    used = int((model.weights_ != 0).sum())
+    return counted(len(model.weights_), "weight") + (f" ({used:,} not zero)" if used < len(model.weights_) else "")
 
 
 def forget_run(model: Any) -> None:
