@@ -1,11 +1,12 @@
 """Tables 1 and 2 and figures 1 and 2 of Canisius, van den Bosch & Daelemans (2006), on the corpora that can be had.
 
-    python benchmarks/memory_tables.py table1 [--tasks conll2000,nettalk] [--search 1500] [--plots FOLDER]
+    python benchmarks/memory_tables.py table1 [--tasks conll2000,nettalk] [--search 1500] [--refine] [--plots FOLDER]
     python benchmarks/memory_tables.py curve [--plots FOLDER]      figures 1 and 2: nettalk, good and bad classifiers
 
 Windows are of 7 words and tags, or of 7 letters.  The settings of each task are found by ProgressiveSearch on a part of
-its training data (`--search` sentences), once for plain classes and once for trigrams; then the whole training part is
-remembered and the test part is labelled once.  Chunks and names are scored by F1, letters by whole words.
+its training data (`--search` sentences), once for plain classes and once for trigrams (with `--refine` then near by on
+all of it); then the whole training part is remembered and the test part is labelled once.  Chunks and names are scored
+by F1, letters by whole words.
 """
 
 import argparse
@@ -103,6 +104,22 @@ def searched(task: Task, train: Corpus, sentences: int, console: Console, **word
     return dict(search.best_params_)
 
 
+def refined(task: Task, train: Corpus, found: dict[str, Any], console: Console, **words: Any) -> dict[str, Any]:
+    """The best settings near those found, on all training data: small samples like few neighbours too much."""
+    grid = {
+        "metric": found["metric"],
+        "mvdm_threshold": [1, 2],
+        "weights": list(dict.fromkeys([found["weights"], "gain-ratio"])),
+        "k": [k for k in (found["k"] + step for step in (-2, 0, 2, 4, 8)) if k > 0],
+        "votes": list(dict.fromkeys([found.get("votes", "none"), "inverse-distance"])),
+    }
+    search = ProgressiveSearch(
+        MemoryTagger(**words), grid, first=len(train), steps=1, scoring=task.scoring, refit=False
+    ).fit(train)
+    console.print(f"    on all of them: {search.best_params_}, {100 * search.best_score_:.2f}")
+    return dict(search.best_params_)
+
+
 def base_accuracy(tagger: MemoryTagger, data: Any, test: Corpus) -> float:
     """How many tokens get exactly the right trigram, in percent."""
     right = n = 0
@@ -124,6 +141,8 @@ def table1(options: argparse.Namespace, folder: Path, console: Console) -> None:
         console.print(f"{name} ({task.paper}): {len(train)} + {len(test)} sequences, {train.n_tokens} instances")
         plain = searched(task, train, options.search, console, ngram=1, inference="none")
         words = searched(task, train, options.search, console, ngram=3, inference="csi")
+        if options.refine:
+            words = refined(task, train, words, console, ngram=3, inference="csi")
         begun = time.perf_counter()
         found = {"none": score(task, test.y, MemoryTagger(ngram=1, inference="none", **plain).fit(train).predict(test))}
         tagger = MemoryTagger(**words).fit(train)
@@ -204,6 +223,7 @@ def main() -> None:
     parser.add_argument(
         "--search", type=int, default=1500, help="sentences on which settings are searched; four times as many words"
     )
+    parser.add_argument("--refine", action="store_true", help="search again for trigrams, near by and on all sentences")
     parser.add_argument("--test", type=int, help="label only so many test sequences, for a quick look")
     parser.add_argument("--plots", metavar="FOLDER")
     options = parser.parse_args()
