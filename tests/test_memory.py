@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import labelwright
 from labelwright import MemoryBased
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, NotFittedError, OptionError
+from labelwright.memory import weights as feature_weights
 from memory_twin import Twin, decide, grouped
 from plain_python import answers_both_ways
 
@@ -354,10 +355,33 @@ def test_columns_of_a_data_frame_are_known_by_name(tmp_path):
             one.partial_fit(Frame(ROWS, ["left", "up"]), LABELS)
 
 
-@pytest.mark.parametrize("nothing", [None, float("nan")])
+class Unknown:
+    """As pandas.NA: nobody can say whether it equals itself."""
+
+    def __eq__(self, other):
+        return self
+
+    __ne__ = __eq__
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+    def __repr__(self):
+        return "<NA>"
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), Unknown()])
 def test_an_instance_without_a_class(nothing):
     with pytest.raises(CorpusError, match=f"y: instance 2 has no class, got {nothing}; leave it out"):
         MemoryBased().fit(ROWS, ["A", "B", nothing, "A"])
+    assert MemoryBased().fit(ROWS, [np.str_("A"), np.float64(1.0), "B", True]).predict(ROWS).tolist()[0] == "A"
+
+
+def test_chi_squared_of_large_tables(monkeypatch):
+    wanted = MemoryBased(weights="chi-squared").fit(ROWS, LABELS).feature_weights_.tolist()
+    monkeypatch.setattr(feature_weights, "CELLS", 0)
+    assert MemoryBased(weights="chi-squared").fit(ROWS, LABELS).feature_weights_.tolist() == pytest.approx(wanted)
 
 
 def test_further_instances_that_fail_leave_the_model_as_it_was():

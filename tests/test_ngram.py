@@ -503,3 +503,23 @@ def test_a_bar_on_a_terminal(tagger, split, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert shown.predict(split[1]) == expected
     assert "classifying" in capsys.readouterr().err
+
+
+def test_a_search_for_a_memory_is_a_classifier_too():
+    from labelwright import MemoryBased, MemoryTagger, ProgressiveSearch
+
+    search = ProgressiveSearch(MemoryBased(n_jobs=1), {"k": [1, 2]}, first=10)
+    tagger = NgramTagger(search).fit(X * 10, Y * 10)
+    best = tagger.classifier_.best_params_
+    assert tagger.predict([NEW]) == MemoryTagger(**best, n_jobs=1).fit(X * 10, Y * 10).predict([NEW])
+
+
+def test_a_new_model_within_a_model_comes_before_its_parameters():
+    from sklearn.ensemble import BaggingClassifier
+
+    tagger = NgramTagger(BaggingClassifier(DecisionTreeClassifier()))
+    tagger.set_params(
+        classifier__estimator__max_depth=3, classifier__estimator=DecisionTreeClassifier(min_samples_leaf=2)
+    )
+    tree = tagger.classifier.estimator
+    assert (tree.max_depth, tree.min_samples_leaf) == (3, 2)

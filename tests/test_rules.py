@@ -659,3 +659,11 @@ def test_a_tagger_that_widens_has_one_clock_and_diagnoses_once(monkeypatch):
     assert found[0].labels == ["B-Y", "B-Y"]
     assert len(calls) == 2  # candidates, then all labels
     assert calls[1] < calls[0] <= 60.0
+
+
+def test_who_is_late_hears_the_limit_that_was_given(monkeypatch):
+    answers = iter([program.Answer("infeasible", bool), program.Answer("unknown", bool)])
+    monkeypatch.setattr(program, "search", lambda *_: next(answers))
+    tagger = labelwright.MemoryTagger(ngram=1, n_jobs=1).fit([["a", "b"]], [["B-X", "B-Y"]])
+    with pytest.raises(OptionError, match=r"found in time_limit=7\.5 seconds; give it more"):
+        tagger.decode([["a", "b"]], constraints=only(0, "B-Y"), time_limit=7.5)

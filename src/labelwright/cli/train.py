@@ -421,7 +421,7 @@ def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool)
 
 
 def _weights(model: Any) -> str:
-    """How many weights there are, and how many of them the file keeps."""
+    """How many weights were learnt, and how many of them are not zero."""
     used = int((model.weights_ != 0).sum())
     return counted(len(model.weights_), "weight") + (f" ({used:,} not zero)" if used < len(model.weights_) else "")
 

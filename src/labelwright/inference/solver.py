@@ -23,7 +23,7 @@ class Solution(NamedTuple):
 def solve_candidates(
     problem: Problem,
     rules: Any,
-    time_limit: float | None = None,
+    time_limit: float | Clock | None = None,
     *,
     words: Sequence[Any] | None = None,
     number: int = 0,
@@ -50,7 +50,7 @@ def solve_candidates(
     >>> solve_candidates(problem, agree(0, 1)).labels
     ['A', 'A']
     """
-    clock = Clock(time_limit)
+    clock = time_limit if isinstance(time_limit, Clock) else Clock(time_limit)
     if not problem.domains:
         return Solution([], 0.0, "optimal")
     cp = cp_sat()
@@ -79,12 +79,12 @@ def solve_candidates(
     found = programs.search(cp, program.model, clock.left)
     if found.status == "infeasible" and wider is not None:
         return solve_candidates(
-            wider(), rules, clock.left, words=words, number=number, labels=labels, scheme=scheme, best=best
+            wider(), rules, clock, words=words, number=number, labels=labels, scheme=scheme, best=best
         )
     if found.status == "infeasible":
         raise contradiction(number, bound, lambda wanted: (cp, build(wanted)[0].model), ", or leave it out")
     if found.status == "unknown":
-        raise late(number, time_limit)
+        raise late(number, clock.seconds)
     chosen = [next(label for label in domain if found.true(program.x[t, label])) for t, domain in enumerate(domains)]
     return Solution(chosen, _worth(problem, chosen), found.status, bound.cost(chosen))
 

@@ -25,18 +25,22 @@ class Estimator:
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters by name, those of models among them as get_params names them."""
         known = self._parameter_names()
-        for name in sorted(parameters, key=lambda name: "__" in name):  # a new model, then what is changed in it
+        inner: dict[str, dict[str, Any]] = {}  # a new model first, then all that is changed in it
+        for name, value in parameters.items():
             part, nested, rest = name.partition("__")
             if nested:
-                models = models_in(self.get_params(deep=False))
-                if part not in models:
-                    has = f"expected one of {', '.join(models)}" if models else "and none at all"
-                    raise OptionError(f"{type(self).__name__}: no model {part!r} within it for {name!r}, {has}")
-                models[part].set_params(**{rest: parameters[name]})
+                inner.setdefault(part, {})[rest] = value
             elif name not in known:
                 raise OptionError(f"{type(self).__name__}: no parameter {name!r}, expected one of {', '.join(known)}")
             else:
-                setattr(self, name, parameters[name])
+                setattr(self, name, value)
+        models = models_in(self.get_params(deep=False)) if inner else {}
+        for part, words in inner.items():
+            if part not in models:
+                has = f"expected one of {', '.join(models)}" if models else "and none at all"
+                name = f"{part}__{next(iter(words))}"
+                raise OptionError(f"{type(self).__name__}: no model {part!r} within it for {name!r}, {has}")
+            models[part].set_params(**words)
         return self
 
     def _check_fitted(self) -> None:

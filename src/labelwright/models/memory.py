@@ -302,10 +302,19 @@ def _classes(y: Any, n: int) -> tuple[list[Any], Array]:
         index = {label: i for i, label in enumerate(dict.fromkeys(listed))}
     except TypeError:
         raise CorpusError("y: expected one class for each instance, a string or a number, got lists") from None
-    for label in index:
-        if label is None or label != label:
-            raise CorpusError(f"y: instance {listed.index(label)} has no class, got {label!r}; leave it out")
+    for label, number in index.items():
+        if _missing(label):
+            at = next(i for i, other in enumerate(listed) if index[other] == number)
+            raise CorpusError(f"y: instance {at} has no class, got {label!r}; leave it out")
     return list(index), np.fromiter(map(index.__getitem__, listed), np.int32, n)
+
+
+def _missing(label: Any) -> bool:
+    """Is it None, not a number, or pandas.NA, which is neither equal nor unequal to itself?"""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
 
 
 def _sorted(labels: list[Any], keep_order: bool = False) -> Array:

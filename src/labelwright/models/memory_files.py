@@ -61,7 +61,7 @@ def restore(model: MemoryBased | MemoryTagger, tensors: Tensors, header: dict[st
     )
     learner.data_ = Instances(values, tensors["codes"])
     learner.targets_, learner.feature_weights_ = tensors["targets"], tensors["weights"]
-    learner.n_features_in_, learner.names_ = len(values), header["names"]
+    learner.n_features_in_, learner.names_ = len(values), header.get("names")
     learner._name_classes([json.loads(text) for text in _strings(tensors, "seen")])
     if "tree.code" in tensors:
         learner.index_ = IGTree(**{name: tensors[f"tree.{name}"] for name in IGTree._fields})

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
+from labelwright.memory.instances import Instances
 from labelwright.models.training import no_labels
 
 Array = NDArray[Any]
@@ -49,7 +50,7 @@ def looked_at(X: Any, y: Any) -> Data:
         if not hasattr(X, "__len__") and not hasattr(X, "shape"):
             X = list(X)
         y = y if hasattr(y, "__len__") else list(y)
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        n = len(X.codes) if isinstance(X, Instances) else X.shape[0] if hasattr(X, "shape") else len(X)
         sequences = isinstance(y, Mapping) or any(isinstance(labels, list | tuple | np.ndarray) for labels in y[:1])
         for name, labels in y.items() if isinstance(y, Mapping) else [("", y)]:
             if len(labels) != n:
@@ -66,6 +67,8 @@ def _rows(values: Any, rows: Array) -> Any:
     """Some sentences or rows of whatever holds them."""
     if isinstance(values, Corpus):
         return values.take(rows)
+    if isinstance(values, Instances):
+        return values._replace(codes=values.codes[rows])
     if hasattr(values, "iloc"):  # pandas
         return values.iloc[rows]
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows.tolist()]
