@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, example, settings
 from hypothesis import strategies as st
 
 import oracles
+from labelwright.corpus.spans import Span, spans_of
 from labelwright.states import assembled, state_space
 from oracles import Scores
 
@@ -165,3 +166,8 @@ def hard(tokens, seed=0, scale=0.7, labels=4, latent=3, order=1):
     shapes = [(tokens, S), (tokens, S, S), (tokens, S, S, S)][: order + 1]
     scores = Scores(*(random.normal(size=shape) * scale for shape in shapes))
     return Case(scores, state_space([f"l{i}" for i in range(labels)], latent, order))
+
+
+def chunks(labels: list[str], kind: str) -> list[Span]:
+    """The chunks of a type in a labelling."""
+    return [span for span in spans_of(labels) if span.type == kind]
