@@ -29,8 +29,8 @@ from labelwright.inference.rules import (
     names_of,
     parts_of,
     places_of,
-    scheme_rule,
-)  # fmt: skip
+    valid_scheme,
+)
 
 __all__ = [
     "Rule",
@@ -82,11 +82,6 @@ def agree(*positions: Any, types: bool = False) -> Rule:
 def differ(*positions: Any, types: bool = False) -> Rule:
     """No two of the tokens at these positions have the same label (with `types`: the same chunk type)."""
     return _compared("differ", positions, False, types)
-
-
-def valid_scheme(scheme: str | None = None) -> Rule:
-    """The labels keep their scheme: the one named, else the tagger's own."""
-    return scheme_rule(scheme)
 
 
 def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, at: At = None) -> Rule:

@@ -163,8 +163,6 @@ def _memory(memory: dict[str, float], algorithm: str) -> str:
 
 def _training(training: dict[str, Any]) -> list[tuple[str, str]]:
     """How the training went; models made in Python know less about it."""
-    from labelwright.models.progressive import tried
-
     if "sentences" not in training:
         return []
     rows = [("trained on", f"{counted(training['sentences'], 'sentence')}, {counted(training['tokens'], 'token')}")]
@@ -173,6 +171,8 @@ def _training(training: dict[str, Any]) -> list[tuple[str, str]]:
     if "dev" in training:
         rows.append(("dev", f"{100 * training['dev']:.2f} on the development data"))
     if "search" in training:
+        from labelwright.models.progressive import tried
+
         search = training["search"]
         how_many = tried(search.get("tried", search["settings"]), search["settings"])
         found = f"the best of {how_many}, {100 * search['score']:.2f} in the last step"

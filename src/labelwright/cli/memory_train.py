@@ -122,7 +122,7 @@ def _searched(
     search.fit(corpus, progress=_Lines() if run.verbose else None)
     found = {
         "settings": search.n_settings_,
-        "tried": len({id(row["setting"]) for row in search.table_}),
+        "tried": search.n_tried_,
         "scoring": search.scoring_,
         "score": search.best_score_,
         "stopped": search.stopped_,

@@ -266,8 +266,8 @@ class Scheme(Rule):
         return All(tuple(rows))
 
 
-def scheme_rule(scheme: str | None) -> Rule:
-    """The labels keep the scheme named, else the tagger's own."""
+def valid_scheme(scheme: str | None = None) -> Rule:
+    """The labels keep their scheme: the one named, else the tagger's own."""
     return Scheme(called("valid_scheme", *([] if scheme is None else [scheme])), scheme and check_scheme(scheme))
 
 
@@ -444,7 +444,7 @@ def rules_in(constraints: Any) -> list[Rule]:
     if isinstance(constraints, Rule):
         return [constraints]
     if isinstance(constraints, str):
-        return [scheme_rule(None if constraints == "scheme" else constraints)]
+        return [valid_scheme(None if constraints == "scheme" else constraints)]
     if callable(constraints):
         return [PerSentence(str(getattr(constraints, "__name__", "function")), constraints)]
     if isinstance(constraints, Iterable):

@@ -33,13 +33,18 @@ def instances(X: Any, source: str = "X") -> Instances:
     return Instances(tuple(values for values, _ in numbered), codes)
 
 
+def is_frame(X: Any) -> bool:
+    """Is it a data frame?"""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
 def columns_of(X: Any, source: str = "X") -> list[Sequence[Any]]:
     """The columns [F] of a table of at least one row; a column of numbers stays an array."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
         raise CorpusError(f"{source}: expected rows of values, one for each instance, got {type(X).__name__}")
     if hasattr(X, "toarray"):
         raise CorpusError(f"{source}: expected rows of values, got a sparse matrix; give X.toarray()")
-    if hasattr(X, "columns") and hasattr(X, "to_numpy"):  # a data frame
+    if is_frame(X):
         X = X.to_numpy()
     if isinstance(X, np.ndarray):
         if X.ndim != 2:

@@ -22,12 +22,13 @@ from labelwright.memory import igtree as trees
 from labelwright.memory import store
 from labelwright.memory.distances import METRICS, numbers_of
 from labelwright.memory.igtree import IGTree
-from labelwright.memory.instances import Instances, instances, joined, translated
+from labelwright.memory.instances import Instances, instances, is_frame, joined, translated
 from labelwright.memory.store import VOTES, Answers, Memory
 from labelwright.memory.weights import WEIGHTS
 from labelwright.memory.windows import Windows, windows
 from labelwright.models.estimator import Estimator
-from labelwright.models.ngram import NgramModel, Proposed, listed, remembered
+from labelwright.models.ngram import NgramModel, Proposed, remembered
+from labelwright.models.training import listed
 from labelwright.parallel import Workers, n_threads
 
 Array = NDArray[Any]
@@ -287,7 +288,7 @@ class MemoryBased(Estimator):
 
 def frame_names(X: Any) -> list[str] | None:
     """What the columns of a data frame are called, where they are words."""
-    names = list(X.columns) if hasattr(X, "columns") and hasattr(X, "to_numpy") else []
+    names = list(X.columns) if is_frame(X) else []
     return names if names and all(isinstance(name, str) for name in names) else None
 
 

@@ -6,7 +6,7 @@ Canisius, van den Bosch & Daelemans (2006), "Constraint satisfaction inference".
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ from labelwright.inference.vote import Inferred, oracle
 from labelwright.memory.windows import Windows, offsets_of, windows
 from labelwright.models.estimator import Estimator
 from labelwright.models.linear import check_lengths, rules_among, words_of
-from labelwright.models.training import labelled
+from labelwright.models.training import labelled, listed
 from labelwright.parallel import Workers, n_threads, sentence_ranges
 
 Array = NDArray[Any]
@@ -486,11 +486,6 @@ def _copy_of(classifier: Any) -> Any:
     except ImportError:
         raise OptionError("NgramTagger: scikit-learn cannot be imported; pip install scikit-learn") from None
     return clone(classifier, safe=False)
-
-
-def listed(X: Any) -> Any:
-    """Sentences that can be read twice."""
-    return X if hasattr(X, "__len__") or not isinstance(X, Iterable) else list(X)
 
 
 def _offsets(X: Any) -> Array:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.features.template import Template
@@ -20,7 +19,7 @@ from labelwright.learn.perceptron import EARLY, Averaged, Passes, perceptron
 from labelwright.models.growth import grow
 from labelwright.models.latent import LatentCRF
 from labelwright.models.scored import ScoredModel
-from labelwright.models.training import INTEGER, REAL, Data, Development, LatentStates, TrainableModel
+from labelwright.models.training import INTEGER, REAL, Data, Development, LatentStates, TrainableModel, listed
 from labelwright.models.warm import Trained, carry_over
 from labelwright.parallel import Workers
 
@@ -261,8 +260,7 @@ class LatentPerceptron(LatentStates, Perceptron):
     def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None, *, init: Any = None, **options: Any) -> Self:
         """Train as Perceptron.fit does; without `init`, from the start that the parameter `start` names."""
         self._check_parameters()
-        if not isinstance(X, Corpus) and not hasattr(X, "__len__"):
-            X = list(X)
+        X = listed(X)
         again = self.warm_start and hasattr(self, "weights_")
         record: dict[str, Any] | None = None
         if init is None and not again and self.start != "random" and max(self._numbers_of_states()) > 1:

@@ -309,6 +309,11 @@ class ProgressiveSearch(Estimator):
     # -- answers ----------------------------------------------------------------------------------------------
 
     @property
+    def n_tried_(self) -> int:
+        """How many of the settings were tried: fewer than there are, where the search was interrupted."""
+        return sum(row["step"] == 1 for row in self.table_)
+
+    @property
     def takes_columns(self) -> bool:
         """Does the model learn from columns, as a MemoryBased, not from features made of them?"""
         return bool(getattr(self.estimator, "takes_columns", False))
@@ -362,7 +367,7 @@ class ProgressiveSearch(Estimator):
         aligned = ["  ".join(map(_aligned, line, widths, [n < len(names) for n in range(len(line))])) for line in lines]
         if len(ranked) > len(lines) - 1:
             aligned.append(f"... and {len(ranked) - len(lines) + 1} more")
-        how_many = tried(len(reached), self.n_settings_)
+        how_many = tried(self.n_tried_, self.n_settings_)
         return "\n".join([*(line.rstrip() for line in aligned), f"{how_many}; {self.stopped_}"])
 
     def _shown(self, row: Row) -> str:

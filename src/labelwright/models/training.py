@@ -334,12 +334,16 @@ def no_labels(corpus: Corpus) -> CorpusError:
     return CorpusError(f"{corpus.source}: has no label column; {mend}")
 
 
+def listed(X: Any) -> Any:
+    """Sentences that can be read twice."""
+    return X if hasattr(X, "__len__") or not isinstance(X, Iterable) else list(X)
+
+
 def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Array]:
     """The training data with their labels as codes: (X ready to learn from, labels, gold [T])."""
     if isinstance(X, Encoded):
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
-    if not isinstance(X, Corpus) and not hasattr(X, "__len__") and isinstance(X, Iterable):
-        X = list(X)
+    X = listed(X)
     if y is not None and not hasattr(y, "__len__"):
         raise OptionError(f"y: expected the labels of all sentences, got a {type(y).__name__}; give list(y)")
     if isinstance(X, Corpus):
