@@ -26,7 +26,7 @@ from labelwright.evaluate import compare, evaluate
 from labelwright.learn.joint import Joint, Stack
 from labelwright.learn.objective import Passing
 from labelwright.parallel import Workers
-from labelwright.passing import Layered
+from labelwright.structures.passing import Layered
 
 COLUMNS = "word,pos,chunk"
 

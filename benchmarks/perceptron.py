@@ -24,7 +24,7 @@ from rich.table import Table
 from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, read_columns
 from labelwright.corpus import synthetic_hmm
 from labelwright.evaluate import evaluate
-from labelwright.models.synthetic import bayes_ceiling
+from labelwright.taggers.true_model import bayes_ceiling
 from latent import corpora
 from measure import ask
 

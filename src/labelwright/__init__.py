@@ -11,35 +11,36 @@ if TYPE_CHECKING:
     from labelwright.corpus.spans import Span as Span
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
-    from labelwright.models.cascade import Cascade as Cascade
-    from labelwright.models.crf import CRF as CRF
-    from labelwright.models.files import load as load
-    from labelwright.models.latent import LatentCRF as LatentCRF
-    from labelwright.models.memory import MemoryBased as MemoryBased
-    from labelwright.models.memory import MemoryTagger as MemoryTagger
-    from labelwright.models.ngram import NgramTagger as NgramTagger
-    from labelwright.models.perceptron import LatentPerceptron as LatentPerceptron
-    from labelwright.models.perceptron import Perceptron as Perceptron
-    from labelwright.models.progressive import ProgressiveSearch as ProgressiveSearch
-    from labelwright.models.segment import SemiCRF as SemiCRF
+    from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
+    from labelwright.taggers.cascade import Cascade as Cascade
+    from labelwright.taggers.crf import CRF as CRF
+    from labelwright.taggers.files import load as load
+    from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
+    from labelwright.taggers.memory import MemoryBased as MemoryBased
+    from labelwright.taggers.memory import MemoryTagger as MemoryTagger
+    from labelwright.taggers.ngram import NgramTagger as NgramTagger
+    from labelwright.taggers.perceptron import LatentPerceptron as LatentPerceptron
+    from labelwright.taggers.perceptron import Perceptron as Perceptron
+    from labelwright.taggers.semi_crf import SemiCRF as SemiCRF
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CRF": "labelwright.models.crf",
-    "Cascade": "labelwright.models.cascade",
+    "CRF": "labelwright.taggers.crf",
+    "Cascade": "labelwright.taggers.cascade",
     "Decoding": "labelwright.decode.record",
     "LabelwrightError": "labelwright.errors",
-    "LatentCRF": "labelwright.models.latent",
-    "LatentPerceptron": "labelwright.models.perceptron",
-    "MemoryBased": "labelwright.models.memory",
-    "MemoryTagger": "labelwright.models.memory",
-    "NgramTagger": "labelwright.models.ngram",
-    "Perceptron": "labelwright.models.perceptron",
-    "ProgressiveSearch": "labelwright.models.progressive",
-    "SemiCRF": "labelwright.models.segment",
+    "LatentCRF": "labelwright.taggers.latent_crf",
+    "LatentPerceptron": "labelwright.taggers.perceptron",
+    "MemoryBased": "labelwright.taggers.memory",
+    "MemoryTagger": "labelwright.taggers.memory",
+    "NgramTagger": "labelwright.taggers.ngram",
+    "Perceptron": "labelwright.taggers.perceptron",
+    "ProgressiveSearch": "labelwright.search.progressive",
+    "SemiCRF": "labelwright.taggers.semi_crf",
     "Span": "labelwright.corpus.spans",
-    "load": "labelwright.models.files",
+    "dag": "labelwright.structures",
+    "load": "labelwright.taggers.files",
     "read_columns": "labelwright.corpus.columns",
 }
 
@@ -66,6 +67,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'labelwright' has no attribute {name!r}")
+    if name == "dag":  # a module
+        return import_module("labelwright.structures.dag")
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from labelwright.decode.options import check_whole
 from labelwright.errors import OptionError
-from labelwright.inference.formulas import Some
-from labelwright.inference.rules import (
+from labelwright.rules.formulas import Some
+from labelwright.rules.rules import (
     At,
     Compared,
     Count,

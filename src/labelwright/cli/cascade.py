@@ -275,7 +275,7 @@ def inspect(model: Any, path: str, as_json: bool) -> None:
 
 
 def _layer_facts(layer: Any) -> dict[str, Any]:
-    from labelwright.models.files import signature
+    from labelwright.taggers.files import signature
 
     return {
         "kind": type(layer).__name__,

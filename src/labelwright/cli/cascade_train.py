@@ -62,7 +62,7 @@ def train_cascade(source: str, output: str, words: dict[str, Any], run: Run) -> 
     corpus = _read(source, words.get("columns"), layers)
     dev = _read(words["dev"], ",".join(corpus.names), layers) if "dev" in words else None
 
-    from labelwright.models.cascade import Cascade
+    from labelwright.taggers.cascade import Cascade
 
     progress = _Progress(run)
     models = [(layer.name, layer.kind(**layer.parameters)) for layer in layers]
@@ -117,7 +117,7 @@ def _layers(words: dict[str, Any], run: Run) -> list[Layer]:
 
 def _layer(recipe: str, number: int, table: Any) -> Layer:
     """One layer, checked as far as its words go."""
-    from labelwright.models import files
+    from labelwright.taggers import files
 
     name = table.get("name") if isinstance(table, dict) else None
     if not isinstance(name, str) or not name:

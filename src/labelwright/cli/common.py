@@ -152,7 +152,7 @@ def is_model(path: str) -> bool:
 def load_model(path: str, threads: int | None = None) -> Any:
     """A model that can read column files."""
     _start_numba()
-    from labelwright.models.files import load
+    from labelwright.taggers.files import load
 
     model = load(path)
     if type(model).__name__ == "MemoryBased":

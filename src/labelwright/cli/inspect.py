@@ -92,7 +92,7 @@ def command(
       labelwright inspect near.model --data test.txt --sentence 3 --token 0
       labelwright inspect both.model --layer chunk
     """
-    from labelwright.models.files import load
+    from labelwright.taggers.files import load
 
     files = data or []
     _check(files, plot, paths, {"--columns": columns, "--sentence": sentence, "--token": token})
@@ -127,7 +127,7 @@ def command(
         if not tagger.probabilistic:
             raise OptionError(f"--plot: {tagger.has_scores()}, so its latent paths have no mass to draw")
         check_plot(plot, [model, *files])
-    from labelwright.models import inspection
+    from labelwright.inspection import linear as inspection
 
     facts = inspection.describe(tagger, max(top, 0))
     if layer is not None:

@@ -65,7 +65,7 @@ def inspect(model: Any, asked: Asked) -> None:
 
 def describe(model: Any) -> dict[str, Any]:
     """All that is worth knowing about a model, ready for JSON."""
-    from labelwright.models.files import signature
+    from labelwright.taggers.files import signature
 
     tagger = hasattr(model, "windows_")
     header = model.windows_.header() if tagger else {}
@@ -171,7 +171,7 @@ def _training(training: dict[str, Any]) -> list[tuple[str, str]]:
     if "dev" in training:
         rows.append(("dev", f"{100 * training['dev']:.2f} on the development data"))
     if "search" in training:
-        from labelwright.models.progressive import tried
+        from labelwright.search.progressive import tried
 
         search = training["search"]
         how_many = tried(search.get("tried", search["settings"]), search["settings"])

@@ -97,7 +97,7 @@ def _listed(value: Any) -> list[Any]:
 def _settings(words: dict[str, Any], algorithm: str) -> list[dict[str, Any]]:
     """The settings to try: those of memory_settings with the values that were given."""
     from labelwright.memory.weights import WEIGHTS
-    from labelwright.models.progressive import memory_settings
+    from labelwright.search.progressive import memory_settings
 
     found = memory_settings() if algorithm == "ib1" else [{"weights": weights} for weights in WEIGHTS]
     for word in SEARCHED:
@@ -114,7 +114,7 @@ def _searched(
     model: Any, settings: list[dict[str, Any]], corpus: "Corpus", words: dict[str, Any], run: Run
 ) -> tuple[Any, dict[str, Any]]:
     """The best of many settings, trained on all sentences, and what is worth knowing about the search."""
-    from labelwright.models.progressive import ProgressiveSearch
+    from labelwright.search.progressive import ProgressiveSearch
 
     search = ProgressiveSearch(
         model, settings, random_state=words.get("random_state", 0), verbose=0 if run.quiet or run.verbose else 1
@@ -187,7 +187,7 @@ def _finish(model: Any, corpus: "Corpus", dev: "Corpus | None", output: str, rec
 
 def _summary(model: Any, output: str) -> str:
     """One line: how much is remembered, how long it took, and how good it is."""
-    from labelwright.models.progressive import tried
+    from labelwright.search.progressive import tried
 
     record, memory = model.training_, model.memory_
     dev = f", {100 * record['dev']:.2f} on the development data" if "dev" in record else ""

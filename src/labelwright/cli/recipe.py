@@ -129,7 +129,7 @@ def untrained(words: dict[str, Any], recipe: str | None) -> tuple[Any, Any]:
         raise OptionError(f"--model: expected one of {', '.join(MODELS)}, got {name!r}")
     if words.get("search"):
         raise OptionError(f"--search: looks for settings of memory-based models; not for --model {name}")
-    from labelwright.models import files
+    from labelwright.taggers import files
 
     old = None if start is None else files.load(start)
     if old is not None:
@@ -143,7 +143,7 @@ def configured(
 ) -> Any:
     """A new model with these words and, where they say nothing, with those that are kept; `open` are still to be
     chosen."""
-    from labelwright.models import files
+    from labelwright.taggers import files
 
     kind = files.MODELS[MODELS[name]]
     own = [word for word in MODEL_WORDS | CASCADE_WORDS | MEMORY_WORDS if word not in HARMLESS.get(name, ())]
@@ -210,7 +210,7 @@ def _name_with_start(words: dict[str, Any], old: Any) -> str:
     if not STARTS[name]:
         raise OptionError(f"--start-from: a {name} starts from nothing; leave it out")
     if there not in STARTS[name]:
-        from labelwright.models.files import MODELS as KINDS
+        from labelwright.taggers.files import MODELS as KINDS
 
         alike = KINDS[MODELS[name]].probabilistic == old.probabilistic
         why = "its labels have several states each" if alike else "its weights are of another size"

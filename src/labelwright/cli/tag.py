@@ -200,7 +200,7 @@ def _run(
     collected = io.BytesIO()
     for piece in pieces:
         answer(piece, collected)
-    from labelwright.corpus.files import write_bytes
+    from labelwright.corpus.compressed import write_bytes
 
     write_bytes(output, collected.getvalue())
 

@@ -135,7 +135,7 @@ def _ask_memories(corpus: Any, dicts: Any, arrays: Any) -> None:
 
 def _ask_by_score(model: Any, corpus: Any) -> None:
     """All questions that a model without probabilities answers."""
-    from labelwright.models.inspection import expected_use
+    from labelwright.inspection.linear import expected_use
 
     data = model.encode(corpus)
     model.predict_nbest(data, 2)

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.files import Source, codec_of, decompressed, explain, name_of, read_bytes, write_bytes
+from labelwright.corpus.compressed import Source, codec_of, decompressed, explain, name_of, read_bytes, write_bytes
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
 from labelwright.errors import CorpusError
 from labelwright.kernels import text as kernels

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from labelwright.corpus.columns import Labels, Layout, check_writable, flat_columns, parse
-from labelwright.corpus.files import Source, name_of, read_bytes, write_bytes
+from labelwright.corpus.compressed import Source, name_of, read_bytes, write_bytes
 from labelwright.corpus.table import Corpus, check_label
 from labelwright.errors import CorpusError
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from labelwright.corpus import lexicon as lex
+from labelwright.corpus import generated_words as lex
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from labelwright.decode.options import MOST, check_seconds, check_whole
 from labelwright.decode.record import Decoding
-from labelwright.graph import Blocks, Contexts
 from labelwright.kernels import search as kernels
 from labelwright.kernels.search import Pool, Weights
-from labelwright.lattice import Lattice, best_path, labelling_weight
-from labelwright.states import StateSpace
+from labelwright.structures.graph import Blocks, Contexts
+from labelwright.structures.lattice import Lattice, best_path, labelling_weight
+from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 MAX_EXPANSIONS = 100_000  # by default: a flat model costs time,

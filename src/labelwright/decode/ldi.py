@@ -11,8 +11,8 @@ from labelwright.decode.paths import Pool, moves_of
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import paths as kernels
-from labelwright.lattice import Lattice, posterior
-from labelwright.states import StateSpace
+from labelwright.structures.lattice import Lattice, posterior
+from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 N_PATHS = 30  # the paper's LDI-A

@@ -1,8 +1,8 @@
 """The best label at each token by itself (BMP): fewest wrong tokens expected, whatever the labelling as a whole."""
 
 from labelwright.decode.record import Decoding, judged
-from labelwright.lattice import Lattice, best_path, label_marginals, posterior
-from labelwright.states import StateSpace
+from labelwright.structures.lattice import Lattice, best_path, label_marginals, posterior
+from labelwright.structures.states import StateSpace
 
 
 def marginal(lattice: Lattice, space: StateSpace, probabilities: bool = True) -> Decoding:

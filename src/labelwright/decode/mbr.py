@@ -11,8 +11,8 @@ from labelwright.decode.ldi import candidates as ldi_candidates
 from labelwright.decode.options import check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
-from labelwright.lattice import Lattice
-from labelwright.states import StateSpace
+from labelwright.structures.lattice import Lattice
+from labelwright.structures.states import StateSpace
 
 Labels = Sequence[str]
 Gain = Callable[[Labels, Labels], float]

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.decode.options import MOST, check_whole
-from labelwright.graph import Graph
 from labelwright.kernels import paths as kernels
-from labelwright.lattice import Lattice
+from labelwright.structures.graph import Graph
+from labelwright.structures.lattice import Lattice
 
 Array = NDArray[Any]
 

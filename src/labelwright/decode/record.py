@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.lattice import Lattice, labelling_weight, posterior
+from labelwright.structures.lattice import Lattice, labelling_weight, posterior
 
 
 class Decoding(NamedTuple):

@@ -1,8 +1,8 @@
 """The best path: exact where every label has one state; on a latent model the best hidden path (BHP)."""
 
 from labelwright.decode.record import Decoding, judged
-from labelwright.lattice import Lattice, best_path
-from labelwright.states import StateSpace
+from labelwright.structures.lattice import Lattice, best_path
+from labelwright.structures.states import StateSpace
 
 
 def viterbi(lattice: Lattice, space: StateSpace, probabilities: bool = True) -> Decoding:

@@ -14,7 +14,7 @@ from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Ints, L
 from labelwright.features.template import Reader, Template, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary
 from labelwright.modelfile import pack_strings, unpack_strings
-from labelwright.passing import Layered
+from labelwright.structures.passing import Layered
 
 Tensors = dict[str, np.ndarray]
 LARGEST = float(np.finfo(np.float32).max)

@@ -19,7 +19,7 @@ from labelwright.features.template import BELOW, Pattern, Reader, Template, appl
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, layers_of, table_of
 from labelwright.kernels import layered as kernels
 from labelwright.modelfile import pack_strings, unpack_strings
-from labelwright.passing import Layered, Passed
+from labelwright.structures.passing import Layered, Passed
 
 LABEL = Reader(BELOW, "below")
 LINES = [f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)]

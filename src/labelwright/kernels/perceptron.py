@@ -1,6 +1,6 @@
 """Passes of the perceptrons (paper 003, figure 1): best path, best path under the gold labels, additive update.
 
-Scores lie in tiles (labelwright.tiles): the row of a token has a number for every state, then for every pair and, of
+Scores lie in tiles (scoring.tiles): the row of a token has a number for every state, then for every pair and, of
 order 2, for every triple of states.  `n` is how many labels before the token count: 0 for states, 1 for pairs, 2 for
 triples."""
 

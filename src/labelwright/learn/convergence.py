@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.lattice import Margins
+from labelwright.structures.lattice import Margins
 
 Array = NDArray[Any]
 TRIED = 2000  # margins for which the bound of theorem 3 is looked at

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.assembly import Assembly, Plain
-from labelwright.graph import first_order
 from labelwright.kernels import chain, clamped, covariances
-from labelwright.lattice import Lattice, covariance, posterior, posterior_arcs
-from labelwright.parameters import Parameters
-from labelwright.passing import Candidates
-from labelwright.states import StateSpace
+from labelwright.scoring.assembly import Assembly, Plain
+from labelwright.scoring.parameters import Parameters
+from labelwright.structures.graph import first_order
+from labelwright.structures.lattice import Lattice, covariance, posterior, posterior_arcs
+from labelwright.structures.passing import Candidates
+from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 Rows = dict[str, Array]  # layer -> scores of some tokens, later counts

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.learn.objective import Passing
-from labelwright.passing import Candidates
+from labelwright.structures.passing import Candidates
 
 Array = NDArray[Any]
 

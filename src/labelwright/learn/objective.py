@@ -22,9 +22,9 @@ from labelwright.features.incidence import (
 from labelwright.kernels import scoring
 from labelwright.learn.expectations import Counts, Expectations
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
-from labelwright.parameters import Cells, Parameters
-from labelwright.passing import Candidates
-from labelwright.states import StateSpace
+from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.structures.passing import Candidates
+from labelwright.structures.states import StateSpace
 
 CHUNK_BYTES = 1 << 19  # score rows of one piece of work: they should stay in the second-level cache
 SHARD_BYTES = 1 << 22  # score rows held at once: they should stay in the last-level cache until pooled

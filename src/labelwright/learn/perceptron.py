@@ -10,9 +10,9 @@ from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import Rule
 from labelwright.learn.monitor import Monitor
-from labelwright.parameters import Parameters
-from labelwright.states import StateSpace
-from labelwright.tiles import Layout
+from labelwright.scoring.parameters import Parameters
+from labelwright.scoring.tiles import Layout
+from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 PIECE = 20_000_000  # numbers in all rows of a kernel call: between calls Python can be interrupted

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.assembly import Plain, tables_for
 from labelwright.features.incidence import Incidence, observed_cells
+from labelwright.features.segments import SegmentFeatures
 from labelwright.kernels import segments as kernels
 from labelwright.learn.expectations import Counts, Rows
-from labelwright.parameters import Cells, Parameters, make_parameters
-from labelwright.passing import Candidates
-from labelwright.segments import (
-    SegmentFeatures,
+from labelwright.scoring.assembly import Plain, tables_for
+from labelwright.scoring.parameters import Cells, Parameters, make_parameters
+from labelwright.structures.passing import Candidates
+from labelwright.structures.segments import (
     Segments,
     SegmentSpace,
     arcs_of,
@@ -20,7 +20,7 @@ from labelwright.segments import (
     row_offsets,
     rows_of,
 )
-from labelwright.states import state_space
+from labelwright.structures.states import state_space
 
 Array = NDArray[Any]
 

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.assembly import Assembly
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import online
 from labelwright.learn.monitor import Monitor
-from labelwright.parameters import Cells, Parameters
-from labelwright.states import StateSpace
+from labelwright.scoring.assembly import Assembly
+from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 TRIAL_SENTENCES = 1000  # on which the first learning rate is tried out

@@ -1,0 +1,257 @@
+"""Features of segments: their length, the dictionaries that hold them, and their text where training saw it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.table import Corpus
+from labelwright.errors import OptionError
+from labelwright.features.extract import EXTRACTORS, Extractor, Tensors, kind_of
+from labelwright.features.incidence import NO_VALUES, Incidence, Longs
+from labelwright.features.layered import Slots, encode_with_slots
+from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.structures.passing import Layered
+from labelwright.structures.segments import Segments, SegmentSpace, rows_of
+
+Array = NDArray[Any]
+
+
+class Phrases(NamedTuple):
+    """Phrases as a tree of words: node 0 is the beginning, node i + 1 is reached from parent[i] by word[i]."""
+
+    words: list[str]  # [W]
+    parent: Array  # [nodes - 1]
+    word: Array  # [nodes - 1]
+    ptr: Array  # [nodes + 1]
+    feature: Array  # features of the phrase that ends at node i: feature[ptr[i]:ptr[i+1]]
+
+    def find(self, values: Sequence[str], codes: Array, offsets: Array, max_length: int) -> tuple[Segments, Array]:
+        """All runs of tokens that are phrases with features, and the nodes where they end."""
+        index = {word: i for i, word in enumerate(self.words)}
+        number = np.array([index.get(value, -1) for value in values], np.int64)[codes]
+        W = max(len(self.words), 1)
+        known = self.parent.astype(np.int64) * W + self.word
+        order = np.argsort(known, kind="stable")
+        known = known[order]
+        stop = np.repeat(offsets[1:], np.diff(offsets))
+        start, node = np.arange(len(codes)), np.zeros(len(codes), np.int64)
+        starts, lengths, nodes = [], [], []
+        for length in range(1, max_length + 1):
+            alive = start + length <= stop[start]
+            start, node = start[alive], node[alive]
+            word = number[start + length - 1]
+            at = np.minimum(np.searchsorted(known, node * W + word), max(len(known) - 1, 0))
+            alive = (word >= 0) & (known[at] == node * W + word) if len(known) else word < -1
+            start, node = start[alive], order[at[alive]] + 1
+            marked = self.ptr[node + 1] > self.ptr[node]
+            starts.append(start[marked])
+            lengths.append(np.full(len(starts[-1]), length))
+            nodes.append(node[marked])
+        first = np.concatenate(starts)
+        return Segments(first, first + np.concatenate(lengths), first * 0), np.concatenate(nodes)
+
+    def text(self, node: int) -> tuple[str, ...]:
+        """The words of the phrase that ends at a node."""
+        words: list[str] = []
+        while node > 0:
+            words.append(self.words[int(self.word[node - 1])])
+            node = int(self.parent[node - 1])
+        return tuple(reversed(words))
+
+
+def make_phrases(features: Mapping[tuple[str, ...], list[int]]) -> Phrases:
+    """The tree of these phrases with their features."""
+    words: dict[str, int] = {}
+    edges: dict[tuple[int, int], int] = {}
+    owned: dict[int, list[int]] = {}
+    for phrase, own in features.items():
+        node = 0
+        for word in phrase:
+            edge = node, words.setdefault(word, len(words))
+            node = edges.setdefault(edge, len(edges) + 1)
+        owned[node] = own
+    sizes = [len(owned.get(node, ())) for node in range(len(edges) + 1)]
+    feature = [f for node in range(len(edges) + 1) for f in owned.get(node, ())]
+    ends = np.array(list(edges), np.int32).reshape(-1, 2)
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Phrases(list(words), ends[:, 0].copy(), ends[:, 1].copy(), ptr, np.array(feature, np.int32))
+
+
+class SegmentFeatures:
+    """Features of tokens, as another extractor makes them, and behind them those of segments: their length, the
+    dictionaries that have them, and their text where it was a segment in the training data."""
+
+    kind: ClassVar[str] = "segments"
+
+    def __init__(self, tokens: Extractor, max_length: int, dictionaries: Sequence[str], n_texts: int, phrases: Phrases):
+        self.tokens, self.max_length, self.dictionaries = tokens, max_length, list(dictionaries)
+        self.n_texts, self.phrases, self.mark = n_texts, phrases, tokens.mark
+
+    @classmethod
+    def learn(
+        cls, tokens: Extractor, X: Any, found: Segments, space: SegmentSpace, min_count: int, dictionaries: Any
+    ) -> "SegmentFeatures":
+        """Texts of the training segments that are seen often enough, and the phrases of dictionaries."""
+        lists = _checked_dictionaries(dictionaries)
+        own: dict[tuple[str, ...], list[int]] = {}
+        words = _words(X)
+        if words is None:
+            if lists:
+                raise OptionError(f"dictionaries: need words, but the sentences are {tokens.kind}; leave them out")
+            return cls(tokens, space.max_length, (), 0, make_phrases({}))
+        for number, phrases in enumerate(lists.values()):
+            for phrase in phrases:
+                features = own.setdefault(phrase, [])
+                if number not in features:
+                    features.append(number)
+        flat = words.tokens(words.input_names[0])
+        chunks = found.kind < space.n_long
+        bounds = zip(found.start[chunks].tolist(), found.end[chunks].tolist(), strict=True)
+        seen = Counter(tuple(flat[a:b]) for a, b in bounds)
+        texts = [text for text, count in seen.items() if count >= min_count]
+        for number, text in enumerate(texts, len(lists)):
+            own.setdefault(text, []).append(number)
+        return cls(tokens, space.max_length, list(lists), len(texts), make_phrases(own))
+
+    @property
+    def n_features(self) -> int:
+        return self.tokens.n_features + self.max_length + len(self.dictionaries) + self.n_texts
+
+    @property
+    def always(self) -> range:
+        """Features that have a weight for every type, seen or not: lengths and dictionaries."""
+        first = self.tokens.n_features
+        return range(first, first + self.max_length + len(self.dictionaries))
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        layers, _, offsets = self.encode_with_slots(X)
+        return layers, offsets
+
+    def encode_with_slots(self, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
+        """As of LayeredFeatures: the slots of the features of tokens."""
+        layers, slots, offsets = encode_with_slots(self.tokens, X)
+        return layers | {"segment": self.incidence(X, offsets)}, slots, offsets
+
+    def incidence(self, X: Any, offsets: Longs) -> Incidence:
+        """The features of all candidates: length is a key, the rest is their own."""
+        longest, ends = self.max_length, np.arange(1, offsets[-1] + 1)
+        ends -= np.repeat(offsets[:-1], np.diff(offsets))  # of each token, in its sentence
+        sizes = np.minimum(ends, longest)
+        keys = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        counts, feature = np.zeros(len(keys), np.int64), np.empty(0, np.int32)
+        words = _words(X) if len(self.phrases.feature) else None
+        if words is not None:
+            name = words.input_names[0]
+            found, node = self.phrases.find(words.values(name), words.codes(name), offsets, longest)
+            row = rows_of(found, offsets, longest)
+            ptr, node = self.phrases.ptr, node[np.argsort(row, kind="stable")]
+            sizes = ptr[node + 1] - ptr[node]
+            counts[np.sort(row)] = sizes
+            within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            feature = self.phrases.feature[np.repeat(ptr[node], sizes) + within]
+        first = self.tokens.n_features
+        return Incidence(
+            keys.astype(np.int32)[:, None],
+            np.arange(longest + 1, dtype=np.int64),
+            np.arange(first, first + longest, dtype=np.int32),
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            (feature + (first + longest)).astype(np.int32),
+            NO_VALUES,
+        )
+
+    def name(self, feature: int) -> str:
+        number = feature - self.tokens.n_features
+        if number < 0:
+            return self.tokens.name(feature)
+        if number < self.max_length:
+            return f"length={number + 1}"
+        number -= self.max_length
+        if number < len(self.dictionaries):
+            return f"dictionary={self.dictionaries[number]}"
+        place = np.flatnonzero(self.phrases.feature == number)[0]
+        node = int(np.searchsorted(self.phrases.ptr, place, side="right")) - 1
+        return f"text={' '.join(self.phrases.text(node))}"
+
+    @property
+    def segment_names(self) -> list[tuple[str, Any]]:
+        """What each feature of segments is about: a length, a dictionary, or a text (its words)."""
+        phrases, n = self.phrases, len(self.dictionaries)
+        nodes = np.repeat(np.arange(len(phrases.ptr) - 1), np.diff(phrases.ptr)).tolist()
+        texts = {f: phrases.text(node) for f, node in zip(phrases.feature.tolist(), nodes, strict=True) if f >= n}
+        return [
+            *(("length", number) for number in range(1, self.max_length + 1)),
+            *(("dictionary", name) for name in self.dictionaries),
+            *(("text", texts[number]) for number in range(n, n + self.n_texts)),
+        ]
+
+    def segment_numbers_in(self, other: "SegmentFeatures") -> Longs:
+        """The number of each feature of segments in another extractor, or -1."""
+        index = {name: number for number, name in enumerate(other.segment_names, other.tokens.n_features)}
+        return np.array([index.get(name, -1) for name in self.segment_names], np.int64)
+
+    def merged(self, new: Extractor) -> "SegmentFeatures":
+        raise OptionError("a segment model cannot grow; fit it again on all data")
+
+    def numbers_in(self, merged: Any) -> Longs:
+        raise OptionError("a segment model cannot grow; fit it again on all data")
+
+    def dictionary_phrases(self) -> dict[str, list[tuple[str, ...]]]:
+        """The dictionaries, as they were given."""
+        found: dict[str, list[tuple[str, ...]]] = {name: [] for name in self.dictionaries}
+        for place in np.flatnonzero(self.phrases.feature < len(self.dictionaries)):
+            node = int(np.searchsorted(self.phrases.ptr, place, side="right")) - 1
+            found[self.dictionaries[self.phrases.feature[place]]].append(self.phrases.text(node))
+        return found
+
+    def tensors(self) -> Tensors:
+        found = self.tokens.tensors()
+        phrases = self.phrases
+        found["phrases.text"], found["phrases.offsets"] = pack_strings(phrases.words)
+        for name in ("parent", "word", "ptr", "feature"):
+            found[f"phrases.{name}"] = getattr(phrases, name)
+        return found
+
+    def header(self) -> dict[str, Any]:
+        own = {"tokens": self.tokens.kind, "max_length": self.max_length, "dictionaries": self.dictionaries}
+        return self.tokens.header() | {"segments": own | {"n_texts": self.n_texts}}
+
+    @classmethod
+    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "SegmentFeatures":
+        own = header["segments"]
+        tokens = EXTRACTORS[own["tokens"]].restore(tensors, header)
+        words = unpack_strings(tensors["phrases.text"], tensors["phrases.offsets"])
+        phrases = Phrases(words, *(tensors[f"phrases.{name}"] for name in ("parent", "word", "ptr", "feature")))
+        return cls(tokens, own["max_length"], own["dictionaries"], own["n_texts"], phrases)
+
+
+def _words(X: Any) -> Corpus | None:
+    """The words of sentences, where they have any."""
+    if isinstance(X, Layered):
+        return _words(X.X)
+    if isinstance(X, Corpus):
+        return X
+    return Corpus.from_sequences(X) if kind_of(X) == "columns" else None
+
+
+def _checked_dictionaries(dictionaries: Any) -> dict[str, list[tuple[str, ...]]]:
+    """Name -> phrases as tuples of words."""
+    if dictionaries is None:
+        return {}
+    if not isinstance(dictionaries, Mapping):
+        raise OptionError(f"dictionaries: expected {{name: phrases}}, got {type(dictionaries).__name__}")
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for name, phrases in dictionaries.items():
+        if isinstance(phrases, str | bytes) or not isinstance(phrases, Iterable):
+            raise OptionError(f"dictionaries: {name!r}: expected a list of phrases, got {type(phrases).__name__}")
+        found[str(name)] = []
+        for phrase in phrases:
+            words = tuple(phrase.split()) if isinstance(phrase, str) else phrase
+            if not isinstance(words, tuple | list) or not all(isinstance(word, str) for word in words) or not words:
+                raise OptionError(
+                    f"dictionaries: {name!r}: expected phrases of words, as strings or lists, got {phrase!r:.40}"
+                )
+            found[str(name)].append(tuple(words))
+    return found

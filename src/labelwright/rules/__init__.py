@@ -1,0 +1,1 @@
+"""Users' own constraints on labellings, and the solver that keeps them."""

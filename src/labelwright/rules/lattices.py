@@ -1,0 +1,359 @@
+"""The best labelling of a lattice that keeps users' rules, proven: n-best labellings first, then OR-Tools' CP-SAT.
+
+Labellings of a lattice come in the order of their weight, so that the first one that keeps all hard rules is the best.
+Where it does not come soon, a flow of 0/1 variables through the nodes and arcs of the lattice is posted into CP-SAT
+together with the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling found within
+that reach beats all that use other arcs, so that nothing is lost.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.decode.exact import labellings
+from labelwright.decode.paths import best_paths
+from labelwright.decode.record import Decoding
+from labelwright.errors import OptionError
+from labelwright.rules import program as programs
+from labelwright.rules.formulas import All, Formula, Row
+from labelwright.rules.program import Answer, Clock, Program, contradiction, cp_sat, late, minimise
+from labelwright.rules.rules import Bound, Sentence, bind
+from labelwright.structures.lattice import Lattice, labelling_weight, margins, posterior
+from labelwright.structures.states import StateSpace
+
+Array = NDArray[Any]
+N_BEST = (1, 50, 1000)  # paths that are tried before CP-SAT,
+N_BEST_SUMS = (1, 50, 1000)  # and labellings where each has many paths: nothing else has a proof for these
+GROWTH = 1.5  # of the reach, where nothing is found within it
+
+
+class _Best(NamedTuple):
+    """The best labelling so far."""
+
+    value: float  # log weight less the price of soft rules
+    codes: Array  # [T]
+
+
+class _Listed(NamedTuple):
+    """What n-best labellings say."""
+
+    best: _Best | None
+    proven: bool  # no other labelling is better
+    bound: float  # what a labelling that is not in the list can weigh at most
+    top: float  # weight of the first
+
+
+def solve_lattice(
+    lattice: Lattice,
+    space: StateSpace,
+    rules: Any,
+    time_limit: float | None = None,
+    *,
+    sentence: Sentence | None = None,
+    sums: bool | None = None,
+    probabilities: bool = True,
+    max_expansions: int | None = None,
+) -> Decoding:
+    """The best labelling of a lattice that keeps the rules.
+
+    A labelling is worth the sum over its latent paths (`sums`, the default on latent models) or its best path, less the
+    price of soft rules; the score and the probability that are reported know nothing of prices.  `status` is "optimal";
+    "time limit"; or "limit" where sums over latent paths leave no proof.
+    """
+    clock = Clock(time_limit)
+    cp = cp_sat()
+    if sentence is None:
+        sentence = Sentence(candidates_of(lattice, space), space.labels)
+    bound = bind(rules, sentence)
+    sums = space.latent if sums is None else sums and space.latent
+    pruned = _pruned(lattice, space, bound)
+    listed = _listed(pruned, space, bound, sums, max_expansions, clock)
+    found, status = listed.best, "optimal" if listed.proven else "time limit" if clock.left == 0 else "limit"
+    if listed.proven and found is None:
+        raise _no_labelling(cp, lattice, space, bound, sentence)
+    if not listed.proven and (found is None or not sums):
+        found, status = _flow(cp, pruned, space, bound, listed, clock)
+        if found is None and status == "infeasible":
+            raise _no_labelling(cp, lattice, space, bound, sentence)
+        if found is None:
+            raise late(sentence.number, time_limit)
+        if sums and status == "optimal":
+            status = "limit"  # the best path, but not of the best labelling
+    assert found is not None
+    return _record(lattice, space, bound, found.codes, status, sums, probabilities, listed.bound)
+
+
+def _no_labelling(cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, sentence: Sentence) -> OptionError:
+    def build(wanted: Bound) -> tuple[Any, Any]:
+        flow = _Flow(cp, lattice, _Range(lattice), np.inf)
+        flow.program(space).post(wanted)
+        return cp, flow.model
+
+    possible = np.isfinite(_Range(lattice).best)
+    return contradiction(sentence.number, bound if possible else Bound([], []), build, ", or leave it out")
+
+
+def _record(
+    lattice: Lattice,
+    space: StateSpace,
+    bound: Bound,
+    codes: Array,
+    status: str,
+    sums: bool,
+    probabilities: bool,
+    most: float,
+) -> Decoding:
+    codes = codes.astype(np.int32)
+    labels = [space.labels[y] for y in codes.tolist()]
+    exact = status == "optimal" and (sums or not space.latent)
+    weight = labelling_weight(lattice, codes)
+    score = weight
+    if space.latent and not sums:
+        score = margins(lattice, codes).best
+    if not probabilities and not sums:
+        return Decoding(labels, score, None, exact, 0.0 if exact else None, status=status)
+    log_z = posterior(lattice).log_z
+    log_p = min(0.0, weight - log_z)
+    p, gap = math.exp(log_p), 0.0
+    if not exact:
+        exact = p >= 0.5 and not bound.soft  # no other labelling can have more
+        above = math.exp(min(0.0, most - log_z)) if sums else 1.0 - p
+        gap = 0.0 if exact else max(5e-324, above - p)
+    return Decoding(labels, score, log_p, exact, None if bound.soft and not exact else gap, status=status)
+
+
+def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
+    """The labels that each token may have."""
+    of, possible = lattice.graph.label_of_node, np.isfinite(lattice.node)[:, : lattice.graph.n_nodes]
+    return [[space.labels[y] for y in np.unique(of[row]).tolist()] for row in possible]
+
+
+# What rules say of one token, or of two neighbours, the lattice can know by itself.
+
+
+def _rows(formulas: Sequence[Formula]) -> Iterator[Row]:
+    for formula in formulas:
+        if isinstance(formula, Row):
+            yield formula
+        elif isinstance(formula, All):
+            yield from _rows(formula.parts)
+
+
+def _pruned(lattice: Lattice, space: StateSpace, bound: Bound) -> Lattice:
+    """The lattice without the labels, and pairs of neighbouring labels, that hard rules forbid by themselves."""
+    L, T = space.n_labels, len(lattice.node)
+    single: dict[int, Array] = {}  # token: which labels it may have [L]
+    double: dict[int, Array] = {}  # second token: which pairs of labels [L, L]
+    masks: dict[frozenset[str], Array] = {}
+
+    def mask(names: frozenset[str]) -> Array:
+        if names not in masks:
+            masks[names] = np.array([label in names for label in space.labels])
+        return masks[names]
+
+    for row in _rows([formula for _, formula in bound.hard]):
+        places = sorted({t for _, event in row.terms for t, _ in event})
+        if not places or places[-1] - places[0] > 1:
+            continue
+        last = places[-1]
+        total = np.zeros((L, L) if len(places) == 2 else (1, L), np.int64)
+        for coefficient, event in row.terms:
+            part = np.ones_like(total, np.bool_)
+            for t, names in event:
+                part &= mask(names) if t == last else mask(names)[:, None]
+            total += coefficient * part
+        right = np.ones_like(total, np.bool_)
+        if row.low is not None:
+            right &= total >= row.low
+        if row.high is not None:
+            right &= total <= row.high
+        if len(places) == 1:
+            single[last] = single.get(last, True) & right[0]
+        elif not right.all():
+            double[last] = double.get(last, True) & right
+    if not single and not double:
+        return lattice
+    node, arc, graph = lattice.node.copy(), lattice.arc, lattice.graph
+    of = graph.label_of_node
+    for t, right in single.items():
+        node[t, : graph.n_nodes][~right[of]] = -np.inf
+    if double and graph.order == 2:
+        inner = np.flatnonzero(graph.previous >= 0)
+        pairs = graph.label_of_state[graph.previous[inner]], of[inner]
+        for t, right in double.items():
+            node[t, inner[~right[pairs]]] = -np.inf
+    elif double:
+        source, target = graph.ends
+        arc = np.array(np.broadcast_to(arc, (T, arc.shape[1])))
+        inside = np.flatnonzero((source < graph.n_nodes) & (target < graph.n_nodes))
+        pairs = of[source[inside]], of[target[inside]]
+        for t, right in double.items():
+            arc[t, inside[~right[pairs]]] = -np.inf
+    return Lattice(node, arc, graph)
+
+
+# The cheap road: labellings in the order of their weight.
+
+
+def _listed(
+    lattice: Lattice, space: StateSpace, bound: Bound, sums: bool, max_expansions: int | None, clock: Clock
+) -> _Listed:
+    """Look through more and more of the best labellings until one is proven to be the best that keeps the rules."""
+    judged: dict[bytes, float | None] = {}  # the price of a labelling; None where it breaks a hard rule
+
+    def price(codes: Array) -> float | None:
+        key = codes.astype(np.int32).tobytes()
+        if key not in judged:
+            labels = [space.labels[y] for y in codes.tolist()]
+            judged[key] = bound.cost(labels) if bound.satisfied(labels) else None
+        return judged[key]
+
+    listed = _Listed(None, False, np.inf, -np.inf)
+    for n in N_BEST_SUMS if sums else N_BEST:
+        if sums:
+            found = labellings(lattice, n, max_expansions, clock.left)
+            rows, weights, ordered = found.labels, found.log_weights, found.proven
+            rest = found.log_open if ordered < n else weights[-1]
+        else:
+            paths, scores = best_paths(lattice, n)
+            rows, weights = list(lattice.graph.label_of_node[paths]), scores.tolist()
+            ordered = len(rows)
+            rest = -np.inf if ordered < n else weights[-1]
+        best = None
+        for codes, weight in zip(rows, weights, strict=True):
+            cost = price(codes)
+            if cost is not None and (best is None or weight - cost > best.value):
+                best = _Best(weight - cost, codes)
+        proven = rest == -np.inf or (best is not None and best.value >= rest)
+        if best is not None and not proven:  # those behind it in the list cannot be better either
+            proven = any(best.value >= weight for weight in weights[:ordered])
+        listed = _Listed(best, proven, rest, weights[0] if weights else -np.inf)
+        if proven or (clock.left is not None and clock.left <= 0) or (sums and ordered < n):
+            break
+    return listed
+
+
+# The sure road: a flow through the lattice.
+
+
+class _Range:
+    """The best path through every node and arc of a lattice."""
+
+    def __init__(self, lattice: Lattice):
+        node, arc, graph = lattice
+        T, width = node.shape
+        self.source, self.target = graph.ends
+        self.ahead = np.zeros((T, width))  # best way to go on from a node
+        self.node, self.arc = np.empty((T, width)), np.full((T, arc.shape[1]), -np.inf)
+        so_far = np.full((T, width), -np.inf)
+        so_far[0] = node[0]
+        rows = np.broadcast_to(arc, (T, arc.shape[1]))
+        for t in range(1, T):
+            np.maximum.at(so_far[t], self.target, so_far[t - 1][self.source] + rows[t])
+            so_far[t] += node[t]
+        for t in range(T - 1, 0, -1):
+            onwards = rows[t] + (node[t] + self.ahead[t])[self.target]
+            self.ahead[t - 1] = -np.inf
+            np.maximum.at(self.ahead[t - 1], self.source, onwards)
+            self.arc[t] = so_far[t - 1][self.source] + onwards
+        self.node = so_far + self.ahead
+        self.best = float(self.node[-1].max())
+
+
+class _Flow:
+    """0/1 variables for the nodes and arcs on paths within `reach` of the best, with the loss of taking each."""
+
+    def __init__(self, cp: Any, lattice: Lattice, ways: _Range, reach: float):
+        self.cp, self.lattice, self.model = cp, lattice, cp.CpModel()
+        node, arc, _ = lattice
+        T = len(node)
+        slack = 1e-9 * (1 + abs(ways.best))  # rounding must not shut out the path that is looked for
+        least = ways.best - reach - slack if np.isfinite(reach) else -np.inf
+        inside = (ways.node >= least) & np.isfinite(ways.node)
+        self.nodes = [{q: self.model.new_bool_var("") for q in np.flatnonzero(row).tolist()} for row in inside]
+        self.whole = bool((inside == np.isfinite(ways.node)).all())
+        for row in self.nodes:
+            self.model.add_exactly_one(list(row.values()))
+        begin = ways.best - (node[0] + ways.ahead[0])
+        self.priced = [(literal, max(0.0, float(begin[q]))) for q, literal in self.nodes[0].items()]
+        for t in range(1, T):
+            scores = arc[t if len(arc) > 1 else 0]
+            possible = np.isfinite(ways.arc[t])
+            kept = np.flatnonzero((ways.arc[t] >= least) & possible)
+            self.whole &= len(kept) == possible.sum()
+            out: dict[int, list[Any]] = {q: [] for q in self.nodes[t - 1]}
+            into: dict[int, list[Any]] = {q: [] for q in self.nodes[t]}
+            source, target = ways.source[kept], ways.target[kept]
+            loss = ways.ahead[t - 1][source] - (scores[kept] + node[t][target] + ways.ahead[t][target])
+            for i, j, lost in zip(source.tolist(), target.tolist(), loss.tolist(), strict=True):
+                literal = self.model.new_bool_var("")
+                out[i].append(literal)
+                into[j].append(literal)
+                self.priced.append((literal, max(0.0, lost)))
+            for nodes, arcs in ((self.nodes[t - 1], out), (self.nodes[t], into)):
+                for q, literals in arcs.items():
+                    self.model.add_exactly_one([*literals, nodes[q].negated()])
+
+    def program(self, space: StateSpace) -> Program:
+        """Literals of labels for the rules."""
+        of, x = self.lattice.graph.label_of_node, {}
+        for t, row in enumerate(self.nodes):
+            groups: dict[int, list[Any]] = {}
+            for q, literal in row.items():
+                groups.setdefault(int(of[q]), []).append(literal)
+            for y, literals in groups.items():
+                x[t, space.labels[y]] = literals[0]
+                if len(literals) > 1:
+                    x[t, space.labels[y]] = self.model.new_bool_var("")
+                    self.model.add_exactly_one([*literals, x[t, space.labels[y]].negated()])
+        return Program(self.cp, self.model, x)
+
+    def path(self, answer: Answer) -> Array:
+        """The nodes [T] of the answer."""
+        return np.array([next(q for q, literal in row.items() if answer.true(literal)) for row in self.nodes])
+
+
+def _flow(
+    cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, listed: _Listed, clock: Clock
+) -> tuple[_Best | None, str]:
+    """The best path that keeps the rules, and "optimal", "time limit", "infeasible" or "unknown".
+
+    Only what lies within `reach` of the best path is posted.  An optimum there that lies within reach itself is the
+    optimum; else the reach grows, at once to what the found path shows to be enough."""
+    ways = _Range(lattice)
+    if not np.isfinite(ways.best):
+        return None, "infeasible"
+    best = listed.best
+    if best is not None:
+        reach = ways.best - best.value
+    else:
+        reach = GROWTH * max(listed.top - listed.bound, 1e-3 * (1 + abs(ways.best)))
+    while True:
+        flow = _Flow(cp, lattice, ways, reach)
+        prices = flow.program(space).post(bound)
+        minimise(cp, flow.model, flow.priced + prices)
+        answer = programs.search(cp, flow.model, clock.left)
+        if answer.status in ("optimal", "time limit"):
+            path = flow.path(answer)
+            codes = lattice.graph.label_of_node[path]
+            value = _score(lattice, path) - bound.cost([space.labels[y] for y in codes.tolist()])
+            if best is None or value > best.value:
+                best = _Best(value, codes)
+        if answer.status in ("unknown", "time limit"):
+            return best, "unknown" if best is None else "time limit"
+        if flow.whole:
+            return best, "infeasible" if best is None else "optimal"
+        if best is not None and ways.best - best.value <= reach:
+            return best, "optimal"
+        reach = GROWTH * reach if best is None else ways.best - best.value
+
+
+def _score(lattice: Lattice, path: Array) -> float:
+    """The score of a path of nodes [T]."""
+    node, arc, graph = lattice
+    score = float(node[np.arange(len(path)), path].sum())
+    base = graph.contexts.base
+    return score + sum(float(arc[t if len(arc) > 1 else 0, base[path[t - 1]] + path[t]]) for t in range(1, len(path)))

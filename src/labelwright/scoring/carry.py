@@ -1,0 +1,129 @@
+"""Carrying weights over from one model to another that has other features, labels or cells."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
+from labelwright.features.layered import LayeredFeatures
+from labelwright.features.vocabulary import Vocabulary
+from labelwright.scoring.parameters import REACH, Parameters
+from labelwright.structures.states import StateSpace
+
+Array = NDArray[Any]
+
+
+class Trained(NamedTuple):
+    """Weights and what they belong to."""
+
+    extractor: Extractor
+    space: StateSpace
+    parameters: Parameters
+    weights: Array
+
+
+def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
+    """The old weight of every cell that the old model has too, the new start elsewhere.
+
+    Where states of a label were split, or with `shake`, the new start is added to the old weights: copies that stay
+    equal would learn the same."""
+    old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
+    space, parameters, weights = now.space, now.parameters, now.weights.copy()
+    features = old_features(before.extractor, now.extractor)
+    states = _old_states(old_space, space)
+    known = states[states >= 0]
+    split = np.isin(states, known[np.bincount(known, minlength=old_space.n_states)[known] > 1]) | shake
+    S, old_S = space.n_states, old_space.n_states
+    parts, old_parts = parameters.slices, old_parameters.slices
+    for name, cells in parameters.cells.items():
+        if name not in old_parameters.cells:
+            continue
+        old = old_parameters.cells[name]
+        width = old_S ** (REACH[name] + 1)
+        column = _old_columns_of(cells.column, REACH[name], states, S, old_S)
+        feature = np.repeat(features, np.diff(cells.ptr))
+        wanted = np.where((feature < 0) | (column < 0), -1, feature.astype(np.int64) * width + column)
+        old_feature = np.repeat(np.arange(len(old.ptr) - 1, dtype=np.int64), np.diff(old.ptr))
+        known = old_feature * width + old.column
+        order = np.argsort(known, kind="stable")
+        at = np.searchsorted(known, wanted, sorter=order)
+        if len(order):
+            at = order[np.minimum(at, len(order) - 1)]
+            same = known[at] == wanted
+            shaken = _any_state(cells.column, REACH[name], split)
+            carried = old_weights[old_parts[name]][at] + np.where(shaken, weights[parts[name]], 0)
+            weights[parts[name]] = np.where(same, carried, weights[parts[name]])
+    for name, reach in (("transitions", 1), ("triples", 2)):
+        if name in parts and name in old_parts:
+            every = np.arange(S ** (reach + 1))
+            column, shaken = _old_columns_of(every, reach, states, S, old_S), _any_state(every, reach, split)
+            carried = old_weights[old_parts[name]][column] + np.where(shaken, weights[parts[name]], 0)
+            weights[parts[name]] = np.where(column < 0, weights[parts[name]], carried)
+    return weights
+
+
+def _any_state(column: Array, reach: int, chosen: Array) -> Array:
+    """Is one of the states of each state, pair or triple (reach 0, 1, 2) among the chosen [S]?"""
+    found, rest = np.zeros(len(column), np.bool_), column
+    for _ in range(reach + 1):
+        found |= chosen[rest % len(chosen)]
+        rest = rest // len(chosen)
+    return found
+
+
+def _old_columns_of(column: Array, reach: int, states: Array, S: int, old_S: int) -> Array:
+    """The old numbers of states, pairs or triples of states (reach 0, 1, 2); -1 where one of the states is new."""
+    rest, found, factor = column, np.zeros(len(column), np.int64), 1
+    for _ in range(reach + 1):
+        old = states[rest % S]
+        found = np.where((old < 0) | (found < 0), -1, found + old * factor)
+        rest, factor = rest // S, factor * old_S
+    return found
+
+
+def _old_states(old: StateSpace, new: StateSpace) -> Array:
+    """For each state its number in the old space, or -1: the k-th state of a label stays the k-th of that label, and
+    states beyond the old ones are copies of them in turn (so that labels grow by splitting their states)."""
+    index = {label: i for i, label in enumerate(old.labels)}
+    found = np.full(new.n_states, -1, np.int64)
+    for i, label in enumerate(new.labels):
+        if label in index:
+            j = index[label]
+            k = np.arange(new.first[i + 1] - new.first[i])
+            found[new.first[i] : new.first[i + 1]] = old.first[j] + k % (old.first[j + 1] - old.first[j])
+    return found
+
+
+def old_features(old: Extractor, new: Extractor) -> Array:
+    """For each feature its number in the old extractor, or -1."""
+    if isinstance(old, ColumnFeatures) and isinstance(new, ColumnFeatures):
+        return _old_columns(old.vocabulary, new.vocabulary)
+    if isinstance(old, DictFeatures) and isinstance(new, DictFeatures):
+        index = {name: i for i, name in enumerate(old.names)}
+        return np.array([index.get(name, -1) for name in new.names], np.int64)
+    if isinstance(old, ArrayFeatures) and isinstance(new, ArrayFeatures) and old.n_features == new.n_features:
+        return np.arange(new.n_features)
+    if isinstance(old, LayeredFeatures) and isinstance(new, LayeredFeatures):
+        base, above = old_features(old.base, new.base), _old_columns(old.above, new.above)
+        return np.concatenate([base, np.where(above < 0, -1, above + old.base.n_features)])
+    return np.full(new.n_features, -1, np.int64)
+
+
+def _old_columns(old: Vocabulary, new: Vocabulary) -> Array:
+    """Features are the same when their table and the strings and boundary marks in their cells are."""
+    found = np.full(new.n_features, -1, np.int64)
+    translation = {}
+    for reader, strings in new.values.items():
+        if reader in old.values:
+            index = {s: i + 2 * old.reach for i, s in enumerate(old.values[reader])}
+            marks = [d if d < old.reach else -1 for d in range(new.reach)] + [
+                old.reach + d if d < old.reach else -1 for d in range(new.reach)
+            ]
+            translation[reader] = np.array(marks + [index.get(s, -1) for s in strings], np.int32)
+    for table, rows in new.rows.items():
+        if table in old.rows and all(reader in translation for reader in table.readers):
+            translated = [translation[reader][rows[:, i]] for i, reader in enumerate(table.readers)]
+            asked = np.stack(translated, axis=1) if translated else np.empty((len(rows), 0), np.int32)
+            found[new.first[table] : new.first[table] + len(rows)] = old.find(table, asked)
+    return found

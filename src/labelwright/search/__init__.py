@@ -1,0 +1,1 @@
+"""Search for the settings of a tagger."""

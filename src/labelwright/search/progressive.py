@@ -1,0 +1,531 @@
+"""Wrapped progressive sampling (Van den Bosch 2004): many settings on small samples, the better ones on larger."""
+
+import reprlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
+from typing import Any, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.schemes import detect_scheme
+from labelwright.decode.options import check_whole
+from labelwright.errors import LabelwrightError, NotFittedError, OptionError
+from labelwright.evaluate import Report, evaluate
+from labelwright.learn.monitor import Monitor, ProgressBar
+from labelwright.memory.store import VOTES
+from labelwright.memory.weights import WEIGHTS
+from labelwright.parallel import n_threads
+from labelwright.search.samples import PARTS, Data, Part, fitted, looked_at, of_layer, parts_of, sizes, with_gold
+from labelwright.taggers.estimator import Estimator, untrained
+from labelwright.taggers.training import INTEGER
+
+Array = NDArray[Any]
+Setting = dict[str, Any]
+BINS = 10  # into which the scores of a step are cut
+GAPS = ("pass", "stop")
+WIDEST = 24  # letters of a value in the table
+
+SCORES: dict[str, Callable[[Report], float]] = {
+    "f1": lambda report: report.score,  # of the layers of a cascade, those without chunks have their token accuracy
+    "accuracy": lambda report: report.token_accuracy,
+    "sentence": lambda report: report.sentence_accuracy,
+}
+NEIGHBOURS = (1, 3, 5, 7, 9, 11, 13, 15, 19, 25, 35)
+TRIED_METRICS: dict[str, tuple[Setting, ...]] = {
+    "overlap": ({},),
+    "mvdm": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
+    "jeffrey": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
+}
+
+
+class Row(TypedDict):
+    """One setting in one step."""
+
+    step: int  # from 1 on
+    n_train: int  # sentences or instances trained on,
+    n_test: int  # and those tested on
+    setting: Setting
+    score: float | None  # None where it failed
+    seconds: float
+    kept: bool | None  # for the next step; None where the search was interrupted
+    error: str | None
+
+
+class ProgressiveSearch(Estimator):
+    """Search for the best of many settings: all are tried on a small sample of the training data, the better ones on a
+    larger one, and so on, until one is left or all data have been used (Van den Bosch 2004).
+
+    After each step the scores are cut into ten equal bins between the lowest and the highest.  The settings in the
+    highest bin stay, and so do those in the next lower one as long as it holds at least as many settings as the one
+    above it; `gaps` says what becomes of bins without any.  The samples are nested, and what is tested on in one step
+    is never trained on in another.  In the end the highest score of the last step wins; where several settings have
+    it, the estimator's own if it is among them, else the first.
+
+    Parameters
+    ----------
+    estimator : any model with fit, predict, get_params and set_params
+    settings : {parameter: list of values}, all combinations of them; or a list of such; a value that is no list, range
+        or array stands for itself.  `part__parameter` is a parameter of a model within the model (`classifier__k`, or
+        in a Cascade `pos__l2`)
+    first : sentences (of arrays: instances) of the first sample
+    steps : number of samples; they grow by the same factor, up to all data
+    folds : a sample is cut in five parts; so many of them, 1 to 5, are tested on in turn and their predictions scored
+        together (parts tested on before are then trained on): a number, or one for each step, (5, 3, 1), whose last
+        holds for the rest
+    gaps : "pass" (over bins without settings, as the author's program does) or "stop" (at them: fewer settings stay,
+        and the search may end with the only one in the highest bin of an early step)
+    scoring : "f1" (of chunks), "accuracy" (of tokens), "sentence" (all labels right: word accuracy of letters), or
+        callable(model, X, y) as scikit-learn has them; None: "f1" where the labels are chunks, else "accuracy"
+    refit : train the best setting on all data in the end
+    random_state : seed of the samples
+    n_jobs : threads of the models, where they have this parameter; settings are tried one after the other
+    verbose : show progress on a terminal
+
+    >>> from labelwright import Perceptron
+    >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 5
+    >>> y = [["D", "N", "V"]] * 10
+    >>> search = ProgressiveSearch(Perceptron(n_jobs=1), {"max_iter": [1, 2], "averaging": ["avg", "none"]}).fit(X, y)
+    >>> search.best_params_, search.best_score_, search.predict([["the", "bird", "barks"]])
+    ({'max_iter': 1, 'averaging': 'avg'}, 1.0, [['D', 'N', 'V']])
+    """
+
+    best_params_: Setting
+    best_estimator_: Any  # trained on all data; only with refit
+    best_score_: float  # in the last step it took part in
+    table_: list[Row]
+    n_settings_: int
+    sizes_: list[int]  # of the samples, one for each step that was planned
+    scoring_: str | Callable[..., float]
+    stopped_: str  # why the search ended
+
+    def __init__(
+        self,
+        estimator: Any,
+        settings: Any,
+        *,
+        first: int = 500,
+        steps: int = 8,
+        folds: int | Sequence[int] = 1,
+        gaps: str = "pass",
+        scoring: str | Callable[..., float] | None = None,
+        refit: bool = True,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.estimator = estimator
+        self.settings = settings
+        self.first = first
+        self.steps = steps
+        self.folds = folds
+        self.gaps = gaps
+        self.scoring = scoring
+        self.refit = refit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, *, progress: Callable[[Row, int], None] | None = None) -> Self:
+        """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X [N, D] and classes y.
+
+        A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C ends the search; the
+        best setting so far is then trained on all data.
+
+        progress : called with every setting that was tried, and with the number of settings in this step"""
+        self._check()
+        pool = list(self._settings())
+        data = looked_at(X, y)
+        for learned in ("best_estimator_", "best_params_", "best_score_", "stopped_"):
+            self.__dict__.pop(learned, None)
+        self.scoring_ = self._scoring(data)
+        self.n_settings_, self.sizes_, self.table_ = len(pool), sizes(self.first, data.n, self.steps), []
+        bar = SearchBar(len(self.sizes_), self.scoring_) if progress is None and self.verbose else None
+        try:
+            with Monitor(1, 0.0) as monitor:  # of its duties, that of Ctrl-C
+                self._search(pool, data, progress or (bar.show if bar is not None else None), monitor)
+        finally:
+            if bar is not None:
+                bar.close()
+        self._choose()
+        if self.refit:
+            model = self._model(self.best_params_)
+            self.best_estimator_ = fitted(model, data.X, data.y)
+        return self
+
+    # -- steps of fit -----------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        for name, least in (("first", PARTS), ("steps", 1)):
+            check_whole(name, getattr(self, name), least)
+        if self.random_state is not None:
+            check_whole("random_state", self.random_state, 0)
+        folds = [self.folds] if isinstance(self.folds, INTEGER) else self.folds
+        if not isinstance(folds, Sequence) or not len(folds):
+            raise OptionError(f"folds: expected a number from 1 to {PARTS}, or several, got {self.folds!r}")
+        for number in folds:
+            check_whole("folds", number, 1, PARTS)
+        n_threads(self.n_jobs)
+        if self.gaps not in GAPS:
+            raise OptionError(f"gaps: expected one of {', '.join(GAPS)}, got {self.gaps!r}")
+        if not (self.scoring is None or callable(self.scoring) or self.scoring in SCORES):
+            raise OptionError(f"scoring: expected one of {', '.join(SCORES)}, or a callable, got {self.scoring!r}")
+        able = all(hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params"))
+        if not able or isinstance(self.estimator, type):
+            raise OptionError(f"estimator: expected a model with fit and predict, got {self.estimator!r:.60}")
+
+    def _settings(self) -> Iterator[Setting]:
+        """All settings in order, each once, after a check that the model has these parameters."""
+        seen = set()
+        for setting in _combinations(self.settings):
+            key = frozenset((name, _key(value)) for name, value in setting.items())
+            if key not in seen:
+                seen.add(key)
+                try:
+                    self._model(setting)
+                except (ValueError, TypeError) as error:
+                    raise OptionError(f"settings: {_line(error)}") from None
+                yield setting
+        if not seen:
+            raise OptionError("settings: there are none; give {parameter: [value, ...]}")
+
+    def _model(self, setting: Setting) -> Any:
+        """An untrained model with this setting."""
+        model = untrained(self.estimator)
+        if self.n_jobs is not None and "n_jobs" in model.get_params():
+            model.set_params(n_jobs=self.n_jobs)
+        return model.set_params(**{name: untrained(value) for name, value in setting.items()})
+
+    def _scoring(self, data: Data) -> str | Callable[..., float]:
+        """What scores are, after a look at the labels."""
+        if self.scoring is not None and not isinstance(self.scoring, str):
+            return self.scoring
+        if not data.sequences:
+            if self.scoring in ("f1", "sentence"):
+                raise OptionError(f"scoring: {self.scoring!r} is for sentences; use 'accuracy' or a callable")
+            return "accuracy"
+        if isinstance(data.y, Mapping):
+            return self.scoring or "f1"
+        if data.y is not None:
+            labels: Iterable[str] = set(chain.from_iterable(data.y))
+        elif data.X.label is not None:
+            labels = data.X.values(data.X.label)
+        else:  # a cascade knows the columns
+            return self.scoring or "f1"
+        if self.scoring == "f1" and detect_scheme(labels) is None:
+            raise OptionError("scoring: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'")
+        return self.scoring or ("accuracy" if detect_scheme(labels) is None else "f1")
+
+    def _search(self, pool: list[Setting], data: Data, progress: Any, monitor: Monitor) -> None:
+        """Fill the table step by step, and say why the last one was the last."""
+        order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
+        for step, size in enumerate(self.sizes_, 1):
+            parts = parts_of(data, order[:size], self._folds(step))
+            errors = []
+            for setting in pool:
+                row, error = self._row(step, parts, setting, monitor)
+                if row is None:  # Ctrl-C cut it short
+                    break
+                self.table_.append(row)
+                errors += [error] if error is not None else []
+                if progress is not None:
+                    progress(row, len(pool))
+                if monitor.interrupted:
+                    break
+            tried = [row for row in self.table_ if row["step"] == step]
+            if errors and len(errors) == len(tried):
+                raise errors[0]
+            if monitor.interrupted and len(tried) < len(pool):
+                self.stopped_ = "interrupted"
+                return
+            scores = np.array([-np.inf if row["score"] is None else row["score"] for row in tried])
+            stay = np.zeros(len(tried), bool)
+            stay[scores > -np.inf] = survivors(scores[scores > -np.inf], self.gaps)
+            for row, kept in zip(tried, stay.tolist(), strict=True):
+                row["kept"] = kept
+            pool = [row["setting"] for row in tried if row["kept"]]
+            if monitor.interrupted or len(pool) == 1:
+                break
+        last = "one setting is left" if len(pool) == 1 else "all data have been used"
+        self.stopped_ = "interrupted" if monitor.interrupted else last
+
+    def _folds(self, step: int) -> int:
+        folds = [self.folds] if isinstance(self.folds, INTEGER) else list(self.folds)
+        return int(folds[min(step, len(folds)) - 1])
+
+    def _row(
+        self, step: int, parts: list[Part], setting: Setting, monitor: Monitor
+    ) -> tuple[Row | None, ValueError | None]:
+        """One setting in one step, and the error where it failed; no row where training was interrupted."""
+        begun, score = time.monotonic(), None
+        error: ValueError | None = None
+        models: list[Any] = []
+        try:
+            for part in parts:
+                models.append(fitted(self._model(setting), *part.train))
+                if _interrupted(getattr(models[-1], "training_", None)):
+                    monitor.interrupted = True  # the model's own monitor took the signal
+                    return None, None
+            score = self._score(models, parts)
+            if not np.isfinite(score):
+                error, score = OptionError(f"scoring: expected a finite number, got {score}"), None
+        except ValueError as refused:  # a LabelwrightError is one
+            error = refused
+        row: Row = {
+            "step": step,
+            "n_train": parts[0].n_train,
+            "n_test": sum(part.n_test for part in parts),
+            "setting": setting,
+            "score": score,
+            "seconds": time.monotonic() - begun,
+            "kept": None if error is None else False,
+            "error": None if error is None else _line(error),
+        }
+        return row, error
+
+    def _score(self, models: list[Any], parts: list[Part]) -> float:
+        """The score of all test parts together; callables give one for each, of which this is the mean."""
+        if not isinstance(self.scoring_, str):
+            given = [self.scoring_(model, *with_gold(*part.test)) for model, part in zip(models, parts, strict=True)]
+            return float(np.average(given, weights=[part.n_test for part in parts]))
+        answers = [(model.predict(part.test[0]), part) for model, part in zip(models, parts, strict=True)]
+        if isinstance(answers[0][0], Mapping):  # of a cascade: the mean of its layers
+            layers = [[(said[name], of_layer(part, name)) for said, part in answers] for name in answers[0][0]]
+            return float(np.mean([_pooled(self.scoring_, layer) for layer in layers]))
+        return _pooled(self.scoring_, [(said, with_gold(*part.test)[1]) for said, part in answers])
+
+    def _choose(self) -> None:
+        """The best setting of the last whole step (of the first, where it was interrupted: of what there is)."""
+        whole = [row["step"] for row in self.table_ if row["kept"]]
+        rows = [row for row in self.table_ if row["score"] is not None and row["step"] == max(whole, default=1)]
+        if not rows:
+            raise KeyboardInterrupt
+        self.best_score_ = max(_number(row) for row in rows)
+        best = [row["setting"] for row in rows if row["score"] == self.best_score_]
+        own = [setting for setting in best if _is_own(self.estimator, setting)]
+        self.best_params_ = (own or best)[0]
+
+    # -- answers ----------------------------------------------------------------------------------------------
+
+    @property
+    def n_tried_(self) -> int:
+        """How many of the settings were tried: fewer than there are, where the search was interrupted."""
+        return sum(row["step"] == 1 for row in self.table_)
+
+    @property
+    def takes_columns(self) -> bool:
+        """Does the model learn from columns, as a MemoryBased, not from features made of them?"""
+        return bool(getattr(self.estimator, "takes_columns", False))
+
+    def predict(self, X: Any) -> Any:
+        """What the best model predicts."""
+        return self._best().predict(X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The score that the best model itself has for these data."""
+        return float(self._best().score(X) if y is None else self._best().score(X, y))
+
+    def save(self, path: Any) -> Self:
+        """Write the best model, as it writes itself."""
+        self._best().save(path)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else that the best model can do: decode, predict_proba, ..."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self._best(), name)
+
+    def _best(self) -> Any:
+        if "best_estimator_" in self.__dict__:
+            return self.__dict__["best_estimator_"]
+        if "best_params_" in self.__dict__:
+            raise NotFittedError("this ProgressiveSearch has no trained model: use refit=True, or fit one yourself")
+        raise NotFittedError("this ProgressiveSearch has not searched yet: call fit")
+
+    def table(self, limit: int | None = None) -> str:
+        """Settings with their scores in each step as a table to read, the best first; `limit` of them at most."""
+        if "table_" not in self.__dict__:
+            self._best()
+        if limit is not None:
+            check_whole("limit", limit, 0)
+        names = list(dict.fromkeys(chain.from_iterable(row["setting"] for row in self.table_)))
+        reached: dict[int, list[Row]] = {}
+        for row in self.table_:
+            reached.setdefault(id(row["setting"]), []).append(row)
+        chosen = next((r for r in reached.values() if r[0]["setting"] is self.__dict__.get("best_params_")), None)
+        ranked = sorted(reached.values(), key=lambda rows: (-rows[-1]["step"], -_number(rows[-1])))
+        ranked.sort(key=lambda rows: rows is not chosen)
+        sizes = [f"n={size}" for size in self.sizes_[: max(row["step"] for row in self.table_)]]
+        lines = [[*names, *sizes]]
+        for rows in ranked[:limit]:
+            shown = {row["step"]: self._shown(row) for row in rows}
+            values = [_short(rows[0]["setting"][name]) if name in rows[0]["setting"] else "" for name in names]
+            lines.append([*values, *(shown.get(step, "") for step in range(1, len(sizes) + 1))])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = ["  ".join(map(_aligned, line, widths, [n < len(names) for n in range(len(line))])) for line in lines]
+        if len(ranked) > len(lines) - 1:
+            aligned.append(f"... and {len(ranked) - len(lines) + 1} more")
+        how_many = tried(self.n_tried_, self.n_settings_)
+        return "\n".join([*(line.rstrip() for line in aligned), f"{how_many}; {self.stopped_}"])
+
+    def _shown(self, row: Row) -> str:
+        return "failed" if row["score"] is None else written(row["score"], self.scoring_)
+
+    # -- scikit-learn's conventions ---------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        first = f"{self.estimator!r}, {reprlib.repr(self.settings)}"
+        return f"{type(self).__name__}({', '.join([first, *self._changed(('estimator', 'settings'))])})"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = getattr(self.estimator, "__sklearn_tags__", None)
+        return super().__sklearn_tags__() if tags is None else tags()
+
+
+def written(score: float, scoring: str | Callable[..., float]) -> str:
+    """A score as people read it: shares in percent."""
+    return f"{100 * score:.2f}" if isinstance(scoring, str) else f"{score:.4f}"
+
+
+def tried(n: int, settings: int) -> str:
+    """How many settings were tried, of how many.
+
+    >>> tried(1, 1), tried(4, 4), tried(6, 1025)
+    ('1 setting', '4 settings', '6 of 1,025 settings')
+    """
+    known = f"{settings:,} setting{'s' if settings != 1 else ''}"
+    return known if n == settings else f"{n:,} of {known}"
+
+
+class SearchBar(ProgressBar):
+    """The step, the settings tried in it and its best score on one line of the terminal."""
+
+    def __init__(self, steps: int, scoring: str | Callable[..., float]) -> None:
+        super().__init__(total=1, what="searching")
+        self._steps, self._scores, self._step, self._tried = steps, [-np.inf], 0, 0
+        self._scoring = scoring
+
+    def show(self, row: Row, total: int) -> None:
+        """Take note of one setting out of so many in this step."""
+        if not self.live:
+            return
+        if self._bar is None:
+            self._start()
+        if row["step"] != self._step:
+            self._step, self._scores, self._tried = row["step"], [-np.inf], 0
+        self._tried += 1
+        self._scores.append(_number(row))
+        what = f"step {self._step} of {self._steps}, {row['n_train'] + row['n_test']:,} in the sample"
+        note = f"best {written(max(self._scores), self._scoring)}"
+        self._bar.update(self._task, description=what, completed=self._tried, total=total, note=note)
+
+
+def survivors(scores: Array, gaps: str = "pass") -> Array:
+    """Which of the scores [S] stay for the next step, as booleans [S].
+
+    Of ten equal bins between the lowest and the highest score the highest stays, and then each next lower one while it
+    has at least as many scores as the one above it; bins without scores are passed over, or with gaps="stop" are such
+    that have fewer.
+
+    >>> survivors(np.array([0.99, 0.93, 0.92, 0.60, 0.50])).tolist()
+    [True, True, True, False, False]
+    """
+    lowest, highest = scores.min(), scores.max()
+    if lowest == highest:
+        return np.ones(len(scores), bool)
+    place = np.round((scores - lowest) / (highest - lowest) * BINS, 9)  # a score on a bound belongs above it
+    place = np.minimum(place.astype(np.int64), BINS - 1)  # [S]
+    counts = np.bincount(place, minlength=BINS)
+    compared = (np.flatnonzero(counts) if gaps == "pass" else np.arange(BINS))[::-1]  # from the highest bin down
+    grows = np.diff(counts[compared]) >= 0
+    last = len(compared) - 1 if grows.all() else int(np.argmin(grows))
+    stay: Array = place >= compared[last]
+    return stay
+
+
+def memory_settings(prefix: str = "") -> list[Setting]:
+    """Settings of memory-based models for a search: k, metric, weights, votes and the threshold of value differences,
+    without those that make no difference (votes with one neighbour; a threshold of overlap).
+
+    prefix : `classifier__` for a MemoryBased within another model
+
+    >>> len(memory_settings()), memory_settings()[0]
+    (1025, {'k': 1, 'metric': 'overlap', 'weights': 'gain-ratio', 'votes': 'none'})
+    """
+    found = []
+    for k, (metric, thresholds), weights in product(NEIGHBOURS, TRIED_METRICS.items(), WEIGHTS):
+        for votes, threshold in product(VOTES if k > 1 else ["none"], thresholds):
+            found.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
+    return [{prefix + name: value for name, value in setting.items()} for setting in found]
+
+
+def _is_own(estimator: Any, setting: Setting) -> bool:
+    """Whether a setting leaves the estimator as it is."""
+
+    parameters = estimator.get_params()
+
+    def same(name: str, value: Any) -> bool:
+        own = parameters.get(name)
+        return own is value or (isinstance(value, str | int | float | tuple) and bool(own == value))
+
+    return all(same(name, value) for name, value in setting.items())
+
+
+def _combinations(settings: Any) -> Iterator[Setting]:
+    """The settings that a grid, or a list of them, stands for."""
+    grids = [settings] if isinstance(settings, Mapping) else settings
+    if isinstance(grids, str) or not isinstance(grids, Iterable):
+        raise OptionError(f"settings: expected {{parameter: [value, ...]}} or a list of such, got {settings!r:.60}")
+    for number, grid in enumerate(grids):
+        if not isinstance(grid, Mapping) or not all(isinstance(name, str) for name in grid):
+            raise OptionError(f"settings: number {number}: expected {{parameter: [value, ...]}}, got {grid!r:.60}")
+        values = [_alternatives(value) for value in grid.values()]
+        yield from (dict(zip(grid, chosen, strict=True)) for chosen in product(*values))
+
+
+def _alternatives(value: Any) -> list[Any]:
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return list(value.tolist())
+    return list(value) if isinstance(value, list | range) else [value]
+
+
+def _key(value: Any) -> Any:
+    """By which values are known to be equal: plain ones by what they are, others as objects."""
+    return (type(value), value) if isinstance(value, str | int | float | None) else id(value)
+
+
+def _pooled(scoring: str, answers: list[tuple[Any, Any]]) -> float:
+    """The score of predictions with their true labels."""
+    said, gold = ([item for pair in answers for item in pair[side]] for side in (0, 1))
+    if isinstance(gold[0], list | tuple | np.ndarray):
+        return float(SCORES[scoring](evaluate(gold, said)))
+    return float(np.mean([a == b for a, b in zip(said, gold, strict=True)]))
+
+
+def _interrupted(record: Any) -> bool:
+    """Whether a training record, or one within it, tells of Ctrl-C."""
+    if not isinstance(record, Mapping):
+        return False
+    told = record.get("stopped") == "interrupted" or record.get("interrupted") is True
+    return told or any(map(_interrupted, record.values()))
+
+
+def _number(row: Row) -> float:
+    return -np.inf if row["score"] is None else row["score"]
+
+
+def _line(error: Exception) -> str:
+    """An error in one line; others than ours with their kind."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, LabelwrightError) else f"{type(error).__name__}: {text}"
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+
+
+def _aligned(text: str, width: int, left: bool) -> str:
+    return text.ljust(width) if left else text.rjust(width)

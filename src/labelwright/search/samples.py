@@ -1,0 +1,107 @@
+"""Samples of data for a search: each within the next, of sentences or rows, cut into parts to train and to test on."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.table import Corpus
+from labelwright.errors import CorpusError, OptionError
+from labelwright.memory.instances import Instances
+from labelwright.taggers.training import no_labels
+
+Array = NDArray[Any]
+PARTS = 5  # of a sample; one at a time is tested on
+
+
+class Data(NamedTuple):
+    """What is searched on; sentences are taken whole, rows of an array one by one."""
+
+    X: Any
+    y: Any  # None: in the columns of the corpus X
+    n: int
+    sequences: bool
+
+    def take(self, rows: Array) -> tuple[Any, Any]:
+        """X and y of these sentences or rows."""
+        y = {name: _rows(of, rows) for name, of in self.y.items()} if isinstance(self.y, Mapping) else self.y
+        return _rows(self.X, rows), y if y is None or isinstance(y, dict) else _rows(y, rows)
+
+
+class Part(NamedTuple):
+    """A sample to train on and one to test on."""
+
+    train: tuple[Any, Any]
+    test: tuple[Any, Any]
+    n_train: int
+    n_test: int
+
+
+def looked_at(X: Any, y: Any) -> Data:
+    """What was given, looked at: sentences or rows, and how many."""
+    if y is None:
+        if not isinstance(X, Corpus):
+            raise OptionError("fit: give the labels y")
+        if X.label is None and not len(X.names) > 1:
+            raise no_labels(X)
+        n, sequences = len(X), True
+    else:
+        if not hasattr(X, "__len__") and not hasattr(X, "shape"):
+            X = list(X)
+        y = y if hasattr(y, "__len__") else list(y)
+        n = len(X.codes) if isinstance(X, Instances) else X.shape[0] if hasattr(X, "shape") else len(X)
+        sequences = isinstance(y, Mapping) or any(isinstance(labels, list | tuple | np.ndarray) for labels in y[:1])
+        for name, labels in y.items() if isinstance(y, Mapping) else [("", y)]:
+            if len(labels) != n:
+                what = "sentences" if sequences else "instances"
+                raise CorpusError(f"y{name and ' of '}{name}: {len(labels)} {what}, but X has {n}")
+    if n < PARTS:
+        what = "sentences" if sequences else "instances"
+        source = X.source if isinstance(X, Corpus) else "X"
+        raise CorpusError(f"{source}: a search needs {PARTS} {what} at least, got {n}")
+    return Data(X, y, n, sequences)
+
+
+def _rows(values: Any, rows: Array) -> Any:
+    """Some sentences or rows of whatever holds them."""
+    if isinstance(values, Corpus):
+        return values.take(rows)
+    if isinstance(values, Instances):
+        return values._replace(codes=values.codes[rows])
+    if hasattr(values, "iloc"):  # pandas
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else [values[row] for row in rows.tolist()]
+
+
+def sizes(first: int, n: int, steps: int) -> list[int]:
+    """Sizes of the samples, from the first one to all n, each the same factor larger."""
+    if first >= n or steps == 1:
+        return [n]
+    return list(np.unique(np.round(np.geomspace(first, n, steps)).astype(int)).tolist())
+
+
+def parts_of(data: Data, sample: Array, folds: int) -> list[Part]:
+    """Cut a sample into those to train on and those to test on; who belongs to which part is the same in each step."""
+    part_of = PARTS - 1 - np.arange(len(sample)) % PARTS  # [n]  0 is the part that every step tests on
+    found = []
+    for fold in range(folds):
+        train, test = np.sort(sample[part_of != fold]), np.sort(sample[part_of == fold])
+        found.append(Part(data.take(train), data.take(test), len(train), len(test)))
+    return found
+
+
+def fitted(model: Any, X: Any, y: Any) -> Any:
+    """A model after training; the labels of a corpus are in its columns."""
+    return model.fit(X) if y is None else model.fit(X, y)
+
+
+def with_gold(X: Any, y: Any) -> tuple[Any, Any]:
+    """The test data with their labels, which a corpus has in a column."""
+    return X, X.y if y is None and X.label is not None else y
+
+
+def of_layer(part: Part, name: str) -> Any:
+    """The labels of one layer of a cascade to test on."""
+    X, y = part.test
+    return X.column(name) if y is None else y[name]

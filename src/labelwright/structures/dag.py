@@ -1,0 +1,321 @@
+"""Directed acyclic graphs with scores on their arcs: sums, best paths and samples of all ways through them.
+
+A path runs from a source (a node without arcs in) to a sink (a node without arcs out); parallel arcs are allowed, nodes
+without arcs do not count, and a score of minus infinity forbids an arc.
+
+    >>> triangle = dag([0, 0, 1], [1, 2, 2])
+    >>> sums(triangle, np.log([1.0, 1.0, 3.0])).arcs.tolist()  # 0 -> 2 has weight 1, 0 -> 1 -> 2 has weight 3
+    [0.75, 0.25, 0.75]
+"""
+
+import heapq
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.errors import OptionError
+from labelwright.kernels import dag as kernels
+from labelwright.structures.lattice import Lattice
+
+Array = NDArray[Any]
+MOST = 100_000  # of best paths and samples, as in decode.options
+MOST_NODES = (1 << 31) - 1
+HUGE = float(np.finfo(np.float64).max)
+
+
+class Dag(NamedTuple):
+    """Arcs in topological order: all arcs into a node stand before all arcs out of it."""
+
+    source: Array  # [A] int32  the arc leads from this node
+    target: Array  # [A] int32  to this one
+    n_nodes: int
+    sources: Array  # int32  nodes without arcs in, where paths begin
+    sinks: Array  # int32  nodes without arcs out, where they end
+
+
+class Sums(NamedTuple):
+    """Sums over all paths; minus infinity and zeros where there is no path."""
+
+    log_z: float
+    arcs: Array  # [A]  P(arc)
+
+
+class Pool(NamedTuple):
+    """All suffixes of paths made so far, and the queue of those still open."""
+
+    priority: Array  # [M]  score of the best path with this suffix
+    suffix: Array  # [M]  score of the suffix itself
+    arc: Array  # [M]  its first arc
+    parent: Array  # [M]  the suffix behind that arc
+    heap: Array  # [M]
+    counts: Array  # [4]
+
+    @classmethod
+    def empty(cls, room: int) -> "Pool":
+        priority, suffix = np.empty((2, room))
+        arc, parent, heap = np.empty((3, room), np.int32)
+        return cls(priority, suffix, arc, parent, heap, np.zeros(4, np.int64))
+
+    def grown(self, room: int) -> "Pool":
+        larger = Pool.empty(room)
+        for old, new in zip(self[:5], larger[:5], strict=True):
+            new[: len(old)] = old
+        return larger._replace(counts=self.counts)
+
+
+# -- graphs ---------------------------------------------------------------------------------------------------------
+
+
+def dag(source: Any, target: Any, n_nodes: int | None = None) -> Dag:
+    """A graph from its arcs, which must be in topological order (see `ordered`)."""
+    source, target, n_nodes = _checked_arcs(source, target, n_nodes)
+    number = np.arange(len(source))
+    last_in, first_out = np.full(n_nodes, -1), np.full(n_nodes, len(source))
+    np.maximum.at(last_in, target, number)
+    np.minimum.at(first_out, source, number)
+    late = np.flatnonzero(last_in > first_out)
+    if len(late) or (source == target).any():
+        ordered(source, target, n_nodes)  # complains about a cycle
+        v = late[0]
+        raise OptionError(
+            f"arcs: arc {last_in[v]} leads into node {v} but stands behind arc {first_out[v]}, which leads out of it; "
+            "put the arcs into topological order (`ordered` sorts them)"
+        )
+    goes_in, goes_out = last_in >= 0, first_out < len(source)
+    sources, sinks = np.flatnonzero(goes_out & ~goes_in), np.flatnonzero(goes_in & ~goes_out)
+    return Dag(source, target, n_nodes, sources.astype(np.int32), sinks.astype(np.int32))
+
+
+def ordered(source: Any, target: Any, n_nodes: int | None = None) -> Array:
+    """The numbers of the arcs [A] in topological order; of those that may come next, the first comes first.
+
+    >>> ordered([1, 0], [2, 1]).tolist()
+    [1, 0]
+    """
+    source, target, n_nodes = _checked_arcs(source, target, n_nodes)
+    waiting = np.bincount(target, minlength=n_nodes).tolist()  # arcs into each node that are still to come
+    leaving: list[list[int]] = [[] for _ in range(n_nodes)]
+    for arc, node in enumerate(source.tolist()):
+        leaving[node].append(arc)
+    into = target.tolist()
+    ready = [arc for node in range(n_nodes) if waiting[node] == 0 for arc in leaving[node]]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        arc = heapq.heappop(ready)
+        found.append(arc)
+        waiting[into[arc]] -= 1
+        if waiting[into[arc]] == 0:
+            for following in leaving[into[arc]]:
+                heapq.heappush(ready, following)
+    if len(found) < len(into):
+        raise OptionError(f"arcs: there is a cycle, {_cycle(source, target, waiting)}; a path must not come back")
+    return np.array(found, np.int64)
+
+
+def _cycle(source: Array, target: Array, waiting: list[int]) -> str:
+    """The nodes of one cycle, from its smallest on; every node that still waits has a node before it that waits."""
+    before = {v: u for u, v in zip(source.tolist(), target.tolist(), strict=True) if waiting[u] > 0 and waiting[v] > 0}
+    node = next(iter(before))
+    seen: dict[int, int] = {}
+    while node not in seen:
+        seen[node] = len(seen)
+        node = before[node]
+    nodes = list(seen)[seen[node] :][::-1]
+    first = nodes.index(min(nodes))
+    return " -> ".join(map(str, nodes[first:] + nodes[:first] + [nodes[first]]))
+
+
+def _checked_arcs(source: Any, target: Any, n_nodes: int | None) -> tuple[Array, Array, int]:
+    """Both ends of the arcs as int32, and the number of nodes."""
+    ends = []
+    for name, given in {"source": source, "target": target}.items():
+        nodes = _array(name, given)
+        if nodes.ndim != 1 or (nodes.dtype.kind not in "iu" and len(nodes)):
+            raise OptionError(f"{name}: expected a list of whole numbers, got {nodes.dtype} of shape {nodes.shape}")
+        ends.append(nodes)
+    if len(ends[0]) != len(ends[1]):
+        raise OptionError(f"arcs: {len(ends[0])} sources, but {len(ends[1])} targets")
+    most = max((int(nodes.max()) for nodes in ends if len(nodes)), default=-1)
+    n_nodes = most + 1 if n_nodes is None else _whole("n_nodes", n_nodes, 0, MOST_NODES)
+    if n_nodes > MOST_NODES:
+        raise OptionError(f"arcs: expected nodes below {MOST_NODES:,}, got {most}; number them from 0 on")
+    for name, nodes in zip(("source", "target"), ends, strict=True):
+        wrong = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
+        if len(wrong):
+            raise OptionError(
+                f"{name}: arc {wrong[0]}: expected a node of 0 to {n_nodes - 1}, got {nodes[wrong[0]]}"
+                if n_nodes > 0
+                else f"{name}: arc {wrong[0]}: there are no nodes, got {nodes[wrong[0]]}"
+            )
+    return ends[0].astype(np.int32), ends[1].astype(np.int32), n_nodes
+
+
+def _array(name: str, given: Any) -> Array:
+    """What was given as an array; rows of unequal length make none."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise OptionError(f"{name}: expected a list of numbers, got rows of unequal length") from None
+
+
+def _checked(graph: Dag, numbers: Any, name: str = "scores") -> Array:
+    """One number for each arc: finite, or as a score minus infinity, and no sum of them too large for a float."""
+    given = _array(name, numbers)
+    if given.dtype.kind not in "biuf":
+        raise OptionError(f"{name}: expected numbers, one for each arc, got {given.dtype} of shape {given.shape}")
+    found = np.ascontiguousarray(given, np.float64)
+    if found.shape != graph.source.shape:
+        raise OptionError(f"{name}: expected {len(graph.source)} numbers, one for each arc, got shape {found.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(found) | ((found == -np.inf) & (name == "scores"))))
+    if len(wrong):
+        raise OptionError(f"{name}: arc {wrong[0]} has {found[wrong[0]]}; expected a finite number")
+    _check_sums(graph, found, name, 8.0 if name == "gains" else 1.0)  # differences of gains are taken, too
+    return found
+
+
+def _check_sums(graph: Dag, numbers: Array, name: str, times: float) -> None:
+    """Refuse numbers whose sizes add up, on a path, to more than a float holds."""
+    sizes = np.where(np.isfinite(numbers), np.abs(numbers), -np.inf)
+    if sizes.max(initial=0.0) <= HUGE / times / max(graph.n_nodes, 1):
+        return
+    phi = np.empty(graph.n_nodes)
+    with np.errstate(over="ignore"):
+        kernels.best_scores(*graph[:2], sizes * times, graph.sources, phi)
+    if not phi.max() <= HUGE:
+        raise OptionError(
+            f"{name}: they add up to more than a float holds, got sizes up to {sizes.max():.3g}; scale them down "
+            "(minus infinity forbids an arc)"
+        )
+
+
+# -- answers --------------------------------------------------------------------------------------------------------
+
+
+def sums(graph: Dag, scores: Any) -> Sums:
+    """log Z and the probability of every arc."""
+    scores, arcs = _checked(graph, scores), np.empty(len(graph.source))
+    phi, alpha, beta = np.empty((3, graph.n_nodes))
+    log_z = kernels.posteriors(*graph[:2], scores, graph.sources, graph.sinks, phi, alpha, beta, arcs)
+    return Sums(float(log_z), arcs)
+
+
+def best_path(graph: Dag, scores: Any) -> tuple[Array, float]:
+    """The arcs of the best path and its score; no arcs and minus infinity where there is none."""
+    scores = _checked(graph, scores)
+    back, path = np.empty((2, graph.n_nodes), np.int32)
+    phi = np.empty(graph.n_nodes)
+    n, score = kernels.viterbi(*graph[:2], scores, graph.sources, graph.sinks, phi, back, path)
+    return path[len(path) - n :].copy(), float(score)
+
+
+def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
+    """Up to n best paths (the arcs of each) in order, and their scores."""
+    scores, n = _checked(graph, scores), _whole("n", n, 1, MOST)
+    ptr, entering = _grouped(graph.target, graph.sinks, graph.n_nodes)
+    is_source = _marked(graph.sources, graph.n_nodes)
+    phi = np.empty(graph.n_nodes)
+    kernels.best_scores(*graph[:2], scores, graph.sources, phi)
+    pool = Pool.empty(64 + 4 * graph.n_nodes)
+    paths, bounds, found = np.empty(4 * graph.n_nodes, np.int32), np.zeros(n + 1, np.int64), np.empty(n)
+    through = graph.source, scores, is_source, phi, ptr, entering
+    while kernels.best_paths(*through, pool, paths, found, bounds) == kernels.FULL:
+        pool, paths = pool.grown(2 * len(pool.heap)), np.concatenate([paths, np.empty_like(paths)])
+    taken = int(pool.counts[kernels.TAKEN])
+    return np.split(paths[: bounds[taken]], bounds[1:taken]) if taken else [], found[:taken]
+
+
+def covariance(graph: Dag, scores: Any, gains: Any) -> tuple[float, Array]:
+    """E[G] and Cov(G, 1_e) [A], where G is the sum of the gains [A] over the arcs of a path."""
+    gains, arcs = _checked(graph, gains, "gains"), _possible(graph, scores)
+    into, out, before, after = np.empty((4, graph.n_nodes))
+    found = np.empty(len(arcs))
+    mean = kernels.covariances(*graph[:2], graph.sinks, arcs, gains, into, out, before, after, found)
+    return float(mean), found
+
+
+def entropy(graph: Dag, scores: Any) -> float:
+    """The entropy of all paths in nats."""
+    arcs = _possible(graph, scores)
+    into, out = np.empty((2, graph.n_nodes))
+    return float(kernels.entropy(*graph[:2], graph.sources, arcs, into, out))
+
+
+def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Array]:
+    """n paths (the arcs of each), drawn independently, each with its probability."""
+    arcs, n = _possible(graph, scores), _whole("n", n, 1, MOST)
+    ptr, leaving = _grouped(graph.source, graph.sources, graph.n_nodes)
+    longest = np.empty(graph.n_nodes)
+    kernels.best_scores(*graph[:2], np.ones(len(arcs)), graph.sources, longest)
+    uniform = np.random.default_rng(random_state).random((n, int(longest[graph.sinks].max())))
+    paths, lengths = np.empty(uniform.shape, np.int32), np.empty(n, np.int64)
+    kernels.draw(graph.target, _marked(graph.sinks, graph.n_nodes), arcs, ptr, leaving, uniform, paths, lengths)
+    return [path[:length].copy() for path, length in zip(paths, lengths.tolist(), strict=True)]
+
+
+def _possible(graph: Dag, scores: Any) -> Array:
+    """P(arc) [A] of a graph that must have a path."""
+    found = sums(graph, scores)
+    if found.log_z == -np.inf:
+        raise OptionError("scores: every path is forbidden, expected one at least")
+    return found.arcs
+
+
+def _grouped(ends: Array, edge: Array, n_nodes: int) -> tuple[Array, Array]:
+    """The arcs that have each node as this end (ptr [V+2], arcs); the last group has those of all nodes `edge`."""
+    arcs = np.argsort(ends, kind="stable")
+    last = np.flatnonzero(_marked(edge, n_nodes)[ends])
+    ptr = np.searchsorted(ends[arcs], np.arange(n_nodes + 1))
+    return np.append(ptr, len(arcs) + len(last)).astype(np.int64), np.concatenate([arcs, last]).astype(np.int32)
+
+
+def _marked(nodes: Array, n_nodes: int) -> Array:
+    """Which nodes are among these [V]."""
+    found = np.zeros(n_nodes, np.bool_)
+    found[nodes] = True
+    return found
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+        raise OptionError(f"{name}: expected a whole number, {least} to {most:,}, got {value!r}")
+    return int(value)
+
+
+# -- chains ---------------------------------------------------------------------------------------------------------
+
+
+class Chain(NamedTuple):
+    """The lattice of a sequence as a graph; every arc but those to the end leads to a node of the lattice."""
+
+    dag: Dag
+    scores: Array  # [A]
+    token: Array  # [A]  the token t that the arc leads to; T at the end
+    node: Array  # [A]  its node q; -1 at the end
+    arc: Array  # [A]  number of the lattice's own arc; -1 where there is none
+
+
+def from_chain(lattice: Lattice) -> Chain:
+    """The graph whose paths are those of a lattice: begin -> (0, q) -> .. -> (T-1, q) -> end.
+
+    The score of a node is on the arcs that lead to it.  A node of order 2 that no arc of the lattice leads to, or out
+    of, hangs on the begin or on the end by a forbidden arc."""
+    node, arc, graph = lattice
+    T, Q = node.shape
+    r, s = graph.ends  # nodes of each arc of the lattice
+    every, none = np.arange(Q), np.full(Q, -1)
+    begin, end = T * Q, T * Q + 1
+    lost, stuck = np.setdiff1d(every, s), np.setdiff1d(every, r)
+    parts = [(none + 1 + begin, every, node[0], none * 0, every, none)]  # source, target, score, token, node, arc
+    for t in range(1, T):
+        forbidden = np.full(len(lost), -np.inf)
+        parts.append((lost * 0 + begin, t * Q + lost, forbidden, lost * 0 + t, lost, lost * 0 - 1))
+        score = arc[t if len(arc) > 1 else 0] + node[t, s]
+        parts.append(((t - 1) * Q + r, t * Q + s, score, s * 0 + t, s, np.arange(len(s))))
+    for t in range(T):
+        leaves = every if t == T - 1 else stuck
+        score = np.full(len(leaves), 0.0 if t == T - 1 else -np.inf)
+        parts.append((t * Q + leaves, leaves * 0 + end, score, leaves * 0 + T, leaves * 0 - 1, leaves * 0 - 1))
+    source, target, score, token, to, number = map(np.concatenate, zip(*parts, strict=True))
+    return Chain(dag(source, target, T * Q + 2), score, token, to, number)

@@ -1,0 +1,147 @@
+"""The lattice of one sequence: where every model ends and every decoder begins."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.kernels import clamped, inference
+from labelwright.structures.graph import Graph
+
+Array = NDArray[Any]
+
+
+class Lattice(NamedTuple):
+    """Scores of all paths of one sequence; minus infinity forbids."""
+
+    node: Array  # [T, Q]    score of node q at t
+    arc: Array  # [T|1, A]  score of each arc into t (a leading 1 serves every token)
+    graph: Graph
+
+
+class Posterior(NamedTuple):
+    """Sums over all paths of a lattice (see kernels.inference.messages)."""
+
+    nodes: Array  # [T, Q]  P(q at t)
+    log_beta: Array  # [T, Q]  log of the sum over all ways to go on from q at t
+    log_z: float
+
+
+def posterior(lattice: Lattice) -> Posterior:
+    """Probabilities of the nodes, backward messages and log Z."""
+    nodes, log_beta = np.empty_like(lattice.node), np.empty_like(lattice.node)
+    log_z = inference.messages(lattice.node, lattice.arc, lattice.graph.blocks, nodes, log_beta)
+    return Posterior(nodes, log_beta, float(log_z))
+
+
+def posterior_arcs(lattice: Lattice, sums: Posterior, by_token: bool = True) -> Array:
+    """P(arc into t) [T, A], or their sum over all tokens [1, A]."""
+    arcs = np.empty((len(lattice.node) if by_token else 1, lattice.arc.shape[1]))
+    inference.posterior_arcs(lattice.node, lattice.arc, lattice.graph.blocks, sums.nodes, sums.log_beta, arcs)
+    return arcs
+
+
+def covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array, Array]:
+    """Covariance of every node [T, Q] and arc [T, A] with the gain of a path, the sum of on_nodes [T, Q] and on_arcs
+    [T, A] along it.
+
+    For scores of any size; training goes through kernels.covariances.  Messages are means: of the gain so far given
+    where the path is, and of the gain to come."""
+    sums = posterior(lattice)
+    nodes, arcs = sums.nodes, posterior_arcs(lattice, sums)
+    source, target = lattice.graph.ends
+    width = nodes.shape[1]
+    with np.errstate(divide="ignore"):
+        known = np.where(nodes > 0, 1 / nodes, 0.0)
+    so_far, to_come = np.zeros_like(nodes), np.zeros_like(nodes)
+    so_far[0] = on_nodes[0]
+    for t in range(1, len(nodes)):
+        gain = arcs[t] * (so_far[t - 1][source] + on_arcs[t])
+        so_far[t] = np.bincount(target, gain, width) * known[t] + on_nodes[t]
+    for t in range(len(nodes) - 1, 0, -1):
+        gain = arcs[t] * (to_come[t] + on_nodes[t])[target] + arcs[t] * on_arcs[t]
+        to_come[t - 1] = np.bincount(source, gain, width) * known[t - 1]
+    mean = nodes[-1] @ so_far[-1]
+    of_arcs = np.zeros_like(arcs)
+    for t in range(1, len(nodes)):
+        whole = so_far[t - 1][source] + on_arcs[t] + (on_nodes[t] + to_come[t])[target]
+        of_arcs[t] = arcs[t] * (whole - mean)
+    return nodes * (so_far + to_come - mean), of_arcs
+
+
+def best_path(lattice: Lattice) -> tuple[Array, float]:
+    """The best nodes [T] and their score."""
+    path = np.empty(len(lattice.node), np.int32)
+    return path, float(inference.viterbi(lattice.node, lattice.arc, lattice.graph.blocks, path))
+
+
+class Margins(NamedTuple):
+    """How far a labelling is from all others, by the scores of paths."""
+
+    best: float  # the best path of these labels,
+    worst: float  # and the worst
+    other: float  # the best path of any other labels; minus infinity where there are none
+
+
+def margins(lattice: Lattice, labels: Array) -> Margins:
+    """Scores of paths with these labels (codes [T]) and with others."""
+    node, arc, graph = lattice
+    return Margins(*map(float, inference.margins(node, arc, graph.blocks, graph.label_of_node, labels)))
+
+
+def labelling_weight(lattice: Lattice, labels: Array) -> float:
+    """log of the summed weight of all paths whose labels are these codes [T]."""
+    return float(clamped.labelling_weight(lattice.node, lattice.arc, lattice.graph.contexts, labels))
+
+
+def state_marginals(nodes: Array, graph: Graph) -> Array:
+    """P(state at t) [T, S] from P(node at t) [T, Q]."""
+    if graph.order == 1:
+        return nodes
+    by_state = graph.blocks.source
+    return _sums(nodes[:, by_state], graph.state[by_state], graph.n_states)
+
+
+def label_marginals(nodes: Array, graph: Graph) -> Array:
+    """P(label at t) [T, L] from P(node at t) [T, Q]."""
+    if graph.order == 1:  # a context is a label
+        summed: Array = np.add.reduceat(nodes, graph.contexts.ptr[:-1], axis=1)
+        return summed
+    return _sums(state_marginals(nodes, graph), graph.label_of_state, len(graph.contexts.opening))
+
+
+def _sums(values: Array, code: Array, n_codes: int) -> Array:
+    """Sums of the columns of `values` that have each (rising) code."""
+    first = np.searchsorted(code, np.arange(n_codes + 1))
+    there = np.flatnonzero(np.diff(first))  # a state that no move leads to has no node
+    sums = np.zeros((len(values), n_codes))
+    sums[:, there] = np.add.reduceat(values, first[there], axis=1)
+    return sums
+
+
+def span_probability(
+    lattice: Lattice, sums: Posterior, begin: int, end: int, moves: tuple[Array, Array, Array]
+) -> float:
+    """Probability of exactly this span; `moves` between states are those that open it, stay in it and close it."""
+    node, arc, graph = lattice
+    through = graph.blocks, graph.state, sums.nodes, sums.log_beta
+    return min(1.0, float(inference.span_probability(node, arc, *through, begin, end, *moves)))
+
+
+def sample(lattice: Lattice, n: int, rng: np.random.Generator) -> Array:
+    """n paths of nodes [n, T], drawn from their probabilities."""
+    sums = posterior(lattice)
+    arcs = posterior_arcs(lattice, sums)
+    source, target = lattice.graph.ends
+    order = np.argsort(source, kind="stable")
+    first = np.searchsorted(source[order], np.arange(sums.nodes.shape[1] + 1))
+    paths = np.empty((n, len(sums.nodes)), np.int64)
+    begin = sums.nodes[0] / sums.nodes[0].sum()
+    paths[:, 0] = rng.choice(len(begin), n, p=begin)
+    for t in range(1, len(sums.nodes)):
+        for node in np.unique(paths[:, t - 1]):
+            mine = order[first[node] : first[node + 1]]
+            here = np.flatnonzero(paths[:, t - 1] == node)
+            chance = arcs[t, mine]
+            paths[here, t] = target[rng.choice(mine, len(here), p=chance / chance.sum())]
+    return paths

@@ -1,0 +1,186 @@
+"""What overlapping predictions of label n-grams propose: candidate labels, and what it is worth to keep to them.
+
+Every contiguous part of a predicted n-gram that lies inside the sentence is one constraint.  Its weight is the summed
+confidence of all classes in the token's distribution that put the same labels there: for a whole n-gram, that of the
+predicted class alone.  Of the trigram of the first token the end of the sentence leaves a bigram and its two unigrams,
+each of which counts once, by the same rule.  (Canisius, van den Bosch & Daelemans, 2006, section 3.)
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.errors import OptionError
+from labelwright.kernels import csi as kernels
+from labelwright.structures.distributions import Distributions
+from labelwright.structures.ngrams import check_order
+
+Array = NDArray[Any]
+CERTAIN = 0.999  # no confidence above this counts where its distance to one does
+
+# What a constraint is worth, by the confidence in it [..] and by the number of its labels [..].
+Weighting = Callable[[Array, Array], Array]
+WEIGHTINGS: dict[str, Weighting] = {
+    "confidence": lambda p, length: p,  # the paper
+    "count": lambda p, length: np.ones_like(p),  # how many hold, whatever the classifier thinks of them
+    "squared": lambda p, length: p * p,
+    "log": lambda p, length: -np.log1p(-np.minimum(p, CERTAIN)),  # evidence against its being wrong
+    "length": lambda p, length: p * length,  # long ones count more
+}
+
+
+class Candidates(NamedTuple):
+    """The predictions of all tokens of N sentences, the candidates that they make, and the weights of constraints."""
+
+    classes: Array  # [T] int32  predicted classes
+    grams: Array  # [T, n] int32  their labels at t-h..t+h; -1 outside the sentence
+    confidence: Array  # [T]  of the predicted class
+    weights: Array  # [T, n, n]  of the constraint on the labels i..j of a gram; 0 where there is none
+    domains: Array  # [T, n] int32  candidates: the own prediction, then those of the nearest neighbours; -1 behind
+    sizes: Array  # [T] int32  how many there are
+    offsets: Array  # [N+1] int64
+
+    @property
+    def order(self) -> int:
+        return int(self.grams.shape[1])
+
+    @property
+    def n_sentences(self) -> int:
+        return len(self.offsets) - 1
+
+
+class Problem(NamedTuple):
+    """One sentence as a weighted constraint problem, in words."""
+
+    domains: list[list[str]]  # [T]  candidates of each token
+    factors: list[tuple[tuple[int, ...], tuple[str, ...], float]]  # positions, the labels wanted there, weight > 0
+
+
+def check_weighting(weighting: Any) -> Weighting:
+    """The function that a name of WEIGHTINGS means, or the user's own."""
+    if callable(weighting):
+        return weighting  # type: ignore[no-any-return]
+    if not isinstance(weighting, str) or weighting not in WEIGHTINGS:
+        known = ", ".join(WEIGHTINGS)
+        raise OptionError(
+            f"weighting: expected one of {known}, or a function of confidences and lengths, got {weighting!r}"
+        )
+    return WEIGHTINGS[weighting]
+
+
+def check_lengths(lengths: Sequence[int] | None, n: int) -> list[int]:
+    """Which lengths of constraints count: all of 1..n, or those that are named."""
+    if lengths is not None and not hasattr(lengths, "__iter__"):
+        raise OptionError(f"lengths: expected a list of whole numbers, as in [1, {n}], got {lengths!r}")
+    chosen = list(range(1, n + 1)) if lengths is None else list(lengths)
+    for length in chosen:
+        if not isinstance(length, int | np.integer) or isinstance(length, bool) or not 1 <= length <= n:
+            raise OptionError(f"lengths: expected whole numbers, 1 to {n} (the ngram), got {length!r}")
+    if not chosen:
+        raise OptionError("lengths: got none, expected one at least; None means all")
+    return chosen
+
+
+def propose(
+    found: Distributions,
+    table: Array,
+    offsets: Array,
+    weighting: str | Weighting = "confidence",
+    lengths: Sequence[int] | None = None,
+) -> Candidates:
+    """The candidates that distributions over n-gram classes (rows of table [C, n]) make of sentences.
+
+    weighting : a name of WEIGHTINGS, or a function of the confidences in constraints and of their lengths
+    lengths : the lengths of the constraints that count (None: all of 1..n)
+
+    >>> from labelwright.structures.distributions import certain
+    >>> made = propose(certain([0, 1]), np.array([[-1, 5, 6], [7, 6, -1]]), np.array([0, 2]))
+    >>> made.domains[:, :2].tolist(), made.weights.sum(axis=(1, 2)).tolist()
+    ([[5, 7], [6, -1]], [3.0, 3.0])
+    """
+    T, n = len(found.best), check_order(table.shape[1])
+    table = np.ascontiguousarray(table, np.int32)
+    if (table[:, n // 2] < 0).any():
+        raise OptionError("classes: expected a label in the middle of every n-gram, got a boundary mark")
+    made = Candidates(
+        classes=found.best,
+        grams=np.empty((T, n), np.int32),
+        confidence=np.empty(T),
+        weights=np.empty((T, n, n)),
+        domains=np.empty((T, n), np.int32),
+        sizes=np.empty(T, np.int32),
+        offsets=np.asarray(offsets, np.int64),
+    )
+    kernels.propose(table, *found, made.offsets, *made[1:6])
+    return made._replace(weights=_weighed(made, weighting, lengths))
+
+
+def _weighed(made: Candidates, weighting: str | Weighting, lengths: Sequence[int] | None) -> Array:
+    """What the constraints are worth, from the confidences in them [T, n, n]."""
+    n, p = made.order, made.weights
+    function, chosen = check_weighting(weighting), check_lengths(lengths, n)
+    length = np.arange(n)[None, :] - np.arange(n)[:, None] + 1  # [n, n]
+    if function is WEIGHTINGS["confidence"] and len(set(chosen)) == n:
+        return p
+    counts = np.isin(length, chosen) & _inside(made.grams)
+    try:
+        weights = np.asarray(function(p, np.broadcast_to(length, p.shape)), np.float64)
+    except TypeError as error:
+        raise OptionError(
+            f"weighting {weighting!r}: expected a function of the confidences and lengths of constraints (two arrays), "
+            f"got {error}"
+        ) from error
+    if weights.shape != p.shape or not (np.isfinite(weights) & (weights >= 0))[counts].all():
+        raise OptionError(f"weighting {weighting!r}: expected one finite number of 0 or more for each confidence")
+    return np.where(counts, weights, 0.0)
+
+
+def _inside(grams: Array) -> Array:
+    """Where there is a constraint on the labels i..j [T, n, n]: all of them are known."""
+    known = np.cumsum(np.pad(grams >= 0, ((0, 0), (1, 0))), axis=1)  # [T, n+1]
+    i, j = np.arange(grams.shape[1])[:, None], np.arange(grams.shape[1])[None, :]
+    found: Array = (known[:, None, 1:] - known[:, :-1, None] == j - i + 1) & (i <= j)
+    return found
+
+
+def n_sequences(candidates: Candidates) -> Array:
+    """How many candidate sequences each sentence has [N]; infinity where a float cannot hold their number."""
+    with np.errstate(over="ignore"):
+        parts = np.split(candidates.sizes.astype(np.float64), candidates.offsets[1:-1])
+        return np.array([part.prod() for part in parts[: candidates.n_sentences]])
+
+
+def part(candidates: Candidates, begin: int, end: int) -> Candidates:
+    """The sentences begin:end alone."""
+    t0, t1 = candidates.offsets[[begin, end]].tolist()
+    arrays = [array[t0:t1] for array in candidates[:6]]
+    return Candidates._make([*arrays, candidates.offsets[begin : end + 1] - t0])
+
+
+def widened(candidates: Candidates, sentence: int, n_labels: int) -> Candidates:
+    """One sentence with every label a candidate of every token, those that were proposed before the others."""
+    one = part(candidates, sentence, sentence + 1)
+    rows = [
+        list(dict.fromkeys([*row[:size], *range(n_labels)]))
+        for row, size in zip(one.domains.tolist(), one.sizes.tolist(), strict=True)
+    ]
+    domains = np.array(rows, np.int32).reshape(len(rows), n_labels)
+    return one._replace(domains=domains, sizes=np.full(len(rows), n_labels, np.int32))
+
+
+def problem(candidates: Candidates, sentence: int, labels: Sequence[str]) -> Problem:
+    """One sentence as a constraint problem with its labels by name; equal constraints are one, their weights added."""
+    a, b = candidates.offsets[sentence : sentence + 2].tolist()
+    h = candidates.order // 2
+    domains = [
+        [labels[code] for code in row[:size]]
+        for row, size in zip(candidates.domains[a:b].tolist(), candidates.sizes[a:b].tolist(), strict=True)
+    ]
+    grams = candidates.grams[a:b].tolist()
+    factors: dict[tuple[tuple[int, ...], tuple[str, ...]], float] = {}
+    for t, i, j in np.argwhere(candidates.weights[a:b] > 0).tolist():
+        scope = tuple(range(t + i - h, t + j - h + 1)), tuple(labels[code] for code in grams[t][i : j + 1])
+        factors[scope] = factors.get(scope, 0.0) + float(candidates.weights[a + t, i, j])
+    return Problem(domains, [(*scope, weight) for scope, weight in factors.items()])

@@ -1,0 +1,319 @@
+"""Segmentations: which segments a sentence may have, what features they have, and what labels they are written as.
+
+Labels of a chunk scheme are read as conlleval does: every chunk is a segment, and so is every single token outside of
+chunks (type O, the last of the types).  Other labels are the types themselves, and maximal runs of one are segments.
+Every candidate, a run of up to max_length tokens, has a row of scores, with a column for each type; kernels.segments
+says in which order.
+"""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
+from labelwright.errors import OptionError
+from labelwright.kernels import segments as kernels
+from labelwright.structures.dag import Dag
+
+Array = NDArray[Any]
+MAX_ROWS = 1 << 27  # candidates in the training data: each needs about twenty bytes
+PLACES = "BIES"  # first, inner, last and only token of a segment
+# The place whose label depends on whether the neighbour, before or behind, is of the same type.
+TOUCHY = {"iob1": "B", "ioe1": "E"}
+PARTNERS = {"L": ("S", "U"), "U": ("E", "L")}  # who writes L writes U, too: BILOU
+
+
+class Segments(NamedTuple):
+    """Segments of sentences, in order."""
+
+    start: Array  # [n]  first token
+    end: Array  # [n]  the token behind the last
+    kind: Array  # [n]  type
+
+
+# -- types and labels -------------------------------------------------------------------------------------------------
+
+
+class SegmentSpace(NamedTuple):
+    """The types of segments, and the labels of the tokens in them (those that a model's space_ has)."""
+
+    labels: tuple[str, ...]  # those of the training data, then others that the scheme writes for the same types
+    scheme: str | None
+    types: tuple[str, ...]  # [L]  the last is O where labels follow a scheme
+    max_length: int
+
+    @property
+    def n_types(self) -> int:
+        return len(self.types)
+
+    @property
+    def n_long(self) -> int:
+        """How many types (the first ones) may have more than one token."""
+        return self.n_types - (self.scheme is not None)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Names of the columns of rows of tokens."""
+        long = self.types[: self.n_long]
+        names = [join_label(place, kind) for place in PLACES for kind in long]
+        return (*names, "O") if self.scheme is not None else tuple(names)
+
+    @property
+    def follows(self) -> Array:
+        """Which type may follow which [L+1, L+1]; the last index is the outside of the sentence, which begins it."""
+        found = np.ones((self.n_types + 1, self.n_types + 1), np.bool_)
+        found[:, -1] = False
+        if self.scheme in (None, "io"):  # neighbours of one type would be one segment
+            long = np.arange(self.n_long)
+            found[long, long] = False
+        return found
+
+    def written(self, kind: int, length: int, before: bool = False, after: bool = False) -> tuple[str, ...]:
+        """The labels of a segment, which may touch others of its type before and behind it."""
+        spelt = spelling(self)
+        labels = _written(self.scheme, self.types[kind], kind < self.n_long, length, before, after)
+        return tuple(spelt.get(label, label) for label in labels)
+
+    def labels_of(self, found: Segments) -> list[str]:
+        """The labels of one sentence."""
+        labels: list[str] = []
+        spelt = spelling(self)
+        kinds = found.kind.tolist()
+        lengths = (found.end - found.start).tolist()
+        around = zip([-1, *kinds[:-1]], kinds, [*kinds[1:], -1], lengths, strict=True)
+        for before, kind, after, length in around:
+            own = self.types[kind], kind < self.n_long, length, before == kind, after == kind
+            labels += [spelt.get(label, label) for label in _written(self.scheme, *own)]
+        return labels
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _written(scheme: str | None, kind: str, long: bool, length: int, before: bool, after: bool) -> tuple[str, ...]:
+    if not long or scheme is None:
+        return (kind,) * length
+    letters = "S" if length == 1 else "B" + "I" * (length - 2) + "E"
+    window = ["S"] * before + list(letters) + ["S"] * after
+    labels = convert([[join_label(letter, kind) for letter in window]], "bioes", scheme)[0]
+    return tuple(labels[before : before + length])
+
+
+@functools.lru_cache(maxsize=64)
+def spelling(space: SegmentSpace) -> dict[str, str]:
+    """How the training data spell each label of a scheme: with L for E and U for S (BILOU), M for I (BMES).
+
+    What they do not have is spelt as in other types, and with its partner's letter where there are none."""
+    if space.scheme is None:
+        return {}
+    found: dict[str, str] = {}
+    letters: dict[str, str] = {}  # of each place
+    for label in space.labels:
+        letter, kind = split_label(label)
+        place = ALIASES.get(letter, letter)
+        found.setdefault(join_label(place, kind), label)
+        letters.setdefault(place, letter)
+    for letter in list(letters.values()):
+        if letter in PARTNERS:
+            letters.setdefault(*PARTNERS[letter])
+    for place, kind in itertools.product(PLACES, space.types[: space.n_long]):
+        found.setdefault(join_label(place, kind), join_label(letters.get(place, place), kind))
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def label_table(space: SegmentSpace) -> Array:
+    """The label of each place of each type, not touching and touching its own kind [2, L, 4]."""
+    index = {label: code for code, label in enumerate(space.labels)}
+    found = np.empty((2, space.n_types, len(PLACES)), np.int64)
+    for touching, kind in itertools.product((0, 1), range(space.n_types)):
+        one, two, three = (space.written(kind, n, bool(touching), bool(touching)) for n in (1, 2, 3))
+        # Of segments that are too long to be, the label does not matter.
+        found[touching, kind] = [index.get(label, 0) for label in (two[0], three[1], two[-1], one[0])]
+    return found
+
+
+def label_of_role(space: SegmentSpace) -> Array:
+    """The label that each role is written as [R]; an error where that depends on the neighbours."""
+    if space.scheme in TOUCHY:
+        raise OptionError(
+            f"labels: in {space.scheme} they depend on the neighbours of a segment, so a layer above cannot be passed "
+            'their probabilities; use iob2 labels (labelwright convert, or scheme = "iob2" in the layer\'s table of a '
+            "recipe), or passing='best'"
+        )
+    return _untouched(space)
+
+
+def _untouched(space: SegmentSpace) -> Array:
+    """The label that each role is written as [R] where no segment of its type is beside it."""
+    table = label_table(space)[0]  # [L, places]
+    return np.concatenate([table[: space.n_long, :3].T.reshape(-1), table[:, 3]])
+
+
+def read_segments(
+    labels: Sequence[str], codes: Array, offsets: Array, scheme: str | None
+) -> tuple[tuple[str, ...], Segments]:
+    """The types of these labels, and the segments of sentences given by label codes [T]."""
+    edge = len(labels)
+    if scheme is None:
+        types = tuple(labels)
+        type_of = np.arange(edge + 1)
+        starts = ends = type_of[:, None] != type_of[None, :]
+    else:
+        table = boundaries(labels)
+        types = (*table.types, "O")
+        type_of = np.where(table.type_of < 0, len(types) - 1, table.type_of)
+        outside = table.type_of < 0  # each token of its own
+        starts, ends = table.starts | outside[None, :], table.ends | outside[:, None]
+    before, after = np.full(len(codes), edge), np.full(len(codes), edge)
+    before[1:], after[:-1] = codes[:-1], codes[1:]
+    first = offsets[:-1][np.diff(offsets) > 0]
+    before[first] = edge
+    after[np.append(first[1:], len(codes))[: len(first)] - 1] = edge
+    start = np.flatnonzero(starts[before, codes])
+    return types, Segments(start, np.flatnonzero(ends[codes, after]) + 1, type_of[codes[start]])
+
+
+def segment_space(
+    labels: Sequence[str], codes: Array, offsets: Array, pairs: Any, max_length: int | None
+) -> tuple[SegmentSpace, Segments]:
+    """The space of the labels of training data, and their segments."""
+    scheme = detect_scheme(labels, pairs=pairs)
+    types, found = read_segments(labels, codes, offsets, scheme)
+    if len(types) < 2:
+        raise OptionError(f"labels: segments need two different types of labels at least, got only {labels[0]!r}")
+    space = SegmentSpace(tuple(labels), scheme, types, max_length or int((found.end - found.start).max()))
+    check_sizes(found, offsets, space.max_length)
+    names = dict.fromkeys(labels)
+    for kind, n, touching in itertools.product(
+        range(len(types)), range(1, min(space.max_length, 3) + 1), (False, True)
+    ):
+        names |= dict.fromkeys(space.written(kind, n, touching, touching))
+    return space._replace(labels=tuple(names)), found
+
+
+def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array) -> Segments:
+    """The segments of label sequences, in terms of a space that there is already."""
+    index = {label: code for code, label in enumerate(space.labels)}
+    codes = np.array([index.get(label, -1) for label in labels], np.int64)[codes]
+    if (codes < 0).any():
+        new = next(label for label in labels if label not in index)
+        raise OptionError(f"labels: no label {new!r} in this model, expected one of {', '.join(space.labels)}")
+    return read_segments(space.labels, codes, offsets, space.scheme)[1]
+
+
+def check_sizes(found: Segments, offsets: Array, max_length: int) -> None:
+    """Refuse segments that are too long, and more candidates than there is memory for."""
+    length = found.end - found.start
+    longest = int(length.max(initial=0))
+    if longest > max_length:
+        sentence = int(np.searchsorted(offsets, found.start[np.argmax(length)], side="right")) - 1
+        raise OptionError(
+            f"max_length: sentence {sentence} has a segment of {longest} tokens, got max_length={max_length}; "
+            f"use {longest} or more, or None"
+        )
+    n_rows = int(row_offsets(offsets, max_length)[-1])
+    if n_rows > MAX_ROWS:
+        raise OptionError(
+            f"max_length: there are {n_rows:,} runs of up to {max_length} tokens, more than {MAX_ROWS:,}; use "
+            "fewer sentences, a smaller max_length (where segments permit it), or a CRF"
+        )
+
+
+# -- rows and arcs ----------------------------------------------------------------------------------------------------
+
+
+def rows_before(end: Array, max_length: int) -> Array:
+    """How many rows of a sentence stand before those of segments that end before token `end` (1 or more)."""
+    full = np.maximum(end - 1 - max_length, 0)
+    short = end - 1 - full
+    return np.asarray(short * (short + 1) // 2 + full * max_length)
+
+
+def row_offsets(offsets: Array, max_length: int) -> Array:
+    """Where the rows of segments of each sentence begin [N+1]."""
+    sizes = rows_before(np.diff(offsets) + 1, max_length)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def rows_of(found: Segments, offsets: Array, max_length: int) -> Array:
+    """The row of each of these segments."""
+    sentence = np.searchsorted(offsets, found.start, side="right") - 1
+    end = found.end - offsets[sentence]
+    rows = row_offsets(offsets, max_length)[sentence] + rows_before(end, max_length)
+    return np.asarray(rows + found.end - found.start - 1)
+
+
+class Arcs(NamedTuple):
+    """What the arcs of a graph of segments stand for (kernels.segments.write_graph)."""
+
+    dag: Dag
+    first: Array  # [A]  first token
+    length: Array  # [A]  number of tokens; 0: a move
+    kind: Array  # [A]  type
+    before: Array  # [A]  type before a move, L at the beginning; -1 of a segment
+
+    def of(self, T: int, space: SegmentSpace) -> "Arcs":
+        """The arcs of a shorter sentence, which are the first of these."""
+        L = space.n_types
+        A, V = kernels.before_moves(L, space.n_long, space.max_length, T), 1 + 2 * T * L
+        sinks = np.arange(V - L, V, dtype=np.int32)
+        whole = self.dag
+        dag = Dag(whole.source[:A], whole.target[:A], V, whole.sources, sinks)
+        return Arcs(dag, self.first[:A], self.length[:A], self.kind[:A], self.before[:A])
+
+    def segments(self, path: Array) -> Segments:
+        """The segments on a path."""
+        own = path[self.length[path] > 0]
+        return Segments(self.first[own], self.first[own] + self.length[own], self.kind[own])
+
+
+def arcs_of(space: SegmentSpace, T: int) -> Arcs:
+    """The arcs of T tokens."""
+    L, n_long, longest = space.n_types, space.n_long, space.max_length
+    A = kernels.before_moves(L, n_long, longest, T)
+    source, target, first, length, kind, before = np.empty((6, A), np.int32)
+    kernels.write_graph(L, n_long, longest, T, source, target, first, length, kind, before)
+    V = 1 + 2 * T * L
+    dag = Dag(source, target, V, np.zeros(1, np.int32), np.arange(V - L, V, dtype=np.int32))
+    return Arcs(dag, first, length, kind, before)
+
+
+def permitted_arcs(space: SegmentSpace, arcs: Arcs, permitted: Array) -> Array:
+    """Which arcs [A] leave every token one of its permitted labels [T, labels]."""
+    table, touchy = label_table(space), TOUCHY.get(space.scheme or "")
+    T = len(permitted)
+    free = permitted[:, table[0]] | permitted[:, table[1]]  # [T, L, places]
+    if touchy == "E":  # nothing touches the last token from behind
+        free[-1] = permitted[-1][table[0]]
+    begin, inner, end, single = (free[:, :, PLACES.index(place)] for place in PLACES)
+    shut = np.concatenate([np.zeros((1, space.n_types), np.int64), np.cumsum(~inner, axis=0)])  # [T+1, L]
+    first, length, kind = arcs.first, arcs.length, arcs.kind
+    last = np.maximum(first + length - 1, first)
+    long = begin[first, kind] & end[last, kind] & (shut[last, kind] == shut[np.minimum(first + 1, T), kind])
+    found = np.where(length > 1, long, np.where(length == 1, single[first, kind], True))
+    move = length == 0
+    same = (arcs.before == kind).astype(np.int64)
+    if touchy == "B":
+        found[move] &= permitted[first, table[same, kind, PLACES.index("B")]][move]
+    elif touchy == "E":
+        move &= first > 0
+        label = table[same[move], arcs.before[move], PLACES.index("E")]
+        found[move] &= permitted[first[move] - 1, label]
+    return np.asarray(found)
+
+
+def label_marginals(space: SegmentSpace, roles: Array, arcs: Arcs, p: Array) -> Array:
+    """P(label at t) [T, labels] from P(role at t) [T, R] and P(arc) [A]."""
+    table, touchy, n = label_table(space), TOUCHY.get(space.scheme or ""), space.n_long
+    found = np.zeros((len(roles), len(space.labels)))
+    np.add.at(found.T, _untouched(space), roles.T)
+    if touchy is not None:  # what touches its own kind has another label
+        place = PLACES.index(touchy)
+        own = np.flatnonzero((arcs.length == 0) & (arcs.before == arcs.kind) & (arcs.kind < n))
+        token, kind = arcs.first[own] - (touchy == "E"), arcs.kind[own]
+        np.add.at(found, (token, table[0, kind, place]), -p[own])
+        np.add.at(found, (token, table[1, kind, place]), p[own])
+    return np.clip(found, 0.0, 1.0)

@@ -1,0 +1,425 @@
+"""Memory-based learning: MemoryBased, a classifier over columns of values, and MemoryTagger, which labels sequences.
+
+Daelemans & van den Bosch (2005), "Memory-Based Language Processing"; the semantics are TiMBL's.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.table import Corpus
+from labelwright.decode.options import check_whole
+from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.features.template import Template
+from labelwright.memory import igtree as trees
+from labelwright.memory import store
+from labelwright.memory.distances import METRICS, numbers_of
+from labelwright.memory.igtree import IGTree
+from labelwright.memory.instances import Instances, instances, is_frame, joined, translated
+from labelwright.memory.store import VOTES, Answers, Memory
+from labelwright.memory.weights import WEIGHTS
+from labelwright.memory.windows import Windows, windows
+from labelwright.parallel import Workers, n_threads
+from labelwright.structures.distributions import Distributions
+from labelwright.structures.proposals import Weighting
+from labelwright.taggers.estimator import Estimator
+from labelwright.taggers.ngram import NgramModel, Proposed, remembered
+from labelwright.taggers.training import listed
+
+Array = NDArray[Any]
+ALGORITHMS = "ib1", "igtree"
+HEAVIEST = 1e100  # weight of a column: distances stay finite
+
+
+class Neighbour(NamedTuple):
+    """One instance near a query: why a class was predicted."""
+
+    instance: int  # its place in the training data
+    distance: float
+    label: Any  # its class
+    values: tuple[Any, ...]  # [F]
+
+
+class MemoryBased(Estimator):
+    """k nearest neighbours over columns of symbols and numbers, with exact search.
+
+    The distance of two instances is the weighted sum of the distances of their values, and the k nearest *distances*
+    count: all instances at one distance belong together.  Where classes tie, the next distance is asked, too; if that
+    does not decide, the class that is more frequent in all instances wins, then the one first seen.
+
+    k : how many distances
+    metric : overlap (equal or not), mvdm (how differently two values go with the classes, 0..1), jeffrey (the same as
+        Jeffrey divergence), jensen-shannon (bounded by 1), numeric (difference by range); or one of them per column
+    mvdm_threshold : values that occur less often are compared by overlap
+    weights : of columns: gain-ratio, information-gain, chi-squared, shared-variance, none; or a number per column
+    votes : none (each instance counts 1), inverse-distance, inverse-linear, exponential-decay
+    decay : (a, b) of exponential decay, exp(-a d^b)
+    algorithm : ib1 (all instances), or igtree (a decision tree by weights, which knows no k or votes; of metrics only
+        that columns of numbers are put into bins before they are weighed)
+
+    >>> memory = MemoryBased().fit([["a", "x"], ["b", "x"], ["b", "y"]], ["one", "two", "two"])
+    >>> memory.predict([["a", "y"]]).tolist()
+    ['one']
+    >>> memory.neighbours([["a", "y"]])[0][0].values
+    ('a', 'x')
+    """
+
+    takes_columns: ClassVar[bool] = True  # not features made of them
+    classes_: Array  # [C]  sorted
+    n_features_in_: int
+    feature_weights_: Array  # [F]
+    index_: Memory | IGTree
+    data_: Instances  # what is remembered,
+    targets_: Array  # [N] int32  its classes, in order of first appearance
+    seen_: list[Any]  # [C]  and what they are
+    names_: Sequence[str] | None  # [F]  of columns, for complaints
+
+    def __init__(
+        self,
+        k: int = 1,
+        metric: str | Sequence[str] = "overlap",
+        mvdm_threshold: int = 1,
+        weights: str | Sequence[float] = "gain-ratio",
+        votes: str = "none",
+        decay: tuple[float, float] = (1.0, 1.0),
+        algorithm: str = "ib1",
+        n_jobs: int | None = None,
+    ):
+        self.k = k
+        self.metric = metric
+        self.mvdm_threshold = mvdm_threshold
+        self.weights = weights
+        self.votes = votes
+        self.decay = decay
+        self.algorithm = algorithm
+        self.n_jobs = n_jobs
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Remember the rows of X (a 2-D array or a list of rows) and their classes y."""
+        self._check_parameters()
+        data = X if isinstance(X, Instances) else instances(X)
+        seen, targets = _classes(y, len(data.codes))
+        return self._remember(data, targets, seen, frame_names(X))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Remember further instances: the same as `fit` on all of them.  `classes` is not needed, and not used."""
+        if not hasattr(self, "data_"):
+            return self.fit(X, y)
+        self._check_parameters()
+        new = instances(X)
+        self._check_names(X)
+        if len(new.values) != self.n_features_in_:
+            raise CorpusError(f"X: the model reads {self.n_features_in_} columns, got {len(new.values)}")
+        seen, targets = _classes(y, len(new.codes))
+        index = {label: i for i, label in enumerate(dict.fromkeys([*self.seen_, *seen]))}
+        numbers = np.array([index[label] for label in seen], np.int32)
+        targets = np.concatenate([self.targets_, numbers[targets]])
+        return self._remember(joined(self.data_, new), targets, list(index), self.names_)
+
+    def _remember(self, data: Instances, targets: Array, seen: list[Any], columns: Sequence[str] | None = None) -> Self:
+        """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns."""
+        metrics = self._metrics(len(data.values))
+        weights = self._given_weights(len(data.values))
+        learnt = store.learn(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
+        index: Memory | IGTree
+        if self.algorithm == "igtree":
+            index = trees.igtree(data.codes, targets, len(seen), learnt.weights)
+        else:
+            index = store.memory(learnt, data, targets, len(seen))
+        self.index_, self.data_, self.targets_, self.names_ = index, data, targets, columns
+        self.feature_weights_, self.n_features_in_ = learnt.weights, len(data.values)
+        self._name_classes(seen)
+        return self
+
+    def _name_classes(self, seen: list[Any]) -> None:
+        self.seen_ = seen
+        self.classes_ = _sorted(seen)
+
+    def _check_parameters(self) -> None:
+        check_whole("k", self.k, 1)
+        check_whole("mvdm_threshold", self.mvdm_threshold, 1)
+        for name, choices in {"votes": tuple(VOTES), "algorithm": ALGORITHMS}.items():
+            if getattr(self, name) not in choices:
+                raise OptionError(f"{name}: expected one of {', '.join(choices)}, got {getattr(self, name)!r}")
+        if isinstance(self.weights, str) and self.weights not in WEIGHTS:
+            raise OptionError(f"weights: expected one of {', '.join(WEIGHTS)}, got {self.weights!r}")
+        named = [self.metric] if isinstance(self.metric, str) or not hasattr(self.metric, "__len__") else self.metric
+        for metric in named:
+            if not isinstance(metric, str) or metric not in METRICS:
+                raise OptionError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
+        sound = hasattr(self.decay, "__len__") and len(self.decay) == 2
+        if not sound or not all(isinstance(x, Real) and 0 <= x < np.inf for x in self.decay):
+            raise OptionError(f"decay: expected two numbers of 0 or more, got {self.decay!r}")
+        n_threads(self.n_jobs)
+
+    def _metrics(self, n: int) -> tuple[str, ...]:
+        """The metric of each column."""
+        if isinstance(self.metric, str):
+            return (self.metric,) * n
+        if len(self.metric) != n:
+            raise OptionError(f"metric: expected one name, or one for each of {n} columns, got {len(self.metric)}")
+        return tuple(self.metric)
+
+    def _given_weights(self, n: int) -> str | Array:
+        if isinstance(self.weights, str):
+            return self.weights
+        try:
+            given = np.asarray(self.weights, np.float64)
+        except (TypeError, ValueError):
+            given = np.empty(0)
+        if given.shape != (n,) or not ((given >= 0) & (given <= HEAVIEST)).all():
+            raise OptionError(
+                f"weights: expected a name, or for each of {n} columns a number from 0 to {HEAVIEST:g}, got "
+                f"{self.weights!r:.60}"
+            )
+        return given
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "index_"):
+            raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit")
+
+    def _check_names(self, X: Any) -> None:
+        """Refuse a data frame whose columns are others than those of the one that was learnt from."""
+        names = frame_names(X)
+        if names is not None and self.names_ is not None and list(names) != list(self.names_):
+            raise CorpusError(f"X: expected the columns {', '.join(self.names_)}, got {', '.join(names)}")
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row."""
+        best = self.answers(X).best
+        return _sorted(self.seen_, keep_order=True)[best]
+
+    def predict_proba(self, X: Any) -> Array:
+        """The share of votes [Q, C] that each of `classes_` has in the neighbourhood."""
+        found = self.answers(X)
+        position = {label: i for i, label in enumerate(self.classes_.tolist())}
+        columns = np.array([position[label] for label in _sorted(self.seen_, keep_order=True).tolist()])
+        table = np.zeros((len(found.best), len(columns)))
+        rows = np.repeat(np.arange(len(found.best)), np.diff(found.ptr))
+        table[rows, columns[found.classes]] = found.votes
+        shares: Array = table / table.sum(axis=1, keepdims=True)
+        return shares
+
+    def score(self, X: Any, y: Any) -> float:
+        """The share of rows whose class is predicted."""
+        _classes(y, len(X))
+        return float(np.mean([a == b for a, b in zip(self.predict(X).tolist(), list(y), strict=True)]))
+
+    def answers(self, X: Any) -> Answers:
+        """For each row the predicted class (an index into `seen_`), the nearest distance, and the votes of all classes
+        in its neighbourhood."""
+        self._check_fitted()
+        self._check_parameters()  # k, votes and decay may have changed
+        codes, numbers = self._queries(X)
+        if isinstance(self.index_, IGTree):
+            return trees.ask(self.index_, codes)
+        with Workers(self.n_jobs) as workers:
+            decay = float(self.decay[0]), float(self.decay[1])
+            return store.classify(self.index_, codes, numbers, int(self.k), self.votes, decay, workers)
+
+    def neighbours(self, X: Any, k: int | None = None) -> list[list[Neighbour]]:
+        """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction."""
+        self._check_fitted()
+        if isinstance(self.index_, IGTree):
+            raise OptionError("neighbours: an igtree answers by classes, not by instances; use algorithm='ib1'")
+        if k is not None:
+            check_whole("k", k, 1)
+        codes, numbers = self._queries(X)
+        with Workers(self.n_jobs) as workers:
+            found = store.nearest(self.index_, codes, numbers, int(k or self.k), workers)
+        return [
+            [
+                self._neighbour(n, d)
+                for n, d in zip(found.instances[a:b].tolist(), found.distance[a:b].tolist(), strict=True)
+            ]
+            for a, b in zip(found.ptr[:-1].tolist(), found.ptr[1:].tolist(), strict=True)
+        ]
+
+    def _neighbour(self, n: int, distance: float) -> Neighbour:
+        values = tuple(known[c] for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True))
+        return Neighbour(n, distance, self.seen_[self.targets_[n]], values)
+
+    def _queries(self, X: Any) -> tuple[Array, Array]:
+        """Rows as codes [Q, F] of known values, and as numbers where the metric is numeric."""
+        found = X if isinstance(X, Instances) else instances(X)
+        self._check_names(X)
+        codes = translated(found, self.data_.values)
+        numbers = np.zeros(codes.shape)
+        for i in self.index_.numeric if isinstance(self.index_, Memory) else ():
+            place = f"X: column {i if self.names_ is None else self.names_[i]}"
+            numbers[:, i] = numbers_of(found.values[i], place)[found.codes[:, i]]
+        return codes, numbers
+
+    @property
+    def memory_(self) -> dict[str, float]:
+        """How much is remembered: instances, distinct rows (of an igtree: nodes), bytes in all, bytes per instance."""
+        self._check_fitted()
+        n = len(self.targets_)
+        values = sum(map(sys.getsizeof, {id(value): value for known in self.data_.values for value in known}.values()))
+        values += sum(map(sys.getsizeof, self.data_.values))
+        n_bytes = self.index_.n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
+        rows = self.index_.trie.columns.shape[1] if isinstance(self.index_, Memory) else len(self.index_.code)
+        return {
+            "instances": n,
+            "rows": rows,
+            "bytes": n_bytes,
+            "bytes_per_instance": n_bytes / n,
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier"
+        tags.classifier_tags = ClassifierTags()
+        tags.input_tags.two_d_array = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def frame_names(X: Any) -> list[str] | None:
+    """What the columns of a data frame are called, where they are words."""
+    names = list(X.columns) if is_frame(X) else []
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _classes(y: Any, n: int) -> tuple[list[Any], Array]:
+    """The distinct classes in order of first appearance, and the number of each instance's class."""
+    if y is None or isinstance(y, str):
+        raise CorpusError(f"y: expected one class for each instance, got {y!r:.40}")
+    listed = y.tolist() if hasattr(y, "tolist") else list(y)
+    if len(listed) != n:
+        raise CorpusError(f"y: {len(listed)} classes, but X has {n} instances; give one for each")
+    try:
+        index = {label: i for i, label in enumerate(dict.fromkeys(listed))}
+    except TypeError:
+        raise CorpusError("y: expected one class for each instance, a string or a number, got lists") from None
+    for label, number in index.items():
+        if _missing(label):
+            at = next(i for i, other in enumerate(listed) if index[other] == number)
+            raise CorpusError(f"y: instance {at} has no class, got {label!r}; leave it out")
+    return list(index), np.fromiter(map(index.__getitem__, listed), np.int32, n)
+
+
+def _missing(label: Any) -> bool:
+    """Is it None, not a number, or pandas.NA, which is neither equal nor unequal to itself?"""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
+
+
+def _sorted(labels: list[Any], keep_order: bool = False) -> Array:
+    """Labels as an array, sorted where they can be."""
+    kinds = {type(label) for label in labels}
+    simple = len(kinds) == 1 and issubclass(next(iter(kinds)), str | Integral | Real)
+    array = np.array(labels) if simple else np.array([*labels, None], object)[:-1]
+    if keep_order:
+        return array
+    return np.sort(array) if simple else np.array([*sorted(labels, key=str), None], object)[:-1]
+
+
+class MemoryTagger(NgramModel):
+    """Memory-based tagging: label n-grams from nearest neighbours, made one labelling by constraint satisfaction.
+
+    The words of MemoryBased say how neighbours are found (`metric` and `weights` by column: the lines of the template),
+    those of NgramTagger what is made of their classes.
+
+    >>> tagger = MemoryTagger().fit([["the", "dog"], ["a", "dog"]], [["D", "N"], ["D", "N"]])
+    >>> tagger.predict([["a", "cat"]])
+    [['D', 'N']]
+    """
+
+    learner_: MemoryBased
+    windows_: Windows
+
+    def __init__(
+        self,
+        k: int = 1,
+        metric: str | Sequence[str] = "overlap",
+        mvdm_threshold: int = 1,
+        weights: str | Sequence[float] = "gain-ratio",
+        votes: str = "none",
+        decay: tuple[float, float] = (1.0, 1.0),
+        algorithm: str = "ib1",
+        ngram: int = 3,
+        inference: str = "csi",
+        template: str | Template = "window",
+        weighting: str | Weighting = "confidence",
+        lengths: Sequence[int] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.k = k
+        self.metric = metric
+        self.mvdm_threshold = mvdm_threshold
+        self.weights = weights
+        self.votes = votes
+        self.decay = decay
+        self.algorithm = algorithm
+        self.ngram = ngram
+        self.inference = inference
+        self.template = template
+        self.weighting = weighting
+        self.lengths = lengths
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _learner(self) -> MemoryBased:
+        """The classifier that these words ask for."""
+        return MemoryBased(**{name: getattr(self, name) for name in MemoryBased._parameter_names()})
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._learner()._check_parameters()
+
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int) -> None:
+        self.windows_ = windows(X, self.template)
+        data, _ = self.windows_.instances(X)
+        self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names)
+
+    def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
+        return remembered(self._asked(), self.windows_, X)
+
+    def _asked(self) -> MemoryBased:
+        """The learner, with what may have changed since it learnt."""
+        return self.learner_.set_params(n_jobs=self.n_jobs, k=self.k, votes=self.votes, decay=self.decay)
+
+    def neighbours(self, X: Any, k: int | None = None) -> list[list[list[Neighbour]]]:
+        """For every token the instances at the k nearest distances: `instance` is the place of a token in the training
+        data, `label` its label n-gram."""
+        self._check_fitted()
+        X = listed(X)
+        if isinstance(X, Proposed):
+            raise OptionError("neighbours: expected the sentences themselves, got what `encode` made of them")
+        if not isinstance(X, Corpus) and not any(len(sentence) for sentence in X):
+            return [[] for _ in X]
+        data, offsets = self.windows_.instances(X)
+        names = [*self.labels_, None]
+        found = [
+            [n._replace(label=tuple(names[code] for code in self.grams_[n.label].tolist())) for n in near]
+            for near in self._asked().neighbours(data, k)
+        ]
+        bounds = offsets.tolist()
+        return [found[a:b] for a, b in pairwise(bounds)]
+
+    @property
+    def feature_weights_(self) -> dict[str, float]:
+        """The weight of each column, by its name."""
+        self._check_fitted()
+        return dict(zip(self.windows_.names, self.learner_.feature_weights_.tolist(), strict=True))
+
+    @property
+    def memory_(self) -> dict[str, float]:
+        """How much is remembered, as MemoryBased.memory_."""
+        self._check_fitted()
+        return self.learner_.memory_

@@ -1,0 +1,82 @@
+"""The objective of joint training, built from the layers of a cascade and what they were trained on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.corpus.table import Corpus
+from labelwright.learn.joint import Stack
+from labelwright.parallel import Workers
+from labelwright.structures.passing import Layered, joined, part
+from labelwright.taggers.training import TrainableModel
+
+
+class Version(NamedTuple):
+    """A model, and the sentences begin:end of which it says what is passed."""
+
+    begin: int
+    end: int
+    model: TrainableModel
+
+
+def some(X: Any, ranges: Sequence[tuple[int, int]]) -> Any:
+    """The sentences in these ranges."""
+    if isinstance(X, Layered):
+        return Layered(some(X.X, ranges), joined([part(X.passed, a, b) for a, b in ranges if a < b]))
+    if isinstance(X, Corpus):
+        return X.take(np.concatenate([np.arange(a, b) for a, b in ranges]))
+    return [sentence for a, b in ranges for sentence in X[a:b]]
+
+
+def stacks(
+    models: Mapping[str, TrainableModel],
+    inputs: Sequence[Any],
+    gold: Mapping[str, Sequence[Sequence[str]]],
+    versions: Sequence[Sequence[Version]],
+    shares: Mapping[str, float],
+    workers: Workers,
+    dtype: Any = np.float32,
+) -> list[Stack]:
+    """All layers over all sentences, with their shares of the loss.
+
+    With a jackknife (several versions of each lower layer), a stack for every layer and every part of the sentences:
+    the loss of the layer itself, on what the layers below say of that part without having seen it."""
+    counted = [float(shares.get(name, 1.0)) for name in models]
+    parts = [(version.begin, version.end) for version in versions[0]]
+    top = len(models) - 1
+    if len(parts) == 1:
+        return [_stack(models, inputs, gold, None, top, workers, dtype)._replace(shares=counted)]
+    made = [_stack(models, inputs, gold, None, 0, workers, dtype)._replace(shares=counted[:1])]
+    for k in range(1, top + 1):
+        for i in range(len(parts)):
+            said = [of_layer[i] for of_layer in versions[:k]]
+            stack = _stack(models, inputs, gold, said, k, workers, dtype)
+            made.append(stack._replace(shares=[0.0] * k + counted[k : k + 1]))
+    return made
+
+
+def _stack(
+    models: Mapping[str, TrainableModel],
+    inputs: Sequence[Any],
+    gold: Mapping[str, Sequence[Sequence[str]]],
+    said: Sequence[Version] | None,
+    top: int,
+    workers: Workers,
+    dtype: Any,
+) -> Stack:
+    """The layers up to `top`, over all sentences or over those of the versions that speak of them."""
+    a, b = (0, len(inputs[0])) if said is None else (said[0].begin, said[0].end)
+    layers, constants, shifts = [], [], []
+    for k, (name, model) in enumerate(list(models.items())[: top + 1]):
+        X = inputs[k] if said is None else some(inputs[k], [(a, b)])
+        above = None
+        if k < top:
+            passed = inputs[k + 1].passed
+            above = (passed if said is None else part(passed, a, b)).candidates
+        layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype)
+        layers.append(layer)
+        constants.append(fixed)
+        other = model if said is None or k == top else said[k].model
+        shifts.append(None if other is model else model.weights_of(other) - model.weights_)
+    return Stack(layers, constants, [1.0] * (top + 1), shifts)

@@ -1,0 +1,368 @@
+"""A training run, the same for all linear models: data, starting point, monitor, restarts, record."""
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright import __version__
+from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
+from labelwright.corpus.table import Corpus, intern_values
+from labelwright.errors import CorpusError, OptionError
+from labelwright.evaluate import evaluate
+from labelwright.features.extract import ColumnFeatures, Encoded, kind_of, learn
+from labelwright.features.incidence import Incidence
+from labelwright.features.template import Template
+from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
+from labelwright.parallel import Workers
+from labelwright.scoring.carry import Trained, carry_over
+from labelwright.scoring.parameters import make_parameters
+from labelwright.structures.passing import Candidates, Layered
+from labelwright.structures.states import state_space
+from labelwright.taggers.linear import LinearModel, check_lengths
+
+Array = NDArray[Any]
+CELLS = ("observed", "all")
+INTEGER, REAL = (int, np.integer), (int, float, np.integer, np.floating)
+
+
+class TrainableModel(LinearModel):
+    """A linear model that learns its weights from data; subclasses say how (`_optimise`) and when to stop."""
+
+    template: str | Template
+    order: int
+    cells: str
+    min_count: int
+    max_iter: int | None
+    constraints: str | None
+    warm_start: bool
+    random_state: int | None
+    verbose: int
+    n_restarts: int = 1
+
+    # Numbers among the parameters: type and least value; and those that may be None.
+    _numbers: ClassVar[dict[str, tuple[Any, float]]] = {
+        "min_count": (INTEGER, 1),
+        "max_iter": (INTEGER, 1),
+        "n_restarts": (INTEGER, 1),
+        "random_state": (INTEGER, 0),
+    }
+    _optional: ClassVar[tuple[str, ...]] = ("max_iter", "random_state")
+
+    def fit(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None = None,
+        *,
+        dev: Any = None,
+        init: "TrainableModel | None" = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = 10.0,
+        resume: bool = False,
+        progress: Callable[[Record, int], None] | None = None,
+    ) -> Self:
+        """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
+
+        dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
+        init : a trained model to start from; labels that have more latent states here get copies of its states, told
+            apart by a little noise, as are further restarts (warm_start=True starts from this model's own last fit)
+        checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds, and with
+            resume=True a run goes on from it, to the very weights that an undisturbed run gives
+        """
+        self._check_parameters()
+        if resume and checkpoint is None:
+            raise OptionError("resume: name the checkpoint to go on from")
+        before = None
+        old = self if init is None and self.warm_start and hasattr(self, "weights_") else init
+        if old is not None:
+            old._check_fitted()
+            before = Trained(old.extractor_, old.space_, old.parameters_, old.weights_)
+        data = self._prepare(X, y)
+        bar = self.progress_bar() if progress is None and self.verbose else None
+        runs: list[tuple[Array, Monitor]] = []
+        try:
+            self.weights_ = np.zeros(self.parameters_.n_weights, np.float32)  # data can be encoded from here on
+            development = None if dev is None else self._development(dev)
+            for restart in range(self.n_restarts):
+                weights = self._start(restart, before is not None)
+                if before is not None:
+                    now = Trained(self.extractor_, self.space_, self.parameters_, weights)
+                    weights = carry_over(before, now, shake=restart > 0)
+                place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
+                monitor = self._monitor(development, progress or bar, place, checkpoint_every, data, weights)
+                state = monitor.resume() if resume else None
+                with monitor, Workers(self.n_jobs) as workers:
+                    runs.append((self._optimise(data, weights, monitor, workers, state), monitor))
+                if monitor.interrupted:
+                    break
+        finally:
+            self.__dict__.pop("weights_", None)
+            if bar is not None:
+                bar.close()
+        self.weights_, best = max(runs, key=lambda run: run[1].merit)
+        self.history_ = [dict(record) for record in best.history]
+        self.training_ = self._record(data, best, [monitor for _, monitor in runs])
+        if not runs[-1][1].interrupted:
+            self._after(data, development)
+        return self
+
+    def objective(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None,
+        workers: Workers,
+        candidates: Candidates | None = None,
+        dtype: Any = np.float32,
+    ) -> tuple[Any, Array]:
+        """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
+        the layer is passed; `candidates` are what it passes."""
+        raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
+
+    def untrained(self) -> Self:
+        """A copy with the same parameters, to be trained."""
+        return type(self)(**self.get_params(deep=False))
+
+    def like(self) -> Self:
+        """An untrained copy of this trained model, for a part of its training data."""
+        return self.untrained()
+
+    def weights_of(self, other: Any) -> Array:
+        """The weights of another model for the features and labels of this one; 0 for those that it has not."""
+        before = Trained(other.extractor_, other.space_, other.parameters_, other.weights_)
+        none = np.zeros_like(self.weights_)
+        return carry_over(before, Trained(self.extractor_, self.space_, self.parameters_, none))
+
+    # -- steps of fit -----------------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> "Data":
+        """Learn the features and the state space; the training data as integers.  With `more`, labels may yet come."""
+        corpus, labels, gold = labelled(X, y)
+        extractor, layers, offsets = learn(corpus, self.template, self.min_count)
+        patterns = extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
+        if self.order == 1 and any(pattern.kind == "T" for pattern in patterns):
+            raise OptionError("template: T lines are features on three labels; use order=2")
+        if y is not None:
+            check_lengths(y, offsets)
+        self.__dict__.pop("weights_", None)  # a fit that fails from here on leaves no mixture of two models
+        self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
+        scheme = None
+        if self.constraints is not None:
+            scheme = self._checked_scheme(cut([labels[g] for g in gold], offsets))
+        space = state_space(labels, self._latent_states(labels, more), self.order, scheme)
+        offsets = np.unique(offsets)  # sentences without tokens teach nothing
+        self.parameters_ = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
+        self.extractor_, self.space_ = extractor, space
+        return Data(layers, offsets, gold)
+
+    def _record(self, data: "Data", best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
+        """What is worth knowing about the training run, in the model file too."""
+        last = best.history[-1]
+        record: dict[str, Any] = {
+            "sentences": len(data.offsets) - 1,
+            "tokens": int(data.offsets[-1]),
+            "features": self.extractor_.n_features,
+            "weights": len(self.weights_),
+            "iterations": last["iteration"],
+            "loss": last["loss"],
+            "seconds": round(sum(m.history[-1]["seconds"] for m in monitors), 3),
+            "stopped": "interrupted" if monitors[-1].interrupted else best.reason,
+            "labelwright": __version__,
+        }
+        if best.best_iteration is not None:
+            record["best_iteration"] = best.best_iteration
+            record["best_dev"] = best.merit
+        if len(monitors) > 1:
+            record["restarts"] = [{"loss": m.history[-1]["loss"], "merit": m.merit} for m in monitors]
+        return record
+
+    def _after(self, data: "Data", development: "Development | None") -> None:
+        """What is left to do once the weights are found."""
+
+    def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
+        """How many states each label has."""
+        return [1] * len(labels)
+
+    def _start(self, restart: int, split: bool) -> Array:
+        """The weights to start from, or to add to those of a model that is split: zero, since a CRF has one optimum."""
+        return np.zeros(self.parameters_.n_weights, np.float32)
+
+    def _check_parameters(self) -> None:
+        if self.order not in (1, 2) or not isinstance(self.order, INTEGER) or isinstance(self.order, bool):
+            raise OptionError(f"order: expected 1 or 2, got {self.order!r}")
+        self._check_choice("cells", CELLS)
+        for name, (kinds, least) in self._numbers.items():
+            value = getattr(self, name, None)
+            if value is None and name in self._optional:
+                continue
+            sound = isinstance(value, kinds) and not isinstance(value, bool) and least <= value < float("inf")
+            if not sound:
+                what = "a whole number" if kinds is INTEGER else "a number"
+                raise OptionError(f"{name}: expected {what} of {least} or more, got {value!r}")
+
+    def _check_choice(self, name: str, choices: Sequence[str]) -> None:
+        if getattr(self, name) not in choices:
+            raise OptionError(f"{name}: expected one of {', '.join(choices)}, got {getattr(self, name)!r}")
+
+    def _checked_scheme(self, sentences: list[list[str]]) -> str:
+        """The scheme that the constraints name, after a check that the training labels keep it."""
+        assert self.constraints is not None
+        scheme = self._scheme(self.constraints)
+        problems = validate(sentences, scheme)
+        if problems:
+            p = problems[0]
+            raise CorpusError(
+                f"training labels: sentence {p.sentence}, token {p.token}: {p.message}; "
+                f"repair them (labelwright convert --repair) or train without constraints"
+            )
+        return scheme
+
+    def _monitor(
+        self,
+        dev: "Development | None",
+        progress: Any,
+        checkpoint: Any,
+        every: float,
+        data: "Data",
+        weights: Array,
+    ) -> Monitor:
+        place = None if checkpoint is None else Checkpoint(checkpoint, self._fingerprint(data, dev, weights), every)
+        score = None if dev is None else self._dev_score(dev)
+        return Monitor(**self._stopping(), dev=score, progress=progress, checkpoint=place)
+
+    def _stopping(self) -> dict[str, Any]:
+        """When training stops: the words of Monitor."""
+        raise NotImplementedError
+
+    def progress_bar(self) -> ProgressBar:
+        """A bar for `fit(progress=...)` that shows what this training is about."""
+        return ProgressBar(self.max_iter)
+
+    def _development(self, dev: Any, name: str = "dev") -> "Development":
+        """Development data, encoded and checked before the first iteration; `name` is what errors call them."""
+        if isinstance(dev, Corpus):
+            X, y = dev, dev.y
+        elif isinstance(dev, tuple | list) and len(dev) == 2:
+            X, y = dev
+        else:
+            raise OptionError(f"{name}: expected a pair (X, y) or a Corpus")
+        encoded = self.encode(X)
+        try:
+            check_lengths(y, encoded.offsets)
+        except CorpusError as error:
+            raise CorpusError(f"{name}: {error}") from None
+        return Development(encoded, [list(labels) for labels in y])
+
+    def _dev_score(self, development: "Development") -> Callable[[Array], float]:
+        def score(weights: Array) -> float:
+            self.weights_ = weights
+            return evaluate(development.y, self.predict(development.X)).score
+
+        return score
+
+    def _fingerprint(self, data: "Data", dev: "Development | None", weights: Array) -> str:
+        """A hash of all that decides the course of training."""
+        idle = "n_jobs", "verbose", "warm_start", *self._may_change()
+        words = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
+        digest = hashlib.sha256(repr((words, self.space_.labels, dev and dev.y)).encode())
+        arrays = [data.offsets, data.gold, weights, *(a for layer in data.layers.values() for a in layer)]
+        if dev is not None:
+            arrays += [dev.X.offsets, *(a for layer in dev.X.layers.values() for a in layer)]
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def _may_change(self) -> tuple[str, ...]:
+        """Parameters that a run which is resumed may have otherwise."""
+        return ("max_iter",)
+
+    def _optimise(
+        self, data: "Data", weights: Array, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
+    ) -> Array:
+        """The best weights from these; `state` is that of a run to go on with."""
+        raise NotImplementedError
+
+
+class LatentStates(TrainableModel):
+    """A model whose labels have several states each."""
+
+    n_latent: int | Mapping[str, int]
+
+    def _numbers_of_states(self) -> list[int]:
+        """All that `n_latent` names."""
+        return list(self.n_latent.values()) if isinstance(self.n_latent, Mapping) else [self.n_latent]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for size in self._numbers_of_states():
+            if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+                raise OptionError(f"n_latent: expected 1 or more states per label, got {size!r}")
+
+    def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
+        if not isinstance(self.n_latent, Mapping):
+            return [int(self.n_latent)] * len(labels)
+        missing = [label for label in labels if label not in self.n_latent]
+        if missing:
+            raise OptionError(f"n_latent: no number for the label {missing[0]!r}; give one for every label")
+        unknown = [label for label in self.n_latent if label not in labels]
+        if unknown and not more:
+            raise OptionError(f"n_latent: no label {unknown[0]!r} in the training data, which have {', '.join(labels)}")
+        return [int(self.n_latent[label]) for label in labels]
+
+
+class Data(NamedTuple):
+    """The training data as integers."""
+
+    layers: dict[str, Incidence]
+    offsets: Array  # [N+1]
+    gold: Array  # [T]  labels
+
+
+class Development(NamedTuple):
+    """The development data."""
+
+    X: Encoded
+    y: list[list[str]]
+
+
+def no_labels(corpus: Corpus) -> CorpusError:
+    """What to say of a corpus to learn from that has no labels."""
+    named = f"name one of {', '.join(corpus.names)} as the label"
+    mend = named if len(corpus.names) > 1 else "give it one behind its only column"
+    return CorpusError(f"{corpus.source}: has no label column; {mend}")
+
+
+def listed(X: Any) -> Any:
+    """Sentences that can be read twice."""
+    return X if hasattr(X, "__len__") or not isinstance(X, Iterable) else list(X)
+
+
+def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Array]:
+    """The training data with their labels as codes: (X ready to learn from, labels, gold [T])."""
+    if isinstance(X, Encoded):
+        raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
+    X = listed(X)
+    if y is not None and not hasattr(y, "__len__"):
+        raise OptionError(f"y: expected the labels of all sentences, got a {type(y).__name__}; give list(y)")
+    if isinstance(X, Corpus):
+        if y is None:
+            if X.label is None:
+                raise no_labels(X)
+            return X, X.values(X.label), X.codes(X.label)
+    elif y is None:
+        raise OptionError("fit: give the labels y")
+    elif isinstance(X, Layered):
+        pass
+    elif kind_of(X) == "columns":
+        corpus = Corpus.from_sequences(X, y)
+        return corpus, corpus.values("label"), corpus.codes("label")
+    flat = [label for sentence in y for label in sentence]
+    column = intern_values(flat, y, "y")
+    return X, column.values, column.codes
+
+
+def cut(flat: list[str], offsets: Array) -> list[list[str]]:
+    bounds = offsets.tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(bounds)]

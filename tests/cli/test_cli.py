@@ -1,0 +1,513 @@
+"""The command line: every command, its one-line errors, and what survives interruptions."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import SENTENCE, one_line, process
+
+import labelwright
+from labelwright.cli import main
+from labelwright.corpus import read_columns, read_conllu
+from labelwright.learn.monitor import ProgressBar
+
+LONG_RUN = ["--template", "words", "--iterations", "150", "--tol", "0", "--l2", "0.001", "--checkpoint-every", "0"]
+
+
+# -- start-up -------------------------------------------------------------------------------------------------------
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from labelwright.cli import main; code = main(['--help']); "
+        "bad = {'numpy', 'numba', 'rich', 'safetensors', 'scipy', 'sklearn'} & set(sys.modules); "
+        "sys.exit(code or str(sorted(bad)) * bool(bad) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in ("train", "tag", "eval", "compare", "inspect", "convert", "warmup", "demo"):
+        assert f"  {name} " in done.stdout
+
+
+def test_tagging_imports_neither_scipy_nor_scikit_learn(data: Path) -> None:
+    script = (
+        "import sys; from labelwright.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(code or int('scipy.linalg' in sys.modules or 'sklearn' in sys.modules))"
+    )
+    (data / "one.txt").write_bytes(SENTENCE)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "tag", data / "crf", data / "one.txt"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert [len(line.split()) for line in done.stdout.splitlines() if line] == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["train", "tag", "eval", "compare", "inspect", "convert", "warmup", "demo"])
+def test_every_command_explains_itself(run, name: str) -> None:
+    code, out, err = run(name, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: labelwright {name}")
+
+
+def test_version_and_no_arguments(run) -> None:
+    assert run("--version") == (0, f"labelwright {labelwright.__version__}\n", "")
+    assert run()[1] == run("--help")[1]
+
+
+# -- training -------------------------------------------------------------------------------------------------------
+
+
+def test_train_says_one_line_and_leaves_no_checkpoint(run, data: Path, tmp_path: Path) -> None:
+    code, out, err = run("train", data / "train.txt", "-o", tmp_path / "m", "--iterations", 5, "--checkpoint-every", 0)
+    assert (code, out) == (0, "")
+    assert re.search(r"m: [\d,]+ weights, .* 200 sentences, 5 iterations", err)
+    assert err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_train_with_dev_keeps_the_best(run, data: Path, tmp_path: Path) -> None:
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", "--dev", data / "dev.txt", "--iterations", 15)
+    assert code == 0
+    assert "best on the development data" in err
+    assert max(record.get("dev", 0) for record in labelwright.load(tmp_path / "m").history_) > 0.8
+
+
+def test_verbose_and_quiet(run, data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "m"
+    assert run("train", data / "train.txt", "-o", target, "--iterations", 3, "--quiet") == (0, "", "")
+    _, _, err = run("train", data / "train.txt", "-o", target, "--iterations", 3, "--verbose")
+    assert [line.split()[0] for line in err.splitlines()[:-1]] == ["0", "1", "2", "3"]
+
+
+class Terminal(io.StringIO):
+    """Standard error as a person sees it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("total", "shown"), [(None, "training 12 loss"), (100, "12/100 loss")])
+def test_the_progress_bar_leaves_its_last_line(monkeypatch: pytest.MonkeyPatch, total: int | None, shown: str) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "120")
+    bar = ProgressBar(total, tol=1e-5)
+    for iteration in range(13):
+        bar({"iteration": iteration, "loss": 2000.0 - iteration, "seconds": 1.0}, 1000)
+    bar.close()
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue()).rstrip().splitlines()[-1]  # type: ignore[attr-defined]
+    assert f"{shown} 1,988.0 (-0.5 % in 10, stops below 0.001 %)" in text
+    assert text.endswith("0:00:00")
+    assert "1000" not in text
+
+
+def test_options_reach_the_model(run, data: Path, tmp_path: Path) -> None:
+    options = {"--l1": 0.5, "--l2": 2, "--min-count": 2, "--cells": "all", "--iterations": 3, "--constraints": "scheme"}
+    flat = [word for pair in options.items() for word in pair]
+    code, _, _ = run("train", data / "train.txt", "-o", tmp_path / "m", "--scheme", "bioes", "--seed", 7, *flat)
+    assert code == 0
+    model = labelwright.load(tmp_path / "m")
+    words = {"l1": 0.5, "l2": 2.0, "min_count": 2, "cells": "all", "max_iter": 3, "random_state": 7}
+    assert words.items() <= model.get_params().items()
+    assert model.scheme_ == "bioes"
+    assert model.training_["iterations"] == 3
+
+
+def test_threads_do_not_change_the_file(run, data: Path, tmp_path: Path) -> None:
+    for n in (1, 2):
+        run("train", data / "train.txt", "-o", tmp_path / f"m{n}", "--iterations", 5, "--threads", n)
+    one, two = (labelwright.load(tmp_path / f"m{n}") for n in (1, 2))
+    assert np.array_equal(one.weights_, two.weights_)
+    assert one.get_params() == two.get_params()
+
+
+def test_recipe(run, data: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'columns = ["word", "pos", "chunk"]\nlabel = "chunk"\nmax_iter = 4\nl2 = 3\n'
+        'template = """\nU:%x[0,0]\nU:%x[0,1]\nB\n"""\n'
+    )
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", "--recipe", recipe, "--l2", 0.5)
+    assert code == 0, err
+    model = labelwright.load(tmp_path / "m")
+    assert (model.l2, model.max_iter) == (0.5, 4)
+    assert len(model.extractor_.vocabulary.template.patterns) == 3
+    assert model.extractor_.names == ("word", "pos")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("l2 = \n", ["recipe.toml: not TOML", "line 1"]),
+        ("lambda = 1", ["recipe.toml: no word 'lambda', expected some of template,"]),
+        ('l2 = "much"', ["recipe.toml: l2: expected a number, got 'much'"]),
+        ("max_iter = true", ["recipe.toml: max_iter: expected a whole number, got True"]),
+        (
+            'model = "hmm"',
+            [
+                "--model: expected one of crf, latent-crf, perceptron, latent-perceptron, semi-crf, memory, cascade, "
+                "got 'hmm'"
+            ],
+        ),
+    ],
+)
+def test_bad_recipes(run, data: Path, tmp_path: Path, text: str, parts: list[str]) -> None:
+    (tmp_path / "recipe.toml").write_text(text)
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", "--recipe", tmp_path / "recipe.toml")
+    assert code == 2
+    one_line(err, *parts)
+    assert not (tmp_path / "m").exists()
+
+
+def test_start_from_another_model(run, data: Path, tmp_path: Path) -> None:
+    arguments = ["train", data / "train.txt", "-o", tmp_path / "m", "--columns", "word,pos,chunk"]
+    code, _, err = run(*arguments, "--start-from", data / "crf", "--iterations", 30)
+    assert code == 0, err
+    old, new = labelwright.load(data / "crf"), labelwright.load(tmp_path / "m")
+    assert new.history_[0]["loss"] == pytest.approx(old.training_["loss"], rel=1e-4)
+    assert new.warm_start is False
+
+
+def test_start_from_keeps_the_settings(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.tpl").write_text("U:%x[0,0]\nU:%x[0,1]\n")
+    train = ["train", data / "train.txt", "-q", "--iterations", 5]
+    settings = ["--template", "own.tpl", "--l2", 0.3, "--constraints", "scheme", "--min-count", 2]
+    assert run(*train, "-o", "m", *settings) == (0, "", "")
+    Path("own.tpl").unlink()
+    assert run(*train, "-o", "m", "--start-from", "m", "--min-count", 1) == (0, "", "")  # in its own place, too
+    model = labelwright.load("m")
+    assert (model.l2, model.constraints, model.min_count, model.warm_start) == (0.3, "scheme", 1, False)
+    assert model.template.text == "U:%x[0,0]\nU:%x[0,1]\n"
+
+
+def test_resume_without_a_checkpoint_says_so(run, data: Path, tmp_path: Path) -> None:
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", "--iterations", 3, "--resume")
+    assert code == 0
+    assert "nothing to resume: starting anew" in err.splitlines()[0]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(data: Path) -> np.ndarray:
+    """The weights of the long run."""
+    assert main(["train", str(data / "train.txt"), "-o", str(data / "undisturbed"), "-q", *LONG_RUN]) == 0
+    weights: np.ndarray = labelwright.load(data / "undisturbed").weights_
+    return weights
+
+
+def start_and_disturb(data: Path, target: Path, sent: signal.Signals) -> tuple[int, str]:
+    """Start the long run, and send it a signal after its first checkpoint."""
+    checkpoint = target.with_name(f"{target.name}.checkpoint")
+    child = process("train", data / "train.txt", "-o", target, *LONG_RUN)
+    deadline = time.monotonic() + 60
+    while not checkpoint.exists() and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    child.send_signal(sent)
+    _, err = child.communicate(timeout=60)
+    assert checkpoint.exists(), "the run ended before it could be disturbed"
+    return child.returncode, err.decode()
+
+
+def test_a_killed_run_resumes_to_the_same_weights(run, data: Path, tmp_path: Path, undisturbed: np.ndarray) -> None:
+    target = tmp_path / "m"
+    code, _ = start_and_disturb(data, target, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert not target.exists()
+    assert run("train", data / "train.txt", "-o", target, *LONG_RUN, "--resume", "-q") == (0, "", "")
+    assert np.array_equal(labelwright.load(target).weights_, undisturbed)
+    assert not (tmp_path / "m.checkpoint").exists()
+
+
+def test_ctrl_c_leaves_a_usable_model(run, data: Path, tmp_path: Path, undisturbed: np.ndarray) -> None:
+    target = tmp_path / "m"
+    code, err = start_and_disturb(data, target, signal.SIGINT)
+    assert code == 130
+    one_line(err, "interrupted after", "holds the model so far", "go on with: labelwright train", "--resume")
+    model = labelwright.load(target)
+    assert 0 < model.training_["iterations"] < 150
+    assert run("tag", target, data / "words.txt")[0] == 0
+    assert run("train", data / "train.txt", "-o", target, *LONG_RUN, "--resume", "-q") == (0, "", "")
+    assert np.array_equal(labelwright.load(target).weights_, undisturbed)
+
+
+def test_ctrl_c_before_the_first_iteration_writes_nothing(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m").write_bytes(b"precious")
+    monkeypatch.setattr("labelwright.learn.monitor.Monitor.__enter__", interrupted_at_once)
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", "--iterations", 3)
+    assert code == 130
+    one_line(err, "interrupted before the first iteration")
+    assert (tmp_path / "m").read_bytes() == b"precious"
+
+
+def interrupted_at_once(monitor: Any) -> Any:
+    monitor.interrupted = True
+    return monitor
+
+
+def test_resume_with_other_settings_is_refused(run, data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "m"
+    start_and_disturb(data, target, signal.SIGKILL)
+    code, _, err = run("train", data / "train.txt", "-o", target, *LONG_RUN, "--l2", 9, "--resume")
+    assert code == 2
+    one_line(err, "m.checkpoint: made with other data or other settings")
+
+
+# -- tagging --------------------------------------------------------------------------------------------------------
+
+
+def test_tag_appends_one_column_and_changes_nothing_else(run, data: Path, tmp_path: Path) -> None:
+    for name in ("words.txt", "test.txt"):
+        code, out, err = run("tag", data / "crf", data / name)
+        assert (code, err) == (0, "")
+        before = (data / name).read_text().splitlines()
+        after = out.splitlines()
+        assert [line.rpartition(" ")[0] for line in after] == before
+        assert run("tag", data / "crf", data / name, "-o", tmp_path / "out.gz")[0] == 0
+        assert read_columns(tmp_path / "out.gz").raw.text.decode() == out
+
+
+def test_tag_agrees_with_python(run, data: Path) -> None:
+    _, out, _ = run("tag", data / "crf", "-", stdin=(data / "words.txt").read_bytes())
+    words = read_columns(data / "words.txt", label=False)
+    expected = labelwright.load(data / "crf").predict(words.X)
+    assert read_columns(io.BytesIO(out.encode())).y == expected
+
+
+def test_probabilities_nbest_and_json(run, data: Path) -> None:
+    _, out, _ = run("tag", data / "crf", "--probabilities", stdin=SENTENCE)
+    rows = [line.split() for line in out.splitlines() if line]
+    assert all(len(row) == 4 and 0 <= float(row[3]) <= 1 for row in rows)
+    _, out, _ = run("tag", data / "crf", "--nbest", 3, stdin=SENTENCE)
+    shares = [float(line.split()[3]) for line in out.splitlines() if line.startswith("# nbest")]
+    assert len(shares) == 3
+    assert shares == sorted(shares, reverse=True)
+    _, out, _ = run("tag", data / "crf", "--json", "--nbest", 2, "--probabilities", stdin=SENTENCE * 2)
+    first, second = map(json.loads, out.splitlines())
+    assert first == second
+    assert first["tokens"] == ["He", "saw", "her", "brother"]
+    assert first["nbest"][0] == {"labels": first["labels"], "probability": first["probability"]}
+    assert {"start", "end", "type", "text", "probability"} == set(first["spans"][0])
+    assert len(first["probabilities"]) == 4
+
+
+def test_known_labels_and_constraints(run, data: Path) -> None:
+    known = b"He PRP _\nsaw VBD _\nher PRP$ B-NP\nbrother NN B-NP\n\n"
+    _, out, _ = run("tag", data / "crf", "--known", "chunk", stdin=known)
+    assert [line.split()[-1] for line in out.splitlines() if line][2:] == ["B-NP", "B-NP"]
+    hinted = b"0 He PRP _\n1 saw VBD _\n2 her PRP$ B-NP\n3 brother NN B-NP\n\n"
+    _, out, _ = run("tag", data / "crf", "--columns", "n,word,pos,hint", "--known", "hint", stdin=hinted)
+    assert [line.split()[-1] for line in out.splitlines() if line][2:] == ["B-NP", "B-NP"]
+    assert run("tag", data / "crf", "--constraints", "scheme", "--decoder", "viterbi", stdin=SENTENCE)[0] == 0
+    code, _, err = run("tag", data / "crf", "--known", "chunk", stdin=known.replace(b"B-NP", b"B-XX"))
+    assert code == 2
+    one_line(err, "no label 'B-XX' in this model")
+
+
+def test_a_stream_is_answered_while_it_flows(data: Path) -> None:
+    child = process("tag", data / "crf")
+    assert child.stdin is not None
+    assert child.stdout is not None
+    for _ in range(3):
+        child.stdin.write(SENTENCE)
+        child.stdin.flush()
+        answer = [child.stdout.readline() for _ in range(5)]
+        assert [len(line.split()) for line in answer] == [3, 3, 3, 3, 0]
+    child.stdin.close()
+    assert child.stdout.read() == b""
+    assert child.wait(timeout=30) == 0
+    child.stdout.close()
+    assert child.stderr is not None
+    assert child.stderr.read() == b""
+    child.stderr.close()
+
+
+def test_a_broken_pipe_is_no_error(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "many.txt").write_bytes(SENTENCE * 20000)
+    child = process("tag", data / "crf", tmp_path / "many.txt")
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.readline()
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    child.communicate()
+    assert child.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_the_output(data: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        child = process("tag", data / "crf", data / "words.txt", stdout=full)
+        _, err = child.communicate()
+    assert child.returncode == 2
+    one_line(err.decode(), "no space left on device")
+
+
+def test_unusual_sentences(run, data: Path) -> None:
+    for words in (["He PRP"], ["He PRP"] * 10_000, ["\x00\x01 ☃", "qzx 🦀"]):
+        text = "\n".join(words) + "\n\n"
+        code, out, err = run("tag", data / "crf", "--json", stdin=text.encode())
+        assert (code, err) == (0, "")
+        assert len(json.loads(out)["labels"]) == len(words)
+
+
+def test_conllu(run, data: Path, tmp_path: Path) -> None:
+    line = "{}\t{}\t_\t{}" + "\t_" * 6 + "\n"
+    text = "# text = He ran\n" + line.format(1, "He", "PRON") + line.format(2, "ran", "VERB") + "\n"
+    (tmp_path / "t.conllu").write_text(text * 5)
+    assert run("train", tmp_path / "t.conllu", "-o", tmp_path / "m", "-q") == (0, "", "")
+    (tmp_path / "u.conllu").write_text(text.replace("PRON", "_").replace("VERB", "_"))
+    assert run("tag", tmp_path / "m", tmp_path / "u.conllu") == (0, text, "")
+    _, out, _ = run("eval", tmp_path / "m", tmp_path / "t.conllu", "--json")
+    assert json.loads(out)["token_accuracy"] == 1.0
+    columns = ["--columns", "form,lemma,upos"]
+    assert run("train", tmp_path / "t.conllu", "-o", tmp_path / "m", "-q", *columns) == (0, "", "")
+    assert run("eval", tmp_path / "m", tmp_path / "t.conllu")[0] == 0
+    assert run("tag", tmp_path / "m", tmp_path / "u.conllu") == (0, text, "")
+
+
+# -- scores ---------------------------------------------------------------------------------------------------------
+
+
+def test_eval_of_a_file_and_of_a_model_agree(run, data: Path, tmp_path: Path) -> None:
+    run("tag", data / "crf", data / "test.txt", "-o", tmp_path / "tagged")
+    code, out, _ = run("eval", data / "test.txt", tmp_path / "tagged", "--json")
+    assert code == 0
+    report = json.loads(out)
+    of_model = json.loads(run("eval", data / "crf", data / "test.txt", "--json")[1])
+    decoding = of_model.pop("decoding")
+    assert of_model == report
+    assert (decoding["decoder"], decoding["sentences"], decoding["exact"], decoding["gap"]) == ("viterbi", 50, 50, 0)
+    assert 0.8 < report["f1"] < 1
+    assert report["signature"].startswith("f1|reading:conlleval|scheme:iob2|")
+    code, out, _ = run("eval", data / "crf", data / "test.txt", "--strict")
+    assert code == 0
+    assert "reading:strict" in out
+    assert "token accuracy" in out
+
+
+def test_compare(run, data: Path, tmp_path: Path) -> None:
+    run("tag", data / "crf", data / "test.txt", "-o", tmp_path / "a")
+    code, out, _ = run("compare", data / "test.txt", tmp_path / "a", data / "crf", "--samples", 50)
+    assert code == 0
+    assert "McNemar" in out
+    assert "bootstrap" in out
+    code, out, _ = run("compare", data / "test.txt", data / "test.txt", tmp_path / "a", "--json", "--samples", 50)
+    found = json.loads(out)
+    assert found["a"]["f1"] == 1.0
+    assert found["bootstrap"]["delta"] < 0
+
+
+def test_predictions_of_another_text_are_refused(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("a X B-NP\nb X O\n")
+    (tmp_path / "other").write_text("a X B-NP\nc X O\n")
+    (tmp_path / "longer").write_text("a X B-NP\nb X O\nc X O\n")
+    for name in ("other", "longer"):
+        code, _, err = run("eval", tmp_path / "gold", tmp_path / name)
+        assert code == 2
+        one_line(err, "sentence 0")
+
+
+def test_files_without_predictions_are_refused(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("a X B-NP\nb X O\n")
+    bad = {
+        "a X\nb X\n": "has 2 columns, but",
+        "a\nb\n": "pred: column 1 holds no label of",
+        "a B-NP X\nb O X\n": "column 3 holds no label of",
+    }
+    for text, part in bad.items():
+        (tmp_path / "pred").write_text(text)
+        for command in ("eval", "compare"):
+            predictions = [tmp_path / "pred"] * (1 if command == "eval" else 2)
+            code, out, err = run(command, tmp_path / "gold", *predictions)
+            assert (code, out) == (2, "")
+            one_line(err, part, "expected")
+    for text in ("O\nB-NP\n", "a X B-PP\nb X I-PP\n", "a X X B-NP\nb X X O\n"):  # wrong ones are scored
+        (tmp_path / "pred").write_text(text)
+        assert run("eval", tmp_path / "gold", tmp_path / "pred")[0] == 0
+
+
+def test_compare_refuses_a_negative_seed(run, data: Path) -> None:
+    code, out, err = run("compare", data / "test.txt", data / "test.txt", data / "test.txt", "--seed", -1)
+    assert (code, out) == (2, "")
+    one_line(err, "--seed: expected a whole number of 0 or more, got -1")
+
+
+# -- the other commands ---------------------------------------------------------------------------------------------
+
+
+def test_inspect(run, data: Path) -> None:
+    code, out, _ = run("inspect", data / "crf", "--top", 2)
+    assert code == 0
+    for part in ("template:default", "200 sentences", "strongest transitions", "B-NP → I-NP", "loss"):
+        assert part in out
+    facts = json.loads(run("inspect", data / "crf", "--json", "--top", 2)[1])
+    assert facts["labels"][0] == "B-NP"
+    assert len(facts["features"]["state"]["B-NP"]) == 2
+    assert facts["training"]["label"] == "chunk"
+    assert run("inspect", data / "crf", "--template")[1].startswith("B\nU")
+
+
+def test_inspect_shows_the_label_and_the_best_iteration(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("B-NP He\nB-VP ran\n")
+    options = ["--columns", "chunk,word", "--label", "chunk", "--iterations", 5, "--dev", tmp_path / "one.txt"]
+    _, _, err = run("train", tmp_path / "one.txt", "-o", tmp_path / "m", *options)
+    assert " 2 labels; 1 sentence, 5 iterations" in err
+    _, out, _ = run("inspect", tmp_path / "m")
+    for part in ("label           chunk, column 1 of chunk,word\n", "1 sentence, 2 tokens\n"):
+        assert part in out
+    assert re.search(r"best iteration  \d+, with 100.00 on the development data\n", out)
+    code, _, err = run("tag", tmp_path / "m", stdin=SENTENCE.replace(b"\n", b" X\n", 4))
+    assert code == 2
+    one_line(err, "the model reads 1 column (word), or 2 with the label, got 3")
+
+
+def test_convert_schemes_there_and_back(run, data: Path, tmp_path: Path) -> None:
+    source = data / "test.txt"
+    for scheme in ("bioes", "iob1", "ioe2"):
+        there, back = tmp_path / f"{scheme}.xz", tmp_path / f"{scheme}.txt"
+        assert run("convert", source, there, "--to-scheme", scheme, "-q") == (0, "", "")
+        assert run("convert", there, back, "--from-scheme", scheme, "--to-scheme", "iob2", "-q") == (0, "", "")
+        assert back.read_bytes() == source.read_bytes()
+
+
+def test_convert_repairs_and_refuses(run, tmp_path: Path) -> None:
+    (tmp_path / "broken").write_text("a B-NP\nb I-PP\nc I-PP\n\nd O\ne I-NP\n\nf B-NP\ng I-NP\n")
+    code, _, err = run(
+        "convert", tmp_path / "broken", tmp_path / "out", "--from-scheme", "iob2", "--to-scheme", "bioes"
+    )
+    assert code == 2
+    one_line(err, "broken: sentence 0, token 1: I-PP cannot follow B-NP in iob2 (2 such places)", "--repair")
+    assert not (tmp_path / "out").exists()
+    code, out, _ = run("convert", tmp_path / "broken", "-", "--to-scheme", "iob2", "--repair")
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines()[:3]] == ["B-NP", "B-PP", "I-PP"]
+
+
+def test_convert_between_columns_and_conllu(run, data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "t.conllu.gz"
+    assert run("convert", data / "words.txt", target, "--columns", "form,upos", "-q") == (0, "", "")
+    assert len(read_conllu(target)) == 50
+    assert run("convert", target, tmp_path / "back", "--keep", "form,upos", "-q") == (0, "", "")
+    assert (tmp_path / "back").read_text() == (data / "words.txt").read_text()
+
+
+@pytest.mark.parametrize("options", [["--quick"], []])
+def test_demo_runs_and_knows_her(run, options: list[str]) -> None:
+    code, out, err = run("demo", *options)
+    assert (code, err) == (0, "")
+    given, seen = out.split("   He gave her flowers .\n")[1].split("   He saw her brother .\n")
+    assert given.splitlines()[2].endswith("%   [NP He] [VP gave] [NP her] [NP flowers] .")
+    assert "so `her` stands alone." in given
+    assert seen.splitlines()[2].endswith("%   [NP He] [VP saw] [NP her brother] .")
+    assert "so `her` belongs to what follows." in seen
+    assert "labelwright train train.txt" in out

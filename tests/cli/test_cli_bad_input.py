@@ -1,0 +1,211 @@
+"""What the command line refuses: one plain line, exit code 2, and nothing lost."""
+
+import os
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from command import SENTENCE, one_line
+
+import labelwright
+
+# -- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "parts"),
+    [
+        (b"a DT B-NP\nb\n\n", [], ["bad.txt:2: expected 3 columns, got 1"]),
+        (b"", [], ["bad.txt: no tokens"]),
+        (b"\n\n \n", [], ["bad.txt: no tokens"]),
+        (b"a DT B-NP\n\xff DT O\n", [], ["bad.txt:2: byte 1", "not UTF-8"]),
+        (b"a DT O\n", ["--columns", "word,pos"], ["bad.txt:1: expected 2 columns (word,pos), got 3"]),
+        (b"a DT O\n", ["--label", "ner"], ["bad.txt: no column 'ner' to be the label"]),
+        (b"a DT O\n", ["--template", "U:%q[0,0]"], ["template:1:3: unknown function %q"]),
+        (b"a DT O\n", ["--template", "U:%x[0,7]"], ["reads column 7, but the data has 2 input columns"]),
+        (b"a DT O\n", ["--template", "nowhere.tpl"], ["nowhere.tpl: neither a file nor a built-in template"]),
+        (b"a DT O\n", ["--optimizer", "adam"], ["optimizer: expected one of lbfgs, sgd, got 'adam'"]),
+        (b"a DT O\n", ["--l2", "-1"], ["l2: expected a number of 0 or more, got -1.0"]),
+        (b"a DT O\n", ["--l2", "nan"], ["l2: expected a number of 0 or more, got nan"]),
+        (b"a DT O\n", ["--l2", "much"], ["--l2"]),
+        (
+            b"a DT O\n",
+            ["--iterations", "0"],
+            ["labelwright: --iterations: expected a whole number of 1 or more, got 0"],
+        ),
+        (b"a DT O\n", ["--threads", "0"], ["--threads: expected a number of threads", "got 0"]),
+        (b"a DT O\n", ["--min-count", "0"], ["--min-count: expected a whole number of 1 or more, got 0"]),
+        (b"a DT O\n", ["--scheme", "bio7"], ["scheme: got 'bio7'"]),
+        (b"a DT NN\n", ["--scheme", "iob2"], ["label 'NN' is no chunk label"]),
+        (b"a DT NN\n", ["--constraints", "scheme"], ["the labels follow no chunk scheme"]),
+        (b"a DT O\nb DT I-NP\nc DT B-NP\nd DT O\ne DT B-NP\n", ["--constraints", "iob2"], ["cannot follow"]),
+        (b"a DT O\n", ["--model", "lcrf"], ["--model: expected one of crf, ", "got 'lcrf'"]),
+        (b"a DT O\n", ["--order", "3"], ["order: expected", "got 3"]),
+        (b"a DT O\n", ["--seed", "-1"], ["--seed: expected a whole number of 0 or more, got -1"]),
+        (b"a DT O\n", ["--dev", "nowhere.txt"], ["nowhere.txt: cannot read: no such file"]),
+        (b"a DT O\n", ["--start-from", "nowhere"], ["nowhere: cannot be read"]),
+        (b"a DT O\n", ["--recipe", "nowhere.toml"], ["nowhere.toml: cannot read this recipe"]),
+        (b"a DT O\n", ["--colour", "red"], ["--colour", "labelwright train --help"]),
+        (b"a DT O\n", ["more"], ["more"]),
+    ],
+)
+def test_bad_training_input(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, options: list[str], parts: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.txt").write_bytes(content)
+    Path("model").write_bytes(b"precious")
+    code, out, err = run("train", "bad.txt", "-o", "model", *options)
+    assert (code, out) == (2, "")
+    one_line(err, *parts)
+    assert Path("model").read_bytes() == b"precious"
+    assert set(os.listdir()) == {"bad.txt", "model"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["tga"], ["No such command 'tga'", "labelwright --help"]),
+        (["train"], ["TRAIN", "labelwright train --help"]),
+        (["train", "nowhere.txt", "-o", "m"], ["nowhere.txt: cannot read: no such file"]),
+        (["train", ".", "-o", "m"], [".: cannot read: is a folder"]),
+        (["tag", "nowhere"], ["nowhere: cannot be read"]),
+        (["eval", "nowhere", "nothing"], ["nowhere: cannot read: no such file"]),
+        (["convert", "nowhere", "out"], ["nowhere: cannot read: no such file"]),
+        (["inspect", "."], [".: is a folder, expected a model file"]),
+    ],
+)
+def test_bad_arguments(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], parts: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    one_line(err, *parts)
+    assert os.listdir() == []
+
+
+def test_targets_are_checked_before_training(run, data: Path, tmp_path: Path) -> None:
+    missing, folder = tmp_path / "no" / "m", tmp_path
+    for target, part in ((missing, "there is no folder"), (folder, "is a folder"), ("/dev/null", "not a regular file")):
+        code, _, err = run("train", "nowhere.txt", "-o", target)  # the target is looked at first
+        assert code == 2
+        one_line(err, str(target), part)
+    code, _, err = run("tag", data / "crf", data / "words.txt", "-o", missing)
+    assert code == 2
+    one_line(err, "there is no folder")
+
+
+def test_no_command_replaces_what_it_reads(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = {
+        "train.txt": (data / "train.txt").read_bytes(),
+        "m.checkpoint": (data / "train.txt").read_bytes(),
+        "own.tpl": b"U:%x[0,0]\n",
+        "recipe.toml": b'dev = "dev.txt"\n',
+        "dev.txt": (data / "dev.txt").read_bytes(),
+        "crf": (data / "crf").read_bytes(),
+        "other": (data / "crf").read_bytes(),
+    }
+    for name, text in content.items():
+        Path(name).write_bytes(text)
+    Path("link").symlink_to("train.txt")
+    for arguments, part in (
+        (["train", "train.txt", "-o", "train.txt"], "train.txt: would replace train.txt"),
+        (["train", "train.txt", "-o", "link"], "link: would replace train.txt"),
+        (["train", "train.txt", "-o", "dev.txt", "--dev", "dev.txt"], "dev.txt: would replace"),
+        (["train", "train.txt", "-o", "dev.txt", "--recipe", "recipe.toml"], "dev.txt: would replace"),
+        (["train", "train.txt", "-o", "recipe.toml", "--recipe", "recipe.toml"], "recipe.toml: would replace"),
+        (["train", "train.txt", "-o", "own.tpl", "--template", "own.tpl"], "own.tpl: would replace"),
+        (["train", "m.checkpoint", "-o", "m"], "m.checkpoint: would replace"),
+        (["tag", "crf", "train.txt", "-o", "crf"], "crf: would replace crf, which this command reads"),
+        (["tag", "crf", "train.txt", "-o", "other"], "other: is a model, which this command would replace"),
+        (["convert", "train.txt", "crf"], "crf: is a model"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, ""), arguments
+        one_line(err, part, "name another file to write")
+    assert {name: Path(name).read_bytes() for name in content} == content
+    assert run("tag", "crf", "train.txt", "-o", "train.txt") == (0, "", "")  # in place, whole or not at all
+    assert run("convert", "dev.txt", "dev.txt", "--to-scheme", "bioes", "-q") == (0, "", "")
+
+
+def test_bad_models(run, data: Path, tmp_path: Path) -> None:
+    whole = (data / "crf").read_bytes()
+    bad = {
+        "truncated": (whole[: len(whole) // 2], "cut short"),
+        "head": (whole[:100], "cut short"),
+        "changed": (whole[:-1] + bytes([whole[-1] ^ 1]), "checksum"),
+        "empty": (b"", "empty"),
+        "text": ((data / "test.txt").read_bytes(), "expected a labelwright model"),
+        "pickle": (b"\x80\x04]\x94.", "pickle"),
+        "random": (b"\x17\x92\n\xff" * 9, r"random: begins with b'\x17\x92\n\xff\x17"),
+    }
+    for name, (content, part) in bad.items():
+        (tmp_path / name).write_bytes(content)
+        for command in (["tag", tmp_path / name, data / "words.txt"], ["inspect", tmp_path / name]):
+            code, out, err = run(*command)
+            assert (code, out) == (2, "")
+            one_line(err, name, part)
+
+
+def test_wrong_number_of_columns_to_tag(run, data: Path) -> None:
+    code, out, err = run("tag", data / "crf", stdin=b"He\nran\n\n")
+    assert (code, out) == (2, "")
+    one_line(err, "the model reads 2 columns (word,pos), or 3 with the label, got 1")
+    code, out, err = run("tag", data / "crf", stdin=b"")
+    assert (code, out) == (2, "")
+    one_line(err, "<stdin>: no tokens")
+
+
+def test_bad_tagging_options(run, data: Path) -> None:
+    for options, part in (
+        (["--decoder", "best"], "decoder: expected one of viterbi, marginal"),
+        (["--nbest", 0], "--nbest: expected 1 or more, got 0"),
+        (["--nbest", "many"], "--nbest"),
+        (["--known", "hint"], "no column 'hint'"),
+        (["--threads", -5], "--threads: expected a number of threads"),
+    ):
+        code, out, err = run("tag", data / "crf", data / "words.txt", *options)
+        assert (code, out) == (2, ""), options
+        one_line(err, part)
+
+
+def test_a_model_made_of_dicts_needs_python(run, tmp_path: Path) -> None:
+    labelwright.CRF(max_iter=3).fit([[{"w": "a"}, {"w": "b"}]], [["X", "Y"]]).save(tmp_path / "m")
+    code, _, err = run("tag", tmp_path / "m", stdin=SENTENCE)
+    assert code == 2
+    one_line(err, "trained on feature dicts", "labelwright.load")
+    assert run("inspect", tmp_path / "m")[0] == 0
+
+
+def test_a_failed_write_leaves_the_old_model(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "m").write_bytes(b"precious")
+    monkeypatch.setattr("labelwright.modelfile.os.fsync", full)
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", "--iterations", 3)
+    assert code == 2
+    one_line(err, "No space left on device")
+    assert (tmp_path / "m").read_bytes() == b"precious"
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_unexpected_errors_are_one_line_too(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("labelwright.taggers.crf.CRF.fit", broken)
+    code, _, err = run("train", data / "train.txt", "-o", tmp_path / "m")
+    assert code == 1
+    one_line(err, "unexpected error", "KeyError: 'x'", "LABELWRIGHT_DEBUG=1")
+    monkeypatch.setenv("LABELWRIGHT_DEBUG", "1")
+    with pytest.raises(KeyError):
+        run("train", data / "train.txt", "-o", tmp_path / "m")
+    monkeypatch.delenv("LABELWRIGHT_DEBUG")
+    for error, wanted, part in ((KeyboardInterrupt(), 130, "interrupted"), (MemoryError(), 2, "not enough memory")):
+        monkeypatch.setattr("labelwright.taggers.crf.CRF.fit", mock.Mock(side_effect=error))
+        found, _, err = run("train", data / "train.txt", "-o", tmp_path / "m")
+        assert found == wanted
+        one_line(err, part)

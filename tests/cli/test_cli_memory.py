@@ -1,0 +1,536 @@
+"""Memory-based models on the command line: training, search, tagging by inference, a look inside, what is refused."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import SENTENCE, one_line
+
+import labelwright
+from labelwright.cli import main
+from labelwright.cli.memory_train import table
+from labelwright.corpus import builtin_corpus, read_columns, write_columns
+from labelwright.evaluate import evaluate
+
+COLUMNS = ["--columns", "word,pos,chunk"]
+FAST = ["--model", "memory", *COLUMNS, "--threads", 1, "--seed", 0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files (word, pos, chunk), a plain memory, one of distributions, a tree, and a CRF."""
+    folder = tmp_path_factory.mktemp("memory")
+    corpus = builtin_corpus(120, random_state=5, columns=["word", "pos", "chunk"])
+    for name, part in {"train": slice(0, 80), "dev": slice(80, 100), "test": slice(100, 120)}.items():
+        write_columns(corpus.take(part), folder / f"{name}.txt")
+    runs: list[list[Any]] = [
+        ["-o", folder / "near", *FAST],
+        ["-o", folder / "mvdm", *FAST, "--k", 3, "--metric", "mvdm", "--votes", "inverse-distance"],
+        ["-o", folder / "tree", *FAST, "--algorithm", "igtree", "--inference", "vote"],
+        ["-o", folder / "crf", *COLUMNS, "--template", "words", "--iterations", 3],
+    ]
+    for options in runs:
+        assert main([str(word) for word in ("train", folder / "train.txt", *options, "-q")]) == 0
+    return folder
+
+
+def gold(folder: Path) -> Any:
+    return read_columns(folder / "test.txt", names="word,pos,chunk")
+
+
+def answers(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+# -- training -------------------------------------------------------------------------------------------------------
+
+
+def test_options_reach_the_model(run, folder: Path, tmp_path: Path) -> None:
+    options = {"--k": 5, "--metric": "mvdm", "--mvdm-threshold": 2, "--weights": "chi-squared", "--ngram": 1}
+    options |= {"--votes": "exponential-decay", "--decay": "0.5,2", "--inference": "none", "--weighting": "log"}
+    flat = [word for pair in options.items() for word in pair]
+    assert run("train", folder / "train.txt", "-o", tmp_path / "m", *FAST, *flat, "-q") == (0, "", "")
+    model = labelwright.load(tmp_path / "m")
+    words = {"k": 5, "metric": "mvdm", "mvdm_threshold": 2, "weights": "chi-squared", "votes": "exponential-decay"}
+    words |= {"decay": (0.5, 2.0), "ngram": 1, "inference": "none", "weighting": "log", "template": "window"}
+    assert words.items() <= model.get_params().items()
+    assert (model.n_jobs, model.verbose) == (None, 0)
+    direct = labelwright.MemoryTagger(**words, n_jobs=1).fit(read_columns(folder / "train.txt", names="word,pos,chunk"))
+    assert model.predict(gold(folder).X) == direct.predict(gold(folder).X)
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_the_last_line_and_the_record(run, folder: Path, tmp_path: Path) -> None:
+    code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *FAST, "--dev", folder / "dev.txt")
+    assert (code, out) == (0, "")
+    model = labelwright.load(tmp_path / "m")
+    dev = read_columns(folder / "dev.txt", names="word,pos,chunk")
+    score = evaluate(dev.y, model.predict(dev)).f1
+    n = int(model.memory_["instances"])
+    assert err.count("\n") == 1
+    assert f"m: {n:,} instances, 14 columns, {len(model.grams_)} classes (trigrams), " in err
+    assert re.search(rf"; 80 sentences, [\d.]+ s, [\d,]+ bytes an instance, {100 * score:.2f} on the dev", err)
+    record = model.training_
+    assert {
+        "sentences": 80,
+        "tokens": n,
+        "columns": ["word", "pos", "chunk"],
+        "label": "chunk",
+    }.items() <= record.items()
+    assert (record["dev"], record["stopped"], record["labelwright"]) == (score, "done", labelwright.__version__)
+
+
+def test_words_by_column(run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("Uw:%x[0,0]\nUp:%x[0,1]\n")
+    options = ["--template", tmp_path / "t", "--metric", "overlap,mvdm", "--weights", "0.5,1"]
+    assert run("train", folder / "train.txt", "-o", tmp_path / "m", *FAST, *options, "-q") == (0, "", "")
+    model = labelwright.load(tmp_path / "m")
+    assert (model.metric, model.weights) == (["overlap", "mvdm"], [0.5, 1.0])
+    assert model.feature_weights_ == {"w": 0.5, "p": 1.0}
+
+
+def test_a_recipe(run, folder: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        'model = "memory"\nk = 3\nmetric = "jeffrey"\nmvdm_threshold = 2\nvotes = "exponential-decay"\ndecay = 0.5\n'
+        'weights = "none"\nalgorithm = "ib1"\nngram = 3\ninference = "vote"\nweighting = "count"\nlengths = [1, 3]\n'
+        'template = "window"\nn_jobs = 1\nrandom_state = 4\ncolumns = ["word", "pos", "chunk"]\n'
+    )
+    arguments = ["train", folder / "train.txt", "--recipe", recipe, "-q"]
+    assert run(*arguments, "-o", tmp_path / "m") == (0, "", "")
+    model = labelwright.load(tmp_path / "m")
+    assert (model.k, model.metric, model.decay, model.inference, model.lengths) == (
+        3,
+        "jeffrey",
+        (0.5, 1.0),
+        "vote",
+        [1, 3],
+    )
+    assert run(*arguments, "-o", tmp_path / "m", "--inference", "none") == (0, "", "")  # what is given here wins
+    assert labelwright.load(tmp_path / "m").inference == "none"
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("k = 1.5", "r.toml: k: expected a whole number, got 1.5"),
+        ("metric = 3", "r.toml: metric: expected a name, or a list with one value for each column, got 3"),
+        ("metric = [1]", "--metric: expected a name, or one for each column, got [1]"),
+        ('weights = ["a"]', "--weights: expected a name, or a number for each column, got ['a']"),
+        ('decay = "x"', "r.toml: decay: expected a number, or two in a list, got 'x'"),
+        ('votes = "exponential-decay"\ndecay = [1, 2, 3]', "--decay: expected two numbers of 0 or more"),
+        ("lengths = 2", "r.toml: lengths: expected a list of whole numbers, got 2"),
+        ("lengths = [4]", "lengths: expected whole numbers, 1 to 3 (the ngram), got 4"),
+        ("search = 1", "r.toml: search: expected true or false, got 1"),
+        ('start_from = "m"', "r.toml: start_from: a memory starts from nothing; leave it out"),
+        ("l2 = 1.0", "--l2: not for --model memory, only for crf or latent-crf or semi-crf"),
+    ],
+)
+def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, part: str) -> None:
+    (tmp_path / "r.toml").write_text(f'model = "memory"\n{line}\n')
+    code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", "--recipe", tmp_path / "r.toml")
+    assert (code, out) == (2, "")
+    one_line(err, part)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--l2", 1], "--l2: not for --model memory, only for crf or latent-crf"),
+        (["--iterations", 3], "--iterations: not for --model memory, only for crf"),
+        (["--latent", 2], "--latent: not for --model memory, only for latent-crf or latent-perceptron"),
+        (["--min-count", 2], "--min-count: not for --model memory, only for"),
+        (["--constraints", "scheme"], "--constraints: not for --model memory, only for"),
+        (["--passing", "best"], "--passing: not for --model memory, only for cascade"),
+        (["--model", "crf", "--k", 3], "--k: not for --model crf, only for memory"),
+        (["--model", "crf", "--weights", "none"], "--weights: not for --model crf, only for memory"),
+        (["--model", "crf", "--search"], "--search: looks for settings of memory-based models; not for --model crf"),
+        (["--model", "cascade", "--recipe", "c.toml", "--k", 3], "--k: not for --model cascade, only for memory"),
+        (["--model", "cascade", "--recipe", "c.toml", "--search"], "--search: looks for settings of memory-based"),
+        (["--model", "cascade", "--recipe", "m.toml"], "m.toml: layer chunk: model: expected one of crf, latent-crf"),
+        (["--k", 0], "--k: expected a whole number, 1 or more, got 0"),
+        (["--metric", "cosine"], "--metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got"),
+        (["--metric", "overlap,mvdm"], "--metric: expected one name, or one for each of 14 columns, got 2"),
+        (["--metric", "overlap,"], "--metric: expected a name, or names with a comma between them, got 'overlap,'"),
+        (["--metric", "numeric"], "column word[-3]: expected numbers, got "),
+        (["--weights", "heavy"], "--weights: expected one of gain-ratio, "),
+        (["--weights", "1,x"], "--weights: expected a name, or numbers with a comma between them, got '1,x'"),
+        (
+            ["--weights", "1,2"],
+            "--weights: expected a name, or for each of 14 columns a number from 0 to 1e+100, got [",
+        ),
+        (["--votes", "all"], "--votes: expected one of none, inverse-distance, inverse-linear, exponential-decay, got"),
+        (["--decay", 2], "--decay: only with --votes exponential-decay, got 'none'"),
+        (["--votes", "exponential-decay", "--decay", "1,2,3"], "--decay: expected a number, or two as in 1,0.5, got"),
+        (["--votes", "exponential-decay", "--decay", -1], "--decay: expected two numbers of 0 or more"),
+        (["--mvdm-threshold", 2], "--mvdm-threshold: only with --metric mvdm or jeffrey or jensen-shannon, got 'ov"),
+        (["--algorithm", "tribl"], "--algorithm: expected one of ib1, igtree, got 'tribl'"),
+        (["--algorithm", "igtree", "--k", 2], "--k: only with --algorithm ib1, got 'igtree'"),
+        (["--ngram", 2], "--ngram: expected an odd number"),
+        (["--inference", "best"], "--inference: expected one of none, vote, csi, got 'best'"),
+        (["--inference", "oracle"], "--inference: the oracle needs the true labels; use labelwright eval MODEL TEST"),
+        (["--weighting", "all"], "--weighting: expected one of confidence, count, squared, log, length"),
+        (["--resume"], "--resume: a memory is learnt at once, without checkpoints; train it anew"),
+        (["--checkpoint-every", 1], "--checkpoint-every: a memory is learnt at once, without checkpoints"),
+        (["--start-from", "crf"], "--start-from: a memory starts from nothing; leave it out"),
+        (["--plot", "x.png"], "--plot: draws what joint training changes, only with --model cascade"),
+        (["--model", "crf", "--start-from", "near"], "--start-from: near is a memory, from which no model can start"),
+        (["--search", "--k", 1, "--metric", "overlap", "--weights", "none"], "--search: all settings are given"),
+        (["--search", "--algorithm", "igtree", "--weights", "none"], "--search: all settings are given"),
+    ],
+)
+def test_bad_training_options(
+    run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object], part: str
+) -> None:
+    (folder / "c.toml").write_text('[[layers]]\nname = "chunk"\n')
+    (folder / "m.toml").write_text('[[layers]]\nname = "chunk"\nmodel = "memory"\n')
+    monkeypatch.chdir(folder)
+    code, out, err = run("train", "train.txt", "-o", tmp_path / "m", "--model", "memory", *COLUMNS, *options)
+    assert (code, out) == (2, "")
+    one_line(err, part)
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_model_is_trained_over_its_data(run, folder: Path) -> None:
+    code, _, err = run("train", folder / "train.txt", "-o", folder / "train.txt", *FAST)
+    assert code == 2
+    one_line(err, "which this command reads")
+
+
+# -- search ---------------------------------------------------------------------------------------------------------
+
+
+def test_search(run, folder: Path, tmp_path: Path) -> None:
+    options = [*FAST, "--search", "--weights", "none", "--votes", "inverse-distance", "--k", 2, "--ngram", 1]
+    code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
+    assert (code, out) == (0, "")
+    head, *rows, last = err.splitlines()
+    assert head.split() == ["k", "metric", "weights", "votes", "threshold", "sentences", "score"]
+    model = labelwright.load(tmp_path / "m")
+    assert (model.k, model.weights, model.votes, model.ngram) == (2, "none", "inverse-distance", 1)
+    assert [row.split()[0] for row in rows] == ["2"] * 5
+    assert rows[0].split()[1] == model.metric
+    assert max(len(line) for line in [head, *rows]) <= 80
+    assert "(the best of 5 settings; all data have been used)" in last
+    search = model.training_["search"]
+    assert (search["settings"], search["best"]["metric"]) == (5, model.metric)
+    assert f"{100 * search['score']:.2f}" == rows[0].split()[-1]
+    assert "the best of 5 settings" in run("inspect", tmp_path / "m")[1]
+    _, _, err = run("train", folder / "train.txt", "-o", tmp_path / "v", *options, "--verbose")
+    assert sum(" s  k 2, metric " in line for line in err.splitlines()) == 5
+    assert run("train", folder / "train.txt", "-o", tmp_path / "q", *options, "-q") == (0, "", "")
+    assert labelwright.load(tmp_path / "q").metric == model.metric
+
+
+def test_a_search_of_trees_and_of_values_it_does_not_know(run, folder: Path, tmp_path: Path) -> None:
+    options = [*FAST, "--search", "--algorithm", "igtree", "--ngram", 1]
+    code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
+    assert (code, "the best of 5 settings" in err) == (0, True)
+    options = [*FAST, "--search", "--k", 1, "--metric", "jensen-shannon", "--weights", "none", "--mvdm-threshold", 1]
+    code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
+    assert code == 2
+    one_line(err, "--search: all settings are given, nothing is left to search")
+
+
+def test_an_interrupted_search_leaves_the_best_so_far(
+    run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labelwright.learn.monitor import Monitor
+
+    monkeypatch.setattr(Monitor, "__enter__", lambda monitor: setattr(monitor, "interrupted", True) or monitor)
+    options = [*FAST, "--search", "--k", 2, "--weights", "none", "--votes", "none", "-q"]
+    code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
+    assert (code, out) == (130, "")
+    one_line(err, "interrupted; ", "m holds the best setting so far")
+    assert run("tag", tmp_path / "m", folder / "test.txt")[0] == 0
+
+
+def test_the_table_of_a_search() -> None:
+    rows = [
+        {"step": step, "n_train": 8, "n_test": 2, "setting": setting, "score": score}
+        for setting, scores in (({"k": 1}, (0.5,)), ({"k": 25}, (0.4, 0.6)), ({"k": 3}, (None,)))
+        for step, score in enumerate(scores)
+    ]
+    shown = [line.split() for line in table(rows, rows[1]["setting"])]
+    assert shown == [["k", "sentences", "score"], ["25", "10", "60.00"], ["1", "10", "50.00"], ["3", "10", "failed"]]
+
+
+# -- tagging --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["near", "mvdm", "tree"])
+def test_tag_eval_and_compare(run, folder: Path, tmp_path: Path, name: str) -> None:
+    model = labelwright.load(folder / name).set_params(n_jobs=1)
+    code, out, err = run("tag", folder / name, folder / "test.txt", "--threads", 1)
+    assert (code, err) == (0, "")
+    best = model.predict(gold(folder).X)
+    assert [line.split()[-1] for line in out.splitlines() if line] == [label for row in best for label in row]
+    assert run("tag", folder / name, "-", stdin=(folder / "test.txt").read_bytes())[:2] == (0, out)
+    (tmp_path / "tagged").write_text(out)
+    code, out, err = run("eval", folder / name, folder / "test.txt", "--json", "--verbose")
+    assert (code, err.count("\n")) == (0, 1)
+    report = json.loads(out)
+    assert report["f1"] == evaluate(gold(folder).y, best).f1 > 0.6
+    proven = 20 if model.inference == "csi" else 0
+    facts = {"inference": model.inference, "sentences": 20, "exact": proven, "gap": 0.0 if proven else None}
+    assert facts.items() <= report["decoding"].items()
+    text = run("eval", folder / name, folder / "test.txt")[1]
+    assert text == run("eval", folder / "test.txt", tmp_path / "tagged")[1]
+    code, out, _ = run("compare", folder / "test.txt", folder / name, tmp_path / "tagged", "--samples", 50)
+    assert (code, "right only in" in out) == (0, True)
+
+
+@pytest.mark.parametrize("inference", ["none", "vote", "csi"])
+def test_inference(run, folder: Path, inference: str) -> None:
+    model = labelwright.load(folder / "near").set_params(n_jobs=1)
+    found = model.decode(gold(folder).X, inference)
+    code, out, _ = run("tag", folder / "near", folder / "test.txt", "--inference", inference, "--json")
+    assert code == 0
+    for answer, decoding in zip(answers(out), found, strict=True):
+        assert set(answer) == {"tokens", "labels", "score", "exact", "gap", "spans"}
+        assert (answer["labels"], answer["exact"]) == (decoding.labels, inference == "csi")
+        assert answer["score"] == pytest.approx(decoding.score, abs=1e-5)
+    _, out, _ = run("eval", folder / "near", folder / "test.txt", "--inference", inference, "--json")
+    assert json.loads(out)["f1"] == evaluate(gold(folder).y, [d.labels for d in found]).f1
+
+
+def test_the_oracle(run, folder: Path) -> None:
+    model = labelwright.load(folder / "near").set_params(n_jobs=1)
+    best = evaluate(gold(folder).y, model.predict_oracle(gold(folder).X, gold(folder).y))
+    _, out, _ = run("eval", folder / "near", folder / "test.txt", "--oracle", "--json")
+    facts = json.loads(out)
+    assert facts["oracle"]["f1"] == best.f1 > facts["f1"]
+    out = run("eval", folder / "near", folder / "test.txt", "--oracle")[1]
+    last = out.splitlines()[-1]
+    assert last.startswith(f"oracle: f1 {100 * best.f1:.2f}, token accuracy {100 * best.token_accuracy:.2f} (")
+
+
+def test_nbest_gives_scores(run, folder: Path) -> None:
+    code, out, err = run("tag", folder / "mvdm", "--nbest", 3, stdin=SENTENCE)
+    assert (code, err) == (0, "")
+    model = labelwright.load(folder / "mvdm").set_params(n_jobs=1)
+    (best,) = model.predict_nbest([[("He", "PRP"), ("saw", "VBD"), ("her", "PRP$"), ("brother", "NN")]], 3)
+    ranks = [line.split() for line in out.splitlines() if line.startswith("#")]
+    assert [row[2:] for row in ranks] == [[str(k), f"{score:.4f}"] for k, (_, score) in enumerate(best, 1)]
+    labels = [line.split()[2] for line in out.splitlines() if line and not line.startswith("#")]
+    assert labels == [label for row, _ in best for label in row]
+    _, out, _ = run("tag", folder / "mvdm", "--nbest", 3, "--json", "--inference", "vote", stdin=SENTENCE)
+    (found,) = answers(out)
+    assert [row["labels"] for row in found["nbest"]] == [row for row, _ in best]
+
+
+def test_constraints(run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("a B-X\nb I-X\n\nc O\n\n" * 3)
+    (tmp_path / "words").write_text("U:%x[0,0]\n")
+    options = ["--model", "memory", "--template", tmp_path / "words", "--ngram", 1, "-q"]
+    assert run("train", tmp_path / "t", "-o", tmp_path / "m", *options) == (0, "", "")
+    text = b"a\nb\n\nb\nb\n\nc\n\n"
+    assert run("tag", tmp_path / "m", stdin=text)[1].split() == [
+        "a",
+        "B-X",
+        "b",
+        "I-X",
+        "b",
+        "I-X",
+        "b",
+        "I-X",
+        "c",
+        "O",
+    ]
+    (tmp_path / "u").write_bytes(text)
+    code, out, err = run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "scheme")
+    assert (code, out.split()[4:]) == (0, ["b", "B-X", "b", "I-X", "c", "O"])
+    assert err == ""
+    _, out, _ = run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "scheme", "--json", "--nbest", 2)
+    found = answers(out)
+    assert [answer["exact"] for answer in found] == [True, True, True]
+    assert (found[1]["labels"], found[1]["score"]) == (["B-X", "I-X"], 1.0)  # of two constraints one is satisfied
+    assert found[1]["nbest"] == [{"labels": ["B-X", "I-X"], "score": 1.0}, {"labels": ["B-X", "B-X"], "score": 0.0}]
+    code, _, err = run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "scheme", "--inference", "vote")
+    assert code == 2
+    one_line(err, "--constraints: inference vote looks at single tokens; use csi")
+    code, _, err = run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "bioes")
+    assert code == 2
+    one_line(err, "constraints: the labels follow iob2, got 'bioes'")
+    assert run("eval", folder / "near", folder / "test.txt", "--constraints", "scheme")[0] == 0
+
+
+REFUSED = [
+    (
+        ["--decoder", "viterbi"],
+        "--decoder: not for memory-based models, which have no decoders; use --inference none, vo",
+    ),
+    (["--n", 3], "--n: not for memory-based models, which have no decoders"),
+    (["--max-expansions", 3], "--max-expansions: not for memory-based models"),
+    (["--inference", "best"], "--inference: expected one of none, vote, csi, got 'best'"),
+    (["--inference", "oracle"], "--inference: the oracle needs the true labels; use labelwright eval MODEL TEST"),
+]
+REFUSED_BY_TAG = [
+    (["--probabilities"], "--probabilities: memory-based models have scores, not probabilities; inspect --data"),
+    (["--known", "pos"], "--known: not for memory-based models"),
+    (["--nbest", 2, "--inference", "vote"], "--nbest: lists labellings by what they satisfy, which --inference vote"),
+    (["--nbest", 2, "--verbose"], "--verbose: sums up what is proven"),
+    (["--nbest", 0], "--nbest: expected 1 or more, got 0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "part"),
+    [("tag", *row) for row in REFUSED + REFUSED_BY_TAG] + [("eval", *row) for row in REFUSED],
+)
+def test_refused_questions(run, folder: Path, command: str, options: list[object], part: str) -> None:
+    code, out, err = run(command, folder / "near", folder / "test.txt", *options)
+    assert (code, out) == (2, "")
+    one_line(err, part)
+
+
+def test_inference_is_for_memories_alone(run, folder: Path) -> None:
+    for command, option in (("tag", ["--inference", "csi"]), ("eval", ["--inference", "csi"]), ("eval", ["--oracle"])):
+        code, out, err = run(command, folder / "crf", folder / "test.txt", *option)
+        assert (code, out) == (2, "")
+        one_line(err, f"{option[0]}: only for memory-based models; others have --decoder")
+    code, _, err = run("eval", folder / "test.txt", folder / "test.txt", "--oracle")
+    assert code == 2
+    one_line(err, "--oracle: only with a model")
+
+
+def test_models_made_in_python(run, folder: Path, tmp_path: Path) -> None:
+    corpus = read_columns(folder / "train.txt", names="word,pos,chunk")
+    labelwright.MemoryTagger(n_jobs=1).fit(corpus).save(tmp_path / "m")
+    assert run("tag", tmp_path / "m", folder / "test.txt")[1] == run("tag", folder / "near", folder / "test.txt")[1]
+    assert "14 columns" not in run("inspect", tmp_path / "m")[1]
+    labelwright.MemoryTagger(n_jobs=1).fit([[{"w": "a"}], [{"w": "b"}]], [["X"], ["Y"]]).save(tmp_path / "d")
+    code, out, _ = run("inspect", tmp_path / "d")
+    assert (code, "trained in Python on dicts, arrays or rows" in out) == (0, True)
+    labelwright.MemoryBased().fit([["a", "x"], ["b", "y"]], ["one", "two"]).save(tmp_path / "rows")
+    code, out, _ = run("inspect", tmp_path / "rows")
+    assert (code, "memory-based classifier" in out, "column 1" in out) == (0, True, True)
+    for command in ("tag", "eval"):
+        code, _, err = run(command, tmp_path / "rows", folder / "test.txt")
+        assert code == 2
+        one_line(err, "a MemoryBased classifies rows, not sentences")
+        code, _, err = run(command, tmp_path / "d", folder / "test.txt")
+        assert code == 2
+        one_line(err, "trained on feature dicts, but commands read column files")
+
+
+# -- a look inside --------------------------------------------------------------------------------------------------
+
+
+def test_inspect(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = labelwright.load(folder / "mvdm")
+    facts = json.loads(run("inspect", folder / "mvdm", "--json")[1])
+    assert facts["memory"] == model.memory_
+    assert facts["classes"] == len(model.grams_)
+    assert facts["labels"] == model.classes_
+    assert facts["parameters"]["votes"] == "inverse-distance"
+    assert [row["weight"] for row in facts["feature_weights"]] == list(model.feature_weights_.values())
+    assert facts["feature_weights"][3]["column"] == "word[0]"
+    assert facts["feature_weights"][-1]["column"] == "pos[3]"
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        code, out, err = run("inspect", folder / "mvdm")
+        assert (code, err) == (0, "")
+        assert max(map(len, out.splitlines()[1:])) <= width  # the first line names a file
+        assert " ".join(out.split()).count("ib1, k 3, metric mvdm, weights gain-ratio, votes inverse-distance") == 1
+        assert "label       chunk, column 3 of word,pos,chunk\n" in out
+        shown = re.findall(r"^  ((?:word|pos)\[-?\d\]) +([\d.]+)  (█+)$", out, re.M)
+        ranked = sorted(facts["feature_weights"], key=lambda row: -row["weight"])
+        assert [(name, weight) for name, weight, _ in shown] == [(r["column"], f"{r['weight']:.4f}") for r in ranked]
+        assert [len(bar) for *_, bar in shown] == [round(24 * r["weight"] / ranked[0]["weight"]) for r in ranked]
+    assert run("inspect", folder / "mvdm", "--template")[1].startswith("B\nU")
+    assert "a tree of" in run("inspect", folder / "tree")[1]
+
+
+def test_inspect_a_sentence(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = labelwright.load(folder / "mvdm").set_params(n_jobs=1)
+    X = gold(folder).X
+    options = ["inspect", folder / "mvdm", "--data", folder / "test.txt", "--sentence", 2]
+    facts = json.loads(run(*options, "--json")[1])
+    assert [token["label"] for token in facts["tokens"]] == model.predict(X)[2]
+    assert [token["candidates"] for token in facts["tokens"]] == model.candidates(X)[2]
+    predicted = [tuple(token["classes"][0]["labels"]) for token in facts["tokens"]]
+    assert predicted == model.predict_ngrams(X)[2]
+    assert all(sum(row["share"] for row in token["classes"]) == pytest.approx(1.0) for token in facts["tokens"])
+    near = [neighbours[0].distance for neighbours in model.neighbours(X)[2]]
+    assert [token["distance"] for token in facts["tokens"]] == pytest.approx(near)
+    out = run(*options)[1]
+    rows = [line.split() for line in out.splitlines()[2 : 2 + len(X[2])]]
+    assert [(row[0], row[1], row[2]) for row in rows] == [
+        (str(t), word[0], label) for t, (word, label) in enumerate(zip(X[2], model.predict(X)[2], strict=True))
+    ]
+    assert run("inspect", folder / "mvdm", "--data", "-", stdin=SENTENCE)[0] == 0
+
+
+def test_inspect_a_token(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = labelwright.load(folder / "mvdm").set_params(n_jobs=1)
+    X = gold(folder).X
+    options = ["inspect", folder / "mvdm", "--data", folder / "test.txt", "--sentence", 2, "--token", 1]
+    facts = json.loads(run(*options, "--json")[1])
+    assert (facts["values"]["word[0]"], facts["values"]["pos[-1]"]) == (X[2][1][0], X[2][0][1])
+    wanted = model.neighbours(X)[2][1]
+    rows = [(i, row["distance"], tuple(row["labels"])) for row in facts["neighbours"] for i in row["instances"]]
+    assert sorted(rows) == sorted((n.instance, n.distance, n.label) for n in wanted)
+    weights = {row["column"]: row["weight"] for row in json.loads(run(*options[:2], "--json")[1])["feature_weights"]}
+    for row in facts["neighbours"]:
+        unlike = [name for name in row["values"] if row["values"][name] != facts["values"][name]]
+        assert sorted(row["differs"]) == sorted(unlike)
+        assert list(row["differs"]) == sorted(row["differs"], key=lambda name: -weights[name])
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        code, out, err = run(*options, "--top", 2)
+        assert (code, err) == (0, "")
+        assert max(map(len, out.splitlines()[1:])) <= width  # the first line names a file
+        first = facts["neighbours"][0]
+        assert f"  {first['distance']:9.4f}  {' '.join(label or '_' for label in first['labels'])}  (token " in out
+        assert f"[{first['values']['word[0]']}]" in out
+        assert len(re.findall(r"^ +\d+\.\d{4}  .* of the training data", out, re.M)) == min(2, len(facts["neighbours"]))
+    tree = ["inspect", folder / "tree", "--data", folder / "test.txt", "--token", 0]
+    assert "an igtree answers by classes, not by instances" in run(*tree)[1]
+    assert json.loads(run(*tree, "--json")[1])["neighbours"] is None
+
+
+def test_neighbours_by_a_template_of_ones_own(run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("Utag:%x[0,1]\nUpair:%x[-1,0]/%x[0,0]\n")
+    assert run("train", folder / "train.txt", "-o", tmp_path / "m", *FAST, "--template", tmp_path / "t", "-q")[0] == 0
+    code, out, _ = run("inspect", tmp_path / "m", "--data", folder / "test.txt", "--sentence", 1, "--token", 2)
+    assert code == 0
+    assert re.search(r"\n  tag   \S+\n  pair  \S+/\S+\n", out)
+    assert re.search(r"\n {13}(but pair |alike in all columns)", out)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["near", "--token", 1], "--token: nothing to look at; name the sentences with --data FILE"),
+        (["near", "--sentence", 1], "--sentence: nothing to look at"),
+        (["near", "--data", "test.txt", "--sentence", 20], "--sentence: test.txt has sentences 0 to 19, got 20"),
+        (["near", "--data", "test.txt", "--sentence", -1], "--sentence: test.txt has sentences 0 to 19, got -1"),
+        (["near", "--data", "test.txt", "--token", 99], "--token: sentence 0 of test.txt has tokens 0 to "),
+        (["near", "--data", "test.txt", "--data", "dev.txt"], "--data: expected one file here"),
+        (["near", "--data", "test.txt", "--plot", "x.png"], "--plot: draws the mass of latent paths, and memory-based"),
+        (["near", "--layer", "pos"], "--layer: near is a MemoryTagger, which has no layers; leave it out"),
+        (["crf", "--data", "test.txt", "--token", 1], "--token: shows neighbours, which only memory-based models have"),
+    ],
+)
+def test_bad_looks(run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[object], part: str) -> None:
+    monkeypatch.chdir(folder)
+    code, out, err = run("inspect", *options)
+    assert (code, out) == (2, "")
+    one_line(err, part)
+
+
+def test_help_tells_of_memories(run) -> None:
+    for command, parts in {
+        "train": ["--model memory", "--metric", "--search", "mvdm_threshold"],
+        "tag": ["--inference", "csi"],
+        "eval": ["--oracle"],
+        "inspect": ["--token", "nearest neighbours"],
+    }.items():
+        code, out, _ = run(command, "--help")
+        assert code == 0
+        for part in parts:
+            assert part in " ".join(out.split())

@@ -1,0 +1,132 @@
+"""Decoders on long, flat, huge and impossible lattices of both orders: what they cost, and that they stay honest."""
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from cases import LABELS, Case
+from oracles import Scores
+
+from labelwright.decode import DECODERS
+from labelwright.structures.lattice import labelling_weight, posterior
+from labelwright.structures.states import state_space
+
+viterbi = DECODERS["viterbi"]
+MEGABYTES = 150  # that a decoder may hold
+
+
+def scored(node, arc, space, triple=0.0):
+    """A case of the order that the space has; a number stands for equal scores of all triples."""
+    S = space.n_states
+    if space.graph.order == 1:
+        return Case(Scores(node, arc), space)
+    return Case(Scores(node, arc, np.full((1, S, S, S), triple) if np.isscalar(triple) else triple), space)
+
+
+def measured(decode, *arguments, **options):
+    """The answer, the seconds, and the most megabytes held."""
+    decode(*arguments, **options)  # compiled once
+    tracemalloc.start()
+    begun = time.monotonic()
+    found = decode(*arguments, **options)
+    seconds = time.monotonic() - begun
+    most = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    return found, seconds, most
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", sorted(DECODERS))
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-3, 0.1])
+def test_a_flat_model_costs_little_and_is_honest(name, noise, order):
+    """Five labels, three latent states each, thirty tokens: no labelling stands out among 5^30."""
+    random = np.random.default_rng(0)
+    node, arc, triple = (random.normal(size=shape) * noise for shape in [(30, 15), (1, 15, 15), (1, 15, 15, 15)])
+    case = scored(node, arc, state_space([f"l{i}" for i in range(5)], 3, order), triple)
+    found, seconds, most = measured(DECODERS[name], *case)
+    assert seconds < 5
+    assert most < MEGABYTES
+    assert len(found.labels) == 30
+    weight = labelling_weight(case.lattice, np.array(case.codes(found.labels), np.int32))
+    assert found.log_probability == pytest.approx(weight - posterior(case.lattice).log_z)
+    assert found.exact == (found.gap == 0)
+    if noise == 0:
+        assert found.log_probability == pytest.approx(-30 * np.log(5))
+    if name in ("viterbi", "marginal", "ldi"):
+        assert not found.exact
+        assert found.gap > 0.99
+    if name == "exact" and noise == 0:
+        assert found.exact  # all labellings are equal, and the search sees it
+        assert found.expansions < 1000
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("by_token", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 10.0, 1e4])
+def test_a_thousand_tokens(scale, by_token, order):
+    random = np.random.default_rng(3)
+    T, L, H = 1000, 4, 3
+    S, rows = L * H, T if by_token else 1
+    node, arc, triple = (random.normal(size=shape) * scale for shape in [(T, S), (rows, S, S), (rows, S, S, S)])
+    case = scored(node, arc, state_space(LABELS, H, order), triple)
+    for name, options in [("viterbi", {}), ("marginal", {}), ("exact", {}), ("ldi", {}), ("mbr", {"n": 3})]:
+        found, seconds, most = measured(DECODERS[name], *case, **options)
+        assert seconds < 5
+        assert most < MEGABYTES
+        assert len(found.labels) == T
+        weight = labelling_weight(case.lattice, np.array(case.codes(found.labels), np.int32))
+        log_z = posterior(case.lattice).log_z
+        assert found.log_probability == pytest.approx(min(0, weight - log_z), abs=1e-6 + 1e-12 * abs(log_z))
+        assert not np.isnan(found.score)
+        assert found.exact == (found.gap == 0)
+        if name == "exact" and scale in (0.0, 1e4):
+            assert found.exact
+        if name == "exact" and found.exact:
+            assert viterbi(*case).log_probability <= found.log_probability + 1e-6 + 1e-12 * abs(log_z)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", sorted(DECODERS))
+def test_one_token(name, order):
+    node = np.array([[0.0, np.log(2), -np.inf, np.log(3), np.log(4)]])
+    for moves in (0.0, -np.inf):
+        space = state_space(["A", "B", "C"], [2, 1, 2], order)
+        found = DECODERS[name](*scored(node, np.full((1, 5, 5), moves), space, moves))
+        assert found.labels == ["C"]
+        assert np.exp(found.log_probability) == pytest.approx(0.7)
+        assert found.exact
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", sorted(DECODERS))
+@pytest.mark.parametrize("size", [800.0, 1e5, 1e30, 1e150])
+def test_scores_that_overflow_exp(name, size, order):
+    """Two latent states share a label and beat the single best path of another label by log 2."""
+    T = 4
+    node = np.full((T, 3), -size)
+    node[0] = size, size, size + np.log(1.5)
+    node[1:, 0] = size
+    case = scored(node, np.zeros((1, 3, 3)), state_space(["A", "B"], [2, 1], order))
+    found = DECODERS[name](*case)
+    assert not np.isnan(found.score)
+    assert np.isfinite(found.score)
+    assert found.log_probability <= 0
+    assert found.exact == (found.gap == 0)
+    assert found.labels[1:] == ["A"] * (T - 1)
+    if size < 1e12 and name != "viterbi":  # beyond, the small difference is below the last digit
+        assert found.labels[0] == "A"
+        assert np.exp(found.log_probability) == pytest.approx(2 / 3.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", sorted(DECODERS))
+def test_a_lattice_without_any_path(name, order):
+    arc = np.full((1, 4, 4), -np.inf)
+    for case in (
+        scored(np.zeros((3, 4)), arc, state_space(["A", "B"], 2, order)),
+        scored(np.zeros((3, 4)), np.zeros((1, 4, 4)), state_space(["A", "B"], 2, 2), -np.inf),
+    ):
+        found = DECODERS[name](*case)
+        assert found.score == found.log_probability == -np.inf
+        assert not found.exact

@@ -1,0 +1,264 @@
+"""Templates over integers against templates that build strings; dicts and arrays against what they say."""
+
+from collections import Counter
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labelwright.corpus import Corpus
+from labelwright.errors import CorpusError, OptionError
+from labelwright.features.builtin import template as find_template
+from labelwright.features.extract import EXTRACTORS, learn
+from labelwright.features.incidence import observed_cells
+from labelwright.features.vocabulary import Vocabulary
+
+LINES = [
+    "U1:%x[0,0]",
+    "U2:%x[-1,0]",
+    "U3:%x[2,0]/%x[0,1]",
+    "U4:%x[-2,1]/%x[-1,1]/%x[0,1]",
+    "U5:%prefix[0,0,2]",
+    "U6:%suffix[1,0,2]-%x[0,0]",
+    "U7:%X[0,0]",
+    "U8:%x[@1,0]",
+    "U9:%x[@-1,1]/%x[0,0]",
+    "Ua:%x[@3,0]",
+    "Us:%x[-1,0]",
+    "Us:%x[1,0]",
+    "B1:%x[0,1]",
+    "B2:%x[-1,0]/%x[0,0]",
+    "*3:%x[0,0]",
+    "*4:%lower[-1,0]",
+    "T1:%x[0,1]",
+    "T2:%x[-2,0]/%x[0,0]",
+]
+
+values = st.sampled_from(["a", "b", "ab", "Ab", "aB", "é", "x", "abc"])
+sentences = st.lists(st.lists(st.tuples(values, values), min_size=0, max_size=6), min_size=1, max_size=8).filter(any)
+templates = st.lists(st.sampled_from(LINES), min_size=1, max_size=6).filter(lambda ls: any("%x[0," in x for x in ls))
+
+
+def names_of(extractor, incidence):
+    """The features of each token as strings, those of its keys and its own."""
+    found = []
+    for t in range(len(incidence.token_ptr) - 1):
+        numbers = incidence.token_feature[incidence.token_ptr[t] : incidence.token_ptr[t + 1]].tolist()
+        for key in incidence.keys[t]:
+            numbers += incidence.key_feature[incidence.key_ptr[key] : incidence.key_ptr[key + 1]].tolist()
+        found.append(sorted(map(extractor.name, numbers)))
+    return found
+
+
+def expected(lines, X, known=None):
+    found = oracles.template_features(lines, X)
+    return {
+        layer: [sorted(f for f in token if known is None or f in known) for token in tokens]
+        for layer, tokens in found.items()
+        if layer == "state" or any(line[0] in {"edge": "B*", "triple": "T"}[layer] for line in lines)
+    }
+
+
+def equal_strings(lines):
+    """Two readers may make one string (%x and %X of a lower-case word): only lines of one shape share features here."""
+    shapes = [oracles._CELL.sub(lambda m: f"%{m[1]}", line)[1:] for line in lines]
+    heads = [shape.split(":")[0] for shape in shapes]
+    return len(set(heads)) == len(set(shapes))
+
+
+@settings(max_examples=150)
+@given(templates.filter(equal_strings), sentences, sentences)
+def test_features_are_the_strings_of_the_template(lines, X, other):
+    X = [s for s in X if s]
+    other = [s for s in other if s]
+    extractor, layers, offsets = learn(X, "\n".join(lines), 1)
+    assert offsets.tolist() == np.cumsum([0, *map(len, X)]).tolist()
+    wanted = expected(lines, X)
+    assert {layer: names_of(extractor, incidence) for layer, incidence in layers.items()} == wanted
+    known = {f for tokens in wanted.values() for token in tokens for f in token}
+    assert extractor.n_features == len(known)
+    assert {extractor.name(f) for f in range(extractor.n_features)} == known
+    again, _ = extractor.encode(other)
+    found = {layer: names_of(extractor, incidence) for layer, incidence in again.items()}
+    assert found == {k: v for k, v in expected(lines, other, known).items() if k in found}
+    restored = EXTRACTORS["columns"].restore(extractor.tensors(), extractor.header())
+    stored, _ = restored.encode(other)
+    assert {layer: names_of(restored, incidence) for layer, incidence in stored.items()} == found
+
+
+@settings(max_examples=50)
+@given(templates.filter(equal_strings), sentences, st.integers(2, 4))
+def test_min_count(lines, X, min_count):
+    X = [s for s in X if s]
+    tokens = expected(lines, X)
+    lists = oracles.template_features(lines, X)
+    # A `*` line feeds two layers with one occurrence.
+    seen = Counter(oracles.expand(line, sentence, t) for line in lines for sentence in X for t in range(len(sentence)))
+    known = {f for f, n in seen.items() if n >= min_count}
+    assert set(seen) == {f for layer in lists.values() for token in layer for f in token}
+    if not known:
+        with pytest.raises(CorpusError, match="lower min_count"):
+            learn(X, "\n".join(lines), min_count)
+        return
+    extractor, layers, _ = learn(X, "\n".join(lines), min_count)
+    assert {extractor.name(f) for f in range(extractor.n_features)} == known
+    assert names_of(extractor, layers["state"]) == [[f for f in token if f in known] for token in tokens["state"]]
+
+
+def test_same_text_same_feature():
+    """As in CRF++, the text is the feature: U:%x[-1,0] and U:%x[1,0] of one word are one feature, counted twice."""
+    X = [["a", "b", "a"]]
+    shared, layers, _ = learn(X, "U:%x[-1,0]\nU:%x[1,0]", 1)
+    assert names_of(shared, layers["state"])[1] == ["U:a", "U:a"]
+    assert shared.n_features == 4  # a, b, _B-1, _B+1
+    apart, _, _ = learn(X, "U1:%x[-1,0]\nU2:%x[1,0]", 1)
+    assert apart.n_features == 6
+
+
+@pytest.mark.parametrize(
+    "name", ["default", "words", "words-arcs", "chunking", "ner", "bioner", "bioner-arcs", "letters"]
+)
+def test_builtin_templates_on_a_corpus(name, chunks):
+    """Features that share a key are those that each token asks for by itself."""
+    sample = chunks.take(slice(0, 60))
+    X = [[token[:2] for token in s] for s in sample.X]
+    whole, layers, _ = learn(X, name, 1)
+    n_lines = sum(p.kind in "U*" and bool(p.cells) for p in find_template(name, 2).patterns)
+    found = names_of(whole, layers["state"])
+    assert all(len(token) == n_lines for token in found)
+    one_by_one = []
+    for sentence in X[:20]:
+        alone, _ = whole.encode([sentence])
+        one_by_one += names_of(whole, alone["state"])
+    assert one_by_one == found[: len(one_by_one)]
+
+
+def test_a_bias_line_feeds_every_token():
+    extractor, layers, _ = learn([["a", "b"], ["c"]], "Ubias\nU1:%x[0,0]", 1)
+    assert names_of(extractor, layers["state"]) == [["U1:a", "Ubias"], ["U1:b", "Ubias"], ["U1:c", "Ubias"]]
+    extractor, layers, _ = learn([["a", "b"], ["c"]], "*bias\nU1:%x[0,0]", 1)
+    assert names_of(extractor, layers["state"])[2] == ["*bias", "U1:c"]
+
+
+def test_unknown_values_and_columns():
+    extractor, _, _ = learn([[("a", "N"), ("b", "V")]], "U1:%x[0,0]\nU2:%x[0,0]/%x[0,1]", 1)
+    layers, _ = extractor.encode([[("z", "Z"), ("a", "V")]])
+    assert names_of(extractor, layers["state"]) == [[], ["U1:a"]]
+    with pytest.raises(CorpusError, match="reads 2 columns"):
+        extractor.encode([["a"]])
+    with pytest.raises(CorpusError, match="reads 2 columns"):
+        extractor.encode([[("a", "b", "c")]])
+
+
+def test_dicts():
+    X = [[{"w": "a", "n": 2.5, "yes": True, "no": False, "one": 1}, {}], [], [{"w": "b", "n": np.float32(-1)}]]
+    extractor, layers, offsets = learn(X, "default", 1)
+    incidence = layers["state"]
+    assert offsets.tolist() == [0, 2, 2, 3]
+    assert names_of(extractor, incidence) == [["n", "one", "w=a", "yes"], [], ["n", "w=b"]]
+    assert sorted(incidence.token_value.tolist()) == [-1, 1, 1, 1, 1, 2.5]
+    layers, _ = extractor.encode([[{"w": "zzz", "yes": True}]])
+    assert names_of(extractor, layers["state"]) == [["yes"]]
+    few, layers, _ = learn(X, "default", 2)
+    assert names_of(few, layers["state"]) == [["n"], [], ["n"]]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, [1, 2]])
+def test_bad_values_in_dicts_are_named(bad):
+    with pytest.raises(CorpusError, match="sentence 1, token 0: feature 'f'"):
+        learn([[{"f": 1.0}], [{"f": bad}]], "default", 1)
+
+
+def test_arrays():
+    X = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.empty((0, 2)), np.array([[5.0, 6.0]])]
+    extractor, layers, offsets = learn(X, "default", 1)
+    assert offsets.tolist() == [0, 2, 2, 3]
+    assert layers["state"].token_value.tolist() == [1, 2, 3, 4, 5, 6]
+    assert names_of(extractor, layers["state"])[0] == ["x[0]", "x[1]"]
+    with pytest.raises(CorpusError, match="sentence 0: expected rows of 2 numbers, got rows of 3"):
+        extractor.encode([np.zeros((1, 3))])
+    with pytest.raises(CorpusError, match="sentence 1, token 0: feature 1 is nan"):
+        extractor.encode([np.zeros((1, 2)), np.array([[0.0, np.nan]])])
+    with pytest.raises(CorpusError, match="sentence 0"):
+        extractor.encode([[np.zeros(2), np.zeros(3)]])
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([], "no sentences"),
+        ("abc", "list of sentences"),
+        (5, "list of sentences"),
+        ([[{"a": 1}, "b"]], "sentence 0, token 1"),
+        ([["a", 5]], "sentence 0, token 1"),
+        ([[("a", "b"), ("a",)]], "sentence 0, token 1"),
+    ],
+)
+def test_wrong_shapes_are_refused_in_one_line(X, message):
+    with pytest.raises((CorpusError, OptionError), match=message) as caught:
+        learn(X, "default", 1)
+    assert "\n" not in str(caught.value)
+
+
+def test_min_count_below_one():
+    with pytest.raises(OptionError, match="min_count"):
+        learn([["a"]], "default", 0)
+
+
+@settings(max_examples=50)
+@given(sentences, st.integers(0, 1000))
+def test_observed_cells(X, seed):
+    """Cells that come through keys, through tokens, or both ways."""
+    X = [s for s in X if s]
+    lines = ["U1:%x[0,0]", "U:%x[0,0]", "U:%x[-1,0]", "U4:%x[0,1]/%x[0,0]"]
+    extractor, layers, _ = learn(X, "\n".join(lines), 1)
+    n_tokens = sum(map(len, X))
+    gold = np.random.default_rng(seed).integers(-1, 3, n_tokens).astype(np.int32)
+    ptr, codes = observed_cells(layers["state"], extractor.n_features, gold, 3)
+    found = {extractor.name(f): codes[ptr[f] : ptr[f + 1]].tolist() for f in range(extractor.n_features)}
+    wanted = {name: set() for name in found}
+    for token, code in zip(expected(lines, X)["state"], gold.tolist(), strict=True):
+        for name in token:
+            wanted[name] |= {code} - {-1}
+    assert found == {name: sorted(seen) for name, seen in wanted.items()}
+
+
+def test_vocabulary_of_a_corpus_and_of_lists_agree(chunks):
+    from_corpus, layers, _ = learn(chunks, "chunking", 1)
+    names = chunks.input_names
+    X = [list(zip(*columns, strict=True)) for columns in zip(*(chunks.column(n) for n in names), strict=True)]
+    from_lists, other, _ = learn(X, "chunking", 1)
+    assert isinstance(from_corpus.vocabulary, Vocabulary)
+    assert from_corpus.n_features == from_lists.n_features
+    assert names_of(from_corpus, layers["state"])[:200] == names_of(from_lists, other["state"])[:200]
+
+
+def test_empty_sentences_are_kept_in_place():
+    corpus = Corpus.from_sequences([["a"], [], ["b", "c"]])
+    assert corpus.offsets.tolist() == [0, 1, 1, 3]
+    _, layers, offsets = learn([["a"], [], ["b", "c"]], "default", 1)
+    assert offsets.tolist() == [0, 1, 1, 3]
+    assert len(layers["state"].token_ptr) == 4
+
+
+def test_each_part_of_a_value_is_a_feature():
+    X = [[("a", "N|V"), ("b", "V"), ("c", "")], [("d", "V|N|J")]]
+    extractor, layers, _ = learn(X, "Uhad:%each[0,1]\nUnext:%each[1,1]/%x[0,0]", 1)
+    layer = layers["state"]
+    names = [[] for _ in range(4)]
+    for t in range(4):
+        keys = [k for k in layer.keys[t] if k >= 0]
+        mine = [f for k in keys for f in layer.key_feature[layer.key_ptr[k] : layer.key_ptr[k + 1]]]
+        mine += layer.token_feature[layer.token_ptr[t] : layer.token_ptr[t + 1]].tolist()
+        names[t] = sorted(extractor.name(int(f)) for f in mine)
+    assert names == [
+        ["Uhad:N", "Uhad:V", "Unext:V/a"],
+        ["Uhad:V"],
+        ["Unext:_B+1/c"],
+        ["Uhad:J", "Uhad:N", "Uhad:V", "Unext:_B+1/d"],
+    ]
+    again, _ = extractor.encode([[("z", "J|X")]])
+    found = again["state"]
+    assert len(found.token_feature) + len(found.key_feature) == 1  # X is unknown, and so is the word before the end

@@ -1,0 +1,289 @@
+"""Margins of labellings by enumeration, and the mistakes that theorems 2 and 3 of paper 003 allow."""
+
+import itertools
+
+import numpy as np
+import pytest
+from cases import Case, cases, many
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import Scores
+from problems import ARCS, EVERYTHING, STATES, Problem, Truth, dicts, words
+
+from labelwright import LatentPerceptron, Perceptron
+from labelwright.kernels.perceptron import Rule
+from labelwright.learn.convergence import convergence, mistake_bound
+from labelwright.learn.perceptron import Passes
+from labelwright.structures.lattice import Margins, margins
+from labelwright.structures.states import state_space
+
+SIMPLE = "U:%x[0,0]\nB"
+NOISY = words(14, seed=5)
+
+
+# --- margins ----------------------------------------------------------------------------------------------------------
+
+
+def by_enumeration(case, gold):
+    truth = case.paths
+    same = (case.space.label_of[truth.paths] == gold).all(axis=1)
+    mine, others = truth.scores[same], truth.scores[~same]
+    return mine.max(initial=-np.inf), mine.min(initial=np.inf), others.max(initial=-np.inf)
+
+
+def check_margins(case, gold):
+    found, digits = margins(case.lattice, np.array(gold, np.int32)), 1e-13 * case.size
+    best, worst, other = by_enumeration(case, np.array(gold))
+    assert found.other == pytest.approx(other, abs=digits)
+    assert found.best == pytest.approx(best, abs=digits)
+    if best > -np.inf:  # else there is no such path
+        assert found.worst == pytest.approx(worst, abs=digits)
+
+
+@settings(many, max_examples=150)
+@given(cases(max_paths=20_000, max_tokens=5), st.integers(0, 1000))
+def test_margins_are_those_of_all_paths(case, seed):
+    """Of any labelling, possible or not, and of one that a possible path has."""
+    T = len(case.scores.node)
+    check_margins(case, np.random.default_rng(seed).integers(0, case.space.n_labels, T))
+    paths = case.paths.paths
+    if len(paths):
+        check_margins(case, case.space.label_of[paths[seed % len(paths)]])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("sizes", [[1, 1], [3, 2]])
+def test_margins_of_a_single_token_compare_its_states(order, sizes):
+    S = sum(sizes)
+    node = np.arange(S, dtype=np.float64)[None]
+    scores = Scores(node, np.zeros((1, S, S)), np.zeros((1, S, S, S)) if order == 2 else None)
+    case = Case(scores, state_space(["x", "y"], sizes, order))
+    assert margins(case.lattice, np.array([0], np.int32)) == Margins(sizes[0] - 1.0, 0.0, S - 1.0)
+    assert margins(case.lattice, np.array([1], np.int32)) == Margins(S - 1.0, float(sizes[0]), sizes[0] - 1.0)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_where_there_is_one_label_there_are_no_others(order):
+    random = np.random.default_rng(0)
+    shapes = [(3, 2), (1, 2, 2), (1, 2, 2, 2)][: order + 1]
+    case = Case(Scores(*(random.normal(size=s) for s in shapes)), state_space(["x"], 2, order))
+    found = margins(case.lattice, np.zeros(3, np.int32))
+    assert found.other == -np.inf
+    assert found.best > found.worst > -np.inf
+    check_margins(case, [0, 0, 0])
+
+
+# --- the bound --------------------------------------------------------------------------------------------------------
+
+
+def bound_at(d, gaps, norm, passes):
+    """(sqrt(2) M + D)^2 / d^2 with D^2 = passes * sum max(0, d - g)^2, as theorem 3 has it."""
+    lost = sum(passes * np.maximum(0.0, d - g) ** 2 for g in gaps)
+    return (np.sqrt(2) * norm + np.sqrt(lost)) ** 2 / d**2
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.integers(-5000, 5000).map(lambda n: n / 1000) | st.just(np.inf), min_size=1, max_size=8),
+    st.floats(0.5, 20),
+    st.integers(1, 50),
+)
+def test_the_bound_is_the_least_of_theorem_3(gaps, norm, passes):
+    found, theorem = mistake_bound(np.array(gaps), norm, passes)
+    tried = np.concatenate([np.geomspace(1e-6, 1e4, 20_000), [g for g in gaps if 0 < g < np.inf]])
+    least = bound_at(tried, gaps, norm, passes).min()
+    # No better than the theorem allows, and not much worse than its best.
+    assert least * (1 - 0.001) <= found <= least * (1 + 0.05) + 0.01
+    finite = [g for g in gaps if g < np.inf]
+    if finite and min(finite) > 0:
+        by_theorem_2 = 2 * norm**2 / min(finite) ** 2
+        assert found == pytest.approx(by_theorem_2) if theorem == 2 else found < by_theorem_2
+    else:
+        assert theorem == (3 if finite else 2)
+
+
+def test_the_bound_of_separable_data_does_not_grow_with_the_passes_for_ever():
+    gaps = np.array([0.5, 2.0, 1.0, np.inf])
+    found = [mistake_bound(gaps, 3.0, passes) for passes in (1, 10, 1000, 10**9)]
+    assert found == sorted(found)
+    assert found[0][1] == 3  # one pass cannot make more mistakes than it has sentences, nearly
+    assert found[0][0] < 10
+    assert found[-1] == (pytest.approx(2 * 3.0**2 / 0.5**2), 2)
+    bound, theorem = mistake_bound(np.array([-0.5, 2.0]), 3.0, 10**6)
+    assert bound > 10**5
+    assert theorem == 3
+
+
+def test_a_summary_counts_sequences_and_scales_margins_by_the_norm():
+    found = [Margins(4.0, 3.0, 1.0), Margins(4.0, 1.0, 2.0), Margins(2.0, 2.0, 2.0), Margins(1.0, 1.0, -np.inf)]
+    seen = convergence(found, 2.0, None, 3, 0.0)
+    assert seen == (0.75, 0.5, -0.5, None, None)
+    seen = convergence(found, 2.0, 1.5, 3, 0.5)
+    assert seen[3:] == mistake_bound(np.array([1.0, -0.5, 0.0, np.inf]), 1.5, 3, 0.5)
+    assert seen.theorem == 3
+    strict = convergence(found[:1], 2.0, 1.5, 10**6, 0.0)
+    assert strict[2:] == (1.0, pytest.approx(2 * 1.5**2), 2)
+    assert convergence(found, 0.0, 1.5, 3, 0.0)[2:] == (None, None, None)  # weights of nothing prove nothing
+    for norm in (0.0, 2.0):
+        assert convergence(found[3:] * 2, norm, None, 3, 0.0) == (1.0, 1.0, None, None, None)  # no other labelling
+
+
+@settings(max_examples=50)
+@given(st.floats(0.1, 5), st.floats(0.5, 20), st.floats(0, 100))
+def test_a_start_of_some_norm_costs_twice_that_over_the_margin(gap, norm, start):
+    found, theorem = mistake_bound(np.array([gap, 2 * gap]), norm, 10**12, start)
+    assert found == pytest.approx(2 * norm**2 / gap**2 + 2 * start / gap)
+    assert theorem == 2
+    short = mistake_bound(np.array([-gap, gap]), norm, 3, start)
+    assert short[0] >= mistake_bound(np.array([-gap, gap]), norm, 3)[0]
+    assert short[1] == 3
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+SEPARABLE = [
+    ([["a", "b", "c"], ["b", "a"], ["c"]], [["A", "B", "C"], ["B", "A"], ["C"]]),
+    ([["x", "y"], ["y", "x"], ["y", "y", "x", "x"]], [["A", "A"], ["B", "A"], ["B", "B", "A", "A"]]),
+    ([["a"], ["b"]], [["A"], ["B"]]),
+]
+
+
+@pytest.mark.parametrize("averaging", ["none", "avg"])
+@pytest.mark.parametrize(
+    ("template", "order"),
+    [(SIMPLE, 1), (ARCS, 1), (SIMPLE, 2), (EVERYTHING, 2)],
+    ids=["simple 1", "arcs 1", "simple 2", "everything 2"],
+)
+@pytest.mark.parametrize("data", [NOISY, words(10, 2), words(3, 7), *SEPARABLE])
+def test_no_perceptron_makes_more_mistakes_than_its_bound(averaging, template, order, data):
+    for passes in (1, 2, 8):
+        settings = {"template": template, "order": order, "averaging": averaging, "n_jobs": 1, "max_iter": passes}
+        record = Perceptron(**settings).fit(*data).training_
+        seen = record["convergence"]
+        assert 0 < record["mistakes"] <= seen["mistake_bound"]
+        assert seen["theorem"] == 3 or seen["margin"] > 0
+
+
+@pytest.mark.parametrize("cells", ["observed", "all"])
+def test_the_bound_holds_on_average_weights_of_latent_states_too(cells):
+    for averaging, order in itertools.product(("none", "avg"), (1, 2)):
+        model = LatentPerceptron(
+            2, margin=0, template=SIMPLE, order=order, averaging=averaging, cells=cells, n_jobs=1, max_iter=5
+        )
+        record = model.fit(*NOISY).training_
+        assert record["mistakes"] <= record["convergence"]["mistake_bound"]
+
+
+@pytest.mark.parametrize("data", SEPARABLE[:2])
+def test_theorem_2_holds_where_the_weights_separate_the_data(data):
+    model = Perceptron(template=SIMPLE, averaging="none", cells="all", n_jobs=1, max_iter=100).fit(*data)
+    seen = model.training_["convergence"]
+    assert model.history_[-1]["mistakes"] == 0
+    problem = Problem(*data, SIMPLE, "all", labels=model.classes_)
+    largest = max(np.linalg.norm(choices.counts, axis=1).max() for choices in problem.choices())
+    assert seen["separable"] == seen["strictly_separable"] == 1.0
+    assert model.training_["mistakes"] <= seen["mistake_bound"] <= 2 * largest**2 / seen["margin"] ** 2 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("sizes", [1, 2])
+def test_shares_and_margin_are_those_of_all_paths(order, sizes):
+    model = LatentPerceptron(sizes, template=ARCS, order=order, n_jobs=1, max_iter=2, random_state=0)
+    X, y = words(8, 4, 3)
+    seen = model.fit(X, y).training_["convergence"]
+    separable, strict, gaps = [], [], []
+    for sentence, gold in zip(X, y, strict=True):
+        truth = Truth(model, sentence)
+        same = np.array([labels == tuple(gold) for labels in truth.projected])
+        mine, others = truth.scores[same], truth.scores[~same]
+        separable.append(mine.max() > others.max())
+        strict.append(mine.min() > others.max())
+        gaps.append((mine.min() - others.max()) / np.linalg.norm(model.weights_.astype(np.float64)))
+    assert seen["separable"] == np.mean(separable)
+    assert seen["strictly_separable"] == np.mean(strict)
+    assert seen["margin"] == pytest.approx(min(gaps), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("template", "order"),
+    [(SIMPLE, 1), (ARCS, 1), (SIMPLE, 2), (EVERYTHING, 2)],
+    ids=["simple 1", "arcs 1", "simple 2", "everything 2"],
+)
+@pytest.mark.parametrize("sizes", [1, 2])
+def test_the_largest_norm_is_that_of_the_largest_path(template, order, sizes):
+    problem = Problem(*words(6, 3, 3), template, "all", sizes=sizes, order=order)
+    passes = Passes(
+        problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, Rule(0.0, False, 1.0), 0
+    )
+    largest = max(np.linalg.norm(choices.counts, axis=1).max() for choices in problem.choices())
+    assert passes.largest_norm() == pytest.approx(largest)
+
+
+def test_without_a_theorem_there_is_no_bound():
+    """Theorems 2 and 3 are about plain updates, and about counts of features."""
+    for words_ in ({"averaging": "mavg"}, {"margin": 1.0}, {"update": "passive-aggressive"}):
+        seen = Perceptron(template=STATES, max_iter=3, n_jobs=1, **words_).fit(*NOISY).training_["convergence"]
+        assert seen["mistake_bound"] is None
+        assert seen["theorem"] is None
+    seen = Perceptron(max_iter=3, n_jobs=1).fit(*dicts(5, 3)).training_["convergence"]
+    assert seen["mistake_bound"] is None
+    positive = [[{f: abs(v) if f == "x" else v for f, v in t.items()} for t in s] for s in dicts(5, 3)[0]]
+    record = Perceptron(max_iter=3, n_jobs=1).fit(positive, dicts(5, 3)[1]).training_
+    assert record["mistakes"] <= record["convergence"]["mistake_bound"]
+
+
+@pytest.mark.parametrize("data", [NOISY, words(10, 2), *SEPARABLE])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_the_bound_holds_after_any_start(data, scale):
+    """From weights that have nothing to do with the data, given by init or by a warm start."""
+    for averaging, order in itertools.product(("none", "avg"), (1, 2)):
+        settings = {"template": SIMPLE, "order": order, "averaging": averaging, "n_jobs": 1, "max_iter": 30}
+        model = Perceptron(warm_start=True, **settings).fit(*data)
+        model.weights_ = np.random.default_rng(0).normal(0, scale, len(model.weights_)).astype(np.float32)
+        records = [Perceptron(**settings).fit(*data, init=model).training_, model.fit(*data).training_]
+        latent = LatentPerceptron(2, margin=0, **settings)
+        for record in (*records, latent.fit(*data, init=model).training_, latent.fit(*data).training_):
+            assert record["mistakes"] <= record["convergence"]["mistake_bound"]
+            assert record["convergence"]["theorem"] in (2, 3)
+
+
+def adversary(norm, gap, start):
+    """A course of updates z of this norm, with z[0] = gap, from (-start, 0, 0): each z the longest way round that is
+    still a mistake (w z <= 0).  Returns the updates and the last weights."""
+    weights, updates, aside = np.array([-start, 0.0, 0.0]), [], np.sqrt(norm**2 - gap**2)
+    while True:
+        length = np.linalg.norm(weights[1:])
+        along = weights[1:] / length if length > 0 else np.array([1.0, 0.0])
+        share = -gap * weights[0] / (aside * length) if length > 0 else 1.0  # of a z at right angles to the weights
+        if share < -1:
+            return np.array(updates), weights
+        share = min(share, 1.0)
+        turned = share * along + np.sqrt(1 - share**2) * np.array([-along[1], along[0]])
+        updates.append(np.array([gap, *(aside * turned)]))
+        assert weights @ updates[-1] < 1e-6
+        weights = weights + updates[-1]
+
+
+@pytest.mark.parametrize(("norm", "start"), [(10.0, 1000.0), (10.0, 100.0), (3.0, 50.0), (10.0, 0.0)])
+def test_the_bound_holds_against_an_adversary_too(norm, start):
+    """For the direction in which all updates have the same gap, and for that of the last weights."""
+    updates, weights = adversary(norm, 1.0, start)
+    for direction in (np.array([1.0, 0.0, 0.0]), weights / np.linalg.norm(weights)):
+        for passes in (1, 10):
+            bound, _ = mistake_bound(updates @ direction, norm / np.sqrt(2), passes, start)
+            assert len(updates) <= bound * (1 + 1e-9)
+
+
+def test_a_run_from_other_weights_than_nothing_claims_no_bound_that_it_breaks():
+    """Weights that say the opposite cost as many mistakes as they are large."""
+    X, y = [["a"], ["b"]] * 3, [["A"], ["B"]] * 3
+    settings = {"template": "U:%x[0,0]", "averaging": "none", "cells": "all", "n_jobs": 1}
+    wrong = Perceptron(**settings).fit(X, y)
+    named = {("U:a", "A"): -50.5, ("U:a", "B"): 50.0, ("U:b", "A"): 50.0, ("U:b", "B"): -50.5}
+    cells = wrong.parameters_.cells["state"]
+    for f, (a, b) in enumerate(itertools.pairwise(cells.ptr.tolist())):
+        for i in range(a, b):
+            wrong.weights_[i] = named[wrong.extractor_.name(f), wrong.classes_[cells.column[i]]]
+    record = Perceptron(**settings).fit(X, y, init=wrong).training_
+    assert record["mistakes"] > 90
+    assert record["mistakes"] <= record["convergence"]["mistake_bound"] < np.inf

@@ -1,0 +1,340 @@
+"""L-BFGS, OWL-QN and SGD: SciPy's optimum, zeros where L1 wants them, and runs that go on after an accident."""
+
+import itertools
+import signal
+
+import numpy as np
+import pytest
+from problems import ARCS, STATES, Problem, dicts, words
+from scipy.optimize import minimize
+
+from labelwright import CRF
+from labelwright.errors import ModelFileError, OptionError
+from labelwright.learn.lbfgs import lbfgs
+from labelwright.learn.monitor import Monitor
+from labelwright.learn.owlqn import owlqn, pseudo_gradient
+from labelwright.learn.sgd import SGD
+from labelwright.parallel import Workers
+
+
+def scipy_optimum(problem, l1, l2):
+    """The least penalised loss by L-BFGS-B; for l1 the weights are split into two parts that are not negative."""
+    n = problem.parameters.n_weights
+
+    def smooth(w):
+        loss, gradient = problem(w)
+        return loss + 0.5 * l2 * w @ w, gradient + l2 * w
+
+    def split(z):
+        loss, gradient = smooth(z[:n] - z[n:])
+        return loss + l1 * z.sum(), np.concatenate([gradient, -gradient]) + l1
+
+    options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-8}
+    if l1 == 0:
+        found = minimize(smooth, np.zeros(n), jac=True, method="L-BFGS-B", options=options)
+        return found.fun, found.x
+    found = minimize(split, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=[(0, None)] * 2 * n, options=options)
+    return found.fun, found.x[:n] - found.x[n:]
+
+
+@pytest.mark.parametrize("template", [STATES, ARCS])
+@pytest.mark.parametrize("l2", [0.1, 1.0, 10.0])
+def test_lbfgs_finds_scipys_optimum(template, l2):
+    problem = Problem(*words(40, seed=1), template)
+    monitor = Monitor(1000, 1e-12)
+    with Workers(1) as workers:
+        found = lbfgs(problem.objective, np.zeros(problem.parameters.n_weights), l2, monitor, workers)
+    loss, weights = scipy_optimum(problem, 0.0, l2)
+    assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-9)
+    np.testing.assert_allclose(found, weights, atol=1e-3)
+    assert problem(found)[0] + 0.5 * l2 * found @ found == pytest.approx(monitor.history[-1]["loss"], rel=1e-12)
+
+
+@pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (0.3, 0.5), (2.0, 0.1)])
+def test_owlqn_finds_scipys_optimum(l1, l2):
+    problem = Problem(*words(40, seed=1), ARCS)
+    monitor = Monitor(2000, 1e-12, period=20)
+    with Workers(1) as workers:
+        found = owlqn(problem.objective, np.zeros(problem.parameters.n_weights), l1, l2, monitor, workers)
+    loss, weights = scipy_optimum(problem, l1, l2)
+    assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-6)
+    assert (found == 0).sum() > len(found) / 4
+    assert (np.abs(weights[found == 0]) < 1e-2).all()
+    smooth = problem(found)[1] + l2 * found
+    assert (np.abs(smooth[found == 0]) <= l1 + 1e-3).all()
+
+
+def test_pseudo_gradient():
+    x = np.array([1.0, -1.0, 0.0, 0.0, 0.0])
+    gradient = np.array([0.5, 0.5, 3.0, -3.0, 0.5])
+    assert pseudo_gradient(x, gradient, 1.0).tolist() == [1.5, -0.5, 2.0, -2.0, 0.0]
+
+
+def test_strong_l1_leaves_nothing():
+    X, y = words(20, seed=1)
+    assert (CRF(template=STATES, l1=1e6, l2=0.0, n_jobs=1).fit(X, y).weights_ == 0).all()
+
+
+def penalised(model):
+    """The loss at the weights that a model ended with."""
+    return model.history_[-1]["loss"]
+
+
+@pytest.mark.parametrize("l2", [0.3, 3.0])
+@pytest.mark.parametrize("make", [words, dicts])
+def test_sgd_gets_close_to_the_optimum(make, l2):
+    X, y = make(300, seed=8)
+    best = CRF(template=STATES, l2=l2, n_jobs=1, tol=1e-9).fit(X, y)
+    quick = CRF(template=STATES, l2=l2, n_jobs=1, optimizer="sgd", max_iter=60, tol=0, random_state=1).fit(X, y)
+    problem = Problem(X, y, STATES, labels=quick.classes_)
+    w = quick.weights_.astype(np.float64)
+    reached = problem(w)[0] + 0.5 * l2 * w @ w
+    assert best.history_[-1]["loss"] <= reached * (1 + 1e-6)
+    assert reached == pytest.approx(best.history_[-1]["loss"], rel=0.01)
+
+
+def test_sgd_with_arc_features_and_constraints():
+    X, y = words(200, seed=9)
+    settings = {"template": ARCS, "constraints": "iob2", "n_jobs": 1}
+    best = CRF(**settings).fit(X, y)
+    quick = CRF(**settings, optimizer="sgd", random_state=0).fit(X, y)
+    p = quick.sequence_log_probabilities(X, y)
+    assert np.isfinite(p).all()
+    assert -sum(p) == pytest.approx(-sum(best.sequence_log_probabilities(X, y)), rel=0.1)
+
+
+@pytest.mark.parametrize(("n", "l2"), [(1, 1.0), (1, 100.0), (5, 1e4), (3, 0.0)])
+def test_sgd_survives_any_penalty(n, l2):
+    X, y = words(n, seed=2)
+    model = CRF(template=STATES, l2=l2, optimizer="sgd", n_jobs=1, max_iter=5).fit(X, y)
+    assert np.isfinite(model.weights_).all()
+    losses = [record["loss"] for record in model.history_]
+    assert losses[-1] <= losses[0] * 1.01
+
+
+def test_sgd_repeats_with_a_seed_and_differs_without():
+    X, y = words(50, seed=2)
+    a, b, c = (
+        CRF(template=STATES, optimizer="sgd", max_iter=2, random_state=seed, n_jobs=1).fit(X, y).weights_
+        for seed in (1, 1, 2)
+    )
+    assert a.tobytes() == b.tobytes()
+    assert a.tobytes() != c.tobytes()
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(("max_iter", "averaged"), [(1, 1), (2, 1), (3, 1), (5, 2), (6, 2), (9, 3)])
+def test_averaged_weights_are_the_mean_of_the_last_third_of_the_passes(order, max_iter, averaged, monkeypatch):
+    X, y = words(30, seed=2)
+    settings = {"template": STATES, "order": order, "optimizer": "sgd", "max_iter": max_iter, "random_state": 3}
+    mean = CRF(averaging="avg", n_jobs=1, **settings).fit(X, y)
+    after, report = [], Monitor.report
+    monkeypatch.setattr(
+        Monitor, "report", lambda monitor, **facts: after.append(facts["weights"]) or report(monitor, **facts)
+    )
+    CRF(n_jobs=1, tol=0, **settings).fit(X, y)
+    assert len(after) == len(mean.history_) == max_iter
+    np.testing.assert_allclose(mean.weights_, np.mean(after[-averaged:], axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("stop", [1, 4, 5, 6, None])
+def test_an_averaged_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, stop):
+    """Whether it stopped before the mean begins, within it, or when all passes were done."""
+    X, y = words(30, seed=2)
+    settings = {"template": STATES, "optimizer": "sgd", "averaging": "avg", "max_iter": 6, "random_state": 3}
+    calm = CRF(n_jobs=1, **settings).fit(X, y)
+    seen = []
+
+    def interrupt(record, limit):
+        seen.append(record)
+        if len(seen) == stop:
+            raise KeyboardInterrupt
+
+    where = {"checkpoint": tmp_path / "c", "checkpoint_every": 0.0}
+    try:
+        CRF(n_jobs=1, **settings).fit(X, y, progress=interrupt, **where)
+    except KeyboardInterrupt:
+        assert len(seen) == stop
+    resumed = CRF(n_jobs=1, **settings).fit(X, y, resume=True, **where)
+    assert resumed.weights_.tobytes() == calm.weights_.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"averaging": "avg"}, "averaging: 'avg' is about the passes of SGD; use optimizer='sgd'"),
+        ({"averaging": "last", "optimizer": "sgd"}, "averaging: expected one of none, avg, got 'last'"),
+    ],
+)
+def test_bad_averaging_is_refused(words, message):
+    with pytest.raises(OptionError, match=f"^{message}$"):
+        CRF(n_jobs=1, **words).fit([["a"]], [["A"]])
+
+
+def test_max_iter_counts_passes_of_sgd(monkeypatch):
+    X, y = words(20, seed=2)
+    passes = []
+    one_pass = SGD.one_pass
+    monkeypatch.setattr(SGD, "first_rate", lambda run, weights: 0.1)
+    monkeypatch.setattr(
+        SGD, "one_pass", lambda run, w, k, order, eta, n: passes.append(eta) or one_pass(run, w, k, order, eta, n)
+    )
+    model = CRF(template=STATES, optimizer="sgd", max_iter=3, tol=0, n_jobs=1).fit(X, y)
+    assert model.training_["iterations"] == 3
+    assert passes.count(0.1) == 3
+    assert [record["iteration"] for record in model.history_] == [1, 2, 3]
+
+
+KINDS = {
+    "lbfgs": {"max_iter": 25},
+    "owlqn": {"l1": 0.2, "l2": 0.1, "max_iter": 25},
+    "sgd": {"optimizer": "sgd", "max_iter": 6, "random_state": 3},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("template", [STATES, ARCS])
+def test_threads_give_the_same_weights(kind, template):
+    X, y = words(700, seed=10, longest=12)
+    weights = [CRF(template=template, n_jobs=n, **KINDS[kind]).fit(X, y).weights_.tobytes() for n in (1, 2, 3)]
+    assert weights[0] == weights[1] == weights[2]
+
+
+class AccidentError(Exception):
+    """What kills a run in these tests."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_killed_at_any_iteration_resumes_to_the_same_weights(kind, tmp_path):
+    X, y = words(60, seed=11)
+    settings = {"template": ARCS, "n_jobs": 1, "tol": 0, **KINDS[kind]}
+    whole = CRF(**settings).fit(X, y)
+    for kill_at in range(1, settings["max_iter"] + 1, 1 if kind == "sgd" else 4):
+
+        def crash(record, limit, kill_at=kill_at):
+            if record["iteration"] == kill_at:
+                raise AccidentError
+
+        file = tmp_path / f"{kill_at}.checkpoint"
+        with pytest.raises(AccidentError):
+            CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, progress=crash)
+        resumed = CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, resume=True)
+        assert resumed.weights_.tobytes() == whole.weights_.tobytes()
+        assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in whole.history_]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_may_be_prolonged(kind, tmp_path):
+    X, y = words(60, seed=11)
+    settings = {"template": STATES, "n_jobs": 1, "tol": 0, **KINDS[kind]}
+    file = tmp_path / "run.checkpoint"
+    CRF(**{**settings, "max_iter": 4}).fit(X, y, checkpoint=file, checkpoint_every=0)
+    longer = CRF(**settings).fit(X, y, checkpoint=file, resume=True)
+    assert longer.weights_.tobytes() == CRF(**settings).fit(X, y).weights_.tobytes()
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
+    X, y = words(60, seed=11)
+    file = tmp_path / "run.checkpoint"
+    model = CRF(template=STATES, n_jobs=1)
+    first = model.fit(X, y, checkpoint=file, checkpoint_every=0).weights_.tobytes()
+    again = CRF(template=STATES, n_jobs=1).fit(X, y, checkpoint=file, checkpoint_every=0, resume=True)
+    assert again.weights_.tobytes() == first
+    assert "converged" in again.training_["stopped"]
+
+
+def test_resume_keeps_the_best_weights_on_development_data(tmp_path):
+    X, y = words(60, seed=11)
+    dev = words(30, seed=12)
+    settings = {"template": STATES, "n_jobs": 1, "tol": 0, "l2": 0.01, "max_iter": 60}
+    whole = CRF(**settings).fit(X, y, dev=dev)
+    assert any("dev" in record for record in whole.history_)
+    for kill_at in range(1, len(whole.history_), 7):
+
+        def crash(record, limit, kill_at=kill_at):
+            if record["iteration"] == kill_at:
+                raise AccidentError
+
+        file = tmp_path / f"{kill_at}.checkpoint"
+        with pytest.raises(AccidentError):
+            CRF(**settings).fit(X, y, dev=dev, checkpoint=file, checkpoint_every=0, progress=crash)
+        resumed = CRF(**settings).fit(X, y, dev=dev, checkpoint=file, checkpoint_every=0, resume=True)
+        assert resumed.weights_.tobytes() == whole.weights_.tobytes()
+    again = CRF(**settings).fit(X, y, dev=dev, checkpoint=file, checkpoint_every=0, resume=True)
+    assert again.weights_.tobytes() == whole.weights_.tobytes()
+    assert len(again.history_) == len(whole.history_)
+
+
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
+    X, y = words(30, seed=11)
+    file = tmp_path / "run.checkpoint"
+    CRF(template=STATES, n_jobs=1, max_iter=3).fit(X, y, checkpoint=file, checkpoint_every=0)
+    others = [
+        (words(30, seed=12), {}),
+        ((X, [list(reversed(s)) for s in y]), {}),
+        ((X, y), {"l2": 2.0}),
+        ((X, y), {"template": ARCS}),
+        ((X, y), {"cells": "all"}),
+        ((X, y), {"optimizer": "sgd"}),
+    ]
+    for data, changed in others:
+        with pytest.raises(ModelFileError, match="other data or other settings"):
+            CRF(**{"template": STATES, "n_jobs": 1, **changed}).fit(*data, checkpoint=file, resume=True)
+    CRF(template=STATES, n_jobs=2, max_iter=4, verbose=1).fit(X, y, checkpoint=file, resume=True)
+
+
+def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
+    X, y = words(30, seed=11)
+    file = tmp_path / "run.checkpoint"
+    CRF(template=STATES, n_jobs=1, max_iter=3).fit(X, y).save(file)
+    with pytest.raises(ModelFileError, match="not a checkpoint"):
+        CRF(template=STATES).fit(X, y, checkpoint=file, resume=True)
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(ModelFileError, match=r"run\.checkpoint"):
+        CRF(template=STATES).fit(X, y, checkpoint=file, resume=True)
+
+
+def test_resume_without_a_checkpoint_starts_anew(tmp_path):
+    X, y = words(30, seed=11)
+    model = CRF(template=STATES, n_jobs=1, max_iter=3).fit(X, y, checkpoint=tmp_path / "none", resume=True)
+    assert model.training_["iterations"] == 3
+
+
+def test_the_loss_never_rises_and_the_record_is_complete():
+    X, y = words(60, seed=11)
+    model = CRF(template=ARCS, n_jobs=1).fit(X, y)
+    losses = [record["loss"] for record in model.history_]
+    assert all(b <= a for a, b in itertools.pairwise(losses))
+    assert [record["iteration"] for record in model.history_] == list(range(len(losses)))
+    assert model.training_["loss"] == losses[-1]
+    assert model.training_["sentences"] == 60
+    assert model.training_["weights"] == len(model.weights_)
+    assert "converged" in model.training_["stopped"]
+
+
+def test_first_interrupt_ends_the_iteration_and_leaves_a_usable_model(tmp_path):
+    X, y = words(60, seed=11)
+
+    def interrupt(record, limit):
+        if record["iteration"] == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    file = tmp_path / "run.checkpoint"
+    settings = {"template": STATES, "n_jobs": 1, "max_iter": 20, "tol": 0}
+    model = CRF(**settings).fit(X, y, progress=interrupt, checkpoint=file, checkpoint_every=1e9)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert model.training_["stopped"] == "interrupted"
+    assert model.training_["iterations"] == 5
+    assert len(model.predict(X)) == 60
+    resumed = CRF(**settings).fit(X, y, checkpoint=file, resume=True)
+    assert resumed.weights_.tobytes() == CRF(**settings).fit(X, y).weights_.tobytes()
+
+
+def test_second_interrupt_stops_at_once():
+    def interrupt(record, limit):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        CRF(template=STATES, n_jobs=1).fit(*words(10, seed=1), progress=interrupt)

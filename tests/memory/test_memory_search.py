@@ -1,0 +1,251 @@
+"""The search for neighbours where it is a search: many rows, wide columns, shared tables, tries of many levels."""
+
+import sys
+
+import numpy as np
+import pytest
+from memory_twin import Twin
+
+from labelwright import MemoryBased, MemoryTagger, NgramTagger, load
+from labelwright.corpus import builtin_corpus
+from labelwright.errors import LabelwrightError
+from labelwright.memory import store, trie
+
+SIZES = [3, 12, 400, 40, 700]  # values of the columns; more than 256 are too many for a table of all pairs
+
+
+def table(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Skewed values that go with the classes a little."""
+    rng = np.random.default_rng(seed)
+    X = np.stack([np.minimum(rng.exponential(n / 5, rows).astype(int), n - 1) for n in SIZES], axis=1)
+    y = (X[:, 0] + (X[:, 2] > 60) * 3 + rng.integers(0, 4, rows)) % 9
+    return X.astype(object), y
+
+
+def distances(X: np.ndarray, y: np.ndarray, queries: np.ndarray, metric: str, weights: np.ndarray, least: int):
+    """All distances [Q, N], by whole arrays."""
+    total = np.zeros((len(queries), len(X)))
+    for i, weight in enumerate(weights):
+        values = sorted(set(X[:, i]))
+        shares = np.array([[np.mean(y[X[:, i] == v] == c) for c in range(9)] for v in values])
+        often = np.array([np.sum(X[:, i] == v) for v in values])
+        at = np.searchsorted(values, X[:, i].astype(int))
+        for n, value in enumerate(queries[:, i]):
+            apart = np.ones(len(values))
+            if value in values and metric != "overlap" and often[values.index(value)] >= least:
+                p, q = shares[values.index(value)], shares
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    mean = (p + q) / 2
+                    parts = {
+                        "mvdm": abs(p - q),
+                        "jeffrey": np.where((p > 0) & (q > 0), (p - q) * np.log2(p / q), abs(p - q)),
+                        "jensen-shannon": np.where(p > 0, p * np.log2(p / mean), 0)
+                        + np.where(q > 0, q * np.log2(q / mean), 0),
+                    }[metric]
+                apart = np.where(often >= least, parts.sum(axis=1) / 2, 1.0)
+            if value in values:
+                apart[values.index(value)] = 0.0
+            total[n] += weight * apart[at]
+    return total
+
+
+@pytest.mark.parametrize(
+    ("metric", "small", "room", "k", "least"),
+    [
+        ("overlap", 128, store.TABLES, 1, 1),
+        ("overlap", 1, store.TABLES, 30, 1),
+        ("mvdm", 128, store.TABLES, 7, 1),
+        ("mvdm", 4, 0, 1, 3),
+        ("jeffrey", 16, 1 << 14, 30, 1),
+        ("jensen-shannon", 4, 1 << 14, 7, 3),
+    ],
+)
+def test_the_nearest_are_those_of_all_distances(monkeypatch, metric, small, room, k, least):
+    monkeypatch.setattr(store, "trie", lambda rows: trie.trie(rows, small))
+    monkeypatch.setattr(store, "TABLES", room)
+    X, y = table(1500, seed=k)
+    queries, _ = table(40, seed=100 + k)
+    queries[:8, 2] = 9999  # unknown
+    queries[5:9, 0] = 9999
+    model = MemoryBased(k=k, metric=metric, mvdm_threshold=least).fit(X, y)
+    wanted = distances(X, y, queries, metric, model.feature_weights_, least)
+    for near, row in zip(model.neighbours(queries), wanted, strict=True):
+        found = {n.instance: n.distance for n in near}
+        assert found == pytest.approx({i: row[i] for i in found}, rel=1e-9, abs=1e-12)
+        steps = np.diff(sorted(found.values())) >= np.finfo(float).eps  # closer ones are one distance
+        assert steps.sum() + 1 == k or len(found) == len(X)
+        farthest = max(found.values())
+        assert set(np.flatnonzero(row < farthest - 1e-11)) <= set(found) <= set(np.flatnonzero(row < farthest + 1e-11))
+
+
+@pytest.mark.parametrize("votes", ["none", "inverse-linear"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_weights_of_any_size(k, votes):
+    X, y = table(600, seed=5)
+    queries, _ = table(30, seed=6)
+    given = np.array([3.0, 1.0, 0.5, 2.0, 0.25])
+    wanted = MemoryBased(k=k, votes=votes, weights=given).fit(X, y)
+    for size in (2.0**-40, 2.0**300):
+        model = MemoryBased(k=k, votes=votes, weights=given * size).fit(X, y)
+        near, other = wanted.neighbours(queries), model.neighbours(queries)
+        assert [[n.instance for n in one] for one in near] == [[n.instance for n in one] for one in other]
+        assert model.predict_proba(queries).tolist() == wanted.predict_proba(queries).tolist()
+
+
+@pytest.mark.parametrize("size", [1e-15, 3e-16, 1e-17, 2.0**-200])
+def test_distances_that_are_too_small_to_differ(size):
+    X, y = table(60, seed=5)
+    queries = table(40, seed=6)[0]
+    weights = [size * w for w in (3.0, 2.0, 1.5, 1.0, 0.5)]
+    for k in (1, 2):
+        twin = Twin(X.tolist(), y.tolist(), k=k, weights=weights)
+        model = MemoryBased(k=k, weights=weights).fit(X, y)
+        assert model.predict(queries).tolist() == [twin.classify(query).label for query in queries.tolist()]
+    assert (len(model.neighbours(queries[:1])[0]) == 60) == (size < 1e-16)
+
+
+def test_numbers_beyond_all_measure():
+    model = MemoryBased(metric="numeric", votes="inverse-distance", k=2)
+    model.fit([[1e-5], [1.5e-5], [2e-5]], ["A", "B", "C"])
+    assert model.predict_proba([[1e305]]).tolist() == [[pytest.approx(1 / 3)] * 3]  # all are equally far
+    assert len(model.neighbours([[-1e308]])[0]) == 3
+    assert model.predict([[1.9e-5]]).tolist() == ["C"]
+
+
+def test_votes_of_the_farthest_distance_are_nothing():
+    X = [["a", "b", "c"], ["x", "y", "c"], ["a", "b", "z"]]  # 0.1 + 0.2 is as far as 0.3, but not to the last digit
+    model = MemoryBased(k=2, weights=[0.1, 0.2, 0.3], votes="inverse-linear").fit(X, list("ABC"))
+    near = model.neighbours([["a", "b", "c"]])[0]
+    assert [n.label for n in near] == ["A", "C", "B"]
+    assert near[1].distance < near[2].distance
+    assert model.predict_proba([["a", "b", "c"]]).tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_k_may_be_larger_than_the_data():
+    X, y = table(50, seed=1)
+    many = MemoryBased(k=10**30).fit(X, y)
+    assert np.array_equal(many.predict_proba(X), MemoryBased(k=50).fit(X, y).predict_proba(X))
+
+
+def test_votes_that_decay_beyond_all_numbers():
+    model = MemoryBased(k=3, metric="numeric", weights=[1e6], votes="exponential-decay", decay=(1.0, 200.0))
+    model.fit([[0.0], [1.0], [2.0]], ["a", "b", "c"])
+    assert model.predict_proba([[0.1]]).tolist() == [[1.0, 0.0, 0.0]]
+    with pytest.raises(LabelwrightError, match="nearer to each other"):
+        MemoryBased(metric="numeric").fit([[1e308], [-1e308]], ["a", "b"])
+
+
+def test_what_is_not_a_number_is_a_value():
+    model = MemoryBased().fit([[float("nan")], [1.0]], ["none", "one"])
+    assert model.predict([[float("nan")], [1.0]]).tolist() == ["none", "one"]
+    model.partial_fit([[float("nan")]], ["none"])
+    assert len(model.neighbours([[float("nan")]])[0]) == 2
+    assert MemoryBased().fit(np.array([[np.nan], [1.0]]), ["none", "one"]).predict([[np.nan]]).tolist() == ["none"]
+
+
+def test_settings_by_column_as_arrays(tmp_path):
+    X, y = table(100, seed=2)
+    metrics = ["overlap", "mvdm", "jeffrey", "mvdm", "overlap"]
+    listed = MemoryBased(metric=metrics, weights=[1.0, 2.0, 0.5, 1.0, 0.25]).fit(X, y)
+    arrays = MemoryBased(metric=np.array(metrics), weights=np.array([1.0, 2.0, 0.5, 1.0, 0.25])).fit(X, y)
+    assert "weights=array" in repr(arrays)
+    assert load(arrays.save(tmp_path / "m") and tmp_path / "m").predict(X).tolist() == listed.predict(X).tolist()
+
+
+def test_settings_that_change_after_fit():
+    corpus = builtin_corpus(30, random_state=0, columns=["word", "pos", "chunk"])
+    tagger = MemoryTagger().fit(corpus)
+    tagger.set_params(k=3)
+    assert tagger.neighbours(corpus.X[:1]) == MemoryTagger(k=3).fit(corpus).neighbours(corpus.X[:1])
+    for words, complaint in (({"k": 0}, "k: expected"), ({"k": 1, "votes": "zz"}, "votes: expected one of")):
+        with pytest.raises(LabelwrightError, match=complaint):
+            tagger.set_params(**words).predict(corpus.X[:1])
+
+
+def test_all_that_is_held_is_reported(tmp_path):
+    corpus = builtin_corpus(60, random_state=0, columns=["word", "pos", "chunk"])
+    tagger = MemoryTagger(metric="mvdm", n_jobs=1).fit(corpus)
+    seen: dict[int, int] = {}
+
+    def held(value):
+        if id(value) not in seen and not isinstance(value, type | int | float | bool | np.dtype) and value is not None:
+            own = value.nbytes if isinstance(value, np.ndarray) else sys.getsizeof(value)
+            inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+            seen[id(value)] = own
+            for part in inner:
+                held(part)
+
+    learner = tagger.learner_
+    for value in (learner.data_, learner.targets_, learner.index_):
+        held(value)
+    assert tagger.memory_["bytes"] == pytest.approx(sum(seen.values()), rel=0.02)
+    assert tagger.memory_["bytes_per_instance"] * corpus.n_tokens == pytest.approx(tagger.memory_["bytes"])
+    again = load(tagger.save(tmp_path / "m") and tmp_path / "m")
+    assert again.memory_["bytes"] == pytest.approx(tagger.memory_["bytes"], rel=0.02)
+
+
+def test_what_was_learnt_is_what_is_saved(tmp_path):
+    X, y = [[1.0, "a"], [2.0, "b"], [9.0, "b"]], ["A", "B", "C"]
+    model = MemoryBased(metric=["numeric", "overlap"]).fit(X, y)
+    queries = [[8.0, "a"], [2.2, "b"]]
+    wanted = model.predict(queries).tolist()
+    for other in ("overlap", ["numeric", "overlap"]):
+        model.set_params(metric=other)
+        assert load(model.save(tmp_path / "m") and tmp_path / "m").predict(queries).tolist() == wanted
+        assert model.predict(queries).tolist() == wanted
+
+
+def test_sentences_that_can_be_read_once():
+    corpus = builtin_corpus(10, random_state=0)
+    tagger = MemoryTagger(n_jobs=1).fit(corpus)
+    assert len(tagger.neighbours(iter(corpus.X))) == 10
+    with pytest.raises(LabelwrightError, match="neighbours: expected the sentences themselves"):
+        tagger.neighbours(tagger.encode(corpus))
+    with pytest.raises(LabelwrightError, match="y: expected the labels of all sentences, got a list_iterator; give"):
+        MemoryTagger().fit(iter(corpus.X), iter(corpus.y))
+
+
+def test_keys_of_dicts_need_not_be_strings():
+    tagger = MemoryTagger(ngram=1, n_jobs=1).fit([[{1: "a"}, {1: "b"}]], [["A", "B"]])
+    assert tagger.predict([[{1: "b"}, {1: "a"}]]) == [["B", "A"]]
+
+
+def test_the_sentence_that_is_wrong_is_named():
+    tagger = MemoryTagger(metric="numeric", ngram=1, n_jobs=1).fit([np.zeros((2, 3))], [["A", "B"]])
+    with pytest.raises(LabelwrightError, match=r"sentence 2: expected rows of 3 numbers, got \(1, 2\)"):
+        tagger.predict([np.zeros((1, 3)), np.zeros((0, 3)), np.zeros((1, 2))])
+    tagger = MemoryTagger(metric="numeric", template="Un:%x[0,0]").fit([["1", "2"]], [["A", "B"]])
+    with pytest.raises(LabelwrightError, match="X: column n: expected numbers, got 'x'"):
+        tagger.predict([["x"]])
+
+
+def test_numbers_in_a_column_file():
+    X = [[("a", "1"), ("b", "2"), ("c", "30")], [("b", "29")]]
+    template = "Uw:%x[0,0]\nUn:%x[0,1]"
+    tagger = MemoryTagger(metric=["overlap", "numeric"], template=template, ngram=1).fit(X, [["X", "X", "Y"], ["Y"]])
+    assert tagger.predict([[("d", "27.5"), ("d", "-4")]]) == [["Y", "X"]]
+    with pytest.raises(LabelwrightError, match=r"column n: expected numbers, got '_'"):
+        MemoryTagger(metric="numeric", template="Un:%x[-1,1]").fit(X, [["X", "X", "Y"], ["Y"]])
+
+
+def test_a_memory_inside_an_ngram_tagger():
+    corpus = builtin_corpus(60, random_state=0, columns=["word", "pos", "chunk"])
+    words = {"k": 3, "metric": "mvdm", "votes": "inverse-distance"}
+    inside, alone = NgramTagger(MemoryBased(**words)).fit(corpus), MemoryTagger(**words).fit(corpus)
+    test = builtin_corpus(20, random_state=1, columns=["word", "pos", "chunk"])
+    assert inside.predict(test) == alone.predict(test)
+
+
+def test_nothing_to_look_at():
+    corpus = builtin_corpus(10, random_state=0, columns=["word", "pos", "chunk"])
+    tagger = MemoryTagger().fit(corpus)
+    assert (tagger.neighbours([]), tagger.neighbours([[]]), tagger.predict([[]])) == ([], [[]], [[]])
+    arrays = MemoryTagger(metric="numeric").fit([np.eye(2)], [["a", "b"]])
+    assert (arrays.predict([np.eye(2)]), arrays.neighbours([])) == ([["a", "b"]], [])
+    with pytest.raises(LabelwrightError, match="trained on arrays of numbers, got columns"):
+        arrays.predict([["a"]])
+    for y in (None, "ab"):
+        with pytest.raises(LabelwrightError, match="y: expected one class for each instance"):
+            MemoryBased().fit([["a"], ["b"]], y)
+    with pytest.raises(LabelwrightError, match="metric: expected one of"):
+        MemoryBased(metric=None).fit([["a"]], ["b"])

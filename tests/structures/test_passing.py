@@ -1,0 +1,296 @@
+"""What layers of a cascade pass to each other, and what comes back, against enumeration and finite differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labelwright import CRF, Cascade, LatentCRF, SemiCRF
+from labelwright.errors import OptionError, TemplateError
+from labelwright.features.layered import LayeredFeatures
+from labelwright.learn.joint import Joint
+from labelwright.parallel import Workers
+from labelwright.structures.lattice import covariance, label_marginals, posterior, sample
+from labelwright.structures.passing import Layered, certain, joined, likely, mixed, part
+from labelwright.taggers.cascade import _Run
+from labelwright.taggers.linear import LinearModel
+from labelwright.taggers.stacks import stacks
+
+WORDS = "abcdef"
+LOWER = {1: "U:%x[0,0]\nB\n*:%x[-1,0]", 2: "U:%x[0,0]\nB\nT:%x[0,0]\n*:%x[1,0]"}
+UPPER = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[-1]/%y[0]\nB:%y[-1]/%y[0]\nU:%y[0]/%x[0,0]\n*:%y[1]"
+
+
+def sentences(seed, n=5, longest=5):
+    random = np.random.default_rng(seed)
+    X = [[WORDS[i] for i in random.integers(0, len(WORDS), random.integers(1, longest + 1))] for _ in range(n)]
+
+    def labels(names):
+        return [[names[random.integers(len(names))] for _ in x] for x in X]
+
+    return X, {"pos": labels("NVD"), "mid": labels("pq"), "chunk": labels(["B", "I", "O"])}
+
+
+def lattices(model: LinearModel, X):
+    return model._each(X, lambda _, lattice: lattice, None)
+
+
+def paths_of(lattice):
+    """All paths with their weights, by enumeration."""
+    graph, T = lattice.graph, len(lattice.node)
+    source, target = graph.ends
+    arcs = {(int(s), int(t)): a for a, (s, t) in enumerate(zip(source, target, strict=True))}
+    found = []
+    for path in itertools.product(range(graph.n_nodes), repeat=T):
+        if not all(pair in arcs for pair in itertools.pairwise(path)):
+            continue
+        steps = [arcs[pair] for pair in itertools.pairwise(path)]
+        score = sum(lattice.node[t, q] for t, q in enumerate(path))
+        score += sum(lattice.arc[t if len(lattice.arc) > 1 else 0, a] for t, a in enumerate(steps, 1))
+        if score > -np.inf:
+            found.append((path, steps, score))
+    top = max(score for *_, score in found)
+    whole = sum(np.exp(score - top) for *_, score in found)
+    return [(path, steps, np.exp(score - top) / whole) for path, steps, score in found]
+
+
+@pytest.mark.parametrize(("order", "sizes"), [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_covariances_are_those_of_all_paths(order, sizes, scale):
+    X, y = sentences(order + sizes, longest=3)
+    model = LatentCRF(sizes, template=LOWER[order], order=order, max_iter=2, random_state=0).fit(X, y["mid"])
+    model.weights_ = model.weights_ * np.float32(scale)
+    random = np.random.default_rng(1)
+    for lattice in lattices(model, X):
+        T, Q = lattice.node.shape
+        gains = random.normal(size=(T, Q)), random.normal(size=(T, lattice.graph.n_arcs))
+        expected = np.zeros((T, Q)), np.zeros((T, lattice.graph.n_arcs))
+        every = paths_of(lattice)
+        gain = [
+            sum(gains[0][t, q] for t, q in enumerate(path)) + sum(gains[1][t, a] for t, a in enumerate(steps, 1))
+            for path, steps, _ in every
+        ]
+        mean = sum(g * p for g, (*_, p) in zip(gain, every, strict=True))
+        for g, (path, steps, p) in zip(gain, every, strict=True):
+            for t, q in enumerate(path):
+                expected[0][t, q] += p * (g - mean)
+            for t, a in enumerate(steps, 1):
+                expected[1][t, a] += p * (g - mean)
+        found = covariance(lattice, *gains)
+        assert np.allclose(found[0], expected[0], atol=1e-9)
+        assert np.allclose(found[1], expected[1], atol=1e-9)
+
+
+@pytest.mark.parametrize(("order", "sizes"), [(1, 1), (1, 3), (2, 1), (2, 2)])
+@pytest.mark.parametrize("scale", [1.0, 2000.0])
+def test_what_is_passed_are_the_probabilities_of_labels_and_pairs(order, sizes, scale):
+    X, y = sentences(7 * order + sizes, longest=3)
+    model = LatentCRF(sizes, template=LOWER[order], order=order, max_iter=2, random_state=0).fit(X, y["mid"])
+    model.weights_ = model.weights_ * np.float32(scale)  # the larger one leaves the scaled sums behind
+    passed = model.passed(X, cut=0.0)
+    slots = passed.candidates
+    assert slots.n_slots == len(passed.probability)
+    for n, lattice in enumerate(lattices(model, X)):
+        labels = lattice.graph.label_of_node
+        for t in range(len(lattice.node)):
+            g = slots.offsets[n] + t
+            mine = range(slots.ptr[g], slots.ptr[g + 1])
+            expected = np.zeros(2)
+            pairs = np.zeros((2, 2))
+            for path, _, p in paths_of(lattice):
+                expected[labels[path[t]]] += p
+                if t:
+                    pairs[labels[path[t - 1]], labels[path[t]]] += p
+            assert np.allclose([passed.probability[i] for i in mine], expected, atol=1e-9)
+            found = passed.probability[slots.pair_ptr[g] : slots.pair_ptr[g + 1]]
+            assert np.allclose(found, pairs.reshape(-1) if t else [], atol=1e-9)
+
+
+def joint_problem(cascade, X, y):
+    """The objective of joint training of a trained cascade, in float64, and its weights."""
+    names = list(cascade.layers_)
+    source = cascade._input(cascade._labelled(X, y, names)[0])
+    inputs, versions = [source], []
+    models = list(cascade.layers_.values())
+    for k, model in enumerate(models[:-1]):
+        passed, said = cascade._trained_passing(_Run(cascade, None), names[k], model, inputs[k], y[names[k]])
+        versions.append(said)
+        inputs.append(Layered(source, passed))
+    made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64)
+    sizes = [len(model.weights_) for model in models]
+    return Joint(made, sizes, [1.0, 0.5, 0.1][: len(sizes)]), np.concatenate([model.weights_ for model in models])
+
+
+def slope(problem, at, i, step=1e-5):
+    values = []
+    for sign in (1, -1):
+        moved = at.copy()
+        moved[i] += sign * step
+        values.append(problem(moved, np.empty_like(at)))
+    return (values[0] - values[1]) / (2 * step)
+
+
+def assert_slopes(problem, weights):
+    """The gradient near these weights is that of finite differences, for fifteen weights of each layer."""
+    random = np.random.default_rng(0)
+    at = weights + random.normal(0, 0.5, len(weights))
+    gradient = np.empty_like(at)
+    problem(at, gradient)
+    for part_of in problem.parts:
+        for i in random.choice(np.arange(part_of.start, part_of.stop), 15, replace=False):
+            assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
+
+
+@pytest.mark.parametrize("jackknife", [False, True])
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_gradient_of_three_layers_is_that_of_finite_differences(order, jackknife):
+    X, y = sentences(order)
+    layers = [
+        ("pos", CRF(template=LOWER[order], order=order, max_iter=3)),
+        ("mid", LatentCRF(2, template=UPPER, max_iter=3, random_state=1)),
+        ("chunk", CRF(template=UPPER, order=2, max_iter=3)),
+    ]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=jackknife, shares={"pos": 0.3, "chunk": 2.0})
+    cascade.fit(X, y)
+    assert_slopes(*joint_problem(cascade, X, y))
+
+
+def test_a_jackknife_starts_every_layer_where_it_was_trained():
+    """What a layer learns from is what the layers below say of sentences that they have not seen, together as alone."""
+    X, y = sentences(8, n=20)
+    layers = [("pos", CRF(template=LOWER[1])), ("mid", CRF(template=UPPER)), ("chunk", CRF(template=UPPER))]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=True, shares={"pos": 0.0, "chunk": 0.0}).fit(X, y)
+    problem, weights = joint_problem(cascade, X, y)
+    problem.l2 = [0.0, 1.0, 0.0]
+    gradient = np.empty(len(weights))
+    problem(weights.astype(np.float64), gradient)
+    assert np.abs(gradient[problem.parts[1]]).max() < 0.15  # only the candidates that were cut off are missing
+
+
+SINGLES = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0]/%x[0,0]\nU:%y[1]"
+
+
+@pytest.mark.parametrize("jackknife", [False, True])
+@pytest.mark.parametrize("segments", ["pos", "mid", "chunk"])
+def test_the_gradient_is_right_with_a_segment_layer_at_any_height(segments, jackknife):
+    X, y = sentences(4)
+    y["chunk"] = [[f"{label}-X" if label != "O" else label for label in row] for row in y["chunk"]]
+    y["chunk"] = [["B-X", *row[1:]] for row in y["chunk"]]  # iob2: an I needs something before it
+    for row in y["chunk"]:
+        for t in range(1, len(row)):
+            row[t] = "B-X" if row[t] == "I-X" and row[t - 1] == "O" else row[t]
+    layers = [
+        ("pos", CRF(template=LOWER[1], max_iter=3)),
+        ("mid", LatentCRF(2, template=UPPER, max_iter=3, random_state=1)),
+        ("chunk", CRF(template=UPPER, max_iter=3)),
+    ]
+    k = [name for name, _ in layers].index(segments)
+    layers[k] = (segments, SemiCRF(template=SINGLES if k else "U:%x[0,0]\nB", max_iter=3))
+    if k < 2:
+        above, model = layers[k + 1]
+        layers[k + 1] = (above, model.set_params(template=SINGLES))
+    cascade = Cascade(layers, passing="marginal", cut=0.0, shares={"pos": 0.5}, jackknife=jackknife).fit(X, y)
+    assert_slopes(*joint_problem(cascade, X, y))
+
+
+def test_scores_too_large_for_scaling_have_the_same_gradient():
+    X, y = sentences(3, longest=4)
+    layers = [("pos", CRF(template=LOWER[1], max_iter=3)), ("chunk", CRF(template=UPPER, max_iter=3))]
+    y.pop("mid")
+    cascade = Cascade(layers, passing="marginal", cut=0.0).fit(X, y)
+    problem, weights = joint_problem(cascade, X, y)
+    at = weights.astype(np.float64)
+    at[problem.parts[0]] *= 400.0
+    gradient = np.empty_like(at)
+    problem(at, gradient)
+    checked = range(problem.parts[0].start, problem.parts[0].stop, 5)
+    assert [gradient[i] for i in checked] == pytest.approx([slope(problem, at, i) for i in checked], abs=1e-4)
+
+
+def test_a_certain_layer_gives_the_cascade_of_its_best_labels():
+    X, y = sentences(2)
+    layers = [("pos", CRF(template=LOWER[1])), ("chunk", CRF(template=UPPER, max_iter=30))]
+    y.pop("mid")
+    best = Cascade(layers, passing="best").fit(X, y)
+    lower = best.layers_["pos"]
+    sure = certain(lower.space_.labels, lower.predict(X))
+    upper = CRF(template=UPPER, max_iter=30).fit(Layered(X, sure), y["chunk"])
+    assert (upper.weights_ == best.layers_["chunk"].weights_).all()
+    lower.weights_ = lower.weights_ * np.float32(1e4)  # all probability is on the best path
+    soft = lower.passed(X, cut=0.001)
+    assert (soft.candidates.label == certain(lower.space_.labels, lower.predict(X)).candidates.label).all()
+    assert soft.probability == pytest.approx(np.ones(soft.candidates.n_slots))
+    again = CRF(template=UPPER, max_iter=30).fit(Layered(X, soft), y["chunk"])
+    assert again.predict(Layered(X, soft)) == upper.predict(Layered(X, sure))
+
+
+def test_features_of_the_labels_below_are_weighted_by_their_probabilities():
+    X = [["a", "b"]]
+    passed = mixed(("N", "V"), [[(["N", "V"], 0.75), (["V", "V"], 0.25)]])
+    extractor, layers, _ = LayeredFeatures.learn(Layered(X, passed), "U:%y[0]\nU2:%y[-1]/%y[0]\nU3:%y[0]/%x[0,0]", 1)
+    layer = layers["state"]
+    found = {}
+    for t in range(2):
+        for i in range(layer.token_ptr[t], layer.token_ptr[t + 1]):
+            found[t, extractor.name(int(layer.token_feature[i]))] = float(layer.token_value[i])
+    assert found == {
+        (0, "U:N"): 0.75,
+        (0, "U:V"): 0.25,
+        (0, "U2:_B-1/N"): 0.75,
+        (0, "U2:_B-1/V"): 0.25,
+        (0, "U3:N/a"): 0.75,
+        (0, "U3:V/a"): 0.25,
+        (1, "U:V"): 1.0,
+        (1, "U2:N/V"): 0.75,
+        (1, "U2:V/V"): 0.25,
+        (1, "U3:V/b"): 1.0,
+    }
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6))
+def test_parts_joined_again_are_the_whole(seed):
+    random = np.random.default_rng(seed)
+    lengths = random.integers(0, 4, random.integers(1, 6))
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    marginals = random.dirichlet(np.ones(3), int(offsets[-1]))
+    slots = likely(offsets, marginals, 0.3)
+    whole = certain(("a",), [["a"] * n for n in lengths])._replace(
+        candidates=slots, probability=random.random(slots.n_slots)
+    )
+    cut = int(random.integers(0, len(lengths) + 1))
+    pieces = [part(whole, a, b) for a, b in ((0, cut), (cut, len(lengths))) if a < b]
+    again = joined(pieces)
+    assert (again.probability == whole.probability).all()
+    assert all(np.array_equal(x, y) for x, y in zip(again.candidates, whole.candidates, strict=True))
+
+
+def test_samples_come_as_often_as_they_are_probable():
+    X, y = sentences(5, longest=3)
+    model = CRF(template=LOWER[1], max_iter=5).fit(X, y["mid"])
+    lattice = lattices(model, X)[0]
+    drawn = sample(lattice, 20_000, np.random.default_rng(0))
+    share = np.stack([(drawn == q).mean(axis=0) for q in range(2)], axis=1)
+    assert np.allclose(share, label_marginals(posterior(lattice).nodes, lattice.graph), atol=0.015)
+
+
+def test_a_segment_layer_passes_the_probabilities_of_its_labels():
+    X, y = sentences(6)
+    y = [[{"N": "B-X", "V": "O", "D": "B-Y"}[label] for label in row] for row in y["pos"]]
+    model = SemiCRF(template="U:%x[0,0]", max_iter=3).fit(X, y)
+    passed = model.passed(X, cut=0.0)
+    dense = np.array([[row[label] for label in model.classes_] for s in model.predict_marginals(X) for row in s])
+    assert passed.probability == pytest.approx(dense.reshape(-1))
+    layer, constants = model.objective(X, None, Workers(1), passed.candidates, np.float64)
+    assert layer.marginals(model.weights_.astype(np.float64), constants) == pytest.approx(passed.probability)
+    with pytest.raises(TemplateError, match="a SemiCRF knows no pairs"):
+        CRF(template="U:%y[-1]/%y[0]").fit(Layered(X, passed), y)
+    assert CRF(max_iter=3).fit(Layered(X, passed), y).predict(Layered(X, passed))
+
+
+def test_labels_that_depend_on_neighbours_cannot_be_passed():
+    X, y = [["a", "b", "c"]], [["I-X", "B-X", "O"]]
+    with pytest.raises(OptionError, match="in iob1 they depend on the neighbours"):
+        SemiCRF(template="U:%x[0,0]", max_iter=3).fit(X, y).passed(X)

@@ -1,0 +1,506 @@
+"""The CRF as users meet it: what it accepts, what it answers, what it refuses, and how it gets on with scikit-learn."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import oracles
+import pytest
+from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
+
+import labelwright
+from labelwright import CRF, Span
+from labelwright.corpus import Corpus, spans_of, validate
+from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
+from labelwright.taggers.linear import LinearModel
+
+ORDERS = {"states": (STATES, 1), "arcs": (ARCS, 1), "states 2": (STATES, 2), "triples 2": (TRIPLES, 2)}
+
+
+@pytest.fixture(scope="module", params=ORDERS)
+def model(request):
+    template, order = ORDERS[request.param]
+    return CRF(template=template, order=order, n_jobs=1, l2=0.3).fit(X, Y)
+
+
+def enumerated(model, sentence, forced=None, scheme=None):
+    """{labelling: probability} by the scores that the model gives to each labelling."""
+    free = forced or [None] * len(sentence)
+    choices = [LABELS if f is None else [f] if isinstance(f, str) else f for f in free]
+    labellings = [list(y) for y in itertools.product(*choices) if scheme is None or not validate([list(y)], scheme)]
+    log_p = np.array([model.sequence_log_probabilities([sentence], [y])[0] for y in labellings])
+    p = np.exp(log_p - oracles.log_sum(log_p))
+    return {tuple(y): q for y, q in zip(labellings, p, strict=True)}
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+RESTRICTIONS = [
+    {},
+    {"constraints": "scheme"},
+    {"constraints": "iob2"},
+    {"forced": [[None, "O", None, None]]},
+    {"forced": [["B-NP", None, ["B-NP", "O"], None]], "constraints": "scheme"},
+]
+
+
+@pytest.mark.parametrize("restriction", RESTRICTIONS)
+def test_every_answer_agrees_with_enumeration(model, restriction):
+    forced = restriction.get("forced", [None])[0]
+    scheme = "iob2" if "constraints" in restriction else None
+    truth = enumerated(model, NEW, forced, scheme)
+    ranked = sorted(truth.values(), reverse=True)
+
+    (best,) = model.decode([NEW], **restriction)
+    assert truth[tuple(best.labels)] == pytest.approx(ranked[0])
+    assert np.exp(best.log_probability) == pytest.approx(ranked[0])
+    assert best.exact
+    assert best.gap == 0
+
+    (nbest,) = model.predict_nbest([NEW], n=1000, **restriction)
+    assert len(nbest) == len(truth)
+    assert [p for _, p in nbest] == pytest.approx(ranked)
+    assert {tuple(y): p for y, p in nbest} == pytest.approx(truth)
+    assert sum(p for _, p in nbest) == pytest.approx(1)
+    assert model.predict_nbest([NEW], n=3, **restriction)[0] == nbest[:3]
+
+    (marginals,) = model.predict_marginals([NEW], **restriction)
+    for t, row in enumerate(marginals):
+        assert list(row) == model.classes_
+        for label, p in row.items():
+            assert p == pytest.approx(sum(q for y, q in truth.items() if y[t] == label), abs=1e-12)
+
+    (spans,) = model.predict_spans([NEW], **restriction)
+    assert [s[:3] for s in spans] == [s[:3] for s in spans_of(best.labels)]
+    places = [Span(a, b, "NP") for a in range(4) for b in range(a + 1, 5)]
+    (every,) = model.span_probabilities([NEW], [places], **restriction)
+    for span in [*every, *spans]:
+        having = sum(q for y, q in truth.items() if any(s[:3] == span[:3] for s in spans_of(list(y))))
+        assert span.probability == pytest.approx(having, abs=1e-12)
+
+    (by_token,) = model.decode([NEW], decoder="marginal", **restriction)
+    assert by_token.labels == [max(row, key=row.get) for row in marginals]
+
+
+def test_probabilities_of_all_labellings_add_up(model):
+    labellings = [list(y) for y in itertools.product(LABELS, repeat=3)]
+    p = model.sequence_log_probabilities([NEW[:3]] * len(labellings), labellings)
+    assert np.exp(p).sum() == pytest.approx(1)
+    assert model.sequence_log_probabilities([["a"]], [["unheard-of"]]) == [-np.inf]
+
+
+def test_marginal_decoding_may_leave_the_scheme_without_an_error():
+    """Label by label the best need not form a labelling that the scheme permits: not exact, but an answer."""
+    y = [["O", "O"]] * 4 + [["O", "B-X"]] * 5 + [["B-X", "I-X"]] * 8
+    model = CRF(template="U:%x[0,0]\nB", l2=1e-3, n_jobs=1).fit([["a", "b"]] * 17, y)
+    (answer,) = model.decode([["a", "b"]], decoder="marginal", constraints="scheme")
+    assert answer.labels == ["O", "I-X"]
+    assert answer.log_probability == -np.inf
+    assert not answer.exact
+
+
+def test_what_cannot_be_satisfied_is_said(model):
+    impossible = {"forced": [["O", "I-NP"]], "constraints": "scheme"}
+    for ask in (model.decode, model.predict_nbest, model.predict_marginals, model.predict_spans):
+        with pytest.raises(OptionError, match="sentence 0: no labelling satisfies"):
+            ask([["the", "dog"]], **impossible)
+    with pytest.raises(OptionError, match="sentence 0: no labelling satisfies"):
+        model.decode([["the", "dog"]], decoder="marginal", **impossible)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda m: m.decode(X, decoder="best"), "decoder: expected one of"),
+        (lambda m: m.decode(X, constraints="bio9"), "constraints: expected"),
+        (lambda m: m.decode(X, forced=[[None]]), "forced: expected one list for each of 5 sentences"),
+        (lambda m: m.decode(X[:1], forced=[[None]]), "forced: sentence 0 has 3 tokens, got 1"),
+        (lambda m: m.decode(X[:1], forced=[["Q", None, None]]), "no label 'Q'"),
+        (lambda m: m.decode(X, speed=3), "decoder viterbi"),
+        (lambda m: m.predict_nbest(X, n=0), "n: expected a whole number, 1 to 100,000, got 0"),
+        (lambda m: m.span_probabilities(X[:1], [[Span(0, 9, "NP")]]), "0:9 is not a span of 3 tokens"),
+        (lambda m: m.span_probabilities(X[:1], [[Span(0, 1, "VP")]]), "no type 'VP'"),
+        (lambda m: m.span_probabilities(X, [[Span(0, 1, "NP")]]), "spans: expected one list for each of 5"),
+        (lambda m: m.sequence_log_probabilities(X, Y[:2]), "2 sentences, but X has 5"),
+        (lambda m: m.sequence_log_probabilities(X[:1], [["O"]]), "sentence 0 has 1 labels"),
+        (lambda m: m.score(X), "give the true labels"),
+        (lambda m: m.predict([[("a", "b")]]), "the model reads 1 columns"),
+        (lambda m: m.predict([[{"a": 1}]]), "X"),
+        (lambda m: m.predict([[3]]), "X"),
+        (lambda m: m.predict("text"), "X"),
+        (lambda m: m.predict(7), "X"),
+    ],
+)
+def test_bad_questions_get_one_clear_line(model, ask, message):
+    with pytest.raises(LabelwrightError, match=message) as caught:
+        ask(model)
+    assert "\n" not in str(caught.value)
+
+
+# --- what goes in -----------------------------------------------------------------------------------------------------
+
+
+def test_empty_sentences_and_no_sentences(model):
+    assert model.predict([]) == []
+    assert model.predict_nbest([]) == model.predict_marginals([]) == model.predict_spans([]) == []
+    assert model.predict([[], ["dog"], []])[0::2] == [[], []]
+    assert model.predict([[]]) == [[]]
+    assert model.predict_nbest([[], ["dog"]])[0] == [([], 1.0)]
+    assert model.predict_marginals([[]]) == [[]]
+    assert model.predict_spans([[], ["dog"]])[0] == []
+    assert model.sequence_log_probabilities([[], ["dog"]], [[], ["O"]])[0] == 0.0
+    (empty,) = model.decode([[]])
+    assert empty.labels == []
+    assert empty.log_probability == 0
+
+
+def test_empty_sentences_in_training_teach_nothing():
+    plain = CRF(n_jobs=1).fit(X, Y)
+    holes = CRF(n_jobs=1).fit([[], *X[:2], [], *X[2:], []], [[], *Y[:2], [], *Y[2:], []])
+    assert holes.weights_.tobytes() == plain.weights_.tobytes()
+    assert holes.training_["sentences"] == 5
+
+
+def test_unknown_words_still_get_labels(model):
+    (best,) = model.decode([["qqq", "rrr", "sss"]])
+    assert len(best.labels) == 3
+    assert np.isfinite(best.log_probability)
+
+
+def test_a_sentence_of_ten_thousand_tokens(model):
+    long = [X[i % 5][0] for i in range(10_000)]
+    (best,) = model.decode([long])
+    assert len(best.labels) == 10_000
+    assert best.log_probability <= 0
+    marginals = model.predict_marginals([long])[0]
+    assert all(sum(row.values()) == pytest.approx(1) for row in marginals[::997])
+    assert len(model.predict_nbest([long], n=3)[0]) == 3
+    assert all(0 < s.probability <= 1 for s in model.predict_spans([long])[0][:50])
+
+
+def test_training_on_one_long_and_on_one_short_sentence():
+    long = [[X[i % 5][0] for i in range(10_000)]]
+    labels = [[Y[i % 5][0] if i % 7 else "O" for i in range(10_000)]]
+    model = CRF(template="U:%x[0,0]\nB", n_jobs=2, max_iter=20).fit(long, labels)
+    assert model.score(long, labels) > 0.5
+    tiny = CRF(n_jobs=1).fit([["a"]], [["Z"]])
+    assert tiny.predict([["b", "c"]]) == [["Z", "Z"]]
+    assert tiny.predict_marginals([["b"]]) == [[{"Z": 1.0}]]
+
+
+def test_dicts():
+    as_dicts = [[{"w": w, "t": t / 10, "first": t == 0} for t, w in enumerate(s)] for s in X]
+    model = CRF(n_jobs=1, l2=0.1).fit(as_dicts, Y)
+    assert model.predict(as_dicts) == Y
+    assert model.predict([[{}, {"w": "unknown"}], []])[1] == []
+    same = CRF(template="U:%x[0,0]\nB", n_jobs=1, tol=1e-9).fit(X, Y)
+    words = [[{"U:": w} for w in s] for s in X]
+    other = CRF(n_jobs=1, tol=1e-9).fit(words, Y)
+    assert other.training_["loss"] == pytest.approx(same.training_["loss"], rel=1e-5)
+    with pytest.raises(CorpusError, match="sentence 0, token 0: feature 'w' is nan"):
+        model.predict([[{"w": float("nan")}]])
+    with pytest.raises(CorpusError):
+        model.predict(X)
+
+
+def test_tokens_without_any_feature():
+    model = CRF(n_jobs=1).fit([[{}, {}]] * 4, [["A", "B"]] * 4)
+    assert len(model.predict([[{}, {}]])[0]) == 2
+    assert model.sequence_log_probabilities([[{}, {}]], [["A", "B"]])[0] > np.log(0.25)
+
+
+def test_arrays():
+    random = np.random.default_rng(0)
+    data = [random.normal(size=(n, 3)) for n in (4, 1, 6, 5) * 10]
+    labels = [["hi" if row[0] > 0 else "lo" for row in x] for x in data]
+    model = CRF(n_jobs=1, l2=0.01).fit(data, labels)
+    assert model.score(data, labels) > 0.98
+    assert model.predict([np.empty((0, 3)), data[0]])[0] == []
+    bad = data[0].copy()
+    bad[1, 2] = np.nan
+    with pytest.raises(CorpusError, match="sentence 0, token 1: feature 2 is nan"):
+        model.predict([bad])
+    with pytest.raises(CorpusError, match="sentence 1"):
+        model.predict([data[0], np.zeros((2, 4))])
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e7])
+def test_huge_numbers_as_features(size):
+    random = np.random.default_rng(0)
+    data = [random.normal(size=(5, 2)) * size for _ in range(20)]
+    labels = [["hi" if row[0] > 0 else "lo" for row in x] for x in data]
+    model = CRF(n_jobs=1).fit(data, labels)
+    assert np.isfinite(model.weights_).all()
+    assert model.score(data, labels) > 0.9
+
+
+def test_columns_and_corpora_agree(chunks):
+    small = chunks.take(slice(0, 40))
+    from_corpus = CRF(template="chunking", n_jobs=1, max_iter=10).fit(small)
+    columns = [small.column(name) for name in small.input_names]
+    tuples = [list(zip(*rows, strict=True)) for rows in zip(*columns, strict=True)]
+    from_lists = CRF(template="chunking", n_jobs=1, max_iter=10).fit(tuples, small.y)
+    assert from_lists.predict(tuples) == from_corpus.predict(small)
+    assert from_lists.training_["loss"] == pytest.approx(from_corpus.training_["loss"], rel=1e-6)
+    assert from_corpus.score(small) == from_corpus.score(small, small.y)
+
+
+def test_encoded_once_used_often(model):
+    data = model.encode(X)
+    assert len(data) == 5
+    assert model.encode(data) is data
+    assert model.predict(data) == model.predict(X)
+    assert model.predict_marginals(data) == model.predict_marginals(X)
+    other = CRF(n_jobs=1).fit(X, Y)
+    with pytest.raises(OptionError, match="another model"):
+        other.predict(data)
+    again_model, again = pickle.loads(pickle.dumps((model, data)))
+    assert again_model.predict(again) == model.predict(X)
+
+
+def test_data_encoded_before_a_new_fit_are_refused():
+    model = CRF(template="U:%x[0,0]", n_jobs=1)
+    for _ in range(5):
+        old = model.fit(X, Y).encode(X)
+        model.fit([s[::-1] for s in X], [s[::-1] for s in Y])
+        with pytest.raises(OptionError, match="another model"):
+            model.predict(old)
+
+
+@pytest.mark.parametrize(
+    ("words", "labels", "message"),
+    [
+        (X, Y[:2], "X|y"),
+        (X, [[*Y[0], "O"], *Y[1:]], "sentence 0"),
+        (X, [Y[0][:2], [*Y[1], "O"], *Y[2:]], "sentence 0"),
+        ([], [], "no sentences"),
+        ([[], []], [[], []], "X"),
+        (X, None, "give the labels"),
+        (X, [[1, 2, 3], *Y[1:]], "sentence 0, token 0"),
+        ([["a", 3]], [["A", "B"]], "sentence 0, token 1"),
+        ([[{"a": 1}], [{"b": 2}]], [["A"]], "1"),
+        ([[{"a": 1}], [{"b": 2}]], [["A", "B"], []], "sentence 0"),
+    ],
+)
+def test_bad_training_data_are_refused_in_one_line(words, labels, message):
+    with pytest.raises(LabelwrightError, match=message) as caught:
+        CRF(n_jobs=1).fit(words, labels)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"order": 3},
+        {"order": 0},
+        {"order": True},
+        {"order": "2"},
+        {"cells": "some"},
+        {"optimizer": "adam"},
+        {"l1": -1.0},
+        {"l2": float("nan")},
+        {"tol": -1},
+        {"max_iter": 0},
+        {"min_count": 0},
+        {"n_jobs": 0},
+        {"constraints": "bio9"},
+        {"l1": 1.0, "optimizer": "sgd"},
+    ],
+)
+def test_bad_settings_are_refused_by_fit(words):
+    model = CRF(**words)
+    with pytest.raises(OptionError, match=next(iter(words))):
+        model.fit(X, Y)
+
+
+def test_templates_that_do_not_fit():
+    with pytest.raises(TemplateError, match="reads column 1"):
+        CRF(template="chunking").fit(X, Y)
+    with pytest.raises(OptionError, match=r"^template: T lines are features on three labels; use order=2$"):
+        CRF(template="U:%x[0,0]\nT:%x[0,0]").fit(X, Y)
+
+
+# --- learning ---------------------------------------------------------------------------------------------------------
+
+
+def test_same_text_shares_weights():
+    """U:%x[-1,0] and U:%x[1,0] are one feature, as in CRF++: what one teaches, the other knows."""
+    x, y = [["k", "m"], ["n", "m"]] * 5, [["O", "A"], ["O", "B"]] * 5
+    shared = CRF(template="U:%x[-1,0]\nU:%x[1,0]\nB", n_jobs=1, l2=0.1).fit(x, y)
+    apart = CRF(template="U1:%x[-1,0]\nU2:%x[1,0]\nB", n_jobs=1, l2=0.1).fit(x, y)
+    forward = shared.predict_marginals([["m", "k"]])[0][0]
+    assert forward["A"] > 2 * forward["B"]
+    forward = apart.predict_marginals([["m", "k"]])[0][0]
+    assert forward["A"] == pytest.approx(forward["B"], rel=0.05)
+
+
+def test_min_count_leaves_rare_words_out():
+    few = CRF(template="U:%x[0,0]\nB", min_count=2, n_jobs=1).fit(X, Y)
+    names = {few.extractor_.name(f) for f in range(few.extractor_.n_features)}
+    assert names == {"U:the", "U:bird"}
+
+
+def test_constraints_hold_in_training_and_after():
+    model = CRF(template=ARCS, constraints="scheme", n_jobs=1).fit(X, Y)
+    assert model.sequence_log_probabilities([["the", "dog"]], [["O", "I-NP"]]) == [-np.inf]
+    labellings = [list(y) for y in itertools.product(LABELS, repeat=3)]
+    p = np.exp(model.sequence_log_probabilities([NEW[:3]] * 27, labellings))
+    assert p.sum() == pytest.approx(1)
+    assert (p[[bool(validate([y], "iob2")) for y in labellings]] == 0).all()
+    assert len(model.predict_nbest([NEW[:3]], n=100)[0]) == (p > 0).sum()
+    with pytest.raises(CorpusError, match="sentence 0, token 1: I-NP cannot follow O"):
+        CRF(constraints="iob2", n_jobs=1).fit([["a", "b"]], [["O", "I-NP"]])
+    with pytest.raises(OptionError, match="no chunk scheme"):
+        CRF(constraints="scheme", n_jobs=1).fit([["a", "b"]], [["NN", "VB"]])
+
+
+def test_warm_start():
+    model = CRF(template=ARCS, n_jobs=1, warm_start=True, tol=1e-7).fit(X, Y)
+    first = model.training_
+    model.fit(X, Y)
+    assert model.history_[0]["loss"] == pytest.approx(first["loss"], rel=1e-6)
+    more, labels = [*X, ["new", "words", "sing"]], [*Y, ["B-VP", "I-NP", "O"]]
+    old = {label: model.predict_marginals([["the", "dog"]])[0][0][label] for label in LABELS}
+    model.set_params(max_iter=1).fit(more[::-1], labels[::-1])  # other labels, other order, other features
+    cold = CRF(template=ARCS, n_jobs=1, max_iter=1).fit(more[::-1], labels[::-1])
+    assert model.history_[0]["loss"] < cold.history_[0]["loss"] / 1.5
+    assert model.predict_marginals([["the", "dog"]])[0][0]["B-NP"] == pytest.approx(old["B-NP"], abs=0.25)
+    best = CRF(template=ARCS, n_jobs=1, tol=1e-7).fit(more, labels)
+    model.set_params(max_iter=None).fit(more, labels)
+    assert model.training_["loss"] == pytest.approx(best.training_["loss"], rel=1e-4)
+
+
+def test_development_data_choose_the_weights(chunks):
+    train, dev = chunks.take(slice(0, 30)), chunks.take(slice(30, 90))
+    model = CRF(n_jobs=1, l2=0.0, tol=0, max_iter=60).fit(train, dev=dev)
+    scores = [record["dev"] for record in model.history_ if "dev" in record]
+    from labelwright.evaluate import evaluate
+
+    assert evaluate(dev.y, model.predict(dev)).score == pytest.approx(max(scores))
+    assert model.history_[-1]["iteration"] <= 60
+
+
+def test_a_failed_fit_leaves_no_half_trained_model():
+    model = CRF(n_jobs=1).fit(X, Y)
+
+    def crash(record, limit):
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        model.fit([["a", "b", "c", "d"]] * 3, [["1", "2", "3", "4"]] * 3, progress=crash)
+    try:
+        labels = model.predict(X)
+    except NotFittedError:
+        return
+    assert labels == CRF(n_jobs=1).fit(X, Y).predict(X)
+
+
+def test_two_hundred_labels():
+    random = np.random.default_rng(0)
+    y = [[f"l{i}" for i in piece] for _ in range(3) for piece in random.permutation(200).reshape(20, 10)]
+    x = [[f"w{label}" for label in s] for s in y]
+    model = CRF(template="U:%x[0,0]\nB", n_jobs=2, max_iter=30, l2=0.1).fit(x, y)
+    assert len(model.classes_) == 200
+    assert model.score(x, y) > 0.95
+    (nbest,) = model.predict_nbest(x[:1], n=5)
+    assert [p for _, p in nbest] == sorted((p for _, p in nbest), reverse=True)
+
+
+def test_a_model_with_one_label_is_certain():
+    model = CRF(n_jobs=1).fit([["a", "b"], ["c"]], [["O", "O"], ["O"]])
+    assert model.predict_nbest([["a", "z"]], n=5) == [[(["O", "O"], 1.0)]]
+
+
+# --- the estimator contract -------------------------------------------------------------------------------------------
+
+
+def test_constructor_only_stores_and_fit_never_writes_it():
+    words = {"template": "words", "l2": 0.5, "min_count": 2, "max_iter": 7, "constraints": None, "random_state": 4}
+    model = CRF(**words)
+    before = model.get_params()
+    assert {k: before[k] for k in words} == words
+    assert set(vars(model)) == set(before)
+    model.fit(X, Y)
+    assert model.get_params() == before
+    assert all(name.endswith("_") for name in set(vars(model)) - set(before))
+    assert repr(CRF(l2=0.5)) == "CRF(l2=0.5)"
+    with pytest.raises(OptionError, match="no parameter 'l3'"):
+        model.set_params(l3=1)
+
+
+def test_untrained_models_say_so(tmp_path):
+    for ask in (
+        lambda m: m.predict(X),
+        lambda m: m.decode(X),
+        lambda m: m.predict_nbest(X),
+        lambda m: m.predict_marginals(X),
+        lambda m: m.predict_spans(X),
+        lambda m: m.span_probabilities(X, [[]] * 5),
+        lambda m: m.sequence_log_probabilities(X, Y),
+        lambda m: m.score(X, Y),
+        lambda m: m.encode(X),
+        lambda m: m.classes_,
+        lambda m: m.save(tmp_path / "model"),
+    ):
+        with pytest.raises(NotFittedError, match="not trained yet"):
+            ask(CRF())
+
+
+def test_copies_and_pickles_predict_alike(model):
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert isinstance(other, LinearModel)
+        assert other.predict_marginals(X) == model.predict_marginals(X)
+
+
+@pytest.mark.parametrize("kind", ["columns", "dicts", "arrays", "l1", "constrained", "template object"])
+def test_files_keep_everything(kind, tmp_path):
+    words, settings = X, {"n_jobs": 1}
+    if kind == "dicts":
+        words = [[{"w": w, "n": len(w) / 3} for w in s] for s in X]
+    elif kind == "arrays":
+        words = [np.array([[len(w), w[0] == "t"] for w in s], float) for s in X]
+    elif kind == "l1":
+        settings |= {"l1": 0.5, "template": ARCS}
+    elif kind == "constrained":
+        settings |= {"constraints": "scheme"}
+    elif kind == "template object":
+        from labelwright.features.template import parse_template
+
+        settings |= {"template": parse_template(ARCS)}
+    model = CRF(**settings).fit(words, Y)
+    model.save(tmp_path / "model")
+    again = labelwright.load(tmp_path / "model")
+    assert type(again) is CRF
+    assert again.predict_marginals(words) == model.predict_marginals(words)
+    assert again.predict_nbest(words) == model.predict_nbest(words)
+    assert (again.classes_, again.scheme_) == (model.classes_, model.scheme_)
+    assert again.training_ == model.training_
+    assert again.history_ == model.history_
+    if kind == "l1":
+        assert len(again.weights_) < len(model.weights_)
+    again.set_params(n_jobs=1).fit(words, Y)  # a loaded model can be trained again
+    assert again.predict(words) == model.predict(words)
+    again.save(tmp_path / "model")
+    assert labelwright.load(tmp_path / "model").predict(words) == model.predict(words)
+
+
+def test_scikit_learn_tools():
+    from sklearn.base import clone
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+
+    model = CRF(template="U:%x[0,0]\nU:%x[-1,0]\nB", n_jobs=1, max_iter=30)
+    fresh = clone(model.fit(X, Y))
+    assert not hasattr(fresh, "weights_")
+    assert fresh.get_params() == model.get_params()
+    scores = cross_val_score(fresh, X * 4, Y * 4, cv=3)
+    assert len(scores) == 3
+    assert (scores > 0.9).all()
+    search = GridSearchCV(fresh, {"l2": [0.1, 1e6], "min_count": [1, 2]}, cv=2, error_score="raise").fit(X * 3, Y * 3)
+    assert search.best_params_["l2"] == 0.1
+    assert search.predict(X) == Y
+
+
+def test_corpora_without_labels_are_refused():
+    with pytest.raises(CorpusError, match="no label column"):
+        CRF().fit(Corpus.from_sequences(X))
