@@ -13,12 +13,14 @@ from problems import Truth
 from tiny import ARCS, LABELS, NEW, STATES, X, Y
 
 import labelwright
-from labelwright import CRF, LatentCRF, Span, assembly, states
+from labelwright import CRF, LatentCRF, Span
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, convert, read_columns, spans_of, validate, write_columns
 from labelwright.decode import DECODERS
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.inspection import linear as inspection
+from labelwright.scoring import assembly
+from labelwright.structures import states
 from labelwright.structures.states import state_names
 
 TRIPLES = ARCS + "\nT:%x[-1,0]\nT2:%x[0,0]"

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from tiny import TRIPLES, X, Y
 
 import labelwright
-from labelwright import CRF, LatentCRF, parameters
+from labelwright import CRF, LatentCRF
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.features.extract import ArrayFeatures, DictFeatures
+from labelwright.scoring import parameters
 from labelwright.scoring.carry import Trained, carry_over
 from labelwright.structures.states import state_names
 from labelwright.taggers.growth import grow
