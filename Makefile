@@ -5,20 +5,26 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench timbl clean
+.PHONY: help demo quick test nightly bench timbl clean
 
 help:  ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
 		|| grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed  ## install, then train and question a tagger on built-in data
+demo: $(VENV)/.installed  ## install, then train a tagger on built-in data and show where it is uncertain
 	@$(BIN)/labelwright demo
+
+quick: $(VENV)/.installed-test  ## install, then the tests that take less than a minute together
+	@LABELWRIGHT_TESTS=quick $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not corpora"
 
 test: $(VENV)/.installed-test  ## install, then lint, types and tests
 	@$(BIN)/ruff check --quiet src tests benchmarks
 	@$(BIN)/ruff format --check --quiet src tests benchmarks
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+nightly: $(VENV)/.installed-test  ## install, then all tests, with new and many more examples of the property tests
+	@LABELWRIGHT_TESTS=nightly $(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.installed-bench  ## install, then measure side by side with CRFsuite
 	@$(BIN)/python benchmarks/run.py

@@ -1,15 +1,16 @@
-"""What all tests share: reproducible hypothesis runs, small corpora, and where the large ones are."""
+"""What all tests share: drawn examples, small corpora, where the large ones are.  See README.md in this folder."""
 
 import io
 import os
 import sys
 from pathlib import Path
 
+import drawn
 import pytest
-from hypothesis import settings
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
-settings.load_profile("repeatable")
+collect_ignore_glob = ["*conftest.py"]  # no doctests in these, and two modules of one name cannot both be imported
+
+drawn.load_profile()
 
 
 @pytest.fixture(scope="session")

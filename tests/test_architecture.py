@@ -3,19 +3,20 @@
 import ast
 import subprocess
 import sys
-from pathlib import Path
+from collections import defaultdict
 
 import pytest
+import sources
+from sources import FILES, MODULES, imports_of, module_of, name_of
 
 import labelwright
-
-ROOT = Path(labelwright.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
+from labelwright.taggers import registry
 
 # A stage imports only from earlier lines (and from itself).
 STAGES = [
-    {"errors", "storage"},
-    {"kernels"},
+    {"errors", "storage", "wording"},
+    {"settings"},
+    {"kernels", "validation"},
     {"modelfile", "parallel"},
     {"corpus"},
     {"structures"},
@@ -23,39 +24,35 @@ STAGES = [
     {"scoring", "memory"},
     {"decode", "evaluate"},
     {"rules"},
-    {"constraints"},
-    {"learn"},
+    {"constraints", "answers"},
+    {"learn", "inspection"},
     {"taggers"},
-    {"search", "inspection"},
+    {"search"},
     {"cli", "reproduce", "scale", "serve", "compat"},
     {"__main__"},
 ]
 RANK = {name: i for i, stage in enumerate(STAGES) for name in stage}
+
+SETTINGS_OF_THE_SAME_NAME = {"parameters['update'] != 'perceptron'"}  # these ask for no kind of tagger
+
+# Two files of one name: a kernel file is named like its caller; the others are listed here.
+SHARED_NAMES = {  # inspection has a file for each family of taggers; segments have features and learning of their own
+    "cascade": {"inspection", "taggers"},
+    "linear": {"inspection", "taggers"},
+    "memory": {"inspection", "taggers"},
+    "perceptron": {"learn", "taggers"},
+    "segments": {"features", "inspection", "learn", "structures"},
+}
+
+# The longest parameter list of a kernel.
+LONGEST_KERNEL = ("clamped._clamp", 15)
 
 
 def stage_of(module):
     return module.split(".")[1] if "." in module else ""
 
 
-def module_of(file):
-    parts = ["labelwright", *file.relative_to(ROOT).with_suffix("").parts]
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imports_of(file):
-    """Modules of the package that a file imports anywhere."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("labelwright"))
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: relative import"
-            if node.module == "labelwright":
-                yield from (f"labelwright.{alias.name}" for alias in node.names)
-            elif node.module and node.module.startswith("labelwright."):
-                yield node.module
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
+@pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_a_stage_imports_only_earlier_stages(file):
     here = stage_of(module_of(file))
     if not here:  # the package itself only points at names
@@ -71,16 +68,61 @@ def test_a_stage_imports_only_earlier_stages(file):
         assert RANK[there] < RANK[here], f"{here} imports {there}"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
+def test_no_files_import_each_other_in_a_circle():
+    """Imports inside functions count; imports for type checkers do not."""
+    graph = {module: sources.files_imported(file) for module, file in MODULES.items()}
+    groups = sources.circles(graph)
+    edges = [
+        f"{module} -> {other}" for group in groups for module in group for other in sorted(graph[module] & set(group))
+    ]
+    assert not groups, "circles of imports:\n" + "\n".join(edges)
+
+
+def test_only_taggers_know_the_kind_of_a_tagger():
+    """The command line, searches and inspection ask what a tagger can do, not what it is."""
+    classes = set(registry.class_names())
+    for file in FILES:
+        if stage_of(module_of(file)) == "taggers":
+            classes |= {node.name for node in ast.walk(sources.tree_of(file)) if isinstance(node, ast.ClassDef)}
+    tests = defaultdict(set)
+    for file in FILES:
+        if stage_of(module_of(file)) in ("cli", "search", "inspection"):
+            for expression in sources.tests_of_kind(file, classes, set(registry.tagger_names())):
+                if expression not in SETTINGS_OF_THE_SAME_NAME:
+                    tests[name_of(file)].add(expression)
+    assert not tests, f"tests of the kind of tagger: {dict(tests)}"
+
+
+def test_a_name_of_a_file_means_one_thing():
+    folders = defaultdict(set)
+    for file in FILES:
+        if file.name != "__init__.py" and stage_of(module_of(file)) != "kernels":
+            folders[file.stem].add(stage_of(module_of(file)))
+    assert {name: rooms for name, rooms in folders.items() if len(rooms) > 1} == SHARED_NAMES
+
+
+def test_the_longest_parameter_list_of_a_kernel_is_stated():
+    lengths = {}
+    for file in FILES:
+        if stage_of(module_of(file)) == "kernels":
+            for node in ast.walk(sources.tree_of(file)):
+                if isinstance(node, ast.FunctionDef):
+                    lengths[f"{file.stem}.{node.name}"] = len(node.args.args) + len(node.args.kwonlyargs)
+    assert max(lengths.items(), key=lambda item: item[1]) == LONGEST_KERNEL
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_compiled_code_lives_in_kernels_and_prints_in_the_command_line(file):
     here = stage_of(module_of(file))
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(sources.tree_of(file)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names]
             whole = [getattr(node, "module", None) or "", *names]
             if here != "kernels":
                 assert not any(name.split(".")[0] == "numba" for name in whole), f"{file.name} imports numba"
-                assert not {"kernel", "literal_kernel"} & set(names), f"{file.name} takes the decorator of kernels"
+                assert not {"kernel", "literal_kernel", "inlined_kernel"} & set(names), (
+                    f"{file.name} takes the decorator of kernels"
+                )
             if here not in ("scale", "serve", "compat", "reproduce"):
                 if file.name == "ngram.py" and here == "taggers":  # matrices for classifiers of scikit-learn
                     continue
@@ -92,9 +134,14 @@ def test_compiled_code_lives_in_kernels_and_prints_in_the_command_line(file):
 @pytest.mark.parametrize("file", [f for f in FILES if "kernels" in f.parts and f.name != "__init__.py"])
 def test_kernels_know_nothing_of_the_package(file):
     assert all(module.startswith("labelwright.kernels") for module in imports_of(file))
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    for node in sources.tree_of(file).body:
         if isinstance(node, ast.FunctionDef):
-            assert [ast.unparse(d) for d in node.decorator_list] in ([], ["kernel"], ["literal_kernel"]), node.name
+            assert [ast.unparse(d) for d in node.decorator_list] in (
+                [],
+                ["kernel"],
+                ["literal_kernel"],
+                ["inlined_kernel"],
+            ), node.name
 
 
 def run(code):
@@ -117,6 +164,7 @@ def test_importing_costs_nothing_and_changes_nothing():
     )
 
 
+@pytest.mark.slow
 def test_the_core_loads_neither_scikit_learn_nor_scipy():
     run(
         "import os, sys\n"

@@ -6,7 +6,7 @@ import pytest
 
 from labelwright import CRF, read_columns
 from labelwright.evaluate import evaluate
-from labelwright.features.vocabulary import layers_of
+from labelwright.features.vocabulary import patterns_of
 
 pytestmark = pytest.mark.corpora
 
@@ -31,7 +31,7 @@ def feature_strings(corpus, template):
     from labelwright.features.template import apply
 
     names = corpus.input_names
-    patterns = layers_of(template)["state"]
+    patterns = patterns_of(template)["state"]
     read = {}
     for reader in {cell.reader for pattern in patterns for cell in pattern.cells}:
         values = apply(reader, corpus.values(names[reader.column]))

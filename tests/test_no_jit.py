@@ -1,5 +1,6 @@
 """Without compiled kernels everything still works, only slowly, and with the same answers."""
 
+import pytest
 from plain_python import answers_both_ways
 
 PROGRAM = """
@@ -54,6 +55,7 @@ json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)
 """
 
 
+@pytest.mark.slow
 def test_plain_python_gives_the_same_answers(tmp_path):
     file = tmp_path / "data.txt"
     file.write_text("the DT B\ndog NN I\n\na DT B\n\n")

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
-    from labelwright.taggers.files import load as load
     from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
     from labelwright.taggers.memory import MemoryBased as MemoryBased
     from labelwright.taggers.memory import MemoryTagger as MemoryTagger
     from labelwright.taggers.ngram import NgramTagger as NgramTagger
     from labelwright.taggers.perceptron import LatentPerceptron as LatentPerceptron
     from labelwright.taggers.perceptron import Perceptron as Perceptron
+    from labelwright.taggers.registry import load as load
     from labelwright.taggers.semi_crf import SemiCRF as SemiCRF
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "CRF": "labelwright.taggers.crf",
@@ -40,7 +40,7 @@ _HOMES = {
     "SemiCRF": "labelwright.taggers.semi_crf",
     "Span": "labelwright.corpus.spans",
     "dag": "labelwright.structures",
-    "load": "labelwright.taggers.files",
+    "load": "labelwright.taggers.registry",
     "read_columns": "labelwright.corpus.columns",
 }
 

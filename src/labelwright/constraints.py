@@ -1,6 +1,6 @@
-"""Rules of your own that labellings must keep, or had better keep: `tagger.decode(X, constraints=[at_least(1, "VP")])`.
+"""Hard and soft rules on labellings, written by the user: `tagger.decode(X, constraints=[at_least(1, "VP")])`.
 
-They are solved exactly (inference.solver, inference.lattices), with the help of the extra labelwright[constraints].
+They are solved exactly (rules.solver, rules.lattices); this needs the extra labelwright[constraints].
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from labelwright.decode.options import check_whole
+from labelwright.decode.checks import check_whole
 from labelwright.errors import OptionError
 from labelwright.rules.formulas import Some
 from labelwright.rules.rules import (
@@ -65,7 +65,7 @@ def at_most(n: int, what: str | Sequence[str], at: At = None) -> Rule:
 
 
 def exactly(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """Just n chunks of a type, or n tokens with a label."""
+    """Exactly n chunks of a type, or n tokens with a label."""
     return _count("exactly", n, what, at, (True, True))
 
 
@@ -85,7 +85,8 @@ def differ(*positions: Any, types: bool = False) -> Rule:
 
 
 def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, at: At = None) -> Rule:
-    """No token has the label, and no chunk of the type begins; with `after`, none behind a token with such a label.
+    """No token has the label, and no chunk of the type begins; with `after`, none directly after a token with such a
+    label.
 
     >>> forbid("I-NP", after="O").satisfied(["O", "I-NP"]), forbid("NP", after="NP").satisfied(["B-NP", "I-NP"])
     (False, True)
@@ -105,7 +106,7 @@ def only(at: At, labels: str | Sequence[str]) -> Rule:
 
 
 def implies(condition: Any, consequence: Any) -> Rule:
-    """Where the first rule holds, the second holds as well."""
+    """If the first rule holds, the second must hold too."""
     first, second = parts_of(condition, consequence)
     return Joined(called("implies", first, second), Some, (~first, second))
 
@@ -113,7 +114,7 @@ def implies(condition: Any, consequence: Any) -> Rule:
 def linear(terms: Iterable[Term] | Callable[[Sentence], Iterable[Term]], comparison: str, bound: float) -> Rule:
     """A sum of coefficients against a bound: each term (coefficient, at, what) counts wherever a token of `at` has the
     label, or begins a chunk of the type.  A function makes the terms from the Sentence, its words and candidates.
-    Numbers count as they are written in decimals, so that 0.1 is a tenth.
+    Numbers are taken as written in decimals: 0.1 is exactly a tenth.
 
     >>> linear([(1, None, "B-NP"), (-2, None, "B-VP")], ">=", 0).satisfied(["B-NP", "O", "B-NP", "B-VP"])
     True
@@ -129,8 +130,8 @@ def linear(terms: Iterable[Term] | Callable[[Sentence], Iterable[Term]], compari
 
 
 def soft(rule: Any, weight: float) -> Rule:
-    """A rule that costs `weight`, in the unit of the tagger's scores, where it is broken; of the rules that a function
-    makes for a sentence, each by itself."""
+    """A rule that costs `weight`, in the unit of the tagger's scores, if it is violated; of the rules that a function
+    returns for a sentence, each one by itself."""
     (kept,) = parts_of(rule)
     name = called("soft", kept, weight)
     number = isinstance(weight, int | float | np.integer | np.floating) and not isinstance(weight, bool)
@@ -149,10 +150,10 @@ def _count(word: str, n: int, what: str | Sequence[str], at: At, sides: tuple[bo
 def _compared(word: str, positions: tuple[Any, ...], same: bool, types: bool) -> Rule:
     name = called(word, *positions, **({"types": True} if types else {}))
     groups = list(positions[0]) if len(positions) == 1 and not isinstance(positions[0], int) else [positions]
-    found = []
+    checked = []
     for group in groups:
         places = places_of(tuple(group) if isinstance(group, Iterable) else group, name)
         if not isinstance(places, tuple) or len(places) < 2:
             raise OptionError(f"{name}: expected two positions or more, {word}(3, 7), or pairs, {word}([(3, 7), ...])")
-        found.append(places)
-    return Compared(name, tuple(found), same, bool(types))
+        checked.append(places)
+    return Compared(name, tuple(checked), same, bool(types))

@@ -17,6 +17,7 @@ import numpy as np
 
 from labelwright.errors import ModelFileError
 from labelwright.storage import replace_file
+from labelwright.validation import TensorReader, check_array, check_pointers
 
 FORMAT = 1  # raised when an older labelwright could misread a file
 KEY = "labelwright"  # the one metadata key: several are stored in random order, and equal models should be equal files
@@ -43,17 +44,17 @@ def write(path: str | Path, tensors: Mapping[str, np.ndarray], header: Mapping[s
 
     for name in RESERVED:
         if name in header:
-            raise ModelFileError(f"{path}: the header word {name!r} is kept for the file format, choose another")
+            raise ModelFileError(f"{path}: the header field {name!r} is kept for the file format, choose another name")
     try:
-        words = json.loads(json.dumps(dict(header)))  # as it will be read: keys are strings, tuples are lists
+        fields = json.loads(json.dumps(dict(header)))  # as it will be read: keys are strings, tuples are lists
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: the header must be plain JSON: {error}") from error
     arrays = {name: _plain(array) for name, array in tensors.items()}
-    words = {"format": FORMAT, "checksum": _checksum(arrays, words), **words}
+    fields = {"format": FORMAT, "checksum": _checksum(arrays, fields), **fields}
     try:
         if "__metadata__" in arrays:
             raise SafetensorError("no array may be called __metadata__")
-        content = save(arrays, metadata={KEY: json.dumps(words)})
+        content = save(arrays, metadata={KEY: json.dumps(fields)})
     except SafetensorError as error:
         raise ModelFileError(f"{path}: the arrays cannot be stored: {error}") from error
     try:
@@ -73,17 +74,20 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise ModelFileError(f"{path}: is a folder, expected a model file") from error
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
-    words = _header(path, content)
-    if words.get("format") != FORMAT:
-        raise ModelFileError(_format_trouble(path, words.get("format")))
+    fields = _header(path, content)
+    if fields.get("format") != FORMAT:
+        raise ModelFileError(_format_trouble(path, fields.get("format")))
     try:
         arrays = load(content)
     except (SafetensorError, LookupError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path}: the file is damaged or was cut short ({error}); copy or train it again"
         ) from error
-    header = {name: value for name, value in words.items() if name not in RESERVED}
-    if words.get("checksum") != _checksum(arrays, header):
+    for name, array in arrays.items():
+        if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:  # NumPy relies on 0 and 1
+            raise ModelFileError(f"{path}: tensor {name}: expected booleans, 0 or 1; copy or train it again")
+    header = {name: value for name, value in fields.items() if name not in RESERVED}
+    if fields.get("checksum") != _checksum(arrays, header):
         raise ModelFileError(f"{path}: the checksum does not fit, the file was changed; copy or train it again")
     return arrays, header
 
@@ -100,19 +104,24 @@ def pack_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
 
-def unpack_strings(data: np.ndarray, offsets: np.ndarray) -> list[str]:
-    """Return the strings that `pack_strings` packed."""
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
-        raise ModelFileError(f"string table: the offsets do not divide its {len(data)} bytes; train the model again")
+def unpack_strings(data: np.ndarray, offsets: np.ndarray, name: str = "strings") -> list[str]:
+    """Return the strings that `pack_strings` packed; errors call them `name`."""
+    check_array(f"{name}.text", data, np.uint8, None)
+    check_pointers(f"{name}.offsets", check_array(f"{name}.offsets", offsets, np.int64, None), len(data))
     try:
         text = data.tobytes().decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
-        raise ModelFileError(f"string table: not UTF-8 ({error.reason}); train the model again") from error
+        raise ModelFileError(f"tensor {name}.text: not UTF-8 ({error.reason})") from error
     # Decoding everything once is much faster than decoding each string: characters are counted by their first bytes.
     characters = np.zeros(len(data) + 1, dtype=np.int64)
     np.cumsum((data & 0xC0) != 0x80, out=characters[1:])
     bounds = characters[offsets].tolist()
     return [text[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def read_strings(tensors: TensorReader, name: str) -> list[str]:
+    """The strings that were stored as `name`.text and `name`.offsets."""
+    return unpack_strings(tensors[f"{name}.text"], tensors[f"{name}.offsets"], tensors.prefix + name)
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -145,12 +154,12 @@ def _header(path: str | Path, content: bytes) -> dict[str, Any]:
         raise ModelFileError(f"{path}: the file was cut short after {len(content)} bytes; copy or train it again")
     try:
         metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-        words = json.loads(metadata[KEY]) if KEY in metadata else None
+        fields = json.loads(metadata[KEY]) if KEY in metadata else None
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: the header is damaged; copy or train it again") from error
-    if not isinstance(words, dict):
+    if not isinstance(fields, dict):
         raise ModelFileError(f"{path}: a safetensors file, but not from labelwright")
-    return words
+    return fields
 
 
 def _format_trouble(path: str | Path, version: object) -> str:

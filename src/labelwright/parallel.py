@@ -2,8 +2,11 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,12 +26,61 @@ def n_threads(n_jobs: int | None) -> int:
     return int(n_jobs)
 
 
+@cache
+def _controller() -> Any:
+    """Of the thread pools of BLAS; looking for them costs milliseconds, so it is done once."""
+    environment = dict(os.environ)
+    from threadpoolctl import ThreadpoolController
+
+    for name in set(os.environ) - set(environment):  # it sets a variable of Intel's OpenMP, which is the user's affair
+        del os.environ[name]
+    return ThreadpoolController().select(user_api="blas")
+
+
+class _Blas:
+    """How many callers want BLAS on one thread now; the first of them limits it, the last restores it."""
+
+    lock = Lock()
+    wanted = 0
+    limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS on one thread: threads are ours, and the bits of a product must not depend on their number.
+
+    May be nested and entered by several threads; afterwards BLAS has as many threads as before."""
+    with _Blas.lock:
+        _Blas.wanted += 1
+        if _Blas.wanted == 1:
+            _Blas.limit = _controller().limit(limits=1)
+    try:
+        yield
+    finally:
+        with _Blas.lock:
+            _Blas.wanted -= 1
+            if _Blas.wanted == 0:
+                _release()
+                _Blas.limit.restore_original_limits()
+                _release()
+
+
+def _release() -> None:
+    """Let any thread set the number of threads: OpenBLAS may listen only to the one that did so first."""
+    import threadpoolctl
+
+    release = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+
+
 class Workers:
-    """A pool of threads that run kernels (which release the GIL)."""
+    """A pool of threads that run kernels (which release the GIL); as a context, it keeps BLAS on one thread."""
 
     def __init__(self, n_jobs: int | None = None):
         self.n = n_threads(n_jobs)
         self._pool = ThreadPoolExecutor(self.n) if self.n > 1 else None
+        self._closed = False
 
     def run(self, function: Callable[..., R], tasks: Iterable[Sequence[Any]]) -> list[R]:
         """function(*task) for every task, in order."""
@@ -36,14 +88,23 @@ class Workers:
             return [function(*task) for task in tasks]
         return list(self._pool.map(lambda task: function(*task), tasks))
 
+    @property
+    def open(self) -> bool:
+        """May work still be handed in?"""
+        return not self._closed
+
     def close(self) -> None:
+        self._closed = True
         if self._pool is not None:
             self._pool.shutdown()
 
     def __enter__(self) -> "Workers":
+        self._blas = one_blas_thread()
+        self._blas.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._blas.__exit__(None, None, None)
         self.close()
 
 

@@ -209,3 +209,36 @@ def test_unexpected_errors_are_one_line_too(run, data: Path, tmp_path: Path, mon
         found, _, err = run("train", data / "train.txt", "-o", tmp_path / "m")
         assert found == wanted
         one_line(err, part)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--lattent", "3"], "no such option --lattent; did you mean --latent?"),
+        (["--colums", "a,b"], "no such option --colums; did you mean --columns?"),
+        (["--averaging", "avg"], "--averaging: 'avg' is about the passes of SGD; use --optimizer sgd"),
+        (["--template", "T:%x[0,0]"], "--template: T lines are features on three labels; use --order 2"),
+        (["--recipe", "colums.toml"], "colums.toml: unknown key 'colums'; did you mean 'columns'?"),
+        (["--recipe", "l1.toml"], "l1.toml: l1: SGD has no L1 penalty; use --optimizer lbfgs"),
+    ],
+)
+def test_messages_speak_of_options_and_correct_them(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], part: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text("a DT O\n")
+    Path("colums.toml").write_text('colums = "a,b"\n')
+    Path("l1.toml").write_text('l1 = 1.0\noptimizer = "sgd"\n')
+    code, out, err = run("train", "train.txt", "-o", "m", *options)
+    assert (code, out) == (2, "")
+    one_line(err, part)
+
+
+def test_min_count_that_leaves_hardly_a_feature(run, data, tmp_path) -> None:
+    template = tmp_path / "t.tpl"
+    template.write_text("U:%x[0,0]\nB\n")
+    arguments = ["train", data / "train.txt", "-o", tmp_path / "m", "--columns", "word,pos,chunk"]
+    code, _, err = run(*arguments, "--template", template, "--min-count", 100, "--iterations", 2)
+    assert code == 0
+    assert "in the training data, for " in err.splitlines()[0]
+    assert "lower --min-count" in err.splitlines()[0]

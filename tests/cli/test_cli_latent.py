@@ -14,7 +14,6 @@ from command import SENTENCE, one_line
 
 import labelwright
 from labelwright.cli import main
-from labelwright.cli.recipe import latent_numbers
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths
@@ -22,6 +21,7 @@ from labelwright.inspection import linear as inspection
 from labelwright.learn.monitor import Monitor
 from labelwright.structures.lattice import posterior
 from labelwright.structures.states import state_names
+from labelwright.taggers.kinds import StatesByLabel
 
 FAST = ["--model", "latent-crf", "--template", "words", "--threads", 1, "--seed", 1]
 COUNTERS = {
@@ -111,7 +111,7 @@ def test_a_latent_model_starts_from_a_crf_whose_states_it_splits(run, folder: Pa
 
 
 def test_labels_with_commas_can_be_numbered() -> None:
-    assert latent_numbers(",=2,.=1,a=b=3") == {",": 2, ".": 1, "a=b": 3}
+    assert StatesByLabel().from_text(",=2,.=1,a=b=3") == {",": 2, ".": 1, "a=b": 3}
 
 
 def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,9 +290,9 @@ REFUSED = [
     (["--decoder", "mbr", "--n", 0], "n: expected a whole number, 1 to 2,000, got 0"),
     (["--decoder", "mbr", "--gain", "bleu"], "gain: expected one of f1, accuracy"),
     (["--decoder", "mbr", "--candidates", "some"], "candidates: expected 'nbest' or 'ldi', got 'some'"),
-    (["--max-expansions", -1], "max_expansions: expected a whole number, 0 or more, got -1"),
-    (["--time-limit", -1], "time_limit: expected 0 seconds or more, got -1.0"),
-    (["--time-limit", "nan"], "time_limit: expected 0 seconds or more, got nan"),
+    (["--max-expansions", -1], "--max-expansions: expected a whole number, 0 or more, got -1"),
+    (["--time-limit", -1], "--time-limit: expected 0 seconds or more, got -1.0"),
+    (["--time-limit", "nan"], "--time-limit: expected 0 seconds or more, got nan"),
     (["--max-expansions", "few"], "--max-expansions"),
 ]
 
@@ -393,7 +393,7 @@ def test_expected_counts_against_enumeration(tiny) -> None:
     S = tiny.space_.n_states
     moves = np.zeros((S + 1, S + 1))
 
-    def question(_: int, lattice) -> float:
+    def question(lattice) -> float:
         paths, scores = best_paths(lattice, S ** len(lattice.node) + 5)
         p = np.exp(scores - posterior(lattice).log_z)
         for path, weight in zip(lattice.graph.state[paths], p, strict=True):
@@ -401,9 +401,9 @@ def test_expected_counts_against_enumeration(tiny) -> None:
                 moves[r, s] += weight
         return float(p.sum())
 
-    assert tiny._each(X, question, 1.0) == pytest.approx([1.0] * 3)
+    assert [question(sentence.lattice) for sentence in tiny.scored(X)] == pytest.approx([1.0] * 3)
     use = inspection.expected_use(tiny, [X])
-    assert use.moves == pytest.approx(moves)
+    assert use.transitions == pytest.approx(moves)
     assert use.states == pytest.approx(moves[:S].sum(axis=1))
     assert use.states.sum() == pytest.approx(7)
     corpus = labelwright.corpus.Corpus.from_sequences(X)
@@ -421,9 +421,9 @@ def test_no_way_leads_on_from_a_forbidden_state(tiny) -> None:
     X, y = [["a", "b", "c"], ["b", "c", "a"]], [["B-X", "I-X", "O"], ["B-X", "O", "O"]]
     model = labelwright.LatentCRF(n_latent=2, n_jobs=1, max_iter=5, constraints="scheme").fit(X, y)
     use = inspection.expected_use(model, [X])
-    assert use.moves.sum() == pytest.approx(8)
+    assert use.transitions.sum() == pytest.approx(8)
     names = state_names(model.space_)
-    assert use.moves[names.index("O#1"), names.index("I-X#1")] == 0
+    assert use.transitions[names.index("O#1"), names.index("I-X#1")] == 0
     views = inspection.latent_states(model)
     assert all(name.startswith(("B-X", "I-X")) for v in views if v.label == "I-X" for name, _ in v.before)
 

@@ -11,7 +11,7 @@ from command import SENTENCE, one_line
 
 import labelwright
 from labelwright.cli import main
-from labelwright.cli.memory_train import table
+from labelwright.cli.train_search import table
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.evaluate import evaluate
 
@@ -72,7 +72,7 @@ def test_the_last_line_and_the_record(run, folder: Path, tmp_path: Path) -> None
     n = int(model.memory_["instances"])
     assert err.count("\n") == 1
     assert f"m: {n:,} instances, 14 columns, {len(model.grams_)} classes (trigrams), " in err
-    assert re.search(rf"; 80 sentences, [\d.]+ s, [\d,]+ bytes an instance, {100 * score:.2f} on the dev", err)
+    assert re.search(rf"; 80 sentences, [\d.]+ s, [\d,]+ bytes an instance, F1 {100 * score:.2f} on the dev", err)
     record = model.training_
     assert {
         "sentences": 80,
@@ -116,17 +116,20 @@ def test_a_recipe(run, folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("k = 1.5", "r.toml: k: expected a whole number, got 1.5"),
-        ("metric = 3", "r.toml: metric: expected a name, or a list with one value for each column, got 3"),
-        ("metric = [1]", "--metric: expected a name, or one for each column, got [1]"),
-        ('weights = ["a"]', "--weights: expected a name, or a number for each column, got ['a']"),
-        ('decay = "x"', "r.toml: decay: expected a number, or two in a list, got 'x'"),
-        ('votes = "exponential-decay"\ndecay = [1, 2, 3]', "--decay: expected two numbers of 0 or more"),
+        ("k = 1.5", "r.toml: k: expected a whole number of 1 or more, got 1.5"),
+        ("metric = 3", "r.toml: metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got 3"),
+        ("metric = [1]", "r.toml: metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got 1"),
+        ('weights = ["a"]', "r.toml: weights: expected a name, or a number for each column, got ['a']"),
+        ('decay = "x"', "r.toml: decay: expected two numbers of 0 or more, as in 1,0.5, got 'x'"),
+        ('votes = "exponential-decay"\ndecay = [1, 2, 3]', "r.toml: decay: expected two numbers of 0 or more"),
         ("lengths = 2", "r.toml: lengths: expected a list of whole numbers, got 2"),
         ("lengths = [4]", "lengths: expected whole numbers, 1 to 3 (the ngram), got 4"),
         ("search = 1", "r.toml: search: expected true or false, got 1"),
-        ('start_from = "m"', "r.toml: start_from: a memory starts from nothing; leave it out"),
-        ("l2 = 1.0", "--l2: not for --model memory, only for crf or latent-crf or semi-crf"),
+        (
+            'start_from = "m"',
+            "r.toml: start_from: not for --model memory, only for crf, latent-crf, perceptron or latent-perceptron",
+        ),
+        ("l2 = 1.0", "r.toml: l2: not for --model memory, only for crf, latent-crf or semi-crf"),
     ],
 )
 def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, part: str) -> None:
@@ -139,7 +142,7 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (["--l2", 1], "--l2: not for --model memory, only for crf or latent-crf"),
+        (["--l2", 1], "--l2: not for --model memory, only for crf, latent-crf or semi-crf"),
         (["--iterations", 3], "--iterations: not for --model memory, only for crf"),
         (["--latent", 2], "--latent: not for --model memory, only for latent-crf or latent-perceptron"),
         (["--min-count", 2], "--min-count: not for --model memory, only for"),
@@ -147,36 +150,54 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--passing", "best"], "--passing: not for --model memory, only for cascade"),
         (["--model", "crf", "--k", 3], "--k: not for --model crf, only for memory"),
         (["--model", "crf", "--weights", "none"], "--weights: not for --model crf, only for memory"),
-        (["--model", "crf", "--search"], "--search: looks for settings of memory-based models; not for --model crf"),
+        (["--model", "crf", "--search"], "--search: not for --model crf, only for memory"),
         (["--model", "cascade", "--recipe", "c.toml", "--k", 3], "--k: not for --model cascade, only for memory"),
-        (["--model", "cascade", "--recipe", "c.toml", "--search"], "--search: looks for settings of memory-based"),
+        (
+            ["--model", "cascade", "--recipe", "c.toml", "--search"],
+            "--search: not for --model cascade, only for",
+        ),
         (["--model", "cascade", "--recipe", "m.toml"], "m.toml: layer chunk: model: expected one of crf, latent-crf"),
-        (["--k", 0], "--k: expected a whole number, 1 or more, got 0"),
+        (["--k", 0], "--k: expected a whole number of 1 or more, got 0"),
         (["--metric", "cosine"], "--metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got"),
         (["--metric", "overlap,mvdm"], "--metric: expected one name, or one for each of 14 columns, got 2"),
-        (["--metric", "overlap,"], "--metric: expected a name, or names with a comma between them, got 'overlap,'"),
+        (
+            ["--metric", "overlap,"],
+            "--metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got 'over",
+        ),
         (["--metric", "numeric"], "column word[-3]: expected numbers, got "),
         (["--weights", "heavy"], "--weights: expected one of gain-ratio, "),
-        (["--weights", "1,x"], "--weights: expected a name, or numbers with a comma between them, got '1,x'"),
+        (["--weights", "1,x"], "--weights: expected a name, or numbers separated by commas, got '1,x'"),
         (
             ["--weights", "1,2"],
             "--weights: expected a name, or for each of 14 columns a number from 0 to 1e+100, got [",
         ),
         (["--votes", "all"], "--votes: expected one of none, inverse-distance, inverse-linear, exponential-decay, got"),
         (["--decay", 2], "--decay: only with --votes exponential-decay, got 'none'"),
-        (["--votes", "exponential-decay", "--decay", "1,2,3"], "--decay: expected a number, or two as in 1,0.5, got"),
+        (
+            ["--votes", "exponential-decay", "--decay", "1,2,3"],
+            "--decay: expected two numbers of 0 or more, as in 1,0.5, got",
+        ),
         (["--votes", "exponential-decay", "--decay", -1], "--decay: expected two numbers of 0 or more"),
-        (["--mvdm-threshold", 2], "--mvdm-threshold: only with --metric mvdm or jeffrey or jensen-shannon, got 'ov"),
+        (["--mvdm-threshold", 2], "--mvdm-threshold: only with --metric mvdm, jeffrey or jensen-shannon, got 'ov"),
         (["--algorithm", "tribl"], "--algorithm: expected one of ib1, igtree, got 'tribl'"),
         (["--algorithm", "igtree", "--k", 2], "--k: only with --algorithm ib1, got 'igtree'"),
         (["--ngram", 2], "--ngram: expected an odd number"),
         (["--inference", "best"], "--inference: expected one of none, vote, csi, got 'best'"),
-        (["--inference", "oracle"], "--inference: the oracle needs the true labels; use labelwright eval MODEL TEST"),
+        (
+            ["--inference", "oracle"],
+            "--inference: the oracle needs the true labels; use predict_oracle, or labelwright",
+        ),
         (["--weighting", "all"], "--weighting: expected one of confidence, count, squared, log, length"),
-        (["--resume"], "--resume: a memory is learnt at once, without checkpoints; train it anew"),
-        (["--checkpoint-every", 1], "--checkpoint-every: a memory is learnt at once, without checkpoints"),
-        (["--start-from", "crf"], "--start-from: a memory starts from nothing; leave it out"),
-        (["--plot", "x.png"], "--plot: draws what joint training changes, only with --model cascade"),
+        (
+            ["--resume"],
+            "--resume: not for --model memory, only for crf, latent-crf, perceptron, latent-perceptron or semi-crf",
+        ),
+        (
+            ["--checkpoint-every", 1],
+            "--checkpoint-every: not for --model memory, only for crf, latent-crf, ",
+        ),
+        (["--start-from", "crf"], "--start-from: not for --model memory, only for crf, latent-crf, perceptron or"),
+        (["--plot", "x.png"], "--plot: not for --model memory, only for cascade"),
         (["--model", "crf", "--start-from", "near"], "--start-from: near is a memory, from which no model can start"),
         (["--search", "--k", 1, "--metric", "overlap", "--weights", "none"], "--search: all settings are given"),
         (["--search", "--algorithm", "igtree", "--weights", "none"], "--search: all settings are given"),
@@ -244,7 +265,7 @@ def test_an_interrupted_search_leaves_the_best_so_far(
     options = [*FAST, "--search", "--k", 2, "--weights", "none", "--votes", "none", "-q"]
     code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
     assert (code, out) == (130, "")
-    one_line(err, "interrupted; ", "m holds the best setting so far")
+    one_line(err, "interrupted; ", "m holds the model so far")
     assert run("tag", tmp_path / "m", folder / "test.txt")[0] == 0
 
 
@@ -361,18 +382,21 @@ def test_constraints(run, folder: Path, tmp_path: Path) -> None:
 REFUSED = [
     (
         ["--decoder", "viterbi"],
-        "--decoder: not for memory-based models, which have no decoders; use --inference none, vo",
+        "--decoder: not for a MemoryTagger; use --inference none, vote or csi",
     ),
-    (["--n", 3], "--n: not for memory-based models, which have no decoders"),
-    (["--max-expansions", 3], "--max-expansions: not for memory-based models"),
+    (["--n", 3], "--n: not an option of the inference csi"),
+    (["--max-expansions", 3], "--max-expansions: not an option of the inference csi"),
     (["--inference", "best"], "--inference: expected one of none, vote, csi, got 'best'"),
     (["--inference", "oracle"], "--inference: the oracle needs the true labels; use labelwright eval MODEL TEST"),
 ]
 REFUSED_BY_TAG = [
-    (["--probabilities"], "--probabilities: memory-based models have scores, not probabilities; inspect --data"),
-    (["--known", "pos"], "--known: not for memory-based models"),
-    (["--nbest", 2, "--inference", "vote"], "--nbest: lists labellings by what they satisfy, which --inference vote"),
-    (["--nbest", 2, "--verbose"], "--verbose: sums up what is proven"),
+    (["--probabilities"], "--probabilities: a MemoryTagger has scores, not probabilities; inspect --data"),
+    (["--known", "pos"], "--known: a MemoryTagger takes no known labels"),
+    (
+        ["--nbest", 2, "--inference", "vote"],
+        "--nbest: lists the best labellings as a whole, which --inference vote does not look for",
+    ),
+    (["--nbest", 2, "--verbose"], "--verbose: sums up what a decoder proves"),
     (["--nbest", 0], "--nbest: expected 1 or more, got 0"),
 ]
 
@@ -388,10 +412,15 @@ def test_refused_questions(run, folder: Path, command: str, options: list[object
 
 
 def test_inference_is_for_memories_alone(run, folder: Path) -> None:
-    for command, option in (("tag", ["--inference", "csi"]), ("eval", ["--inference", "csi"]), ("eval", ["--oracle"])):
+    use = "--inference: not for a CRF; use --decoder viterbi, marginal"
+    for command, option, message in (
+        ("tag", ["--inference", "csi"], use),
+        ("eval", ["--inference", "csi"], use),
+        ("eval", ["--oracle"], "--oracle: only for memory-based models"),
+    ):
         code, out, err = run(command, folder / "crf", folder / "test.txt", *option)
         assert (code, out) == (2, "")
-        one_line(err, f"{option[0]}: only for memory-based models; others have --decoder")
+        one_line(err, message)
     code, _, err = run("eval", folder / "test.txt", folder / "test.txt", "--oracle")
     assert code == 2
     one_line(err, "--oracle: only with a model")
@@ -511,7 +540,10 @@ def test_neighbours_by_a_template_of_ones_own(run, folder: Path, tmp_path: Path)
         (["near", "--data", "test.txt", "--sentence", -1], "--sentence: test.txt has sentences 0 to 19, got -1"),
         (["near", "--data", "test.txt", "--token", 99], "--token: sentence 0 of test.txt has tokens 0 to "),
         (["near", "--data", "test.txt", "--data", "dev.txt"], "--data: expected one file here"),
-        (["near", "--data", "test.txt", "--plot", "x.png"], "--plot: draws the mass of latent paths, and memory-based"),
+        (
+            ["near", "--data", "test.txt", "--plot", "x.png"],
+            "--plot: draws probabilities of labellings, and a MemoryTagger has none",
+        ),
         (["near", "--layer", "pos"], "--layer: near is a MemoryTagger, which has no layers; leave it out"),
         (["crf", "--data", "test.txt", "--token", 1], "--token: shows neighbours, which only memory-based models have"),
     ],
@@ -525,12 +557,13 @@ def test_bad_looks(run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: 
 
 def test_help_tells_of_memories(run) -> None:
     for command, parts in {
-        "train": ["--model memory", "--metric", "--search", "mvdm_threshold"],
+        "train": ["--model memory --help"],
+        "train --model memory": ["--metric", "--search", "--mvdm-threshold", "lengths: "],
         "tag": ["--inference", "csi"],
         "eval": ["--oracle"],
         "inspect": ["--token", "nearest neighbours"],
     }.items():
-        code, out, _ = run(command, "--help")
+        code, out, _ = run(*command.split(), "--help")
         assert code == 0
         for part in parts:
             assert part in " ".join(out.split())

@@ -136,7 +136,7 @@ def test_document_marks_are_no_sentences():
         (b"a DT B-NP\nb\n\n", {}, "<stream>:2: expected 3 columns, got 1"),
         (b"a DT\nb DT X\n", {"names": "word,pos"}, "<stream>:2: expected 2 columns, got 3"),
         (b"\na DT\n", {"names": "word,pos,chunk"}, r"<stream>:2: expected 3 columns \(word,pos,chunk\), got 2"),
-        (b"a\tx\nb x\n", {}, "<stream>:2: expected 2 columns, got 1; columns are split at tabs"),
+        (b"a\tx\nb x\n", {}, "<stream>:2: expected 2 columns, got 1; columns are separated by tabs"),
         (b"a x\n\nb\xff x\n", {}, r"<stream>:3: byte 2 of the line \(0xff\) is not UTF-8"),
         (b"", {}, "<stream>: no tokens"),
         (b" \n\n", {}, "<stream>: no tokens"),

@@ -16,13 +16,23 @@ from labelwright.corpus.schemes import (
     convert_codes,
     detect_scheme,
     repair,
+    same_rules,
     split_label,
     validate,
 )
 from labelwright.corpus.spans import Span, labels_of, spans_of
 from labelwright.errors import CorpusError, OptionError
 
-LETTERS = {"iob1": "BI", "iob2": "BI", "ioe1": "IE", "ioe2": "IE", "bioes": "BIES", "io": "I"}
+LETTERS = {
+    "iob1": "BI",
+    "iob2": "BI",
+    "ioe1": "IE",
+    "ioe2": "IE",
+    "bioes": "BIES",
+    "bilou": "BILU",
+    "bmes": "BMES",
+    "io": "I",
+}
 
 
 def labels_in(scheme, types=("X", "Y")):
@@ -98,6 +108,35 @@ def test_boundaries_read_brackets_as_chunks_of_one_token_and_bare_letters_as_unt
 def test_bilou_letters_mean_the_same_as_bioes():
     assert spans_of(["B-X", "L-X", "U-X"]) == spans_of(["B-X", "E-X", "S-X"])
     assert convert([["B-X", "L-X", "U-X"]], "bilou", "iob2") == [["B-X", "I-X", "B-X"]]
+    assert convert([["B-X", "L-X", "U-X"]], "bioes", "iob2") == [["B-X", "I-X", "B-X"]]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "written"),
+    [
+        ("bilou", ["B-X", "I-X", "L-X", "O", "U-X", "U-X"]),
+        ("bmes", ["B-X", "M-X", "E-X", "O", "S-X", "S-X"]),
+        ("bioes", ["B-X", "I-X", "E-X", "O", "S-X", "S-X"]),
+    ],
+)
+def test_schemes_that_differ_in_their_letters_alone_write_their_own(scheme, written):
+    labels = ["B-X", "I-X", "I-X", "O", "B-X", "B-X"]
+    assert convert([labels], "iob2", scheme) == [written]
+    assert convert([labels], "iob2", scheme.upper()) == [written]
+    assert convert([written], scheme, "iob2") == [labels]
+    assert detect_scheme(set(written)) == scheme
+    assert validate([written], scheme) == []
+    assert len(validate([written[:2]], scheme)) == 1
+    assert spans_of(written, scheme) == spans_of(labels)
+    assert all(same_rules(scheme, other) for other in ("bioes", "bilou", "bmes"))
+    assert not same_rules(scheme, "iob2")
+
+
+def test_mixed_letters_are_read_as_bioes_and_refused_by_the_others():
+    assert detect_scheme({"B-X", "L-X", "S-Y"}) == "bioes"
+    assert validate([["B-X", "L-X", "S-Y"]], "bioes") == []
+    with pytest.raises(OptionError, match=r"scheme bilou: label 'E-X' is not one it writes \(letters B I L U O\)"):
+        validate([["B-X", "E-X"]], "bilou")
 
 
 @pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "io"])
@@ -153,7 +192,7 @@ def test_validate_names_the_place():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_detect_names_the_scheme_that_wrote_the_labels(scheme):
-    sentences = convert([["B-X", "I-X", "B-X", "O", "B-Y"], ["O", "B-X", "B-Y", "I-Y"]], "iob2", scheme)
+    sentences = convert([["B-X", "I-X", "I-X", "B-X", "O", "B-Y"], ["O", "B-X", "B-Y", "I-Y"]], "iob2", scheme)
     assert detect_scheme({label for sentence in sentences for label in sentence}, sentences) == scheme
 
 

@@ -127,6 +127,7 @@ def test_wrong_arguments_are_named(options, message):
 # -- the true model -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "emission"), [(0.9, 0.1), (0.4, 0.8), (1.0, 0.5), (0.9, 0.0), (0.7, None), (1.0, None)])
 def test_the_true_model_has_the_probabilities_of_the_hidden_markov_model(p, emission):
     hmm, model = make_hmm(p, emission), true_model(p, emission)
@@ -154,6 +155,7 @@ def test_the_true_model_survives_a_file(tmp_path, p, emission):
     assert again.sequence_log_probabilities(corpus, corpus.y) == model.sequence_log_probabilities(corpus, corpus.y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0.5, 0.9, 1.0])
 def test_without_symbols_the_ceiling_is_that_of_the_cycle(p):
     # P(state t of the cycle) = 1/4 + 3/4 lambda^t, and half of what is missing has its label

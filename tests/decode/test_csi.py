@@ -6,7 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_python import answers_both_ways
 
@@ -21,7 +22,7 @@ from labelwright.structures.ngrams import ngram_classes, windows
 from labelwright.structures.proposals import WEIGHTINGS, n_sequences, part, problem, propose
 
 LABELS = ["O", "B-X", "I-X", "B-Y"]
-many = settings(max_examples=250)
+many = drawn(250)
 
 
 # --- a slow twin ------------------------------------------------------------------------------------------------------
@@ -494,6 +495,7 @@ json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)
 """
 
 
+@pytest.mark.slow
 def test_plain_python_gives_the_same_answers():
     compiled, plain = answers_both_ways(PROGRAM)
     assert len(compiled) > 100

@@ -1,6 +1,5 @@
 """Decoders on long, flat, huge and impossible lattices of both orders: what they cost, and that they stay honest."""
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -9,11 +8,15 @@ from cases import LABELS, Case
 from oracles import Scores
 
 from labelwright.decode import DECODERS
+from labelwright.decode.exact import MAX_EXPANSIONS
+from labelwright.decode.ldi import N_PATHS
+from labelwright.decode.mbr import N_CANDIDATES
 from labelwright.structures.lattice import labelling_weight, posterior
 from labelwright.structures.states import state_space
 
 viterbi = DECODERS["viterbi"]
 MEGABYTES = 150  # that a decoder may hold
+COMPILED = set()  # decoders that have run on such lattices
 
 
 def scored(node, arc, space, triple=0.0):
@@ -24,18 +27,25 @@ def scored(node, arc, space, triple=0.0):
     return Case(Scores(node, arc, np.full((1, S, S, S), triple) if np.isscalar(triple) else triple), space)
 
 
-def measured(decode, *arguments, **options):
-    """The answer, the seconds, and the most megabytes held."""
-    decode(*arguments, **options)  # compiled once
+def check_cost(decode, *arguments, **options):
+    """Decode, and check how far the search went and how many megabytes it held."""
+    lattice = arguments[0]
+    compiled = decode, lattice.graph.order, len(lattice.arc) > 1
+    if compiled not in COMPILED:  # so that compiling is not counted
+        decode(*arguments, **options)
+        COMPILED.add(compiled)
     tracemalloc.start()
-    begun = time.monotonic()
     found = decode(*arguments, **options)
-    seconds = time.monotonic() - begun
     most = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
-    return found, seconds, most
+    assert most < MEGABYTES
+    assert (found.expansions or 0) <= MAX_EXPANSIONS
+    assert (found.latent_paths or 0) <= N_PATHS
+    assert (found.label_paths or 0) <= max(N_PATHS, N_CANDIDATES)
+    return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", sorted(DECODERS))
 @pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-3, 0.1])
@@ -44,9 +54,7 @@ def test_a_flat_model_costs_little_and_is_honest(name, noise, order):
     random = np.random.default_rng(0)
     node, arc, triple = (random.normal(size=shape) * noise for shape in [(30, 15), (1, 15, 15), (1, 15, 15, 15)])
     case = scored(node, arc, state_space([f"l{i}" for i in range(5)], 3, order), triple)
-    found, seconds, most = measured(DECODERS[name], *case)
-    assert seconds < 5
-    assert most < MEGABYTES
+    found = check_cost(DECODERS[name], *case)
     assert len(found.labels) == 30
     weight = labelling_weight(case.lattice, np.array(case.codes(found.labels), np.int32))
     assert found.log_probability == pytest.approx(weight - posterior(case.lattice).log_z)
@@ -61,6 +69,7 @@ def test_a_flat_model_costs_little_and_is_honest(name, noise, order):
         assert found.expansions < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("by_token", [False, True])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 10.0, 1e4])
@@ -71,9 +80,7 @@ def test_a_thousand_tokens(scale, by_token, order):
     node, arc, triple = (random.normal(size=shape) * scale for shape in [(T, S), (rows, S, S), (rows, S, S, S)])
     case = scored(node, arc, state_space(LABELS, H, order), triple)
     for name, options in [("viterbi", {}), ("marginal", {}), ("exact", {}), ("ldi", {}), ("mbr", {"n": 3})]:
-        found, seconds, most = measured(DECODERS[name], *case, **options)
-        assert seconds < 5
-        assert most < MEGABYTES
+        found = check_cost(DECODERS[name], *case, **options)
         assert len(found.labels) == T
         weight = labelling_weight(case.lattice, np.array(case.codes(found.labels), np.int32))
         log_z = posterior(case.lattice).log_z

@@ -6,7 +6,8 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -47,7 +48,16 @@ def conlleval(gold, predicted):
     return {kind: tuple(numbers) for kind, numbers in counts.items()}
 
 
-LETTERS = {"iob1": "BIO", "iob2": "BIO", "ioe1": "IEO", "ioe2": "IEO", "bioes": "BIESO", "io": "IO"}
+LETTERS = {
+    "iob1": "BIO",
+    "iob2": "BIO",
+    "ioe1": "IEO",
+    "ioe2": "IEO",
+    "bioes": "BIESO",
+    "bilou": "BILUO",
+    "bmes": "BMESO",
+    "io": "IO",
+}
 
 
 @st.composite
@@ -65,8 +75,8 @@ def triples(report):
     return {kind: score[3:] for kind, score in report.per_type.items()}
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.sampled_from(sorted(set(LETTERS.values()))).flatmap(labelled_pairs))
+@drawn(400)
+@given(st.sampled_from(sorted(LETTERS[scheme] for scheme in ("iob2", "ioe2", "bioes", "io"))).flatmap(labelled_pairs))
 def test_chunks_agree_with_conlleval(pair):
     gold, predicted = pair
     if not any(label != "O" for sentence in gold + predicted for label in sentence):
@@ -83,7 +93,7 @@ def test_chunks_agree_with_conlleval(pair):
     assert report.f1 == pytest.approx(2 * p * r / (p + r) if p + r else 0)
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(labelled_pairs(types=("",)).map(lambda pair: [[[x[0] for x in s] for s in side] for side in pair]))
 def test_bare_letters_are_chunks_of_no_type(pair):
     gold, predicted = pair
@@ -91,7 +101,7 @@ def test_bare_letters_are_chunks_of_no_type(pair):
         assert triples(evaluate(gold, predicted)) == conlleval(gold, predicted)
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(labelled_pairs(), st.sampled_from(SCHEMES))
 def test_conversion_between_schemes_keeps_the_chunk_scores(pair, scheme):
     """Except io, which cannot part neighbours of one type."""
@@ -101,7 +111,7 @@ def test_conversion_between_schemes_keeps_the_chunk_scores(pair, scheme):
     assert evaluate(*pair).per_type == evaluate(gold, predicted).per_type
 
 
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 @given(st.data(), st.sampled_from(SCHEMES))
 def test_strict_counts_the_spans_that_the_scheme_writes(data, scheme):
     gold, predicted = data.draw(labelled_pairs(letters=LETTERS[scheme]))
@@ -122,7 +132,9 @@ def test_strict_refuses_what_conlleval_forgives():
     assert evaluate(gold, predicted, reading="strict").f1 == 0
     bilou = [["B-X", "I-X", "L-X", "U-X"]]
     assert evaluate(bilou, bilou, reading="strict").chunks[3:] == (2, 2, 2)
-    assert evaluate(bilou, bilou, reading="strict").scheme == "bioes"
+    assert evaluate(bilou, bilou, reading="strict").scheme == "bilou"
+    for scheme in ("bioes", "bilou"):  # the letters of one are read as those of the other
+        assert evaluate(bilou, bilou, reading="strict", scheme=scheme).chunks[3:] == (2, 2, 2)
 
 
 # ---------------------------------------------------------------- reports

@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labelwright.corpus import Corpus
@@ -14,6 +15,7 @@ from labelwright.features.builtin import template as find_template
 from labelwright.features.extract import EXTRACTORS, learn
 from labelwright.features.incidence import observed_cells
 from labelwright.features.vocabulary import Vocabulary
+from labelwright.validation import HeaderReader, TensorReader
 
 LINES = [
     "U1:%x[0,0]",
@@ -68,7 +70,7 @@ def equal_strings(lines):
     return len(set(heads)) == len(set(shapes))
 
 
-@settings(max_examples=150)
+@drawn(150)
 @given(templates.filter(equal_strings), sentences, sentences)
 def test_features_are_the_strings_of_the_template(lines, X, other):
     X = [s for s in X if s]
@@ -83,12 +85,12 @@ def test_features_are_the_strings_of_the_template(lines, X, other):
     again, _ = extractor.encode(other)
     found = {layer: names_of(extractor, incidence) for layer, incidence in again.items()}
     assert found == {k: v for k, v in expected(lines, other, known).items() if k in found}
-    restored = EXTRACTORS["columns"].restore(extractor.tensors(), extractor.header())
+    restored = EXTRACTORS["columns"].restore(TensorReader.of(extractor.tensors()), HeaderReader.of(extractor.header()))
     stored, _ = restored.encode(other)
     assert {layer: names_of(restored, incidence) for layer, incidence in stored.items()} == found
 
 
-@settings(max_examples=50)
+@drawn(50)
 @given(templates.filter(equal_strings), sentences, st.integers(2, 4))
 def test_min_count(lines, X, min_count):
     X = [s for s in X if s]
@@ -117,6 +119,7 @@ def test_same_text_same_feature():
     assert apart.n_features == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["default", "words", "words-arcs", "chunking", "ner", "bioner", "bioner-arcs", "letters"]
 )
@@ -207,7 +210,7 @@ def test_min_count_below_one():
         learn([["a"]], "default", 0)
 
 
-@settings(max_examples=50)
+@drawn(50)
 @given(sentences, st.integers(0, 1000))
 def test_observed_cells(X, seed):
     """Cells that come through keys, through tokens, or both ways."""
@@ -225,6 +228,7 @@ def test_observed_cells(X, seed):
     assert found == {name: sorted(seen) for name, seen in wanted.items()}
 
 
+@pytest.mark.slow
 def test_vocabulary_of_a_corpus_and_of_lists_agree(chunks):
     from_corpus, layers, _ = learn(chunks, "chunking", 1)
     names = chunks.input_names

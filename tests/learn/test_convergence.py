@@ -5,13 +5,14 @@ import itertools
 import numpy as np
 import pytest
 from cases import Case, cases, many
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Scores
 from problems import ARCS, EVERYTHING, STATES, Problem, Truth, dicts, words
 
 from labelwright import LatentPerceptron, Perceptron
-from labelwright.kernels.perceptron import Rule
+from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.convergence import convergence, mistake_bound
 from labelwright.learn.perceptron import Passes
 from labelwright.structures.lattice import Margins, margins
@@ -40,7 +41,7 @@ def check_margins(case, gold):
         assert found.worst == pytest.approx(worst, abs=digits)
 
 
-@settings(many, max_examples=150)
+@drawn(150, many)
 @given(cases(max_paths=20_000, max_tokens=5), st.integers(0, 1000))
 def test_margins_are_those_of_all_paths(case, seed):
     """Of any labelling, possible or not, and of one that a possible path has."""
@@ -82,7 +83,7 @@ def bound_at(d, gaps, norm, passes):
     return (np.sqrt(2) * norm + np.sqrt(lost)) ** 2 / d**2
 
 
-@settings(max_examples=100)
+@drawn(100)
 @given(
     st.lists(st.integers(-5000, 5000).map(lambda n: n / 1000) | st.just(np.inf), min_size=1, max_size=8),
     st.floats(0.5, 20),
@@ -128,7 +129,7 @@ def test_a_summary_counts_sequences_and_scales_margins_by_the_norm():
         assert convergence(found[3:] * 2, norm, None, 3, 0.0) == (1.0, 1.0, None, None, None)  # no other labelling
 
 
-@settings(max_examples=50)
+@drawn(50)
 @given(st.floats(0.1, 5), st.floats(0.5, 20), st.floats(0, 100))
 def test_a_start_of_some_norm_costs_twice_that_over_the_margin(gap, norm, start):
     found, theorem = mistake_bound(np.array([gap, 2 * gap]), norm, 10**12, start)
@@ -213,7 +214,7 @@ def test_shares_and_margin_are_those_of_all_paths(order, sizes):
 def test_the_largest_norm_is_that_of_the_largest_path(template, order, sizes):
     problem = Problem(*words(6, 3, 3), template, "all", sizes=sizes, order=order)
     passes = Passes(
-        problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, Rule(0.0, False, 1.0), 0
+        problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, UpdateRule(0.0, False, 1.0), 0
     )
     largest = max(np.linalg.norm(choices.counts, axis=1).max() for choices in problem.choices())
     assert passes.largest_norm() == pytest.approx(largest)
@@ -232,6 +233,7 @@ def test_without_a_theorem_there_is_no_bound():
     assert record["mistakes"] <= record["convergence"]["mistake_bound"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [NOISY, words(10, 2), *SEPARABLE])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
 def test_the_bound_holds_after_any_start(data, scale):

@@ -29,6 +29,7 @@ CASES = {  # data, template, states per label, cells, scheme, order
 both = pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("n_sentences", [1, 10])
 def test_loss_and_gradient(case, n_sentences):
@@ -57,6 +58,7 @@ def test_observed_cells_are_those_of_the_labels_times_their_states(template, ord
     assert len(problem.names()) == len(expected)
 
 
+@pytest.mark.slow
 @both
 def test_float32_agrees_with_float64(template, order):
     X, y = words(150, seed=2, longest=30)
@@ -68,6 +70,7 @@ def test_float32_agrees_with_float64(template, order):
     np.testing.assert_allclose(gradient32, gradient, atol=2e-5 * np.abs(gradient).max())
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("scheme", [None, "iob2"])
 @pytest.mark.parametrize("scale", [10.0, 100.0, 300.0, 1e3, 1e4])
@@ -88,6 +91,7 @@ def test_scores_of_any_size(template, order, scheme, scale):
     np.testing.assert_allclose(gradient32, exact32, atol=1e-5 * scale)
 
 
+@pytest.mark.slow
 @both
 def test_threads_change_no_bit_of_the_gradient(template, order):
     X, y = words(800, seed=6, longest=12)

@@ -37,6 +37,7 @@ def scipy_optimum(problem, l1, l2):
     return found.fun, found.x[:n] - found.x[n:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", [STATES, ARCS])
 @pytest.mark.parametrize("l2", [0.1, 1.0, 10.0])
 def test_lbfgs_finds_scipys_optimum(template, l2):
@@ -50,6 +51,7 @@ def test_lbfgs_finds_scipys_optimum(template, l2):
     assert problem(found)[0] + 0.5 * l2 * found @ found == pytest.approx(monitor.history[-1]["loss"], rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (0.3, 0.5), (2.0, 0.1)])
 def test_owlqn_finds_scipys_optimum(l1, l2):
     problem = Problem(*words(40, seed=1), ARCS)
@@ -192,6 +194,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("template", [STATES, ARCS])
 def test_threads_give_the_same_weights(kind, template):
@@ -204,6 +207,7 @@ class AccidentError(Exception):
     """What kills a run in these tests."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_killed_at_any_iteration_resumes_to_the_same_weights(kind, tmp_path):
     X, y = words(60, seed=11)
@@ -243,6 +247,7 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     assert "converged" in again.training_["stopped"]
 
 
+@pytest.mark.slow
 def test_resume_keeps_the_best_weights_on_development_data(tmp_path):
     X, y = words(60, seed=11)
     dev = words(30, seed=12)

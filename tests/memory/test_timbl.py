@@ -38,6 +38,7 @@ def reasons(folder, train, queries, same_weights=False, **words):
     return Counter(found.reason for found in different) + Counter(equal=len(queries) - len(different))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("votes", list(timbl.VOTES))
 def test_symbols(tmp_path, metric, votes):
@@ -87,6 +88,7 @@ def test_the_habit_of_inverse_linear_votes(tmp_path):
     assert not all(like_ours[first + 1 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [0, 2])
 @pytest.mark.parametrize(
     "metric",

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 from cases import Case, cases, chunks, hard
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Scores
 
@@ -96,6 +97,7 @@ MEANING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "meaning"), MEANING, ids=lambda x: repr(x) if not callable(x) else "")
 def test_a_rule_judges_labellings_and_the_solver_finds_just_those(rule, meaning):
     four = sentence(4, tokens=WORDS)
@@ -147,7 +149,7 @@ def test_a_function_of_the_sentence_makes_rules():
     ]
 
 
-def test_constraints_are_parted_into_a_scheme_and_rules():
+def test_constraints_are_split_into_a_scheme_and_rules():
     rule = at_least(1, "X")
     assert split_constraints(None) == (None, [])
     assert split_constraints("scheme") == ("scheme", [])
@@ -195,10 +197,10 @@ def test_a_scheme_of_labels_that_are_all_outside():
         (lambda: bind(only(0, "B-Z"), sentence(2)), "no label or chunk type 'B-Z'"),
         (lambda: bind(forbid("X", after="Z"), sentence(2)), "no label or chunk type 'Z'"),
         (lambda: bind(agree(0, 7), sentence(2, number=4)), "position 7 is outside sentence 4 of 2 tokens; .*function"),
-        (lambda: bind(only(str.isdigit, "X"), sentence(2)), "looks at the words; give the sentences themselves"),
+        (lambda: bind(only(str.isdigit, "X"), sentence(2)), "reads the words; give the sentences themselves"),
         (lambda: bind(valid_scheme(), sentence(2, ("N", "V"))), "follow no chunk scheme"),
         (lambda: bind(lambda s: agree(0, s.nothing), sentence(2, number=3)), "sentence 3: <lambda>: AttributeError"),
-        (lambda: bind(soft(lambda s: soft(agree(0, 1), 1), 1), sentence(2)), "drop one of both"),
+        (lambda: bind(soft(lambda s: soft(agree(0, 1), 1), 1), sentence(2)), "use one or the other"),
         (lambda: bind(linear([(1e-9, 0, "O"), (1e9, 1, "O")], ">", 0), sentence(2)), "fewer digits"),
     ],
 )  # fmt: skip
@@ -262,7 +264,8 @@ def worth(problem, y):
     return sum(w for ts, names, w in problem.factors if all(y[t] == name for t, name in zip(ts, names, strict=True)))
 
 
-@settings(max_examples=250)
+@pytest.mark.slow
+@drawn(250)
 @given(problems())
 def test_candidates_against_enumeration(drawn):
     problem, rules = drawn
@@ -280,7 +283,7 @@ def test_candidates_against_enumeration(drawn):
     assert found.score - found.cost == pytest.approx(max(values.values()), abs=1e-8)
 
 
-@settings(max_examples=60)
+@drawn(60)
 @given(problems())
 def test_without_rules_or_with_true_ones_candidates_are_maximised(drawn):
     problem, _ = drawn
@@ -329,7 +332,7 @@ def check_lattice(case, rules, by_sums):
     return found
 
 
-@settings(max_examples=150)
+@drawn(150)
 @given(lattices_with_rules(most_latent=1))
 def test_lattices_against_enumeration(drawn):
     case, rules = drawn
@@ -341,7 +344,7 @@ def test_lattices_against_enumeration(drawn):
 
 
 @pytest.mark.parametrize("few", [(), (1,), (3,)], ids=["none", "one", "three"])
-@settings(max_examples=80)
+@drawn(80)
 @given(lattices_with_rules(most_latent=2))
 def test_flows_through_lattices_against_enumeration(few, drawn):
     """CP-SAT does the work: no, or hardly any, paths are listed before."""
@@ -353,6 +356,7 @@ def test_flows_through_lattices_against_enumeration(few, drawn):
         assert found.status == "optimal"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [(), (2,), (1, 20)], ids=["none", "two", "twenty"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_close_calls_against_enumeration(order, few, monkeypatch):
@@ -369,7 +373,7 @@ def test_close_calls_against_enumeration(order, few, monkeypatch):
             assert check_lattice(case, rules, by_sums=False).status == "optimal"
 
 
-@settings(max_examples=120)
+@drawn(120)
 @given(lattices_with_rules(most_latent=3))
 def test_latent_lattices_against_enumeration(drawn):
     case, rules = drawn
@@ -378,7 +382,7 @@ def test_latent_lattices_against_enumeration(drawn):
         assert (found.status, found.exact) == ("optimal", True)  # there are few labellings: all are looked at
 
 
-@settings(max_examples=80)
+@drawn(80)
 @given(lattices_with_rules(most_latent=3))
 def test_latent_lattices_with_too_few_labellings_claim_nothing_wrong(drawn):
     case, rules = drawn
@@ -398,7 +402,7 @@ def test_latent_lattices_with_too_few_labellings_claim_nothing_wrong(drawn):
         assert math.exp(found.log_probability) + found.gap >= most * (1 - 1e-9)
 
 
-@settings(max_examples=60)
+@drawn(60)
 @given(cases(max_paths=3000, most_latent=1), st.booleans())
 def test_rules_that_always_hold_change_nothing(case, flow):
     if not case.truth.possible:
@@ -473,7 +477,7 @@ def test_a_time_limit_is_reported(monkeypatch):
     assert found.gap > 0
     monkeypatch.setattr(program, "search", stopped("unknown"))
     for solve, what in ((solve_candidates, (problem, agree(0, 1))), (solve_lattice, (*case, rules))):
-        with pytest.raises(OptionError, match="no labelling that keeps the rules was found in time_limit=5 seconds"):
+        with pytest.raises(OptionError, match="no labelling that satisfies the rules in time_limit=5 seconds"):
             solve(*what, time_limit=5)
     with pytest.raises(OptionError, match="time_limit: expected 0 seconds or more"):
         solve_candidates(problem, [], time_limit=-1)

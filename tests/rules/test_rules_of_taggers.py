@@ -1,8 +1,6 @@
 """Users' own rules on trained taggers, and what their document says."""
 
 import itertools
-import re
-from pathlib import Path
 
 import pytest
 from cases import chunks
@@ -23,7 +21,6 @@ from labelwright.errors import OptionError
 from labelwright.rules import program
 
 SEARCH = program.search
-DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
 # -- trained taggers ---------------------------------------------------------------------------------------------------
@@ -50,8 +47,9 @@ def tagger(request, corpus):
     return MODELS[request.param]().fit(corpus)
 
 
+@pytest.mark.slow
 def test_a_tagger_keeps_rules(tagger, corpus):
-    some = corpus.take(slice(0, 5))
+    some = corpus.take(slice(0, 3))
     free = tagger.decode(some)
     rules = ["scheme", at_least(1, "VP"), exactly(2, "PP"), agree(0, -1, types=True)]
     found = tagger.decode(some, constraints=rules)
@@ -147,16 +145,7 @@ def test_an_empty_sentence_has_an_empty_labelling(corpus):
     assert (found[0].labels, found[0].exact) == ([], True)
 
 
-# -- the document ------------------------------------------------------------------------------------------------------
-
-
-def test_the_python_of_the_document_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / "constraints.md").read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) >= 4
-    names = {}
-    for block in blocks:
-        exec(compile(block, "constraints.md", "exec"), names)
+# -- n-gram taggers ---------------------------------------------------------------------------------------------------
 
 
 def test_n_gram_taggers_under_rules():
@@ -187,5 +176,5 @@ def test_who_is_late_hears_the_limit_that_was_given(monkeypatch):
     answers = iter([program.Answer("infeasible", bool), program.Answer("unknown", bool)])
     monkeypatch.setattr(program, "search", lambda *_: next(answers))
     tagger = labelwright.MemoryTagger(ngram=1, n_jobs=1).fit([["a", "b"]], [["B-X", "B-Y"]])
-    with pytest.raises(OptionError, match=r"found in time_limit=7\.5 seconds; give it more"):
+    with pytest.raises(OptionError, match=r"in time_limit=7\.5 seconds; raise time_limit"):
         tagger.decode([["a", "b"]], constraints=only(0, "B-Y"), time_limit=7.5)

@@ -5,18 +5,17 @@ import itertools
 import numpy as np
 import oracles
 import pytest
-from cases import LATE32, LATE64, Case, cases, examples, many, without
-from hypothesis import assume, given, settings
+from cases import LATE64, Case, cases, drawn, examples, many, without
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracles import Scores
 
+from labelwright.answers.chains import _span_transitions
 from labelwright.corpus.schemes import boundaries
 from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths
 from labelwright.errors import OptionError
-from labelwright.kernels import chain
 from labelwright.structures import states
-from labelwright.structures.graph import first_order
 from labelwright.structures.lattice import (
     best_path,
     label_marginals,
@@ -26,7 +25,6 @@ from labelwright.structures.lattice import (
     state_marginals,
 )
 from labelwright.structures.states import state_space
-from labelwright.taggers.linear import _span_moves
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
 
@@ -142,44 +140,6 @@ def test_arcs(case):
     np.testing.assert_allclose(arcs, truth.arcs(case.graph), atol=1e-10 + 1e-12 * case.size)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@many
-@given(plain)
-@examples([*LATE64, *LATE32])
-def test_training_kernels_are_right_or_say_so(dtype, case):
-    """The scaled kernels of training give the posterior, or NaN where the sentence must be done again in log space."""
-    truth = case.paths
-    assume(truth.log_z > -np.inf)
-    graph = case.graph
-    if graph.order == 1:  # as in training: rows are padded
-        graph = first_order(graph.label_of_node, case.space.n_labels, truth.S + (-truth.S) % 4)
-    node, arc, _ = case.scores.lattice(graph)
-    exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
-    psi, top = node.astype(dtype), np.zeros(truth.T, dtype)  # [T, Q], [T]
-    exponentiate(psi, top, graph.n_nodes)
-    log_z, offsets = np.zeros(1), np.array([0, truth.T])
-    if len(arc) == 1:
-        highest = arc.max()
-        assume(np.isfinite(highest))
-        E = np.exp(arc - highest).astype(dtype)  # [1, A]
-        ET, counts = np.empty_like(E[0]), np.zeros_like(E[0])  # [A]
-        chain.transpose_blocks(E[0], graph.blocks, ET)
-        chain.posteriors(psi, top, E, ET, highest, graph.blocks, offsets, log_z, counts)
-        counts = counts * E[0].astype(np.float64)
-    else:
-        E, arc_top = arc.astype(dtype), np.zeros(truth.T, dtype)  # [T, A], [T]
-        exponentiate(E, arc_top, graph.n_arcs)
-        chain.posteriors_by_arc(psi, top, E, arc_top, graph.blocks, offsets, log_z)
-        counts = E[1:].sum(axis=0, dtype=np.float64)
-    if np.isnan(log_z[0]):
-        assert case.size > 40  # ordinary scores need no second try
-        return
-    digits = np.finfo(dtype).eps * 20 * case.size
-    assert log_z[0] == pytest.approx(truth.log_z, abs=digits)
-    np.testing.assert_allclose(psi, truth.nodes(graph), atol=digits)
-    np.testing.assert_allclose(counts, truth.arcs(graph).sum(axis=0), atol=truth.T * digits)
-
-
 @given(cases(max_paths=5_000, max_tokens=4))
 def test_latent_states_add_up(case):
     """Marginals of labels are sums over the states that they own."""
@@ -246,7 +206,7 @@ def label_sets(draw):
     return draw(st.lists(st.sampled_from(["O", *inside]), min_size=1, max_size=4, unique=True))
 
 
-@settings(many, max_examples=250)
+@drawn(250, many)
 @given(cases(labels=label_sets(), most_latent=1, max_tokens=4))
 @examples(LATE64)
 def test_span_probabilities(case):
@@ -257,13 +217,13 @@ def test_span_probabilities(case):
     table, spans = boundaries(labels), truth.spans(labels)
     sums = posterior(case.lattice)
     for i, kind in enumerate(table.types):
-        moves = _span_moves(table, i, case.space)
+        moves = _span_transitions(table, i, case.space)
         for begin, end in itertools.combinations(range(truth.T + 1), 2):
             p = span_probability(case.lattice, sums, begin, end, moves)
             assert p == pytest.approx(spans[begin, end, kind], abs=1e-10 + 1e-12 * case.size)
 
 
-@settings(many, max_examples=200)
+@drawn(200, many)
 @given(plain, st.sampled_from(sorted(DECODERS)))
 def test_decoders(case, name):
     truth = case.paths

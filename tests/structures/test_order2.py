@@ -135,6 +135,7 @@ def test_labels_that_cannot_end_a_sentence(make, constraints):
         assert row[-1]["B-NP"] == row[-1]["I-NP"] == row[0]["E-NP"] == row[0]["I-NP"] == 0
 
 
+@pytest.mark.slow
 def test_short_long_and_no_sentences(model):
     data = [[], ["dog"], ["the", "dog"], NEW * 75, []]
     assert [len(y) for y in model.predict(data)] == [0, 1, 2, 300, 0]
@@ -174,7 +175,7 @@ def test_without_tables_of_keys_the_answers_are_the_same(model, monkeypatch):
 def test_threads_and_pieces_change_no_answer(model, monkeypatch):
     data = [[*s, *NEW] for s in X] * 40
     one = model.decode(data)
-    monkeypatch.setattr("labelwright.taggers.linear.BLOCK_NUMBERS", 1 << 10)
+    monkeypatch.setattr("labelwright.scoring.lattice_scores.BLOCK_NUMBERS", 1 << 10)
     assert copy.copy(model).set_params(n_jobs=2).decode(data) == one
 
 
@@ -386,7 +387,7 @@ def test_a_look_inside(model):
     for path, p in zip(truth.paths.tolist(), truth.p, strict=True):
         for r, s in itertools.pairwise([S, *path, S]):
             moves[r, s] += p
-    assert use.moves == pytest.approx(moves, abs=1e-12)
+    assert use.transitions == pytest.approx(moves, abs=1e-12)
     assert use.states == pytest.approx(moves[:S].sum(axis=1))
     mass = inspection.path_mass(model, [NEW], 10)
     assert mass == pytest.approx(np.cumsum(np.sort(truth.p)[::-1][:10]))
@@ -411,6 +412,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["crf", "lat"])
 def test_tag_eval_and_inspect(run, folder: Path, name: str) -> None:
     model = labelwright.load(folder / name)

@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labelwright import CRF, Cascade, LatentCRF, SemiCRF
@@ -15,7 +16,7 @@ from labelwright.parallel import Workers
 from labelwright.structures.lattice import covariance, label_marginals, posterior, sample
 from labelwright.structures.passing import Layered, certain, joined, likely, mixed, part
 from labelwright.taggers.cascade import _Run
-from labelwright.taggers.linear import LinearModel
+from labelwright.taggers.linear import LinearTagger
 from labelwright.taggers.stacks import stacks
 
 WORDS = "abcdef"
@@ -33,8 +34,8 @@ def sentences(seed, n=5, longest=5):
     return X, {"pos": labels("NVD"), "mid": labels("pq"), "chunk": labels(["B", "I", "O"])}
 
 
-def lattices(model: LinearModel, X):
-    return model._each(X, lambda _, lattice: lattice, None)
+def lattices(model: LinearTagger, X):
+    return [sentence.lattice for sentence in model.scored(X)]
 
 
 def paths_of(lattice):
@@ -143,6 +144,7 @@ def assert_slopes(problem, weights):
             assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_gradient_of_three_layers_is_that_of_finite_differences(order, jackknife):
@@ -157,6 +159,7 @@ def test_the_gradient_of_three_layers_is_that_of_finite_differences(order, jackk
     assert_slopes(*joint_problem(cascade, X, y))
 
 
+@pytest.mark.slow
 def test_a_jackknife_starts_every_layer_where_it_was_trained():
     """What a layer learns from is what the layers below say of sentences that they have not seen, together as alone."""
     X, y = sentences(8, n=20)
@@ -172,6 +175,7 @@ def test_a_jackknife_starts_every_layer_where_it_was_trained():
 SINGLES = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0]/%x[0,0]\nU:%y[1]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("segments", ["pos", "mid", "chunk"])
 def test_the_gradient_is_right_with_a_segment_layer_at_any_height(segments, jackknife):
@@ -249,7 +253,7 @@ def test_features_of_the_labels_below_are_weighted_by_their_probabilities():
     }
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(st.integers(0, 10**6))
 def test_parts_joined_again_are_the_whole(seed):
     random = np.random.default_rng(seed)
@@ -284,8 +288,8 @@ def test_a_segment_layer_passes_the_probabilities_of_its_labels():
     dense = np.array([[row[label] for label in model.classes_] for s in model.predict_marginals(X) for row in s])
     assert passed.probability == pytest.approx(dense.reshape(-1))
     layer, constants = model.objective(X, None, Workers(1), passed.candidates, np.float64)
-    assert layer.marginals(model.weights_.astype(np.float64), constants) == pytest.approx(passed.probability)
-    with pytest.raises(TemplateError, match="a SemiCRF knows no pairs"):
+    assert layer.forward(model.weights_.astype(np.float64), constants)[0] == pytest.approx(passed.probability)
+    with pytest.raises(TemplateError, match="a SemiCRF has no pairs"):
         CRF(template="U:%y[-1]/%y[0]").fit(Layered(X, passed), y)
     assert CRF(max_iter=3).fit(Layered(X, passed), y).predict(Layered(X, passed))
 

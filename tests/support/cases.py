@@ -2,6 +2,7 @@
 
 import numpy as np
 import oracles
+from drawn import drawn
 from hypothesis import HealthCheck, example, settings
 from hypothesis import strategies as st
 from oracles import Scores
@@ -13,8 +14,8 @@ SCALES = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 1e4, 1e5]
 LABELS = ["O", "B-X", "I-X", "B-Y"]
 LABEL_SETS = st.integers(1, 4).map(lambda n: LABELS[:n])
 
-few = settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
-many = settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
+picky = settings(suppress_health_check=[HealthCheck.filter_too_much])
+few, many = drawn(150, picky), drawn(300, picky)
 
 
 class Case:

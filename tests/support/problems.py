@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from functools import cached_property
 
 import numpy as np
 import oracles
@@ -19,6 +20,7 @@ STATES = "U1:%x[0,0]\nU2:%x[-1,0]/%x[0,0]\nU:%prefix[0,0,1]\nUbias\nB"
 ARCS = STATES + "\nB1:%x[0,0]\n*2:%x[1,0]"
 TRIPLES = "U1:%x[0,0]\nT1:%x[0,0]\nT2:%x[-1,0]/%x[0,0]\nB"
 EVERYTHING = ARCS + "\nT1:%x[0,0]\nT2:%x[-2,0]"
+SIMPLE = "U:%x[0,0]\nB"
 
 # Templates with the orders that they can have.
 ORDERS = [(STATES, 1), (ARCS, 1), (STATES, 2), (ARCS, 2), (TRIPLES, 2), (EVERYTHING, 2)]
@@ -37,6 +39,9 @@ def words(n_sentences, seed, longest=4):
             labels.append(str(random.choice(LABELS if labels[-1] != "O" else LABELS[:2])))
         y.append(labels[1:])
     return X, y
+
+
+NOISY = words(14, seed=5)  # no weights separate these sentences: perceptrons keep making mistakes
 
 
 def bioes(n_sentences, seed, longest=4):
@@ -95,6 +100,10 @@ class Problem:
         return loss, gradient
 
     def names(self):
+        return self._names
+
+    @cached_property
+    def _names(self):
         return names_of(self.parameters, self.extractor, self.states)
 
     def true_loss(self, weights):

@@ -13,7 +13,7 @@ import labelwright
 from labelwright import CRF, Span
 from labelwright.corpus import Corpus, spans_of, validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
-from labelwright.taggers.linear import LinearModel
+from labelwright.taggers.linear import LinearTagger
 
 ORDERS = {"states": (STATES, 1), "arcs": (ARCS, 1), "states 2": (STATES, 2), "triples 2": (TRIPLES, 2)}
 
@@ -449,7 +449,7 @@ def test_untrained_models_say_so(tmp_path):
 
 def test_copies_and_pickles_predict_alike(model):
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert isinstance(other, LinearModel)
+        assert isinstance(other, LinearTagger)
         assert other.predict_marginals(X) == model.predict_marginals(X)
 
 

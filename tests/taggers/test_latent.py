@@ -14,7 +14,7 @@ from labelwright import LatentCRF, Span
 from labelwright.corpus import spans_of
 from labelwright.errors import OptionError
 from labelwright.structures.states import state_names
-from labelwright.taggers.linear import LinearModel
+from labelwright.taggers.linear import LinearTagger
 
 UNEVEN = {"B-NP": 2, "I-NP": 1, "O": 3}
 
@@ -162,6 +162,7 @@ def test_empty_and_short_sentences(model):
     assert sum(p for _, p in one) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_a_thousand_tokens(model):
     long = [X[i % 5][0] for i in range(1000)]
     for decoder in ("exact", "ldi", "mbr", "viterbi", "marginal"):
@@ -265,7 +266,7 @@ def test_numbers_per_label():
 
 def test_copies_and_pickles_predict_alike(model):
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert isinstance(other, LinearModel)
+        assert isinstance(other, LinearTagger)
         assert other.predict_marginals(X, latent=True) == model.predict_marginals(X, latent=True)
         assert other.decode(X) == model.decode(X)
 

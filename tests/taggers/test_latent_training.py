@@ -76,6 +76,7 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     assert used.all() if l1 == 0 else 0.1 < share < 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("template", "order"), ORDERS)
 def test_sgd_lowers_the_loss(chunks, template, order):
     small = chunks.take(slice(0, 60))
@@ -88,6 +89,7 @@ def test_sgd_lowers_the_loss(chunks, template, order):
     assert model.score(words, small.y) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("template", "order"), ORDERS)
 def test_threads_change_no_weight(chunks, template, order):
     small = chunks.take(slice(0, 120))
@@ -152,6 +154,7 @@ class StopError(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"l1": 0.2}, {"optimizer": "sgd"}, {"n_restarts": 2}], ids=["lbfgs", "owlqn", "sgd", "restarts"]
 )

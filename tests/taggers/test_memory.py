@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from drawn import drawn
+from hypothesis import example, given
 from hypothesis import strategies as st
 from memory_twin import Twin, decide, grouped
 from plain_python import answers_both_ways
@@ -80,7 +81,7 @@ def check(X, y, queries, **words):
         assert found.distance[n] == groups[0][0]
 
 
-@settings(max_examples=200)
+@drawn(200)
 @given(tables(), settings_of_models)
 @example(([["a"]], ["A"], [["a"], ["?"]], [False]), dict.fromkeys(())
          | {"k": 50, "metric": "mvdm", "mvdm_threshold": 1, "weights": "gain-ratio", "votes": "inverse-linear",
@@ -90,7 +91,7 @@ def test_symbols_against_the_twin(table, words):
     check(X, y, queries, **words)
 
 
-@settings(max_examples=120)
+@drawn(120)
 @given(tables(numbers=True), settings_of_models)
 def test_numbers_and_symbols_against_the_twin(table, words):
     X, y, queries, kinds = table
@@ -108,6 +109,7 @@ def test_numbers_are_weighed_by_twenty_bins(n):
         check(X, y, [[99.0, 1], X[0], [0.1, 7]], metric=["numeric", "overlap"], **words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "weights"), list(product(METRICS, WEIGHTS)))
 def test_larger_tables_against_the_twin(metric, weights):
     rng = np.random.default_rng(3)
@@ -119,7 +121,7 @@ def test_larger_tables_against_the_twin(metric, weights):
         check(X, y, queries, metric=metric, weights=weights, **words)
 
 
-@settings(max_examples=100)
+@drawn(100)
 @given(tables(), st.sampled_from(WEIGHTS))
 def test_igtree_against_the_twin(table, weights):
     X, y, queries, _ = table
@@ -178,7 +180,7 @@ def test_small_data(votes, k):
 # -- what is remembered -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@drawn(40)
 @given(tables(), settings_of_models, st.integers(0, 14))
 def test_partial_fit_is_fit_on_everything(table, words, cut):
     X, y, queries, _ = table
@@ -434,6 +436,7 @@ json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)
 """
 
 
+@pytest.mark.slow
 def test_plain_python_gives_the_same_answers():
     compiled, plain = answers_both_ways(PROGRAM)
     assert len(compiled) > 300

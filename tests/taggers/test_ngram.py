@@ -253,6 +253,7 @@ def test_one_asks_the_classifier_once(tagger, split):
         NgramTagger(Bare()).fit(X, Y).predict(data)
 
 
+@pytest.mark.slow
 def test_blocks_change_nothing(tagger, split, monkeypatch):
     test = split[1]
     whole = tagger.predict(test), tagger.predict_nbest(test, 2), tagger.predict_oracle(test)
@@ -280,6 +281,7 @@ def test_spans(tagger, split):
 # --- constraints ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_labellings_that_keep_to_the_scheme(split):
     train, test = split
     tagger = NgramTagger(BernoulliNB(alpha=0.1), template="U:%x[0,1]").fit(train)
@@ -331,6 +333,7 @@ def test_constraints_that_cannot_be(tagger, split):
         tagger.predict_nbest(test, constraints=[object()])
 
 
+@pytest.mark.slow
 def test_rules_go_to_the_solver(split):
     pytest.importorskip("ortools")
     from labelwright.constraints import at_least, at_most, forbid, only, valid_scheme
@@ -416,7 +419,7 @@ def test_errors_say_what_to_do():
         "inference": ("oracle", "use predict_oracle"),
         "weighting": ("best", "weighting: expected one of confidence"),
         "lengths": ([5], "lengths: expected whole numbers, 1 to 3"),
-        "min_count": (0, "min_count: expected a whole number, 1 or more"),
+        "min_count": (0, "min_count: expected a whole number of 1 or more"),
         "n_jobs": (0, "n_jobs: expected a number of threads"),
         "template": ("B:%x[0,0]", "no token has a feature of its own"),
     }.items():

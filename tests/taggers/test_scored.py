@@ -11,7 +11,7 @@ import labelwright
 from labelwright import LatentPerceptron, Perceptron
 from labelwright.corpus import validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
-from labelwright.taggers.scored import COARSE
+from labelwright.taggers.score_based import COARSE
 
 NEW = ["aa", "new", "b", "c"]
 SHORT = [["aa", "b", "c"], ["b"], ["c", "new"]]
@@ -173,6 +173,7 @@ def judged(log_probabilities):
     return total + math.log(1 - math.exp(total / len(log_probabilities)))
 
 
+@pytest.mark.slow
 def test_calibration_finds_the_temperature_of_greatest_likelihood(calibrated):
     """Of the held-out sentences and one that went wrong."""
     X, y = held_out(calibrated)

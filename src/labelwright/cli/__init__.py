@@ -6,14 +6,14 @@ Nothing heavy is imported here or at the top of a command's module, so that `--h
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from labelwright import __version__
-from labelwright.cli.common import own_words
+from labelwright.cli.options import ClickException, GroupedCommand, flags_of, in_options
 from labelwright.errors import LabelwrightError
 
 # Each command is the function `command` of the module of its name, imported only when it is asked for.
@@ -47,7 +47,7 @@ def _nothing() -> None:
     """Stands for a command that was not asked for."""
 
 
-def _application(wanted: str | None) -> Any:
+def _application(wanted: str | None, given: Sequence[str]) -> Any:
     """All commands by name, the wanted one in full."""
     app = typer.Typer(
         add_completion=False,
@@ -57,12 +57,15 @@ def _application(wanted: str | None) -> Any:
     )
     app.callback(epilog="New here? Try `labelwright demo`. Options of a command: `labelwright train --help`.")(_about)
     for name, line in COMMANDS.items():
-        function = import_module(f"labelwright.cli.{name}").command if name == wanted else _nothing
-        app.command(name, short_help=line)(function)
+        function, sort = _command(name, given) if name == wanted else (_nothing, GroupedCommand)
+        app.command(name, short_help=line, cls=sort)(function)
     return typer.main.get_command(app)
 
 
-ClickException: Any = typer.BadParameter.__mro__[2]  # of click, or of the click inside Typer
+def _command(name: str, given: Sequence[str]) -> tuple[Any, type[GroupedCommand]]:
+    """The function of a command, and the class of its help; some commands are made for what they are given."""
+    module = import_module(f"labelwright.cli.{name}")
+    return module.command_for(given) if hasattr(module, "command_for") else (module.command, GroupedCommand)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,8 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
+    flags: dict[str, str] = {}  # name of a setting: its option in this command
     try:
-        group = _application(next((word for word in given if not word.startswith("-")), None))
+        wanted = next((word for word in given if not word.startswith("-")), None)
+        group = _application(wanted, given)
+        if wanted in COMMANDS:
+            flags = flags_of(group.commands[wanted])
         with group.make_context("labelwright", given or ["--help"]) as context:
             group.invoke(context)
         sys.stdout.flush()
@@ -88,13 +95,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("LABELWRIGHT_DEBUG"):
             raise
-        return _fail(*_explained(error))
+        return _fail(*_explained(error, flags))
 
 
-def _explained(error: Exception) -> tuple[str, int]:
-    """What to say about an error, and the exit code."""
+def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
+    """What to say about an error, and the exit code; settings are named by these options."""
     if isinstance(error, LabelwrightError):
-        return own_words(str(error)), 2
+        return in_options(str(error), flags), 2
     if isinstance(error, ClickException):
         context = getattr(error, "ctx", None)
         see = f" (see {context.command_path} --help)" if context is not None else ""

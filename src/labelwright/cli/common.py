@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.wording import counted as counted
+from labelwright.wording import percent as percent
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
+
+SCHEME_NAMES = "iob1, iob2, ioe1, ioe2, bioes, bilou, bmes or io"
 
 # Options that mean the same in several commands.
 Columns = Annotated[
     str | None, typer.Option("--columns", metavar="NAMES", help="Names of the columns, as in word,pos,chunk.")
 ]
 Label = Annotated[str | None, typer.Option("--label", metavar="NAME", help="The label column. [default: the last]")]
-Scheme = Annotated[
-    str | None,
-    typer.Option("--scheme", metavar="NAME", help="Rewrite the labels as iob1, iob2, ioe1, ioe2, bioes or io."),
-]
 StrictScheme = Annotated[
     str | None,
     typer.Option("--scheme", metavar="NAME", help="The scheme of strict reading. [default: as the labels look]"),
@@ -37,44 +37,6 @@ Threads = Annotated[
     typer.Option("--threads", metavar="N", help="Threads; results do not depend on it. [default: all cores]"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-
-# Words of Python whose option has another name.
-FLAGS = {
-    "max_iter": "--iterations",
-    "max_length": "--max-length",
-    "min_count": "--min-count",
-    "n_jobs": "--threads",
-    "n_latent": "--latent",
-    "n_restarts": "--restarts",
-    "random_state": "--seed",
-    **{
-        word: f"--{word.replace('_', '-')}"
-        for word in (
-            *("averaging", "reset_every", "update", "margin", "aggressiveness", "start", "passing", "jackknife"),
-            *("k", "metric", "mvdm_threshold", "weights", "votes", "decay", "algorithm", "ngram", "inference"),
-            *("weighting", "constraints"),
-        )
-    },
-}
-
-
-def own_words(message: str) -> str:
-    """A message about a word of Python as one about the option.
-
-    >>> own_words("max_iter: expected a whole number of 1 or more, got 0")
-    '--iterations: expected a whole number of 1 or more, got 0'
-    """
-    name, colon, rest = message.partition(": ")
-    return f"{FLAGS.get(name, name)}{colon}{rest}"
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "sentence"), counted(2400, "sentence"), counted(2, "pass")
-    ('1 sentence', '2,400 sentences', '2 passes')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
@@ -102,17 +64,6 @@ def why_stopped(record: dict[str, Any], probabilistic: bool) -> str:
     """Why training ended, in passes where it had passes."""
     reason = str(record["stopped"])
     return reason if probabilistic else reason.replace("iterations", "passes")
-
-
-def percent(share: float) -> str:
-    """A share in percent; only all of it is 100 %, only nothing 0 %.
-
-    >>> percent(1.0), percent(0.70034), percent(0.99999), percent(0.0)
-    ('100 %', '70.03 %', '99.99 %', '0 %')
-    """
-    if share in (0.0, 1.0):
-        return f"{100 * share:.0f} %"
-    return f"{min(99.99, max(0.01, 100 * share)):.2f} %"
 
 
 def say(text: str) -> None:
@@ -152,49 +103,33 @@ def is_model(path: str) -> bool:
 def load_model(path: str, threads: int | None = None) -> Any:
     """A model that can read column files."""
     _start_numba()
-    from labelwright.taggers.files import load
+    from labelwright.taggers.registry import load
 
     model = load(path)
-    if type(model).__name__ == "MemoryBased":
+    kind = model.reads().kind
+    if kind == "rows":
         raise ModelFileError(
-            f"{path}: a MemoryBased classifies rows, not sentences; use labelwright.load(...) in Python, or train "
-            "with --model memory"
+            f"{path}: a {type(model).__name__} classifies rows, not sentences; use labelwright.load(...) in Python, or "
+            "train with --model memory"
         )
-    kind = _reader(model).kind
     if kind != "columns":
         raise ModelFileError(
             f"{path}: trained on feature {kind}, but commands read column files; use labelwright.load(...) in Python"
         )
     if threads is not None:
-        for part in (model, *layers_of(model).values()):
+        for part in {id(part): part for part in (model, *model.outputs.values())}.values():
             part.set_params(n_jobs=threads)
     return model
 
 
-def layers_of(model: Any) -> dict[str, Any]:
-    """The layers of a cascade by name; other models have none."""
-    found: dict[str, Any] = getattr(model, "layers_", {})
-    return found
-
-
-def is_memory(model: Any) -> bool:
-    """Whether a model remembers its training data; only then what is about memories need be imported."""
-    return hasattr(model, "windows_")
-
-
-def _reader(model: Any) -> Any:
-    """What reads the columns of tokens: of a cascade that of its lowest layer, of a SemiCRF beside that of segments."""
-    if is_memory(model):
-        return model.windows_
-    lowest = next(iter(layers_of(model).values()), model)
-    return getattr(lowest.extractor_, "tokens", lowest.extractor_)
+def layer_names(model: Any) -> list[str]:
+    """The names of the layers of a cascade; other taggers have none."""
+    return [name for name in model.outputs if name]
 
 
 def input_names(model: Any) -> list[str]:
     """The columns that a model reads."""
-    if layers_of(model):
-        return list(model.inputs_)
-    return list(_reader(model).inputs if is_memory(model) else _reader(model).names)
+    return list(model.reads().columns)
 
 
 def _start_numba() -> None:
@@ -252,7 +187,7 @@ def label_place(model: Any) -> tuple[list[str], str | None]:
     """The columns of the training file and which of them is the label; models made in Python: the last, `label`.
 
     A cascade has a column for each layer, and no one label."""
-    inputs, layers = input_names(model), list(layers_of(model))
+    inputs, layers = input_names(model), layer_names(model)
     label, columns = model.training_.get("label"), model.training_.get("columns")
     labels = layers or [label]
     if not all(labels) or not columns or [name for name in columns if name not in labels] != inputs:
@@ -300,7 +235,7 @@ def predicted_labels(path: str, gold: "Corpus", threads: int | None = None) -> l
     """What a model says about the gold corpus, or what a file of predictions holds in its last column."""
     if is_model(path):
         model = load_model(path, threads)
-        if layers_of(model):
+        if layer_names(model):
             raise OptionError(
                 f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
                 f"labelwright tag {path} {gold.source} -o tagged.txt"
@@ -381,3 +316,24 @@ def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
     for source in inputs:
         if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
             raise OptionError(f"{path}: would replace {source}, which this command reads; name another file to write")
+
+
+class Lines:
+    """One line per iteration on stderr, and one before each further random start."""
+
+    def __init__(self) -> None:
+        self._last, self._starts = -1, 1
+
+    def __call__(self, record: Any, max_iter: int) -> None:
+        if record["iteration"] <= self._last:
+            self._starts += 1
+            say(f"start {self._starts}")
+        self._last = record["iteration"]
+        dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
+        what = f"loss {record['loss']:14.4f}"
+        if "mistakes" in record:
+            what = f"mistakes {record['mistakes']:9,}  separable {percent(record['separable']):>8}"
+        say(f"{record['iteration']:5d}  {what}  {record['seconds']:8.2f} s{dev}")
+
+    def close(self) -> None:
+        """Nothing is left open."""

@@ -1,10 +1,11 @@
 """labelwright convert: between file formats and label schemes."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from labelwright.cli.common import Columns, Label, check_target, counted, is_conllu, say
+from labelwright.cli.common import SCHEME_NAMES, Columns, Label, check_target, counted, is_conllu, say
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -21,10 +22,13 @@ def command(
         str | None, typer.Option(metavar="NAME", help="The scheme of the labels. [default: as they look]")
     ] = None,
     to_scheme: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Rewrite the labels as iob1, iob2, ioe1, ioe2, bioes or io.")
+        str | None, typer.Option(metavar="NAME", help=f"Rewrite the labels as {SCHEME_NAMES}.")
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend labels that break their scheme, keeping the chunks conlleval reads.")
+        bool,
+        typer.Option(
+            "--repair", help="Correct labels that break their scheme, keeping the chunks that conlleval reads."
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
 ) -> None:
@@ -36,33 +40,35 @@ def command(
       labelwright convert en.conllu words.txt --keep form,xpos,upos
       labelwright convert words.txt en.conllu --columns form,upos
     """
-    from labelwright.corpus import read_columns, read_conllu, write_columns, write_conllu
+    from labelwright.corpus import write_columns, write_conllu
 
     check_target(target)
-    if is_conllu(source):
-        if columns is not None:
-            raise OptionError("--columns: those of CoNLL-U have their names; choose some with --keep")
-        corpus = read_conllu(source, label=label or "upos")
-    else:
-        corpus = read_columns(source, names=columns, label=label)
+    corpus = _read(source, columns, label)
     changed = 0
     if from_scheme or to_scheme or repair:
         before = corpus.tokens(_label(corpus))
         corpus = _relabelled(corpus, from_scheme, to_scheme, repair)
         changed = sum(a != b for a, b in zip(before, corpus.tokens(_label(corpus)), strict=True))
     if keep is not None:
-        from dataclasses import replace
-
         corpus = replace(corpus.select([name.strip() for name in keep.split(",")]), raw=None)
     elif is_conllu(source) and not is_conllu(target):
-        from dataclasses import replace
-
         corpus = replace(corpus, raw=None)  # without comments, ranges and empty nodes
     write = write_conllu if is_conllu(target) else write_columns
     write(corpus, target)
     if not quiet and target != "-":
         size = f"{counted(len(corpus), 'sentence')}, {counted(corpus.n_tokens, 'token')}"
         say(f"{target}: {size}, {counted(changed, 'label')} changed")
+
+
+def _read(source: str, columns: str | None, label: str | None) -> "Corpus":
+    """A column file or, by its suffix, a CoNLL-U file."""
+    from labelwright.corpus import read_columns, read_conllu
+
+    if not is_conllu(source):
+        return read_columns(source, names=columns, label=label)
+    if columns is not None:
+        raise OptionError("--columns: CoNLL-U names its columns itself; choose some with --keep")
+    return read_conllu(source, label=label or "upos")
 
 
 def _label(corpus: "Corpus") -> str:
@@ -72,26 +78,40 @@ def _label(corpus: "Corpus") -> str:
 
 
 def _relabelled(corpus: "Corpus", source: str | None, target: str | None, repair: bool) -> "Corpus":
-    """Labels in another scheme; broken ones are an error unless they are to be mended."""
-    from labelwright.corpus import detect_scheme, validate
+    """Labels in another scheme; labels that break their own are an error unless they are to be repaired."""
+    scheme = _scheme(corpus, source)
+    if not repair:
+        _check_valid(corpus, scheme)
+    return corpus.with_scheme(target or scheme, None if repair else scheme)
+
+
+def _scheme(corpus: "Corpus", given: str | None) -> str:
+    """The scheme of the labels: the one given, else as they look."""
+    from labelwright.corpus import detect_scheme
     from labelwright.corpus.schemes import check_scheme
 
-    found = check_scheme(source) if source else detect_scheme(corpus.values(_label(corpus)), corpus.y)
-    if found is None:
+    values = corpus.values(_label(corpus))
+    scheme = check_scheme(given) if given else detect_scheme(values, corpus.y)
+    if scheme is None:
         raise CorpusError(
-            f"{corpus.source}: column {corpus.label} holds no chunk labels (B-X, I-X, O, ...), "
-            f"but such as {corpus.values(_label(corpus))[0]!r}; name the right column with --label"
+            f"{corpus.source}: column {corpus.label} has no chunk labels (B-X, I-X, O, ...), but such as "
+            f"{values[0]!r}; name the right column with --label"
         )
-    if repair:
-        return corpus.with_scheme(target or found)
+    return scheme
+
+
+def _check_valid(corpus: "Corpus", scheme: str) -> None:
+    """Refuse labels that break their scheme."""
+    from labelwright.corpus import validate
+
     try:
-        problems = validate(corpus.y, found)
+        problems = validate(corpus.y, scheme)
     except OptionError as error:
         raise CorpusError(f"{corpus.source}: column {corpus.label}: {error}") from None
     if problems:
         first = problems[0]
         raise CorpusError(
             f"{corpus.source}: sentence {first.sentence}, token {first.token}: {first.message} "
-            f"({counted(len(problems), 'such place')}); mend them with --repair, or name the scheme with --from-scheme"
+            f"({counted(len(problems), 'such place')}); correct them with --repair, or name the scheme with "
+            "--from-scheme"
         )
-    return corpus.with_scheme(target or found, found)

@@ -1,15 +1,18 @@
 """What `tag` and `eval` share: the options of the decoders, and a summary of what was proven."""
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from labelwright.cli.common import counted
+from labelwright.cli.common import counted, inputs_of, say
 from labelwright.errors import OptionError
+from labelwright.wording import either
 
 if TYPE_CHECKING:
+    from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
 
 Decoder = Annotated[
@@ -19,7 +22,7 @@ Decoder = Annotated[
         metavar="NAME",
         help="exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), "
         "ldi (by latent paths) or mbr (highest expected gain); perceptrons have no probabilities: viterbi alone. "
-        "[default: exact on latent CRFs, viterbi else]",
+        "[default: exact on latent CRFs, otherwise viterbi]",
     ),
 ]
 Inference = Annotated[
@@ -67,37 +70,137 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def checked(model: Any, decoder: str | None, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The decoder's name and its options, after a check that this decoder takes them."""
-    from inspect import signature
+class Choice(NamedTuple):
+    """A decoder and its options."""
 
-    from labelwright.decode import DECODERS, decoder_named
+    decoder: str
+    options: dict[str, Any]
 
-    name = decoder or model.default_decoder
-    taken = signature(decoder_named(name)).parameters
+
+def chosen(model: Any, decoder: str | None, inference: str | None, options: dict[str, Any]) -> dict[str, Choice]:
+    """The decoder of every output of a model with its options, after a check that they go together.
+
+    A decoder that is named holds for every layer of a cascade; options without one go to the layers whose own decoder
+    takes them."""
+    named = {"--decoder": decoder, "--inference": inference}
     given = {option: value for option, value in options.items() if value is not None}
-    alone = _why_alone(model)
-    if alone and name != model.default_decoder:
-        raise OptionError(f"--decoder {name}: {alone}; use {model.default_decoder}, or nothing")
+    choices, taken = {}, set[str]()
+    for name, tagger in model.outputs.items():
+        with of_layer(name):
+            own = _named_decoder(tagger, named)
+            takes = tagger.decoder_options(own)
+            if len(model.outputs) == 1 or decoder is not None:
+                _check_options(tagger, own, given, by_default=decoder is None)
+            choices[name] = Choice(own, {option: value for option, value in given.items() if option in takes})
+            taken |= set(choices[name].options)
     for option in given:
-        if alone:
-            raise OptionError(f"{flag(option)}: not an option of {name}, the only decoder here: {alone}")
         if option not in taken:
-            takers = [other for other, function in DECODERS.items() if option in signature(function).parameters]
-            by_default = " (the default of this model)" if decoder is None else ""
-            raise OptionError(
-                f"{flag(option)}: not an option of the decoder {name}{by_default}; use --decoder {' or '.join(takers)}"
-            )
+            name, tagger = next(reversed(model.outputs.items()))
+            with of_layer(name):
+                _check_options(tagger, choices[name].decoder, {option: given[option]}, by_default=True)
     if given.get("candidates") == "ldi" and "max_expansions" in given:
         raise OptionError("--max-expansions: limits the search for the n best, which --candidates ldi replaces")
-    return name, given
+    return choices
 
 
-def _why_alone(model: Any) -> str | None:
-    """Why a model has one decoder only; None where it has them all."""
-    if not model.probabilistic:
-        return str(model.has_scores())
-    return "a SemiCRF finds its best labelling with it, proven" if hasattr(model, "segments_") else None
+def _named_decoder(tagger: Any, named: dict[str, str | None]) -> str:
+    """The decoder that was named by the option that the tagger has for it; its own where none was."""
+    for option, name in named.items():
+        if name is not None and option != tagger.decoder_flag:
+            raise OptionError(
+                f"{option}: not for a {type(tagger).__name__}; use {tagger.decoder_flag} {either(tagger.decoders)}"
+            )
+    name = named[tagger.decoder_flag]
+    if name == "oracle":
+        raise OptionError("--inference: the oracle needs the true labels; use labelwright eval MODEL TEST --oracle")
+    from labelwright.decode import DECODERS
+
+    why = tagger.why_one_decoder()
+    if why is not None and name in DECODERS and name != tagger.default_decoder:
+        raise OptionError(f"{tagger.decoder_flag} {name}: {why}; use {tagger.default_decoder}, or nothing")
+    if name is not None and name not in tagger.decoders:
+        raise OptionError(f"{tagger.decoder_flag}: expected one of {', '.join(tagger.decoders)}, got {name!r}")
+    decoder: str = tagger.checked_decoder(name)
+    return decoder
+
+
+def _check_options(tagger: Any, decoder: str, given: dict[str, Any], by_default: bool) -> None:
+    """Refuse options that this decoder does not take."""
+    why = tagger.why_one_decoder()
+    for option in given:
+        if option in tagger.decoder_options(decoder):
+            continue
+        if why is not None:
+            raise OptionError(f"{flag(option)}: not an option of {decoder}, the only decoder here: {why}")
+        takers = [other for other in tagger.decoders if option in tagger.decoder_options(other)]
+        what = (
+            f"{tagger.decoder_flag.removeprefix('--')} {decoder}{' (the default of this model)' if by_default else ''}"
+        )
+        use = f"; use {tagger.decoder_flag} {either(takers)}" if takers else ""
+        raise OptionError(f"{flag(option)}: not an option of the {what}{use}")
+
+
+@contextmanager
+def of_layer(name: str) -> Iterator[None]:
+    """Errors about a layer of a cascade name it."""
+    try:
+        yield
+    except OptionError as error:
+        if not name:
+            raise
+        option, _, rest = str(error).partition(": ")
+        raise OptionError(f"{option}: layer {name}: {rest}") from None
+
+
+def constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
+    """The constraints of every output; in a cascade they hold in the layers that have chunks."""
+    if constraints is None:
+        return {}
+    outputs = model.outputs
+    chunked = {name: tagger for name, tagger in outputs.items() if tagger.scheme_ is not None}
+    if not chunked and len(outputs) > 1:
+        raise OptionError("--constraints: no layer has labels that follow a chunk scheme (B-X, I-X, O, ...)")
+    return dict.fromkeys(chunked or outputs, constraints)
+
+
+def check_constraints(tagger: Any, choice: Choice, constraints: str | None) -> None:
+    """Refuse constraints that a decoder cannot keep."""
+    if constraints is not None and choice.decoder in ("none", "vote"):
+        raise OptionError(f"--constraints: inference {choice.decoder} looks at single tokens; use csi")
+
+
+def why_unsure(tagger: Any) -> str:
+    """Why a tagger has no probabilities, and what helps."""
+    from labelwright.taggers.base import CONFIDENCE, NEIGHBOURS, PROBABILITY
+
+    lacks: str = tagger.lacks(PROBABILITY)
+    if CONFIDENCE in tagger.can:
+        return f"{lacks}; train it with --dev FILE, then it has confidences to show"
+    if NEIGHBOURS in tagger.can:
+        return f"{lacks}; inspect --data FILE shows the votes for a token's labels"
+    return f"{lacks}; use --nbest"
+
+
+def show_progress(model: Any, wanted: bool) -> None:
+    """Show a bar where answering a whole file takes its time."""
+    for tagger in model.outputs.values():
+        if "verbose" in tagger.get_params(deep=False):
+            tagger.set_params(verbose=int(wanted))
+
+
+def warn(model: Any, corpus: "Corpus") -> None:
+    """Say what a user should know about a file and a model, in one line each."""
+    from labelwright.inspection.warnings import nothing_known, scheme_differs
+
+    for name, tagger in model.outputs.items():
+        column = name or corpus.label
+        if column is not None and column in corpus.names:
+            line = scheme_differs(tagger, corpus, column)
+            if line is not None:
+                say(f"labelwright: {line}")
+    line = nothing_known(model, inputs_of(model, corpus))
+    if line is not None:
+        say(f"labelwright: {line}")
 
 
 class Tally:

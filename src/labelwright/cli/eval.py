@@ -1,11 +1,10 @@
 """labelwright eval: scores of predictions, or of a model on a test file."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from labelwright.cli import decoding as how
-from labelwright.cli import memory
 from labelwright.cli.common import (
     Columns,
     Json,
@@ -13,12 +12,13 @@ from labelwright.cli.common import (
     Strict,
     StrictScheme,
     Threads,
+    check_columns,
     corpus_for,
+    heading,
     is_conllu,
-    is_memory,
     is_model,
     label_place,
-    layers_of,
+    layer_names,
     load_model,
     predicted_labels,
     read_labelled,
@@ -26,7 +26,21 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
-from labelwright.errors import OptionError
+from labelwright.errors import CorpusError, OptionError
+
+if TYPE_CHECKING:
+    from labelwright.answers.batch import Batch
+    from labelwright.corpus.table import Corpus
+    from labelwright.evaluate import Report
+
+
+class Scored(NamedTuple):
+    """The scores of one output of a model."""
+
+    report: "Report"
+    decoding: dict[str, Any]  # how, and how much is proven
+    tally: how.Tally
+    oracle: "Report | None"
 
 
 def command(
@@ -73,8 +87,6 @@ def command(
 
     A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
     """
-    from labelwright.evaluate import evaluate
-
     options: dict[str, Any] = {
         "n": n,
         "alpha": alpha,
@@ -85,50 +97,139 @@ def command(
     }
     reading = "strict" if strict else "conlleval"
     if not is_model(gold) and not is_model(predicted):
+        from labelwright.evaluate import evaluate
+
         asked = {"decoder": decoder, "inference": inference, "oracle": oracle or None, "constraints": constraints}
         _refuse_without_model({**asked, **options, "verbose": verbose or None})
         truth = read_labelled(gold, columns, label)
         report = evaluate(truth.y, predicted_labels(predicted, truth), reading=reading, scheme=scheme)
-        facts = report.as_dict()
-    else:
-        model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
-        model = load_model(model_path, threads)
-        if not is_memory(model):
-            memory.refuse_inference(inference, oracle)
-        if layers_of(model):
-            from labelwright.cli import cascade
-
-            how_to = cascade.Scoring(columns, label, strict, scheme, decoder, options, constraints, verbose, as_json)
-            cascade.evaluate(model, gold_path, how_to)
-            return
-        decoding: dict[str, Any]
-        if is_memory(model):
-            memory.refuse_decoder(decoder, options)
-            model, name, options = memory.Tagger(model, inference, constraints, show_progress=True), "", {}
-            decoding = {"inference": model.inference}
+        if as_json:
+            show_json(report.as_dict())
         else:
-            name, options = how.checked(model, decoder, options)
-            decoding = {"decoder": name, "options": options}
-        if columns is None and label is None:
-            columns, label = _columns_for(model, gold_path)
-        truth = read_labelled(gold_path, columns, label)
-        data = model.encode(corpus_for(model, truth))
-        tally = how.Tally()
-        decodings = model.decode(data, name, constraints=constraints, probabilities=verbose or as_json, **options)
-        tally.add(decodings)
-        report = evaluate(truth.y, [d.labels for d in decodings], reading=reading, scheme=scheme)
-        facts = report.as_dict() | {"decoding": decoding | tally.as_dict()}
-        if oracle:
-            ceiling = evaluate(truth.y, model.predict_oracle(data, truth.y), reading=reading, scheme=scheme)
-            facts["oracle"] = ceiling.as_dict()
-        if verbose:
-            say(str(tally))
-    if as_json:
-        show_json(facts)
+            show(str(report))
         return
-    show(str(report))
-    if "oracle" in facts:
-        show(memory.ceiling(facts["oracle"]))
+    model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
+    model = load_model(model_path, threads)
+    choices = how.chosen(model, decoder, inference, options)
+    limits = how.constraints_of(model, constraints)
+    _check(model, choices, limits, oracle)
+    test = _gold(model, gold_path, columns, label)
+    how.warn(model, test)
+    how.show_progress(model, True)
+    scores = _scores(model, test, choices, limits, reading, scheme, oracle, verbose or as_json)
+    if verbose:
+        for name, scored in scores.items():
+            say(f"{name}: {scored.tally}" if name else str(scored.tally))
+    if as_json:
+        facts = {name: _facts(scored) for name, scored in scores.items()}
+        show_json({"layers": facts} if layer_names(model) else next(iter(facts.values())))
+    else:
+        _show(scores)
+
+
+def _check(model: Any, choices: dict[str, how.Choice], limits: dict[str, str], oracle: bool) -> None:
+    """Refuse what the model has no answer to."""
+    from labelwright.taggers.base import ORACLE
+
+    for name, tagger in model.outputs.items():
+        with how.of_layer(name):
+            how.check_constraints(tagger, choices[name], limits.get(name))
+            if oracle and ORACLE not in tagger.can:
+                raise OptionError("--oracle: only for memory-based models, which choose among proposals")
+
+
+def _scores(
+    model: Any,
+    test: "Corpus",
+    choices: dict[str, how.Choice],
+    limits: dict[str, str],
+    reading: str,
+    scheme: str | None,
+    oracle: bool,
+    proofs: bool,
+) -> dict[str, Scored]:
+    """The scores of every output on a test file."""
+    from labelwright.evaluate import evaluate
+
+    inputs = corpus_for(model, test)
+    tallies = {name: how.Tally() for name in choices}
+
+    def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
+        return batch.decode(choices[name].decoder, probabilities=proofs, **choices[name].options)
+
+    answers = model.ask(inputs, question, None, limits)
+    scores = {}
+    for name, tagger in model.outputs.items():
+        tallies[name].add(answers[name])
+        gold = test.column(name) if name else test.y
+        strict = reading == "strict" and not (name and tagger.scheme_ is None)
+        how_read: dict[str, Any] = {
+            "reading": reading if strict else "conlleval",
+            "scheme": scheme if strict or not name else None,
+        }
+        report = evaluate(gold, [d.labels for d in answers[name]], **how_read)
+        ceiling = evaluate(gold, tagger.predict_oracle(inputs, gold), **how_read) if oracle else None
+        word = tagger.decoder_flag.removeprefix("--")
+        described: dict[str, Any] = {word: choices[name].decoder}
+        if word == "decoder":
+            described["options"] = choices[name].options
+        scores[name] = Scored(report, described | tallies[name].as_dict(), tallies[name], ceiling)
+    return scores
+
+
+def _facts(scored: Scored) -> dict[str, Any]:
+    facts: dict[str, Any] = scored.report.as_dict() | {"decoding": scored.decoding}
+    return facts if scored.oracle is None else facts | {"oracle": scored.oracle.as_dict()}
+
+
+def _show(scores: dict[str, Scored]) -> None:
+    """A table for every output."""
+    for number, (name, scored) in enumerate(scores.items()):
+        if number:
+            show()
+        if name:
+            heading(name)
+        show(str(scored.report))
+        if scored.oracle is not None:
+            show(_ceiling(scored.oracle.as_dict()))
+
+
+def _ceiling(scores: dict[str, Any]) -> str:
+    """What no inference exceeds, in one line."""
+    shown = {"f1": scores["f1"], "token accuracy": scores["token_accuracy"]}
+    listed = ", ".join(f"{name} {100 * value:.2f}" for name, value in shown.items() if value is not None)
+    return f"oracle: {listed} (the true label wherever it is a candidate)"
+
+
+def _gold(model: Any, path: str, columns: str | None, label: str | None) -> "Corpus":
+    """The test file, its columns named as in training."""
+    if not layer_names(model):
+        if columns is None and label is None:
+            columns, label = _columns_for(model, path)
+        return read_labelled(path, columns, label)
+    from labelwright.corpus import read_columns, read_conllu
+
+    if label is not None:
+        raise OptionError("--label: a cascade has a label column for each layer, and all are scored; leave it out")
+    if is_conllu(path):
+        gold = read_conllu(path)
+    else:
+        gold = read_columns(path, names=columns, label=False)
+        if columns is None:
+            gold = _named(model, gold)
+    check_columns(gold, layer_names(model))
+    return gold
+
+
+def _named(model: Any, gold: "Corpus") -> "Corpus":
+    """A test file for a cascade has the columns of the training file."""
+    columns, _ = label_place(model)
+    if len(gold.names) != len(columns):
+        raise CorpusError(
+            f"{gold.source}: expected the {len(columns)} columns {','.join(columns)}, with the labels of all layers, "
+            f"got {len(gold.names)}; name them with --columns"
+        )
+    return gold.renamed(columns, None)
 
 
 def _refuse_without_model(options: dict[str, Any]) -> None:

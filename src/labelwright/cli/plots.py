@@ -1,4 +1,4 @@
-"""Drawings, by matplotlib where it is installed (the extra `plots`)."""
+"""Plots, by matplotlib where it is installed (the extra `plots`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 BARS = 12  # changes of labels that are drawn
-COLOURS = {"right": "#0072b2", "wrong": "#d55e00", "same": "#bbbbbb"}  # which colour-blind people tell apart, too
+COLOURS = {"right": "#0072b2", "wrong": "#d55e00", "same": "#bbbbbb"}  # distinct for colour-blind readers
 
 
 def check_plot(target: str, inputs: Iterable[str]) -> None:
-    """Refuse a drawing that cannot be made, before any work is done for it."""
+    """Refuse a plot that cannot be made, before any work is done for it."""
     if Path(target).suffix.lower() not in FORMATS:
         raise OptionError(f"{target}: expected the name of a file ending in {', '.join(FORMATS)} to draw")
     check_target(target, inputs)
@@ -25,8 +25,9 @@ def check_plot(target: str, inputs: Iterable[str]) -> None:
         raise OptionError("--plot: needs matplotlib; install it with: pip install 'labelwright[plots]'")
 
 
-def draw_path_mass(curves: Mapping[str, Any], target: str) -> None:
-    """The probability of the n best latent paths against n, a line for each file (Sun & Tsujii 2009, figure 2)."""
+def draw_path_mass(curves: Mapping[str, Any], paths: str, target: str) -> None:
+    """The probability of the n best `paths` (labellings, or latent paths) against n, a line for each file (Sun &
+    Tsujii 2009, figure 2)."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
@@ -36,7 +37,7 @@ def draw_path_mass(curves: Mapping[str, Any], target: str) -> None:
         n = range(1, len(curve) + 1)
         (line,) = axes.plot(n, curve, linewidth=2, label=Path(path).name)
         axes.annotate(
-            f"{curve[-1]:.0%}",
+            f"{curve[-1]:.1%}",
             (len(curve), curve[-1]),
             xytext=(4, 0),
             textcoords="offset points",
@@ -47,8 +48,9 @@ def draw_path_mass(curves: Mapping[str, Any], target: str) -> None:
     axes.set_xlim(0, max(len(curve) for curve in curves.values()))
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_xlabel("n best latent paths of a sentence")
-    axes.set_ylabel("probability mass, mean over sentences")
+    axes.set_title(f"probability of the n best {paths} of a sentence", loc="left", fontsize=10)
+    axes.set_xlabel(f"n best {paths}")
+    axes.set_ylabel("probability, mean over the sentences")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
@@ -62,17 +64,17 @@ def draw_moves(
     target: str,
 ) -> None:
     """The scores of each layer before and after joint training, and for each pair of neighbouring layers the most
-    frequent changes of labels in the lower one, by what became of the labels of the upper one."""
+    frequent changes of labels in the lower one, by their effect on the labels of the upper one."""
     from matplotlib.figure import Figure
 
-    rows = max([len(before), *(min(len(found), BARS) for found in moves.values())])
+    rows = max([len(before), *(min(len(changes), BARS) for changes in moves.values())])
     figure = Figure(figsize=(4.0 + 4.6 * len(moves), 1.6 + 0.32 * max(rows, 4)), layout="constrained")
     scores, *panels = figure.subplots(1, 1 + len(moves), width_ratios=[0.7, *[1.0] * len(moves)])
     _draw_scores(scores, before, after)
-    for axes, ((lower, upper), found) in zip(panels, moves.items(), strict=True):
-        _draw_bars(axes, found[:BARS])
+    for axes, ((lower, upper), changes) in zip(panels, moves.items(), strict=True):
+        _draw_bars(axes, changes[:BARS])
         axes.set_title(f"changed labels of {lower}", loc="left", fontsize=10)
-        axes.set_xlabel(f"tokens, by what became of {upper} there")
+        axes.set_xlabel(f"tokens, by the effect on {upper}")
     figure.savefig(target, dpi=150)
 
 
@@ -96,19 +98,19 @@ def _draw_scores(axes: Any, before: Mapping[str, float], after: Mapping[str, flo
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_bars(axes: Any, moves: Sequence["Move"]) -> None:
+def _draw_bars(axes: Any, changes: Sequence["Move"]) -> None:
     """A bar for each change of a label, the most frequent on top."""
     axes.spines[["top", "right"]].set_visible(False)
-    if not moves:
+    if not changes:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "no label changed", ha="center", va="center", transform=axes.transAxes)
         return
-    left = [0] * len(moves)
-    for name, text in (("right", "became right"), ("wrong", "became wrong"), ("same", "neither")):
-        sizes = [getattr(move, name) for move in moves]
-        axes.barh(range(len(moves)), sizes, left=left, color=COLOURS[name], label=text)
+    left = [0] * len(changes)
+    for name, text in (("right", "became right"), ("wrong", "became wrong"), ("same", "no change")):
+        sizes = [getattr(change, name) for change in changes]
+        axes.barh(range(len(changes)), sizes, left=left, color=COLOURS[name], label=text)
         left = [a + b for a, b in zip(left, sizes, strict=True)]
-    axes.set_yticks(range(len(moves)), [f"{move.before} → {move.after}" for move in moves])
+    axes.set_yticks(range(len(changes)), [f"{change.before} → {change.after}" for change in changes])
     axes.invert_yaxis()
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False, fontsize=8, loc="lower right")

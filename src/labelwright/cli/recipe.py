@@ -1,338 +1,204 @@
-"""From options and recipes to an untrained model: which words there are, of which type, and what takes them."""
+"""From options and recipes to the settings of a training run."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labelwright.cli.common import FLAGS
-from labelwright.errors import OptionError
-
-# The models there are: name on the command line -> name in labelwright.
-MODELS = {
-    "crf": "CRF",
-    "latent-crf": "LatentCRF",
-    "perceptron": "Perceptron",
-    "latent-perceptron": "LatentPerceptron",
-    "semi-crf": "SemiCRF",
-    "memory": "MemoryTagger",
-    "cascade": "Cascade",
-}
-
-# From which models each can start.  Weights of perceptrons and of log-linear models are of different sizes; a state can
-# be split, but several made one would lose what they know, which only a CRF, with its one optimum, finds again.
-STARTS = {
-    "crf": ("crf", "latent-crf"),
-    "latent-crf": ("crf", "latent-crf"),
-    "perceptron": ("perceptron",),
-    "latent-perceptron": ("perceptron", "latent-perceptron"),
-    "semi-crf": (),
-    "memory": (),
-    "cascade": (),
-}
-
-# Words that mean something only where another word has one of these values.
-ONLY_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
-    "reset_every": ("averaging", ("mavg",)),
-    "aggressiveness": ("update", ("passive-aggressive",)),
-    "decay": ("votes", ("exponential-decay",)),
-    "mvdm_threshold": ("metric", ("mvdm", "jeffrey", "jensen-shannon")),
-    "k": ("algorithm", ("ib1",)),
-    "metric": ("algorithm", ("ib1",)),
-    "votes": ("algorithm", ("ib1",)),
-}
-
-# Words that a model has no use for, but that do no harm.
-HARMLESS = {"memory": ("random_state",)}
-
-# What a recipe may say about the data and the run; everything else are constructor words.
-DATA_WORDS: dict[str, Any] = {"columns": str, "label": str, "scheme": str, "dev": str}
-RUN_WORDS: dict[str, Any] = {"model": str, "start_from": str, "checkpoint_every": float, "search": bool}
-MODEL_WORDS: dict[str, Any] = {
-    "template": str,
-    "order": int,
-    "cells": str,
-    "min_count": int,
-    "l1": float,
-    "l2": float,
-    "optimizer": str,
-    "averaging": str,
-    "reset_every": int,
-    "update": str,
-    "margin": float | str,
-    "aggressiveness": float,
-    "shuffle": bool,
-    "max_iter": int,
-    "tol": float,
-    "constraints": str,
-    "n_jobs": int,
-    "random_state": int,
-    "n_latent": int | dict,
-    "start": str,
-    "n_restarts": int,
-    "max_length": int,
-    "dictionaries": dict,
-}
-CASCADE_WORDS: dict[str, Any] = {
-    "layers": list,
-    "passing": str,
-    "shares": dict,
-    "jackknife": bool,
-    "cut": float,
-    "lexicon": str,
-}
-MEMORY_WORDS: dict[str, Any] = {
-    "k": int,
-    "metric": str | list,
-    "mvdm_threshold": int,
-    "weights": str | list,
-    "votes": str,
-    "decay": float | list,
-    "algorithm": str,
-    "ngram": int,
-    "inference": str,
-    "weighting": str,
-    "lengths": list,
-}
-WORDS = MODEL_WORDS | CASCADE_WORDS | MEMORY_WORDS | DATA_WORDS | RUN_WORDS
-RECIPE_WORDS = ("dictionaries", "layers", "shares", "cut", "lexicon", "lengths")  # which no option says
-NAMES = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    dict: "a table",
-    list: "a list",
-    int | dict: "a whole number or a table of one for each label",
-    float | str: "a number or 'auto'",
-    float | list: "a number, or two in a list",
-    str | list: "a name, or a list with one value for each column",
-}
-PLAINER = {"layers": "tables, [[layers]]", "lengths": "a list of whole numbers"}  # than the name of their type
+from labelwright.errors import LabelwrightError, OptionError
+from labelwright.settings import Needs, NotInherited, Place, Setting, read_table, settings_of, without_use
+from labelwright.taggers import registry
+from labelwright.wording import did_you_mean, either
 
 
-class Run(NamedTuple):
-    """What is asked of a training run beside the words of the model."""
+class Request(NamedTuple):
+    """What is asked of a training run: settings of the run and of the tagger, from options and from a recipe."""
 
+    name: str  # of the tagger
+    kind: type[Any]
+    run: Mapping[str, Setting]  # settings of the run,
+    own: Mapping[str, Setting]  # and of the tagger
+    values: dict[str, Any]  # what was given for them
+    options: frozenset[str]  # those that options give; the others are from the recipe
     recipe: str | None
-    given: tuple[str, ...]  # words that come from options, not from the recipe
-    resume: bool
-    plot: str | None
-    quiet: bool
-    verbose: bool
+    table: Mapping[str, Any]  # the recipe as it stands in its file
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What was given for the constructor of the tagger."""
+        return {name: value for name, value in self.values.items() if name in self.own}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a setting, if it was given."""
+        return self.values.get(name, default)
+
+    def can(self, ability: str) -> bool:
+        """Whether training this tagger can do this."""
+        return ability in self.kind.training_options
+
+    def place(self, name: str) -> str:
+        """Where a setting was given: its option, or the file and the key."""
+        if name in self.options or self.recipe is None:
+            return (self.own.get(name) or self.run[name]).flag
+        return f"{self.recipe}: {name}"
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors about settings of the recipe name it."""
+        try:
+            yield
+        except LabelwrightError as error:
+            name, _, rest = str(error).partition(": ")
+            if name not in self.values or name in self.options:
+                raise
+            raise type(error)(f"{self.place(name)}: {rest}") from None
+
+    def files(self) -> list[str]:
+        """The files that the settings name."""
+        files = [self.recipe] if self.recipe else []
+        for name, setting in {**self.run, **self.own}.items():
+            given = self.table.get(name) if name not in self.options else self.values[name]
+            if name in self.values:
+                files += setting.kind.files(given, Place(self.place(name), Path(self.recipe or "").parent))
+        return files
 
 
-def untrained(words: dict[str, Any], recipe: str | None) -> tuple[Any, Any]:
-    """A new model with these words, and the one to start from, whose words it takes where none are given."""
-    start = words.get("start_from")
-    name = words.get("model", "crf")
-    if name not in MODELS:
-        raise OptionError(f"--model: expected one of {', '.join(MODELS)}, got {name!r}")
-    if words.get("search"):
-        raise OptionError(f"--search: looks for settings of memory-based models; not for --model {name}")
-    from labelwright.taggers import files
+def request(
+    name: str, run: Mapping[str, Setting], options: Mapping[str, Any], recipe: str | None, table: Mapping[str, Any]
+) -> Request:
+    """The settings of a run with this tagger: those of the recipe, and over them those of the options."""
+    kind = registry.model_class(name)
+    own = {key: setting for key, setting in settings_of(kind).items() if setting.in_options or setting.in_recipes}
+    all_of_run = run
+    run = {key: setting for key, setting in run.items() if offered(kind, setting)}
+    settings = {**run, **own}
+    values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, all_of_run))
+    for key, value in options.items():
+        values[key] = settings[key].parsed(value) if isinstance(value, str) else value
+    asked = Request(name, kind, run, own, values, frozenset(options), recipe, table)
+    for setting in own.values():
+        if setting.required and setting.name not in values:
+            where = f"{recipe}: no {setting.name}" if recipe else _in_a_recipe(name, setting)
+            raise OptionError(f"{where}; {setting.kind.hint}")
+    return asked
 
-    old = None if start is None else files.load(start)
-    if old is not None:
-        name = _name_with_start(words, old)
-    kept = {} if old is None else _settings(old, files.MODELS[MODELS[name]])
-    return configured(name, words, recipe, kept), old
+
+def _in_a_recipe(name: str, setting: Setting) -> str:
+    return f"--model {name}: its {setting.name} stand in a recipe; add --recipe FILE.toml"
 
 
-def configured(
-    name: str, words: dict[str, Any], recipe: str | None, kept: dict[str, Any] | None = None, open: Container[str] = ()
-) -> Any:
-    """A new model with these words and, where they say nothing, with those that are kept; `open` are still to be
-    chosen."""
-    from labelwright.taggers import files
-
-    kind = files.MODELS[MODELS[name]]
-    own = [word for word in MODEL_WORDS | CASCADE_WORDS | MEMORY_WORDS if word not in HARMLESS.get(name, ())]
-    parameters = {word: words[word] for word in own if word in words}
-    taken = kind._parameter_names()
-    for word in parameters:
-        if word not in taken:
-            takers = [other for other in MODELS if word in files.MODELS[MODELS[other]]._parameter_names()]
-            raise OptionError(f"{flag(word)}: not for --model {name}, only for {' or '.join(takers)}")
-    if "dictionaries" in parameters:
-        assert recipe is not None
-        parameters["dictionaries"] = read_dictionaries(recipe, recipe, parameters["dictionaries"])
-    model = kind(**(kept or {}) | parameters)
-    for word, other, values in without_use(model, parameters):
-        if other not in open:
-            wanted = f"{flag(other)} {' or '.join(values)}"
-            raise OptionError(f"{flag(word)}: only with {wanted}, got {getattr(model, other)!r}")
+def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
+    """A new tagger with the settings that were given, and the kept ones where nothing was given."""
+    model = asked.kind(**{**kept, **asked.parameters})
+    values, searched = model.get_params(deep=False), asked.kind.searched if asked.get("search") else ()
+    for setting in without_use(values, asked.own, asked.parameters):
+        wanted = setting.only_with
+        if wanted.setting not in searched or wanted.setting in asked.values:
+            value = f"{asked.own[wanted.setting].flag} {either(wanted.values)}"
+            raise OptionError(f"{asked.place(setting.name)}: only with {value}, got {values[wanted.setting]!r}")
+    with asked.named():
+        model._check_parameters()
     return model
 
 
-def without_use(model: Any, words: Iterable[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Which of these words mean nothing to a model: each with the word that should have one of these values."""
-    for word, (other, values) in ONLY_WITH.items():
-        if word in words:
-            found = getattr(model, other)
-            if not set([found] if isinstance(found, str) else found) & set(values):
-                yield word, other, values
-
-
-def dictionary_files(recipe: str | None, words: dict[str, Any]) -> list[str]:
-    """The files among the dictionaries of a recipe, or of one of its layers."""
-    phrases = words.get("dictionaries", {})
-    return [str(Path(recipe or "").parent / value) for value in phrases.values() if isinstance(value, str)]
-
-
-def read_dictionaries(recipe: str, place: str, given: dict[str, Any]) -> dict[str, list[str]]:
-    """The phrases of each dictionary: a list, or a file with one on a line, named from the recipe's folder on."""
-    found: dict[str, list[str]] = {}
-    for name, phrases in given.items():
-        if isinstance(phrases, str):
-            path = Path(recipe).parent / phrases
-            try:
-                lines = path.read_text(encoding="utf-8").splitlines()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
-                raise OptionError(f"{place}: dictionaries: {name}: cannot read {path}: {reason}") from None
-            phrases = [line.strip() for line in lines if line.strip()]
-        if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
-            raise OptionError(
-                f"{place}: dictionaries: {name}: expected a file, or a list of phrases, got {phrases!r:.60}"
-            )
-        found[name] = phrases
-    return found
-
-
-def _name_with_start(words: dict[str, Any], old: Any) -> str:
-    """What to train from another model: what it is, unless something else was asked for that can start from it."""
-    there = next((name for name, kind in MODELS.items() if kind == type(old).__name__), type(old).__name__)
-    name: str = words.get("model", there)
-    if not STARTS.get(there):
-        raise OptionError(
-            f"--start-from: {words['start_from']} is a {there}, from which no model can start; leave it out"
-        )
-    if not STARTS[name]:
-        raise OptionError(f"--start-from: a {name} starts from nothing; leave it out")
-    if there not in STARTS[name]:
-        from labelwright.taggers.files import MODELS as KINDS
-
-        alike = KINDS[MODELS[name]].probabilistic == old.probabilistic
+def start_model(asked: Request) -> Any:
+    """The trained model to start from, if there is one, and if this tagger can start from it."""
+    path = asked.get("start_from")
+    if path is None:
+        return None
+    old = registry.load(path)
+    there = registry.name_of(type(old))
+    can = asked.kind.can_start_from or (asked.name,)
+    if "init" not in old.training_options:
+        raise OptionError(f"{asked.place('start_from')}: {path} is a {there}, from which no model can start")
+    if there not in can:
+        alike = set(can) & set(old.can_start_from)
         why = "its labels have several states each" if alike else "its weights are of another size"
         raise OptionError(
-            f"--start-from: {words['start_from']} is a {there}: {why}; --model {name} can start from a "
-            f"{' or '.join(STARTS[name])}"
+            f"{asked.place('start_from')}: {path} is a {there}: {why}; --model {asked.name} can start from a "
+            f"{either(can)}"
         )
-    return name
+    return old
 
 
-def _settings(old: Any, kind: type[Any]) -> dict[str, Any]:
-    """The settings of a model that another kind takes over; what it left at its default is the new kind's default."""
-    defaults = type(old)().get_params()
-    taken = kind._parameter_names()
+def kept_settings(old: Any, kind: type[Any]) -> dict[str, Any]:
+    """The settings of a model that another tagger takes over; what is at its default there is so here."""
+    if old is None:
+        return {}
+    theirs, ours = settings_of(type(old)), settings_of(kind)
     return {
-        word: value
-        for word, value in old.get_params(deep=False).items()
-        if word in taken and word != "n_restarts" and value != defaults[word]
+        name: value
+        for name, value in old.get_params(deep=False).items()
+        if name in ours and not theirs[name].has(NotInherited) and value != theirs[name].default
     }
 
 
-def flag(word: str) -> str:
-    return word if word in RECIPE_WORDS else FLAGS.get(word, f"--{word.replace('_', '-')}")
+# -- names ------------------------------------------------------------------------------------------------------------
 
 
-def place_of(word: str, run: Run) -> str:
-    """Where a word was said."""
-    return flag(word) if word in run.given else f"{run.recipe}: {word}"
+def offered(kind: type[Any], setting: Setting) -> bool:
+    """Whether a setting of the run is one for this tagger."""
+    needs = setting.marker(Needs)
+    return (needs is None or needs.ability in kind.training_options) and kind.refusal(setting.name) is None
+
+
+def takers(setting: str, run: Mapping[str, Setting]) -> list[str]:
+    """The taggers that have this setting, of their own or for the run."""
+    kinds = {name: registry.model_class(name) for name in registry.command_line_names()}
+    return [
+        name
+        for name, kind in kinds.items()
+        if setting in settings_of(kind) or (setting in run and offered(kind, run[setting]))
+    ]
+
+
+def only_for(setting: Setting | str, name: str, run: Mapping[str, Setting], place: str) -> str | None:
+    """What to say of a setting that this tagger does not have, if others do."""
+    key = setting if isinstance(setting, str) else setting.name
+    refusal = registry.model_class(name).refusal(key)
+    if refusal is not None:
+        return f"{place}: {refusal}"
+    others = takers(key, run)
+    return f"{place}: not for --model {name}, only for {either(others)}" if others else None
+
+
+def unknown_key(key: str, name: str, settings: Mapping[str, Setting], run: Mapping[str, Setting]) -> str:
+    """What to say of a key of a recipe that this tagger does not have; `run` are all settings of runs."""
+    known = [each.name for each in settings.values() if each.in_recipes]
+    others = {each.name: each for each in _all_settings(run) if each.in_recipes}
+    near = did_you_mean(key, known) or did_you_mean(key, others)
+    return only_for(key, name, run, key) or f"unknown key {key!r}{near}"
+
+
+def unknown_option(option: str, name: str, run: Mapping[str, Setting]) -> str | None:
+    """What to say of an option that this tagger does not have, if others have it or one much like it."""
+    others = {flag: each for each in _all_settings(run) if each.in_options for flag in _flags(each)}
+    if option in others:
+        return only_for(others[option], name, run, others[option].flag)
+    near = did_you_mean(option, others)
+    return f"no such option {option}{near.replace(chr(39), '')}" if near else None
+
+
+def _all_settings(run: Mapping[str, Setting]) -> Iterator[Setting]:
+    """The settings of runs, and those of all taggers."""
+    yield from run.values()
+    for name in registry.command_line_names():
+        yield from settings_of(registry.model_class(name)).values()
+
+
+def _flags(setting: Setting) -> tuple[str, ...]:
+    """Whatever turns the option of a setting on or off."""
+    return (*setting.flags, f"--no-{setting.flags[-1][2:]}")
 
 
 def read_recipe(path: str) -> dict[str, Any]:
-    """The words of a recipe, each of the right type."""
+    """A recipe as it stands in its file."""
     import tomllib
 
     try:
         with open(path, "rb") as file:
-            words = tomllib.load(file)
+            return tomllib.load(file)
     except OSError as error:
         raise OptionError(f"{path}: cannot read this recipe: {(error.strerror or str(error)).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: not TOML: {error}") from None
-    if isinstance(words.get("columns"), list):
-        words["columns"] = ",".join(map(str, words["columns"]))
-    for name, value in words.items():
-        if name not in WORDS:
-            raise OptionError(f"{path}: no word {name!r}, expected some of {', '.join(WORDS)}")
-        check_word(path, name, value)
-    return words
-
-
-def check_word(place: str, name: str, value: Any) -> None:
-    """Refuse a value of another type than the word has."""
-    wanted = WORDS[name]
-    fits = isinstance(value, wanted | int if wanted in (float, float | str, float | list) else wanted)
-    if isinstance(value, bool) != (wanted is bool) or not fits:
-        raise OptionError(f"{place}: {name}: expected {PLAINER.get(name, NAMES[wanted])}, got {value!r}")
-
-
-def margin_number(text: str) -> float | str:
-    """A number, or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise OptionError(f"--margin: expected a number or auto, got {text!r}") from None
-
-
-def latent_numbers(text: str) -> int | dict[str, int]:
-    """One number of latent states, or one for each label.
-
-    >>> latent_numbers("4"), latent_numbers("B-NP=3,O=2")
-    (4, {'B-NP': 3, 'O': 2})
-    """
-    import re
-
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    found = re.findall(r"(.+?)=(-?\d+)(?:,|$)", text)  # a label may hold commas
-    if not found or ",".join(f"{label}={number}" for label, number in found) != text.rstrip(","):
-        raise OptionError(f"--latent: expected a number, or numbers by label as in B-NP=3,O=2, got {text!r}")
-    labels = [label for label, _ in found]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise OptionError(f"--latent: two numbers for the label {label!r}, expected one")
-    return {label: int(number) for label, number in found}
-
-
-def by_column(flag: str, text: str, what: str) -> str | list[Any]:
-    """One name, or names or numbers by column as in overlap,mvdm or 0.5,1.
-
-    >>> by_column("--metric", "mvdm", "names"), by_column("--metric", "overlap,mvdm", "names")
-    ('mvdm', ['overlap', 'mvdm'])
-    >>> by_column("--weights", "gain-ratio", "numbers"), by_column("--weights", "0.5,1", "numbers")
-    ('gain-ratio', [0.5, 1.0])
-    """
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) == 1 and (what == "names" or not _numbers(parts)):
-        return parts[0]
-    found = parts if what == "names" else _numbers(parts)
-    if not found or not all(parts):
-        raise OptionError(f"{flag}: expected a name, or {what} with a comma between them, got {text!r}")
-    return found
-
-
-def decay_numbers(text: str) -> list[Any]:
-    """One or two numbers.
-
-    >>> decay_numbers("0.5"), decay_numbers("0.5,2")
-    ([0.5], [0.5, 2.0])
-    """
-    found = _numbers(text.split(","))
-    if len(found) not in (1, 2):
-        raise OptionError(f"--decay: expected a number, or two as in 1,0.5, got {text!r}")
-    return found
-
-
-def _numbers(parts: list[str]) -> list[Any]:
-    """All parts as numbers, or nothing where one is none."""
-    try:
-        return [float(part) for part in parts]
-    except ValueError:
-        return []

@@ -4,20 +4,18 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
 from labelwright.cli import decoding as how
-from labelwright.cli import memory
 from labelwright.cli.common import (
     Threads,
     check_target,
     inputs_of,
     is_conllu,
-    is_memory,
-    layers_of,
+    layer_names,
     load_model,
     named_for,
     read_for,
@@ -26,7 +24,10 @@ from labelwright.cli.common import (
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
+    from labelwright.answers.batch import Batch
+    from labelwright.corpus.spans import Span
     from labelwright.corpus.table import Corpus
+    from labelwright.decode import Decoding
 
 FREE = "_"  # in the column of known labels: the model may choose
 
@@ -34,14 +35,22 @@ FREE = "_"  # in the column of known labels: the model may choose
 class Request(NamedTuple):
     """What is asked about every sentence."""
 
-    decoder: str
-    options: dict[str, Any]  # of the decoder
+    choices: dict[str, how.Choice]  # the decoder of every output of the model
+    constraints: dict[str, str]  # the constraints of some of them
     nbest: int | None
     probabilities: bool
     json: bool
-    constraints: str | None
-    known: str | None
-    tally: how.Tally | None
+    known: str | None  # the column of known labels
+    tallies: dict[str, how.Tally]  # of what is proven, where that is asked for
+
+
+class Answer(NamedTuple):
+    """All that is asked about one sentence."""
+
+    decoding: "Decoding"
+    spans: "list[Span]"
+    nbest: list[tuple[list[str], float]]
+    marginals: list[dict[str, float]]
 
 
 def command(
@@ -136,7 +145,7 @@ def command(
         raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
     check_target(output, [model])
     tagger = load_model(model, threads)
-    given = {
+    options = {
         "n": n,
         "alpha": alpha,
         "gain": gain,
@@ -144,62 +153,72 @@ def command(
         "max_expansions": max_expansions,
         "time_limit": time_limit,
     }
-    if not is_memory(tagger):
-        memory.refuse_inference(inference)
-    if layers_of(tagger):
-        import labelwright.cli.cascade as cascade
-
-        whole = Request(decoder or "", given, nbest, probabilities, as_json, constraints, known, None)
-        requests = cascade.requests(tagger, whole, verbose)
-        _run(tagger, input, output, columns, lambda piece, out: cascade.answer(tagger, piece, requests, out))
-        for layer, asked in requests.items():
-            if asked.tally is not None:
-                say(f"{layer}: {asked.tally}")
-        return
-    tally = how.Tally() if verbose else None
-    if is_memory(tagger):
-        memory.refuse_decoder(decoder, given)
-        tagger = memory.Tagger(tagger, inference, constraints, show_progress=input != "-")
-        memory.check_request(tagger, nbest if not as_json else None, probabilities, known, verbose)
-        request = Request("", {}, nbest, False, as_json, constraints, None, tally)
-    else:
-        name, options = how.checked(tagger, decoder, given)
-        if probabilities and not is_sure(tagger):
-            raise OptionError(
-                f"--probabilities: {tagger.has_scores()}; train it with --dev FILE, then it has confidences to show"
-            )
-        if nbest is not None and not as_json:
-            _check_nbest(tagger, name, options, verbose)
-        request = Request(name, options, nbest, probabilities, as_json, constraints, known, tally)
-    _run(tagger, input, output, columns, lambda piece, out: _answer(tagger, piece, request, out))
-    if tally is not None:
-        say(str(tally))
+    request = Request(
+        how.chosen(tagger, decoder, inference, options),
+        how.constraints_of(tagger, constraints),
+        nbest,
+        probabilities,
+        as_json,
+        known,
+        {name: how.Tally() for name in tagger.outputs} if verbose else {},
+    )
+    _check(tagger, request)
+    how.show_progress(tagger, input != "-")
+    _run(tagger, request, input, output, columns)
+    for name, tally in request.tallies.items():
+        say(f"{name}: {tally}" if name else str(tally))
 
 
-def _check_nbest(model: Any, decoder: str, options: dict[str, Any], verbose: bool) -> None:
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _check(model: Any, request: Request) -> None:
+    """Refuse what the model has no answer to, before any sentence is read."""
+    from labelwright.taggers.base import FORCED
+
+    if layer_names(model):
+        if request.known is not None:
+            raise OptionError("--known: not for a cascade, whose layers all find their own labels")
+        if request.nbest is not None and not request.json:
+            raise OptionError("--nbest: a cascade has a list for each layer; add --json")
+    for name, tagger in model.outputs.items():
+        with how.of_layer(name):
+            how.check_constraints(tagger, request.choices[name], request.constraints.get(name))
+            if request.known is not None and FORCED not in tagger.can:
+                raise OptionError(f"--known: {tagger.lacks(FORCED)}: it chooses among proposals of its own")
+            if request.probabilities and not tagger.is_sure:
+                raise OptionError(f"--probabilities: {how.why_unsure(tagger)}")
+            if request.nbest is not None and not request.json:
+                _check_nbest(tagger, request.choices[name], bool(request.tallies))
+
+
+def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
     """Refuse what a plain list of the best labellings has no place for; with --json there is one for both."""
-    by_paths = decoder == "viterbi" and (not model.space_.latent or not model.probabilistic)
-    if decoder != "exact" and not by_paths:
-        raise OptionError(f"--nbest: lists the best labellings as a whole, which --decoder {decoder} does not look for")
-    if "time_limit" in options:
+    if not tagger.ranks(choice.decoder):
+        flag = f"{tagger.decoder_flag} {choice.decoder}"
+        raise OptionError(f"--nbest: lists the best labellings as a whole, which {flag} does not look for")
+    if "time_limit" in choice.options:
         raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")
     if verbose:
         raise OptionError("--verbose: sums up what a decoder proves, which --nbest does not use; add --json for both")
 
 
-def _run(
-    tagger: Any, input: str, output: str, columns: str | None, answer: Callable[["Corpus", BinaryIO], None]
-) -> None:
+# -- reading and writing ----------------------------------------------------------------------------------------------
+
+
+def _run(model: Any, request: Request, input: str, output: str, columns: str | None) -> None:
     """Read, label and write, piece by piece where both ends are streams."""
     if input == "-" and output == "-":
-        for piece in _stream(tagger, columns):
-            answer(piece, sys.stdout.buffer)
+        for piece in _stream(model, columns):
+            _answer(model, piece, request, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
-    pieces = _stream(tagger, columns) if input == "-" else [read_for(tagger, input, columns)]
+    pieces = _stream(model, columns) if input == "-" else [read_for(model, input, columns)]
     collected = io.BytesIO()
     for piece in pieces:
-        answer(piece, collected)
+        if input != "-":
+            how.warn(model, piece)
+        _answer(model, piece, request, collected)
     from labelwright.corpus.compressed import write_bytes
 
     write_bytes(output, collected.getvalue())
@@ -222,152 +241,152 @@ def _stream(model: Any, columns: str | None) -> Iterator["Corpus"]:
 def _answer(model: Any, corpus: "Corpus", request: Request, out: BinaryIO) -> None:
     """Label one piece and write it in the form that was asked for."""
     inputs = inputs_of(model, corpus)
-    data = model.encode(inputs)
-    limits = {"forced": _forced(corpus, request.known), "constraints": request.constraints}
+    forced = None if request.known is None else dict.fromkeys(model.outputs, _forced(corpus, request.known))
+
+    def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
+        return _answers(batch, request, request.choices[name])
+
+    answers = model.ask(inputs, question, forced, request.constraints)
+    for name, tally in request.tallies.items():
+        tally.add([answer.decoding for answer in answers[name]])
     if request.json:
-        words = inputs.column(inputs.names[0])
-        write_json(
-            ({"tokens": w} | a for w, a in zip(words, facts(model, words, data, request, limits), strict=True)), out
-        )
+        _write_json(model, inputs.column(inputs.names[0]), answers, request, out)
     elif request.nbest is not None:
-        _write_nbest(model, corpus, data, request, limits, out)
+        _write_nbest(model, corpus, answers, request, out)
     else:
-        _write_columns(corpus, out, added_columns(model, data, request, limits))
+        _write_columns(corpus, answers, request, out)
 
 
-def added_columns(model: Any, data: Any, request: Request, limits: dict[str, Any]) -> list[Any]:
-    """The labels, and how probable they are where that is asked for."""
-    labels = [d.labels for d in _decoded(model, data, request, limits, request.tally is not None)]
-    if not request.probabilities:
-        return [labels]
-    return [labels, [[f"{p:.4f}" for p in row] for row in _chosen(model, data, labels, limits)]]
-
-
-def _decoded(model: Any, data: Any, request: Request, limits: dict[str, Any], probabilities: bool) -> list[Any]:
-    found: list[Any] = model.decode(data, request.decoder, probabilities=probabilities, **limits, **request.options)
-    if request.tally is not None:
-        request.tally.add(found)
-    return found
-
-
-def _nbest(model: Any, data: Any, request: Request, limits: dict[str, Any]) -> list[Any]:
-    found: list[Any] = model.predict_nbest(
-        data, request.nbest, **limits, max_expansions=request.options.get("max_expansions")
-    )
-    return found
-
-
-def _write_columns(corpus: "Corpus", out: BinaryIO, extra: list[Any]) -> None:
-    from labelwright.corpus import CONLLU_NAMES, write_columns, write_conllu
-
-    if tuple(corpus.names) != CONLLU_NAMES:
-        write_columns(corpus, out, extra=extra)
-    elif len(extra) == 1:
-        write_conllu(corpus, out, extra=extra)
-    else:
-        raise OptionError("--probabilities: CoNLL-U has no column for them; add --json")
-
-
-def _forced(corpus: "Corpus", known: str | None) -> list[list[str | None]] | None:
-    if known is None:
-        return None
+def _forced(corpus: "Corpus", known: str) -> list[list[str | None]]:
     return [[None if label == FREE else label for label in sentence] for sentence in corpus.column(known)]
 
 
-def is_sure(model: Any) -> bool:
-    """Can it say how probable its labels are, or at least how confident it is in them?"""
-    return model.probabilistic or model.temperature_ is not None
+def _answers(batch: "Batch", request: Request, choice: how.Choice) -> list[Answer]:
+    """All answers about sentences that are scored once."""
+    spans_wanted = request.json
+    listed = request.nbest is not None and not request.json
+    decodings = [None] * len(batch) if listed else batch.decode(
+        choice.decoder, probabilities=request.json or bool(request.tallies), **choice.options
+    )  # fmt: skip
+    limit = choice.options.get("max_expansions")
+    nbest = batch.nbest(request.nbest, limit) if request.nbest is not None else [[]] * len(batch)
+    sure = batch.calibrated or batch
+    marginals = sure.marginals() if request.probabilities else [[]] * len(batch)
+    spans: list[Any] = [[]] * len(batch)
+    if spans_wanted:
+        spans = sure.spans([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
+    return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, strict=True)]  # type: ignore[arg-type]
 
 
-def _marginals(model: Any, data: Any, limits: dict[str, Any]) -> list[list[dict[str, float]]]:
-    """How probable every label is at every token; of a calibrated model without probabilities, its confidence."""
-    ask = model.predict_marginals if model.probabilistic else model.predict_confidences
-    found: list[list[dict[str, float]]] = ask(data, **limits)
-    return found
+def _chosen(answer: Answer) -> list[float]:
+    """The probability (or confidence) of each predicted label."""
+    return [row[label] for row, label in zip(answer.marginals, answer.decoding.labels, strict=True)]
 
 
-def _chosen(model: Any, data: Any, labels: list[list[str]], limits: dict[str, Any]) -> list[list[float]]:
-    """The marginal probability of each given label, or the confidence in it."""
-    marginals = _marginals(model, data, limits)
-    return [
-        [row[label] for row, label in zip(rows, sentence, strict=True)]
-        for rows, sentence in zip(marginals, labels, strict=True)
-    ]
+def _write_columns(corpus: "Corpus", answers: dict[str, list[Answer]], request: Request, out: BinaryIO) -> None:
+    """The input with the labels of all outputs at the end; in CoNLL-U each takes the place of its column."""
+    from labelwright.corpus import CONLLU_NAMES, write_columns
+
+    added: dict[str, list[Any]] = {}
+    for name, rows in answers.items():
+        added[name] = [[answer.decoding.labels for answer in rows]]
+        if request.probabilities:
+            added[name].append([[f"{p:.4f}" for p in _chosen(answer)] for answer in rows])
+    if tuple(corpus.names) == CONLLU_NAMES:
+        _write_conllu(corpus, added, out)
+    else:
+        write_columns(corpus, out, extra=[column for columns in added.values() for column in columns])
+
+
+def _write_conllu(corpus: "Corpus", added: dict[str, list[Any]], out: BinaryIO) -> None:
+    from labelwright.corpus import CONLLU_NAMES, read_conllu, write_conllu
+
+    assert corpus.raw is not None
+    text = corpus.raw.text
+    for name, columns in added.items():
+        if len(columns) > 1:
+            raise OptionError(f"--probabilities: {corpus.source}: CoNLL-U has no column for them; add --json")
+        if name and name not in CONLLU_NAMES:
+            raise OptionError(f"{corpus.source}: CoNLL-U has no column for the layer {name}; add --json")
+        piece = io.BytesIO()
+        source = read_conllu(io.BytesIO(text), label=name) if name else corpus
+        write_conllu(source, piece, extra=columns)
+        text = piece.getvalue()
+    out.write(text)
 
 
 def _write_nbest(
-    model: Any, corpus: "Corpus", data: Any, request: Request, limits: dict[str, Any], out: BinaryIO
+    model: Any, corpus: "Corpus", answers: dict[str, list[Answer]], request: Request, out: BinaryIO
 ) -> None:
     separator = corpus.raw.separator.decode() if corpus.raw is not None else " "
     tokens = [separator.join(row) for row in zip(*map(corpus.tokens, corpus.names), strict=True)]
-    marginals = _marginals(model, data, limits) if request.probabilities else None
-    begin = 0
-    lines: list[str] = []
-    for n, answers in enumerate(_nbest(model, data, request, limits)):
-        for rank, (labels, value) in enumerate(answers, 1):
-            lines.append(f"# nbest {rank} {value:{'.4g' if model.probabilistic else '.4f'}}")
+    ((name, rows),) = answers.items()
+    form = ".4g" if model.outputs[name].probabilistic else ".4f"
+    begin, lines = 0, list[str]()
+    for n, answer in enumerate(rows):
+        for rank, (labels, value) in enumerate(answer.nbest, 1):
+            lines.append(f"# nbest {rank} {value:{form}}")
             for t, label in enumerate(labels):
-                sure = f"{separator}{marginals[n][t][label]:.4f}" if marginals is not None else ""
+                sure = f"{separator}{answer.marginals[t][label]:.4f}" if request.probabilities else ""
                 lines.append(f"{tokens[begin + t]}{separator}{label}{sure}")
             lines.append("")
         begin += int(corpus.offsets[n + 1] - corpus.offsets[n])
     out.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def facts(
-    model: Any, sentences: list[list[str]], data: Any, request: Request, limits: dict[str, Any]
+# -- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def _write_json(
+    model: Any, sentences: list[list[str]], answers: dict[str, list[Answer]], request: Request, out: BinaryIO
+) -> None:
+    """One line for each sentence; the outputs of a cascade by layer."""
+    facts: Iterable[dict[str, Any]]
+    layers = {name: _facts(model.outputs[name], sentences, rows, request) for name, rows in answers.items()}
+    if layer_names(model):
+        facts = (
+            {"tokens": words, "layers": dict(zip(layers, parts, strict=True))}
+            for words, *parts in zip(sentences, *layers.values(), strict=True)
+        )
+    else:
+        (rows,) = layers.values()
+        facts = ({"tokens": words} | fact for words, fact in zip(sentences, rows, strict=True))
+    for fact in facts:
+        out.write(json.dumps(fact, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+
+
+def _facts(
+    tagger: Any, sentences: list[list[str]], answers: list[Answer], request: Request
 ) -> Iterator[dict[str, Any]]:
-    """What is to be said about each sentence, ready for JSON."""
-    decodings = _decoded(model, data, request, limits, True)
-    labels = [d.labels for d in decodings]
-    spans = _spans(model, data, labels, limits)
-    nbest = _nbest(model, data, request, limits) if request.nbest is not None else None
-    chosen = _chosen(model, data, labels, limits) if request.probabilities else None
-    value, values = ("probability", "probabilities") if model.probabilistic else ("score", "confidences")
-    for n, (words, decoding) in enumerate(zip(sentences, decodings, strict=True)):
-        answer: dict[str, Any] = {
-            "labels": decoding.labels,
-            **_worth(model, decoding),
-            **how.proof(decoding),
-            "spans": [_span(model, span, words) for span in spans[n]],
+    """What is to be said about each sentence."""
+    value, values = ("probability", "probabilities") if tagger.probabilistic else ("score", "confidences")
+    for words, answer in zip(sentences, answers, strict=True):
+        fact: dict[str, Any] = {
+            "labels": answer.decoding.labels,
+            **_worth(tagger, answer.decoding),
+            **how.proof(answer.decoding),
+            "spans": [_span(tagger, span, words) for span in answer.spans],
         }
-        if chosen is not None:
-            answer[values] = [round(p, 6) for p in chosen[n]]
-        if nbest is not None:
-            answer["nbest"] = [{"labels": row, value: round(p, 6)} for row, p in nbest[n]]
-        yield answer
+        if request.probabilities:
+            fact[values] = [round(p, 6) for p in _chosen(answer)]
+        if request.nbest is not None:
+            fact["nbest"] = [{"labels": row, value: round(p, 6)} for row, p in answer.nbest]
+        yield fact
 
 
-def write_json(answers: Iterable[dict[str, Any]], out: BinaryIO) -> None:
-    """One line for each sentence."""
-    for answer in answers:
-        out.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
-
-
-def _spans(model: Any, data: Any, labels: list[list[str]], limits: dict[str, Any]) -> list[Any]:
-    """The spans of these labellings, with what the model can say about how sure they are."""
-    from labelwright.corpus import spans_of
-
-    chunked = model.scheme_ is not None
-    found: list[Any] = [spans_of(row) if chunked else [] for row in labels]
-    if not is_sure(model):
-        return found
-    ask = model.span_probabilities if model.probabilistic else model.span_confidences
-    answers: list[Any] = ask(data, found, **limits)
-    return answers
-
-
-def _worth(model: Any, decoding: Any) -> dict[str, float]:
+def _worth(tagger: Any, decoding: "Decoding") -> dict[str, float]:
     """How good a labelling is: its probability, or its score and, from a calibrated model, the confidence in it."""
-    if model.probabilistic:
+    if decoding.log_probability is not None and tagger.probabilistic:
         return {"probability": round(math.exp(decoding.log_probability), 6)}
     score = {"score": round(decoding.score, 6)}
     return score if decoding.confidence is None else score | {"confidence": round(decoding.confidence, 6)}
 
 
-def _span(model: Any, span: Any, words: list[str]) -> dict[str, Any]:
+def _span(tagger: Any, span: "Span", words: list[str]) -> dict[str, Any]:
     """A span, ready for JSON."""
-    shown = {"start": span.start, "end": span.end, "type": span.type}
-    if is_sure(model):
-        shown["probability" if model.probabilistic else "confidence"] = round(float(span.probability), 6)
-    return shown | {"text": " ".join(words[span.start : span.end])}
+    from labelwright.corpus.text import joined_text
+
+    shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
+    if span.probability is not None:
+        shown["probability" if tagger.probabilistic else "confidence"] = round(float(span.probability), 6)
+    return shown | {"text": joined_text(words[span.start : span.end])}

@@ -1,460 +1,356 @@
-"""labelwright train: from a column file to a model file."""
+"""labelwright train: from a column file to a model file.
 
+The command is made for the tagger that is asked for: its options are the settings of the run and those that the
+tagger's constructor declares.
+"""
+
+import inspect
 import shlex
 import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from labelwright.cli.common import (
-    Columns,
-    Label,
-    Scheme,
-    Threads,
-    check_target,
-    counted,
-    percent,
-    read_labelled,
-    refuse_inputs,
-    say,
-    turns,
-    why_stopped,
-)
+from labelwright.cli.common import Lines, check_target, counted, read_labelled, refuse_inputs, say
+from labelwright.cli.options import GroupedCommand, command_of
 from labelwright.cli.recipe import (
-    WORDS,
-    Run,
-    by_column,
-    decay_numbers,
-    dictionary_files,
-    latent_numbers,
-    margin_number,
+    Request,
+    kept_settings,
+    offered,
     read_recipe,
-    untrained,
+    request,
+    start_model,
+    tagger,
+    unknown_option,
 )
-from labelwright.errors import OptionError
+from labelwright.cli.train_options import MOST, PLACES, RUN, TRAIN, of_most_taggers
+from labelwright.errors import LabelwrightError, OptionError
+from labelwright.settings import Needs, Setting, settings_of
+from labelwright.taggers import registry
+from labelwright.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from labelwright.corpus.table import Corpus
+
+BLANK = "\n\n"  # between paragraphs
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+ABOUT = """Train a tagger from a file with one token per line, columns separated by spaces or tabs, and an empty line
+after each sentence.
+"""
+AFTER = """\b
+  labelwright train train.txt -o model.crf --columns word,pos,chunk --template chunking --dev dev.txt
+  labelwright train train.txt -o latent.crf --model latent-crf --latent 4 --start-from model.crf
+
+\b
+Taggers: {names}
+Settings of one tagger: labelwright train --model memory --help
+
+Ctrl-C ends the iteration and writes the model so far; a second one aborts.
+"""
 
 
-def command(
-    train: Annotated[str, typer.Argument(metavar="TRAIN", help="Column file (.gz .bz2 .xz too), .conllu, or -.")],
-    output: Annotated[str, typer.Option("-o", "--output", metavar="MODEL", help="The model file to write.")],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What to train: crf, latent-crf, perceptron, latent-perceptron, semi-crf (labels of whole segments), "
-            "memory (nearest neighbours), or cascade (layers of the former, but memory, from a recipe). "
-            "[default: crf]",
-        ),
-    ] = None,
-    latent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Latent models: states of each label, one number or B-NP=3,O=2,... for all labels. [default: 4]",
-        ),
-    ] = None,
-    n_restarts: Annotated[
-        int | None,
-        typer.Option(
-            "--restarts",
-            metavar="N",
-            help="Latent models: random starts; the best on --dev, else by loss. [default: 1]",
-        ),
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="semi-crf: most tokens of a segment. [default: the longest in TRAIN]"),
-    ] = None,
-    passing: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="cascade: what layers pass upwards: best labels, marginal probabilities, joint (marginals, and all "
-            "layers learn together), sample or nbest. [default: joint]",
-        ),
-    ] = None,
-    jackknife: Annotated[
-        bool | None,
-        typer.Option(
-            "--jackknife/--no-jackknife",
-            help="cascade: upper layers learn from what lower ones say of sentences unseen by them. [default: no]",
-            show_default=False,
-        ),
-    ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", metavar="K", help="memory: neighbours at the K nearest distances count. [default: 1]"),
-    ] = None,
-    metric_given: Annotated[
-        str | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME",
-            help="memory: distance of two values: overlap, mvdm, jeffrey, jensen-shannon or numeric; or one for each "
-            "line of the template, as in overlap,mvdm,... [default: overlap]",
-        ),
-    ] = None,
-    mvdm_threshold: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="memory: values seen less often are compared by overlap. [default: 1]"),
-    ] = None,
-    weights_given: Annotated[
-        str | None,
-        typer.Option(
-            "--weights",
-            metavar="NAME",
-            help="memory: weights of the lines of the template: gain-ratio, information-gain, chi-squared, "
-            "shared-variance or none; or a number for each, as in 0.5,1,... [default: gain-ratio]",
-        ),
-    ] = None,
-    votes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="memory: what a neighbour counts: none (1), inverse-distance, inverse-linear or exponential-decay. "
-            "[default: none]",
-        ),
-    ] = None,
-    decay_given: Annotated[
-        str | None,
-        typer.Option("--decay", metavar="A[,B]", help="memory: exponential decay is exp(-A d^B). [default: 1,1]"),
-    ] = None,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="memory: ib1 (asks all instances) or igtree (a decision tree by weights: fast, coarser). "
-            "[default: ib1]",
-        ),
-    ] = None,
-    ngram: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="memory: labels that are predicted at once, 1, 3, 5, ... [default: 3]"),
-    ] = None,
-    inference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="memory: how they become one labelling: csi (satisfies the most constraints), vote or none. "
-            "[default: csi]",
-        ),
-    ] = None,
-    weighting: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="memory: what a constraint is worth: confidence, count, squared, log or length. [default: confidence]",
-        ),
-    ] = None,
-    search_asked: Annotated[
-        bool,
-        typer.Option(
-            "--search",
-            help="memory: find k, metric, weights, votes and threshold, those that are not given, by trying many on "
-            "growing samples of TRAIN. Takes a while: minutes, on large files hours.",
-        ),
-    ] = False,
-    columns: Columns = None,
-    label: Label = None,
-    scheme: Scheme = None,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="Features: default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax. "
-            "[default: default, memory window]",
-        ),
-    ] = None,
-    order: Annotated[
-        int | None, typer.Option(metavar="1|2", help="A label depends on so many before it. [default: 1]")
-    ] = None,
-    cells: Annotated[
-        str | None,
-        typer.Option(metavar="WHICH", help="Weights for observed (feature, label) pairs or all. [default: observed]"),
-    ] = None,
-    l1: Annotated[
-        float | None, typer.Option("--l1", metavar="X", help="CRFs: penalty l1 |w|; above 0: OWL-QN. [default: 0]")
-    ] = None,
-    l2: Annotated[
-        float | None, typer.Option("--l2", metavar="X", help="CRFs: penalty l2/2 |w|^2. [default: 1]")
-    ] = None,
-    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="CRFs: lbfgs or sgd. [default: lbfgs]")] = None,
-    averaging: Annotated[
-        str | None,
-        typer.Option(
-            metavar="none|avg|mavg",
-            help="Perceptrons: the last weights, their mean after every sentence, or mavg: passes begin from the mean, "
-            "too. [default: avg, latent-perceptron mavg]  CRFs with sgd: none, or avg: all passes, then the mean of "
-            "the last third. [default: none]",
-        ),
-    ] = None,
-    reset_every: Annotated[
-        int | None, typer.Option(metavar="K", help="mavg: every K-th pass begins from the mean. [default: 4]")
-    ] = None,
-    update: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Perceptrons: perceptron (a whole step) or passive-aggressive (as much as the margin needs). "
-            "[default: perceptron]",
-        ),
-    ] = None,
-    margin_given: Annotated[
-        str | None,
-        typer.Option(
-            "--margin",
-            metavar="X|auto",
-            help="Perceptrons: gold must score above others by X for each wrong label. [default: 0, "
-            "passive-aggressive 1, latent-perceptron auto]",
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="latent-perceptron: split (the states of a plain perceptron), likelihood (those of a latent CRF), "
-            "random, or auto. [default: auto]",
-        ),
-    ] = None,
-    aggressiveness: Annotated[
-        float | None, typer.Option(metavar="C", help="passive-aggressive: the largest step. [default: 1]")
-    ] = None,
-    shuffle: Annotated[
-        bool | None,
-        typer.Option(
-            "--shuffle/--no-shuffle",
-            help="Perceptrons: each pass in another order. [default: shuffle]",
-            show_default=False,
-        ),
-    ] = None,
-    max_iter: Annotated[
-        int | None,
-        typer.Option(
-            "--iterations",
-            metavar="N",
-            help="Limit of iterations or passes; of a cascade, of joint training. [default: till it converges; "
-            "perceptrons 50]",
-        ),
-    ] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="CRFs: stop when ten iterations gain a smaller share. [default: 1e-5]"),
-    ] = None,
-    min_count: Annotated[
-        int | None, typer.Option(metavar="N", help="Leave out features seen less often. [default: 1]")
-    ] = None,
-    dev: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Development data: keep the best weights, stop when no better; perceptrons learn from them how "
-            "confident they may be; cascades (joint training) keep the best sum of their layers' scores; memory is "
-            "scored on them.",
-        ),
-    ] = None,
-    n_jobs: Threads = None,
-    random_state: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all randomness.")] = None,
-    constraints: Annotated[
-        str | None, typer.Option(metavar="scheme", help="Let only labellings exist that the label scheme permits.")
-    ] = None,
-    start_from: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Start from the settings and weights of another model: a CRF from a CRF, a perceptron from a "
-            "perceptron, a latent one also from one without latent states.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from MODEL.checkpoint, to the very model of an undisturbed run.")
-    ] = False,
-    checkpoint_every: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How often MODEL.checkpoint is written. [default: 10]")
-    ] = None,
-    recipe: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help="Take options from a file; those given here win.")
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.png",
-            help="cascade, joint training with --dev: draw the scores before and after, and what changed labels did "
-            "to the layer above.",
-        ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="One line per iteration on stderr.")] = False,
-) -> None:
-    """Train a model from a file with one token per line, columns parted by blanks, a blank line after each sentence.
+def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:
+    """The command for the tagger that these arguments ask for."""
+    named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from"))
+    if {"-h", "--help"} & set(given) and not named:
+        return _help_for_all(), GroupedCommand
+    recipe = _given(given, "--recipe")
+    table = read_recipe(recipe) if recipe else {}
+    asked, place = _given(given, "--model"), "--model"
+    if asked is None:
+        asked, place = table.get("model"), f"{recipe}: model"
+    name = _tagger_name(place, asked, _given(given, "--start-from") or table.get("start_from"))
+    kind = registry.model_class(name)
+    run = {key: setting for key, setting in RUN.items() if offered(kind, setting)}
+    own = {key: setting for key, setting in settings_of(kind).items() if setting.in_options}
 
-    \b
-      labelwright train train.txt -o model.crf --columns word,pos,chunk --template chunking --dev dev.txt
-      labelwright train train.txt -o latent.crf --model latent-crf --latent 4 --start-from model.crf
-      labelwright train train.txt -o second.crf --order 2 --constraints scheme
-      labelwright train train.txt -o fast.model --model perceptron --dev dev.txt
-      labelwright train train.txt -o latent.model --model latent-perceptron --latent 4 --reset-every 4
-      labelwright train train.txt -o names.model --model semi-crf --max-length 8
-      labelwright train train.txt -o near.model --model memory --k 7 --metric mvdm --votes inverse-distance
-      labelwright train train.txt -o both.model --model cascade --recipe cascade.toml --columns word,pos,chunk
+    class Command(GroupedCommand):
+        def unknown(self, option: str) -> str:
+            refusal = unknown_option(option, name, RUN)
+            if refusal is not None:
+                raise OptionError(refusal)
+            return super().unknown(option)
 
-    The first Ctrl-C ends the iteration and writes the model so far; the second one aborts.  A recipe holds the words of
-    the Python constructor (template, order, cells, min_count, averaging, max_iter, constraints, n_jobs, random_state;
-    for CRFs l1, l2, optimizer, tol; for perceptrons reset_every, update, margin, aggressiveness, shuffle; for latent
-    models n_latent, a number or a table by label, and n_restarts; for semi-crf max_length and dictionaries, a table of
-    files, by the recipe's folder, or lists of phrases; for memory k, metric, mvdm_threshold, weights, votes, decay,
-    algorithm, ngram, inference, weighting, lengths) and model, columns, label, scheme, dev, start_from,
-    checkpoint_every, search.
+    return _command(name, {**run, **own}, _about(kind)), Command
 
-    Memory-based models keep all tokens with what the template says of them; a new token gets the labels of its nearest
-    neighbours.  They learn at once, without passes or checkpoints, and take their time to answer.
 
-    A cascade labels in layers, each of which reads the labels below it.  Its recipe has a table for each layer, the
-    lowest first: the name of its column, its model (crf unless given), and the words of that model:
+def _about(kind: type[Any]) -> str:
+    """What the help of one tagger says of it, and of the keys of its recipes that are no options."""
+    text = f"{(inspect.getdoc(kind) or kind.__name__).partition(BLANK)[0]}\n"
+    only = [setting for setting in settings_of(kind).values() if setting.in_recipes and not setting.in_options]
+    if only:
+        keys = "\n\n".join(f"{setting.name}: {setting.help}" for setting in only)
+        text += f"\nKeys of a recipe that are no options:\n\n{keys}\n"
+    for setting in only:
+        if setting.kind.example:
+            text += "\n\b\n" + "\n".join(f"  {line}" for line in setting.kind.example.splitlines()) + "\n"
+    return text
 
-    \b
-      passing = "joint"
-      [[layers]]
-      name = "pos"
-      [[layers]]
-      name = "chunk"
-      model = "latent-crf"
-      n_latent = 2
 
-    Beside them it may say passing, shares (a table by layer), jackknife, cut, lexicon, max_iter and tol (of joint
-    training), n_jobs, random_state, columns and dev.  No checkpoint is written.
-    """
-    n_latent = None if latent is None else latent_numbers(latent)  # words like the others
-    margin = None if margin_given is None else margin_number(margin_given)
-    metric = None if metric_given is None else by_column("--metric", metric_given, "names")
-    weights = None if weights_given is None else by_column("--weights", weights_given, "numbers")
-    decay = None if decay_given is None else decay_numbers(decay_given)
-    search = search_asked or None
-    given = {name: value for name, value in locals().items() if name in WORDS and value is not None}
-    words = (read_recipe(recipe) if recipe else {}) | given
-    run = Run(recipe, tuple(given), resume, plot, quiet, verbose)
-    if words.get("model") == "cascade":
-        from labelwright.cli.cascade_train import train_cascade
+def _help_for_all() -> Callable[..., None]:
+    """The command with the options that most taggers have; no tagger is imported for it."""
+    run = {key: setting for key, setting in RUN.items() if not setting.has(Needs) or key in MOST}
+    common = {key: replace(setting, default=None) for key, setting in settings_of(of_most_taggers).items()}
+    return _command("crf", {**run, **common}, AFTER.format(names=", ".join(registry.command_line_names())))
 
-        train_cascade(train, output, words, run)
-        return
-    if words.get("model") == "memory":
-        from labelwright.cli.memory_train import train_memory
 
-        train_memory(train, output, words, run)
-        return
-    if plot is not None:
-        raise OptionError("--plot: draws what joint training changes, only with --model cascade; see inspect --plot")
-    if words.get("checkpoint_every", 0.0) < 0:
-        raise OptionError(f"--checkpoint-every: expected seconds, 0 or more, got {words['checkpoint_every']}")
-    inputs = [train, *([recipe] if recipe else []), *(words[name] for name in ("dev", "template") if name in words)]
-    inputs += dictionary_files(recipe, words)
+def _command(name: str, settings: Mapping[str, Setting], after: str) -> Callable[..., None]:
+    """A function with an option for each of these settings, under their headings in order."""
+    group = f"Settings of {name}"
+    shown = sorted(settings.values(), key=lambda s: PLACES.get(s.group or "", 3))
+
+    def run(train: str, **values: Any) -> None:
+        _train(train, name, {key: value for key, value in values.items() if value is not None})
+
+    return command_of(run, [TRAIN], shown, group, f"{ABOUT}\n{after}")
+
+
+def _given(arguments: Sequence[str], flag: str) -> str | None:
+    """The last value of an option among arguments."""
+    value = None
+    for i, argument in enumerate(arguments):
+        if argument == flag and i + 1 < len(arguments):
+            value = arguments[i + 1]
+        elif argument.startswith(f"{flag}="):
+            value = argument.partition("=")[2]
+    return value
+
+
+def _tagger_name(place: str, asked: Any, start: Any) -> str:
+    """The tagger that is asked for; without a name, that of the model to start from."""
+    names = registry.command_line_names()
+    if asked is None:
+        return _name_of_start(start) or "crf"
+    if asked not in names:
+        near = did_you_mean(str(asked), names)
+        raise OptionError(f"{place}: expected one of {', '.join(names)}, got {asked!r}{near}")
+    return str(asked)
+
+
+def _name_of_start(path: Any) -> str | None:
+    """The name of a trained tagger that another can start from."""
+    from labelwright import modelfile
+
+    if path is None:
+        return None
+    try:
+        kind = modelfile.read(path)[1].get("kind")
+    except LabelwrightError:  # said when it is loaded
+        return None
+    name = registry.class_names().get(str(kind))
+    return name if name and "init" in registry.model_class(name).training_options else None
+
+
+# -- the run ----------------------------------------------------------------------------------------------------------
+
+
+def _train(source: str, name: str, options: dict[str, Any]) -> None:
+    """Train a tagger, write it, and say how the training went."""
+    recipe = options.get("recipe")
+    asked = request(name, RUN, options, recipe, read_recipe(recipe) if recipe else {})
+    output = asked.values["output"]
+    inputs = [source, *asked.files()]
     check_target(output, inputs, for_model=True)  # but a model may be trained further in its place
+    checkpoint = _checkpoint(output, inputs) if asked.can("checkpoint") else None
+    start = start_model(asked)
+    model = tagger(asked, kept_settings(start, asked.kind))
+    schemes = asked.kind.label_columns(asked.table)
+    if asked.get("plot") is not None:
+        _check_plot(asked, model, [*inputs, output])
+    tried = _to_try(model, asked)
+    corpus, dev = _read(source, asked, schemes)
+    begun = time.perf_counter()
+    record: dict[str, Any] = {}
+    with asked.named():
+        if tried:
+            from labelwright.cli.train_search import searched
+
+            model, found = searched(model, tried, corpus, asked)
+            seconds = round(time.perf_counter() - begun, 3)
+            record = {"seconds": seconds, "stopped": found["stopped"], "search": found}
+        else:
+            _fit(model, corpus, dev, start, checkpoint, asked)
+    _finish(model, record, corpus, dev, checkpoint, asked)
+
+
+def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
+    """Where the state of the run goes, checked."""
     checkpoint = Path(f"{output}.checkpoint")
     for place in (checkpoint, *_further(checkpoint)):
         if place.is_dir():
             raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
         refuse_inputs(str(place), inputs)
-    estimator, start = untrained(words, recipe)
+    return checkpoint
 
-    corpus = read_labelled(train, words.get("columns"), words.get("label"), words.get("scheme"))
-    development = None
-    if "dev" in words:
-        names = words.get("columns") or ",".join(corpus.names)
-        development = read_labelled(words["dev"], names, corpus.label, words.get("scheme"))
-    if checkpoint.exists() != resume and not quiet:
-        say(
-            f"{checkpoint}: no such file, so there is nothing to resume: starting anew"
-            if resume
-            else f"{checkpoint}: left by an unfinished run; starting anew (--resume would go on from it)"
-        )
 
-    bar = None if quiet or verbose else estimator.progress_bar()
+def _check_plot(asked: Request, model: Any, inputs: Sequence[str]) -> None:
+    """Refuse a plot for which there will be nothing to draw."""
+    from labelwright.cli.plots import check_plot
+
+    if "dev" not in asked.values:
+        raise OptionError("--plot: draws scores on development data; add --dev FILE")
+    if not model.learns_together:
+        raise OptionError("--plot: draws what joint training changes; it needs --passing joint and two layers or more")
+    check_plot(asked.values["plot"], inputs)
+
+
+def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
+    """The settings that a search shall try; none without a search."""
+    if not asked.get("search"):
+        return []
+    from labelwright.cli.train_search import settings_to_try
+
+    return settings_to_try(model, asked)
+
+
+def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Corpus, Corpus | None]":
+    """The training and the development data."""
+    columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
+    if schemes is None:
+        corpus = read_labelled(source, columns, label, scheme)
+        read: Callable[[str, str], Corpus] = lambda path, names: read_labelled(path, names, corpus.label, scheme)  # noqa: E731
+    else:
+        from labelwright.cli.train_layers import read_layers
+
+        corpus = read_layers(source, columns, schemes)
+        read = lambda path, names: read_layers(path, names, schemes)  # noqa: E731
+    return corpus, read(asked.values["dev"], columns or ",".join(corpus.names)) if "dev" in asked.values else None
+
+
+def _fit(
+    model: Any, corpus: "Corpus", dev: "Corpus | None", start: Any, checkpoint: Path | None, asked: Request
+) -> None:
+    """Train with all that this tagger's fit takes."""
+    quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
+    options: dict[str, Any] = {}
+    if asked.can("dev"):
+        options["dev"] = dev
+    if asked.can("init"):
+        options["init"] = start
+    if checkpoint is not None:
+        if checkpoint.exists() != resume and not quiet:
+            say(
+                f"{checkpoint}: no such file, so there is nothing to resume: starting anew"
+                if resume
+                else f"{checkpoint}: left by an unfinished run; starting anew (--resume would go on from it)"
+            )
+        every = asked.get("checkpoint_every", 10.0)
+        options |= {"checkpoint": checkpoint, "checkpoint_every": every, "resume": resume}
+    if asked.can("layer_progress"):
+        from labelwright.cli.train_layers import LayerProgress
+
+        layers = LayerProgress(quiet, verbose)
+        options |= {"layer_progress": layers.started, "progress": layers.started("all layers", model)}
+    elif asked.can("progress") and not quiet:
+        options["progress"] = Lines() if verbose else model.progress_bar()
     try:
-        estimator.fit(
-            corpus,
-            dev=development,
-            init=start,
-            checkpoint=checkpoint,
-            checkpoint_every=words.get("checkpoint_every", 10.0),
-            resume=resume,
-            progress=Lines() if verbose else bar,
-        )
+        model.fit(corpus, **options)
     finally:
-        if bar is not None:
-            bar.close()
-    _finish(estimator, corpus, output, checkpoint, quiet)
+        if options.get("progress") is not None:
+            options["progress"].close()
 
 
-def _finish(model: Any, corpus: Any, output: str, checkpoint: Path, quiet: bool) -> None:
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+def _finish(
+    model: Any, more: dict[str, Any], corpus: "Corpus", dev: "Corpus | None", checkpoint: Path | None, asked: Request
+) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
-    from math import isfinite
-
-    record, turn = model.training_, turns(model.probabilistic)
-    if not isfinite(record["loss"] or 0.0):
-        remedy = "raise --l2 or use --optimizer lbfgs" if model.probabilistic else "lower --margin and --aggressiveness"
-        raise OptionError(f"{output}: not written, the loss is no longer a number; {remedy}")
-    if record["stopped"] == "interrupted" and not record["iterations"]:
-        say(f"labelwright: interrupted before the first {turn}; {output} is not written")
+    output, quiet = asked.values["output"], bool(asked.get("quiet"))
+    trouble = model.trouble()
+    if trouble is not None:
+        raise OptionError(f"{output}: not written, {trouble}")
+    model.remember_input(list(corpus.names), corpus.label)
+    if not quiet:
+        _warn(model)
+    record = model.training_
+    record |= more
+    interrupted = record.get("stopped") == "interrupted" or bool(record.get("interrupted"))
+    if interrupted and checkpoint is not None and not record["iterations"]:
+        say(f"labelwright: interrupted before the first {model.trains_in}; {output} is not written")
         raise typer.Exit(130)
-    record |= {"columns": list(corpus.names), "label": corpus.label}
-    forget_run(model)
+    on_dev, drawn = _on_dev(model, dev, asked)
+    model.forget_run()
     model.save(output)
-    if record["stopped"] == "interrupted":
-        again = shlex.join(["labelwright", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
-        say(
-            f"labelwright: interrupted after {counted(record['iterations'], turn)}; "
-            f"{output} holds the model so far; go on with: {again}"
-        )
+    if interrupted:
+        say(_interrupted(model, output, checkpoint is not None))
         raise typer.Exit(130)
-    for place in (checkpoint, *_further(checkpoint)):
+    for place in (checkpoint, *_further(checkpoint)) if checkpoint else ():
         place.unlink(missing_ok=True)
     if not quiet:
-        scores = [entry["dev"] for entry in model.history_ if "dev" in entry]
-        best = f", best on the development data {100 * max(scores):.2f}" if scores else ""
-        say(
-            f"{output}: {_weights(model)}, {counted(record['features'], 'feature')}, "
-            f"{counted(len(model.classes_), 'label')}{_states(model)}; {counted(record['sentences'], 'sentence')}, "
-            f"{counted(record['iterations'], turn)}{_mistakes(model)}, "
-            f"{record['seconds']:.1f} s{best}{_spread(record)} ({why_stopped(record, model.probabilistic)})"
-        )
+        say(f"{output}: {_summary(model, on_dev)}")
+    if drawn is not None:
+        drawn()
 
 
-def _weights(model: Any) -> str:
-    """How many weights were learnt, and how many of them are not zero."""
-    used = int((model.weights_ != 0).sum())
-    return counted(len(model.weights_), "weight") + (f" ({used:,} not zero)" if used < len(model.weights_) else "")
+def _on_dev(model: Any, dev: "Corpus | None", asked: Request) -> tuple[str, Callable[[], None] | None]:
+    """How good the model is on the development data, in a phrase, and what draws it where that is asked for."""
+    if dev is None:
+        return "", None
+    from labelwright.evaluate import evaluate
+
+    if asked.kind.label_columns(asked.table) is not None:
+        from labelwright.cli import train_layers
+
+        predicted = train_layers.predictions(model, dev)
+        scores, phrase = train_layers.dev_scores(dev, predicted, _score_name)
+        model.training_["dev"] = scores
+        path, quiet = asked.get("plot"), bool(asked.get("quiet"))
+        drawn = "before" in predicted and path is not None
+        return phrase, (lambda: train_layers.plot(path, scores, dev, predicted, quiet)) if drawn else None
+    seen = [entry["dev"] for entry in vars(model).get("history_", []) if "dev" in entry]
+    if seen:
+        return f"best {_score_name(evaluate(dev.y, dev.y))} on the development data {100 * max(seen):.2f}", None
+    if asked.can("dev"):
+        return "", None
+    if "verbose" in model.get_params(deep=False):
+        model.set_params(verbose=0 if asked.get("quiet") else 1)
+    report = evaluate(dev.y, model.predict(dev))
+    model.training_["dev"] = report.score
+    return f"{_score_name(report)} {100 * report.score:.2f} on the development data", None
 
 
-def forget_run(model: Any) -> None:
-    """Settings that belong to the run, not to the model, are as they were made."""
-    known = model.get_params(deep=False)
-    model.set_params(**{k: v for k, v in {"n_jobs": None, "verbose": 0, "warm_start": False}.items() if k in known})
+def _score_name(report: Any) -> str:
+    """What the score of a report is."""
+    return "accuracy" if report.f1 is None else "F1"
 
 
-def _mistakes(model: Any) -> str:
-    """How many mistakes a perceptron made on the way, and how many sentences its weights get right."""
-    if model.probabilistic:
-        return ""
-    record = model.training_
-    return f", {counted(record['mistakes'], 'mistake')}, {percent(record['convergence']['separable'])} separable"
+def _interrupted(model: Any, output: str, resumable: bool) -> str:
+    """What to say after Ctrl-C."""
+    if not resumable:
+        return f"labelwright: interrupted; {output} holds the model so far"
+    again = shlex.join(["labelwright", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
+    turns = counted(model.training_["iterations"], model.trains_in)
+    return f"labelwright: interrupted after {turns}; {output} holds the model so far; go on with: {again}"
 
 
-def _states(model: Any) -> str:
-    return f", {model.space_.n_states} latent states" if model.space_.latent else ""
+def _summary(model: Any, on_dev: str) -> str:
+    """How large the model is, how the run went, how good it is, and why training stopped."""
+    summary = model.summary()
+    stopped = summary.stopped
+    if "search" in model.training_:
+        from labelwright.cli.train_search import how_many
+
+        stopped = how_many(model.training_["search"])
+    run = ", ".join(filter(None, [*summary.run, on_dev]))
+    return "; ".join(filter(None, [", ".join(summary.sizes), run])) + (f" ({stopped})" if stopped else "")
 
 
-def _spread(record: dict[str, Any]) -> str:
-    """How far the random starts lie apart."""
-    runs = record.get("restarts")
-    if not runs:
-        return ""
-    losses = [run["loss"] for run in runs]
-    spread = f", best of {len(runs)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
-    if "best_dev" in record:
-        scores = [100 * run["merit"] for run in runs]
-        spread += f" and {min(scores):.2f} to {max(scores):.2f} on the development data"
-    return spread
+def _warn(model: Any) -> None:
+    """Say what a user should know about a trained model, in one line."""
+    from labelwright.inspection.warnings import few_features
+
+    for part in model.outputs.values():
+        line = few_features(part)
+        if line is not None:
+            say(f"labelwright: {line}")
 
 
 def _further(checkpoint: Path) -> list[Path]:
@@ -467,21 +363,3 @@ def _further(checkpoint: Path) -> list[Path]:
         for path in checkpoint.parent.iterdir()
         if path.name.startswith(begin) and path.name.removeprefix(begin).isdecimal()
     )
-
-
-class Lines:
-    """One line per iteration on stderr, and one before each further random start."""
-
-    def __init__(self) -> None:
-        self._last, self._starts = -1, 1
-
-    def __call__(self, record: Any, max_iter: int) -> None:
-        if record["iteration"] <= self._last:
-            self._starts += 1
-            say(f"start {self._starts}")
-        self._last = record["iteration"]
-        dev = f"  dev {100 * record['dev']:.2f}" if "dev" in record else ""
-        what = f"loss {record['loss']:14.4f}"
-        if "mistakes" in record:
-            what = f"mistakes {record['mistakes']:9,}  separable {percent(record['separable']):>8}"
-        say(f"{record['iteration']:5d}  {what}  {record['seconds']:8.2f} s{dev}")

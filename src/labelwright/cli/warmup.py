@@ -10,7 +10,7 @@ LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B
 
 
 def command() -> None:
-    """Compile all kernels (a minute or two, once per version and machine) and say where the machine code is kept."""
+    """Compile all kernels (a minute or two, once per version and machine) and show where the machine code is stored."""
     begun = time.perf_counter()
     import numpy as np
 
@@ -28,7 +28,7 @@ def command() -> None:
 
 
 def exercise() -> None:
-    """Do once, on a few words, all that compiles something."""
+    """Call every kernel once, on a few words, through the public interface."""
     import io
 
     import numpy as np
@@ -135,19 +135,17 @@ def _ask_memories(corpus: Any, dicts: Any, arrays: Any) -> None:
 
 def _ask_by_score(model: Any, corpus: Any) -> None:
     """All questions that a model without probabilities answers."""
-    from labelwright.inspection.linear import expected_use
-
     data = model.encode(corpus)
     model.predict_nbest(data, 2)
     model.predict_confidences(data)
     model.span_confidences(data, model.predict_spans(data))
     model.decode(data, constraints="scheme", forced=[[None] * len(words) for words in WORDS])
-    expected_use(model, [corpus])
+    model.describe_use([corpus])
     model.partial_fit(corpus)
 
 
 def _ask(model: Any, corpus: Any) -> None:
-    """All questions that a model answers, to every decoder."""
+    """All questions that a model answers, by every decoder."""
     from labelwright.decode import DECODERS
 
     data = model.encode(corpus)
@@ -160,5 +158,7 @@ def _ask(model: Any, corpus: Any) -> None:
     model.decode(data, "exact", max_expansions=0)
     model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
     model.sequence_log_probabilities(data, LABELS)
+    model.describe_use([corpus])
+    model.path_mass(corpus, 2)
     data = model.encode([["the", "old"] * 400])
     model.decode(data, "ldi", n=100)  # memory that grows, too

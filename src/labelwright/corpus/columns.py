@@ -1,4 +1,4 @@
-"""Column files: one token per line, its columns parted by blanks or tabs, a blank line after each sentence."""
+"""Column files: one token per line, columns separated by spaces or tabs, a blank line after each sentence."""
 
 import os
 import re
@@ -21,12 +21,12 @@ _MARK = "-DOCSTART-"
 Labels = Sequence[Sequence[str]]  # [N][T]
 
 
-class Layout(NamedTuple):
-    """What the first token line of a file settles for all the others."""
+class FileLayout(NamedTuple):
+    """What the first token line of a file determines for all others."""
 
     names: tuple[str, ...]  # [C]
     label: str | None
-    tabs: bool  # columns are split at tabs only
+    tabs: bool  # columns are separated by tabs only
     conllu: bool = False
 
 
@@ -58,7 +58,7 @@ def stream_columns(
     label: str | bool | None = None,
     size: int = 1 << 20,
 ) -> Iterator[Corpus]:
-    """Yield corpora of whole sentences while input still flows: whenever no more is waiting, or `size` bytes are here.
+    """Yield corpora of whole sentences while input arrives: when no more is waiting, or after `size` bytes.
 
     Blank lines after the last sentence may be dropped.
 
@@ -67,7 +67,7 @@ def stream_columns(
     [[['a', 'b'], ['c']]]
     """
     source = name_of(stream)
-    layout: Layout | None = None
+    layout: FileLayout | None = None
     waiting = b""
     first_line = 1
     while True:
@@ -78,7 +78,7 @@ def stream_columns(
             waiting = decompressed(waiting + rest, source)
         if fresh and len(waiting) < size and _more_is_waiting(stream):
             continue
-        cut = len(waiting) if not fresh else max((found.end() for found in _SENTENCE_END.finditer(waiting)), default=0)
+        cut = len(waiting) if not fresh else max((end.end() for end in _SENTENCE_END.finditer(waiting)), default=0)
         layout = layout or lay_out(waiting[:cut], source, names, label)
         if layout is not None and cut:
             corpus = parse(waiting[:cut], source, layout, first_line)
@@ -91,7 +91,7 @@ def stream_columns(
 
 
 def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
-    """Write a corpus, with further columns of labels if given; what was read from a file comes back byte for byte.
+    """Write a corpus, with further columns of labels if given; a corpus read from a file is written back byte for byte.
 
     >>> import io
     >>> out = io.BytesIO()
@@ -119,8 +119,8 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
     write_bytes(target, "".join(f"{line}\n" for line in blocks).encode())
 
 
-def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: str | bool | None) -> Layout | None:
-    """Settle names, label and separator by the first token line, or return None when there is no token."""
+def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: str | bool | None) -> FileLayout | None:
+    """Determine names, label and separator from the first token line; None when there is no token."""
     if label is True:
         raise CorpusError(f"{source}: label is True, expected the name of a column, or False for none")
     first, number = _first_token_line(text)
@@ -137,7 +137,7 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
     if label is None and labelled:
         label = names[-1]
     check_label(label or None, names, source)
-    return Layout(tuple(names), label or None, tabs)
+    return FileLayout(tuple(names), label or None, tabs)
 
 
 def _first_token_line(text: bytes) -> tuple[bytes | None, int]:
@@ -155,7 +155,7 @@ def _first_token_line(text: bytes) -> tuple[bytes | None, int]:
     return None, number
 
 
-def parse(text: bytes, source: str, layout: Layout, first_line: int = 1) -> Corpus:
+def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> Corpus:
     """Turn the bytes of a file into a corpus; `first_line` is the number of its first line, for messages."""
     array = np.frombuffer(text, dtype=np.uint8)
     begin = len(_BOM) if first_line == 1 and text.startswith(_BOM) else 0
@@ -164,8 +164,8 @@ def parse(text: bytes, source: str, layout: Layout, first_line: int = 1) -> Corp
     scanned = kernels.scan(array, begin, n_columns, layout.tabs, layout.conllu, edited)
     if scanned.fail >= 0:
         line = first_line + text.count(b"\n", 0, scanned.fail)
-        hint = "; columns are split at tabs, as in the first line" if layout.tabs and not layout.conllu else ""
-        raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.found}{hint}")
+        hint = "; columns are separated by tabs, as in the first line" if layout.tabs and not layout.conllu else ""
+        raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.got}{hint}")
     columns = []
     for number in range(n_columns):
         buffer = kernels.gather(array, scanned.entries, number).tobytes()
@@ -187,13 +187,13 @@ def parse(text: bytes, source: str, layout: Layout, first_line: int = 1) -> Corp
 
 
 def _separator(text: bytes, starts: np.ndarray) -> bytes:
-    """The blank before the last column of the first token; a space where there is one column only."""
+    """The separator before the last column of the first token; a space where there is only one column."""
     before = text[starts[0] - 1 : starts[0]] if len(starts) and starts[0] else b" "
     return before if before == b"\t" else b" "
 
 
 def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) -> CorpusError:
-    """Say where the first byte stands that is not UTF-8."""
+    """The error that names the first byte that is not UTF-8."""
     for start, size in entries[:, [kernels.START, kernels.SIZE]].tolist():
         try:
             text[start : start + size].decode()
@@ -208,7 +208,7 @@ def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) ->
 
 
 def check_writable(corpus: Corpus, name: str, forbidden: str) -> None:
-    """Refuse values that would not be read back as they are."""
+    """Refuse values that would be read back differently."""
     for value in corpus.values(name):
         if not value or any(character in value for character in forbidden):
             raise CorpusError(
@@ -235,7 +235,7 @@ def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> lis
 
 
 def _read_some(stream: BinaryIO, size: int, source: str) -> bytes:
-    """Read what is there, waiting only while there is nothing."""
+    """Read what is available, waiting only while there is nothing."""
     try:
         read = getattr(stream, "read1", None) or stream.read
         return bytes(read(size) or b"")
@@ -244,8 +244,8 @@ def _read_some(stream: BinaryIO, size: int, source: str) -> bytes:
 
 
 def _more_is_waiting(stream: BinaryIO) -> bool:
-    """Whether a read would not block; where that cannot be told, no."""
+    """Whether a read would not block; False where that is unknown."""
     try:
         return bool(select.select([stream.fileno()], [], [], 0)[0])
-    except (OSError, ValueError, AttributeError):  # no file behind it, or a system that selects sockets only
+    except (OSError, ValueError, AttributeError):  # not a file, or a system that selects sockets only
         return os.name != "nt" and hasattr(stream, "getbuffer")

@@ -1,4 +1,4 @@
-"""Bytes in and out: plain and compressed files, standard input, and writing that never leaves half a file."""
+"""Bytes in and out: plain and compressed files, standard input, and atomic writing of files."""
 
 import bz2
 import gzip
@@ -15,7 +15,7 @@ from labelwright.storage import replace_file
 
 
 class Codec(NamedTuple):
-    """A way to compress: how such data begin, and both directions."""
+    """A compression format: its first bytes, and both directions."""
 
     name: str
     begins: tuple[bytes, ...]
@@ -33,7 +33,7 @@ Source = str | os.PathLike[str] | BinaryIO
 
 
 def name_of(source: Source) -> str:
-    """What to call a file in messages."""
+    """The name of a file in messages."""
     if isinstance(source, str | os.PathLike):
         return "<stdin>" if source == "-" else os.fspath(source)
     name = getattr(source, "name", None)
@@ -55,7 +55,7 @@ def codec_of(data: bytes) -> Codec | None:
 
 
 def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
-    """Return data as they were before compression, which the suffix or their first bytes betray."""
+    """Return decompressed data; the format follows from the suffix or the first bytes."""
     codec = CODECS.get(suffix) or codec_of(data)
     if codec is None:
         return data

@@ -1,12 +1,12 @@
-"""CoNLL-U files: ten columns split at tabs, comments, multiword ranges and empty nodes.
+"""CoNLL-U files: ten columns separated by tabs, comments, multiword ranges and empty nodes.
 
-Comments, ranges (1-2) and empty nodes (8.1) are no tokens; they stay in the raw text and come back when it is written.
+Comments, ranges (1-2) and empty nodes (8.1) are not tokens; they stay in the raw text and are written back.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from labelwright.corpus.columns import Labels, Layout, check_writable, flat_columns, parse
+from labelwright.corpus.columns import FileLayout, Labels, check_writable, flat_columns, parse
 from labelwright.corpus.compressed import Source, name_of, read_bytes, write_bytes
 from labelwright.corpus.table import Corpus, check_label
 from labelwright.errors import CorpusError
@@ -25,14 +25,14 @@ def read_conllu(path: Source, label: str = "upos") -> Corpus:
     """
     source = name_of(path)
     check_label(label, CONLLU_NAMES, source)
-    corpus = parse(read_bytes(path), source, Layout(CONLLU_NAMES, label, tabs=True, conllu=True))
+    corpus = parse(read_bytes(path), source, FileLayout(CONLLU_NAMES, label, tabs=True, conllu=True))
     if not len(corpus):
-        raise CorpusError(f"{source}: no tokens, expected lines of ten columns split at tabs")
+        raise CorpusError(f"{source}: no tokens, expected lines of ten columns separated by tabs")
     return corpus
 
 
 def write_conllu(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
-    """Write a corpus as CoNLL-U; `extra` takes the place of the label column.
+    """Write a corpus as CoNLL-U; `extra` replaces the label column.
 
     Without raw text, columns that the corpus lacks are `_` and tokens are numbered; `word` is written as form.
 
@@ -44,25 +44,25 @@ def write_conllu(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels
     """
     columns = flat_columns(corpus, extra)
     if len(columns) > 1:
-        raise CorpusError(f"extra: {len(columns)} columns, expected one, to take the place of {corpus.label}")
+        raise CorpusError(f"extra: {len(columns)} columns, expected one, to replace {corpus.label}")
     if columns and corpus.label is None:
         raise CorpusError(f"{corpus.source}: has no label column that extra could replace; name it with label=")
     if corpus.raw is not None and tuple(corpus.names) == CONLLU_NAMES:
         write_bytes(target, corpus.raw.edited(columns, replacing=True) if columns else corpus.raw.text)
         return
-    given = {"form" if name == "word" else name: corpus.tokens(name) for name in corpus.names}
-    unknown = [name for name in given if name not in CONLLU_NAMES]
+    columns_by_name = {"form" if name == "word" else name: corpus.tokens(name) for name in corpus.names}
+    unknown = [name for name in columns_by_name if name not in CONLLU_NAMES]
     if unknown:
-        raise CorpusError(f"{corpus.source}: column {unknown[0]!r} is none of CoNLL-U's: {', '.join(CONLLU_NAMES)}")
+        raise CorpusError(f"{corpus.source}: column {unknown[0]!r} is not one of CoNLL-U's: {', '.join(CONLLU_NAMES)}")
     for name in corpus.names:
         check_writable(corpus, name, "\t\n")
     if columns and corpus.label is not None:
-        given["form" if corpus.label == "word" else corpus.label] = columns[0]
+        columns_by_name["form" if corpus.label == "word" else corpus.label] = columns[0]
     bounds = corpus.offsets.tolist()
-    if "id" not in given:
-        given["id"] = [str(k + 1) for a, b in pairwise(bounds) for k in range(b - a)]
+    if "id" not in columns_by_name:
+        columns_by_name["id"] = [str(k + 1) for a, b in pairwise(bounds) for k in range(b - a)]
     empty = ["_"] * corpus.n_tokens
-    lines = ["\t".join(row) for row in zip(*(given.get(name, empty) for name in CONLLU_NAMES), strict=True)]
+    lines = ["\t".join(row) for row in zip(*(columns_by_name.get(name, empty) for name in CONLLU_NAMES), strict=True)]
     documents = set(corpus.documents.tolist())
     blocks = []
     for number in range(len(corpus)):

@@ -1,7 +1,7 @@
-"""A corpus out of nothing: plausible English from a seeded grammar, tagged, chunked and with names marked.
+"""A generated corpus: plausible English from a seeded grammar, with tags, chunks and named entities.
 
-It is for demonstrations and tests where no file is at hand.  Some of it is decided by context alone ("gave her flowers"
-against "saw her brother"), and some, as in real corpora, by nothing that can be seen: annotators differ.
+It is for demonstrations and tests without files.  Some labels depend on context alone ("gave her flowers"
+against "saw her brother"), and some, as in real corpora, are noise: annotators differ.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Label schemes: how B, I, E, S and O letters write chunks down, and how conlleval reads any mixture of them.
+"""Label schemes: how letters such as B, I, E, S and O write chunks down, and how conlleval reads any mixture of them.
 
 Whether a chunk ends or starts between two neighbouring tokens depends on their two labels alone, so everything here
 is a table over pairs of labels (or over windows of three), filled once per distinct pair.
@@ -19,17 +19,36 @@ _OPENING = frozenset("BS[]")  # a chunk always starts at these letters
 _CLOSING = frozenset("ES[]")  # a chunk always ends after these letters
 _INSIDE = _OPENING | _CLOSING | {"I"}
 
-# The letters each scheme writes.
-_LETTERS = {"iob1": "BIO", "iob2": "BIO", "ioe1": "IEO", "ioe2": "IEO", "bioes": "BIESO", "io": "IO"}
-SCHEMES = tuple(_LETTERS)
+# The roles each scheme has letters for, and the letters of those that spell some of them in their own way.
+_ROLES = {
+    "iob1": "BIO",
+    "iob2": "BIO",
+    "ioe1": "IEO",
+    "ioe2": "IEO",
+    "bioes": "BIESO",
+    "bilou": "BIESO",
+    "bmes": "BIESO",
+    "io": "IO",
+}
+_SPELLING = {"bilou": {"E": "L", "S": "U"}, "bmes": {"I": "M"}}
+SCHEMES = tuple(_ROLES)
+SAME_AS = {"iobes": "bioes", "bmeso": "bmes", "bilu": "bilou", "bio": "iob2", "iob": "iob1"}  # other names
 
-# May letter j follow letter i?  `same`: both are inside chunks of one type.  The edge of a sentence counts as O.
+
+def _chunks_are_closed(i: str, j: str, same: bool) -> bool:
+    """Whether role j may follow role i where every chunk is written with its first and its last token."""
+    return (i in "BI") == (j in "IE") and (same or i not in "BI")
+
+
+# May role j follow role i?  `same`: both are inside chunks of one type.  The edge of a sentence counts as O.
 _FITS: dict[str, Callable[[str, str, bool], bool]] = {
     "iob1": lambda i, j, same: j != "B" or same,
     "iob2": lambda i, j, same: j != "I" or same,
     "ioe1": lambda i, j, same: i != "E" or same,
     "ioe2": lambda i, j, same: i != "I" or same,
-    "bioes": lambda i, j, same: (i in "BI") == (j in "IE") and (same or i not in "BI"),
+    "bioes": _chunks_are_closed,
+    "bilou": _chunks_are_closed,
+    "bmes": _chunks_are_closed,
     "io": lambda i, j, same: True,
 }
 
@@ -43,13 +62,20 @@ class Place(NamedTuple):
     touched_after: bool
 
 
-# The letter that each scheme writes at a place inside a chunk.
+def _closed_role(place: Place) -> str:
+    """The role of a token where every chunk is written with its first and its last token."""
+    return ("S" if place.last else "B") if place.first else ("E" if place.last else "I")
+
+
+# The role that each scheme writes at a place inside a chunk.
 _WRITE: dict[str, Callable[[Place], str]] = {
     "iob1": lambda place: "B" if place.first and place.touched_before else "I",
     "iob2": lambda place: "B" if place.first else "I",
     "ioe1": lambda place: "E" if place.last and place.touched_after else "I",
     "ioe2": lambda place: "E" if place.last else "I",
-    "bioes": lambda place: ("S" if place.last else "B") if place.first else ("E" if place.last else "I"),
+    "bioes": _closed_role,
+    "bilou": _closed_role,
+    "bmes": _closed_role,
     "io": lambda place: "I",
 }
 
@@ -80,7 +106,7 @@ class Problem(NamedTuple):
 
 
 def split_label(label: str) -> tuple[str, str]:
-    """Part a label into its letter and its type.
+    """Split a label into its letter and its type.
 
     >>> split_label("B-NP"), split_label("I-NP-SBJ"), split_label("O")
     (('B', 'NP'), ('I', 'NP-SBJ'), ('O', ''))
@@ -144,24 +170,55 @@ def boundaries(labels: Sequence[str]) -> Boundaries:
 
 
 def check_scheme(scheme: str) -> str:
-    """Return the scheme's name in lower case, or say which ones there are."""
-    name = {"iobes": "bioes", "bilou": "bioes", "bmes": "bioes", "bio": "iob2", "iob": "iob1"}.get(
-        scheme.lower(), scheme.lower()
-    )
+    """Return the scheme's name in lower case, or list the names.
+
+    >>> check_scheme("BILOU"), check_scheme("BIO")
+    ('bilou', 'iob2')
+    """
+    name = SAME_AS.get(scheme.lower(), scheme.lower())
     if name not in SCHEMES:
         raise OptionError(f"scheme: got {scheme!r}, expected one of {', '.join(SCHEMES)}")
     return name
 
 
+def same_rules(scheme: str, other: str) -> bool:
+    """Whether two schemes differ in their letters alone, as BIOES, BILOU and BMES do."""
+    return scheme == other or {scheme, other} <= {"bioes", *_SPELLING}
+
+
+def letters_of(scheme: str) -> list[str]:
+    """The letters that a scheme writes.
+
+    >>> letters_of("bilou"), letters_of("ioe2")
+    (['B', 'I', 'L', 'U', 'O'], ['I', 'E', 'O'])
+    """
+    return [_spelt(role, scheme) for role in _ROLES[scheme]]
+
+
+def _spelt(role: str, scheme: str) -> str:
+    return _SPELLING.get(scheme, {}).get(role, role)
+
+
 def _checked_parts(label: str, scheme: str) -> tuple[str, str]:
-    """The role and type of a label that the scheme must know."""
-    letter, kind = _parts(label)
-    if not is_chunk_label(label) or letter not in _LETTERS[scheme]:
+    """The role and type of a label that the scheme must have; BIOES is also read in the letters of BILOU and BMES."""
+    role, kind = _parts(label)
+    letter = label.partition("-")[0]
+    spelt = scheme not in _SPELLING or letter == _spelt(role, scheme)
+    if not is_chunk_label(label) or role not in _ROLES[scheme] or not spelt:
         raise OptionError(
-            f"scheme {scheme}: label {label!r} is not one it writes (letters {' '.join(_LETTERS[scheme])}); "
+            f"scheme {scheme}: label {label!r} is not one it writes (letters {' '.join(letters_of(scheme))}); "
             "name the scheme the labels are in"
         )
-    return letter, kind
+    return role, kind
+
+
+def _as_spelt(labels: Iterable[str]) -> str:
+    """Which of BIOES, BILOU and BMES labels with these roles are in: by their letters, BIOES where these are mixed."""
+    letters = {split_label(label)[0] for label in labels}
+    for scheme in _SPELLING:
+        if letters & set(_SPELLING[scheme].values()) and letters <= set(letters_of(scheme)):
+            return scheme
+    return "bioes"
 
 
 def _fits(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
@@ -251,7 +308,7 @@ def detect_scheme(
     if letters == {"I"}:
         return "io"
     if "S" in letters or letters >= {"B", "E"}:
-        return "bioes"
+        return _as_spelt(labels)
     strict, loose = ("iob2", "iob1") if "B" in letters else ("ioe2", "ioe1")
     if pairs is None:
         if sentences is None:
@@ -261,11 +318,18 @@ def detect_scheme(
             counted.update(zip([None, *sentence], [*sentence, None], strict=True))
         pairs = counted
 
-    def broken(scheme: str) -> int:
-        permitted = _Pairs(scheme)
-        return sum(count for pair, count in pairs.items() if not permitted[pair])
+    counts = pairs
+    return min((strict, loose), key=lambda scheme: broken_pairs(counts, scheme))
 
-    return min((strict, loose), key=broken)
+
+def broken_pairs(pairs: Mapping[Pair, int], scheme: str) -> int:
+    """How many of these pairs of neighbouring labels, with their numbers, a scheme that writes the labels forbids.
+
+    >>> broken_pairs({(None, "I-X"): 2, ("I-X", "I-X"): 5}, "iob2")
+    2
+    """
+    permitted = _Pairs(scheme)
+    return sum(count for pair, count in pairs.items() if not permitted[pair])
 
 
 def pairs_of_codes(labels: Sequence[str], codes: np.ndarray, offsets: np.ndarray) -> dict[Pair, int]:
@@ -277,9 +341,9 @@ def pairs_of_codes(labels: Sequence[str], codes: np.ndarray, offsets: np.ndarray
     outside = len(labels)
     cut = np.unique(offsets)[1:-1]
     row = np.concatenate([[outside], np.insert(codes, cut, outside), [outside]]).astype(np.int64)
-    found, counts = np.unique(row[:-1] * (outside + 1) + row[1:], return_counts=True)
+    pairs, counts = np.unique(row[:-1] * (outside + 1) + row[1:], return_counts=True)
     names = [*labels, None]
-    return {(names[c // (outside + 1)], names[c % (outside + 1)]): int(n) for c, n in zip(found, counts, strict=True)}
+    return {(names[c // (outside + 1)], names[c % (outside + 1)]): int(n) for c, n in zip(pairs, counts, strict=True)}
 
 
 class _Windows(dict[tuple[str | None, str, str | None], str]):
@@ -294,7 +358,7 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
             _checked_parts(label, self.source)
         elif not is_chunk_label(label):
             raise OptionError(
-                f"scheme: label {label!r} is no chunk label, expected O or a letter of B I E S with a type"
+                f"scheme: label {label!r} is no chunk label, expected O or a letter of B I E S L U M with a type"
             )
         before, here, after = _parts(left), _parts(label), _parts(right)
         if here[0] == "O":
@@ -307,7 +371,7 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
                 touched_before=first and before[0] != "O" and before[1] == here[1],
                 touched_after=last and after[0] != "O" and after[1] == here[1],
             )
-            written = join_label(_WRITE[self.target](place), here[1])
+            written = join_label(_spelt(_WRITE[self.target](place), self.target), here[1])
         self[window] = written
         return written
 

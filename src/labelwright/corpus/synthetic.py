@@ -1,7 +1,7 @@
 """Synthetic data with latent dependencies, from a hidden Markov model (Sun et al. 2009, section 4 and figure 2).
 
-Each of two labels owns two states, and the chain goes round h1 h3 h4 h2, so that the labels read y1 y2 y2 y1 y1 y2 y2
-y1 ...: what follows a label depends on its state, which no first-order model of labels can tell.
+Each of two labels has two states, and the chain cycles through h1 h3 h4 h2, so that the labels read y1 y2 y2 y1 y1 y2
+y2 y1 ...: what follows a label depends on its state, which no first-order model of labels can represent.
 """
 
 from typing import Any, NamedTuple
@@ -45,9 +45,9 @@ def make_hmm(p: float = 0.9, emission: float | None = 0.1) -> HMM:
         transition[state, following] = p
     if emission is None:
         return HMM(("y1", "y2"), ("x1",), label_of, CYCLE[0], transition, np.ones((4, 1)))
-    own, other = (1 + float(emission)) / 2, (1 - float(emission)) / 2
-    told = np.array([[own, other], [other, own]])[label_of]
-    return HMM(("y1", "y2"), ("x1", "x2"), label_of, CYCLE[0], transition, told)
+    likely, unlikely = (1 + float(emission)) / 2, (1 - float(emission)) / 2
+    emissions = np.array([[likely, unlikely], [unlikely, likely]])[label_of]
+    return HMM(("y1", "y2"), ("x1", "x2"), label_of, CYCLE[0], transition, emissions)
 
 
 def synthetic_hmm(
@@ -56,7 +56,7 @@ def synthetic_hmm(
     """Draw n sequences of a hidden Markov model in which the next label depends on a latent state (see `make_hmm`).
 
     p : probability to follow the cycle of states, whose labels are y1 y2 y2 y1; the first label is always y1
-    emission : how much the symbols x1 and x2 tell of the labels, from 0 (nothing) to below 1; None: always x1
+    emission : how informative the symbols x1 and x2 are about the labels, from 0 (nothing) to below 1; None: always x1
     seed : the same seed gives the same sequences, n only how many of them; the labels do not depend on `emission`
 
     >>> corpus = synthetic_hmm(100, length=6, p=1.0)
@@ -68,12 +68,12 @@ def synthetic_hmm(
             raise OptionError(f"{name}: expected a whole number of {least} or more, got {value!r}")
     n, length, hmm = int(n), int(length), make_hmm(p, emission)
     dice = np.random.Generator(np.random.PCG64(int(seed))).random((n, length, 2))  # for states, for symbols
-    moves, tells = np.cumsum(hmm.transition, axis=1), np.cumsum(hmm.emission, axis=1)
+    transitions, emissions = np.cumsum(hmm.transition, axis=1), np.cumsum(hmm.emission, axis=1)
     paths = np.full((n, length), hmm.start, np.int32)
     for t in range(1, length):
-        paths[:, t] = _drawn(moves[paths[:, t - 1]], dice[:, t, 0])
+        paths[:, t] = _drawn(transitions[paths[:, t - 1]], dice[:, t, 0])
     states = paths.reshape(-1)  # [T]
-    symbols = _drawn(tells[states], dice[:, :, 1].reshape(-1))  # [T]
+    symbols = _drawn(emissions[states], dice[:, :, 1].reshape(-1))  # [T]
     columns = compacted(list(hmm.symbols), symbols), compacted(list(hmm.labels), hmm.label_of[states])
     offsets = np.arange(n + 1, dtype=np.int64) * length
     source = f"synthetic_hmm({n}, {length}, p={p}, emission={emission}, seed={seed})"
@@ -81,7 +81,7 @@ def synthetic_hmm(
 
 
 def _drawn(cumulative: NDArray[np.float64], dice: NDArray[np.float64]) -> NDArray[np.int32]:
-    """The outcomes [N] that numbers [N] in [0, 1) stand for; the last of `cumulative` [N, outcomes] takes the rest."""
+    """The outcomes [N] drawn by numbers [N] in [0, 1); the last of `cumulative` [N, outcomes] takes the rest."""
     outcomes: NDArray[np.int32] = np.sum(dice[:, None] >= cumulative[:, :-1], axis=1, dtype=np.int32)
     return outcomes
 

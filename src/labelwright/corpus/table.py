@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import convert_codes
 from labelwright.errors import CorpusError, OptionError
 
@@ -25,11 +26,11 @@ class RawText(NamedTuple):
     text: bytes
     starts: np.ndarray  # [T] int64  where the last column of each token (in CoNLL-U: the label) starts
     ends: np.ndarray  # [T] int64  and where it ends
-    marks: np.ndarray  # [M] int64  ends of the lines that mark documents
-    separator: bytes  # what parts columns in this file
+    marks: np.ndarray  # [D] int64  ends of the lines that mark documents
+    separator: bytes  # between the columns of this file
 
     def edited(self, columns: Sequence[Sequence[str]], replacing: bool) -> bytes:
-        """Return the text with one value per column and token, added after starts:ends or put in its stead."""
+        """Return the text with one value per column and token, added after starts:ends or replacing it."""
         pieces = [(self.separator if number or not replacing else b"", column) for number, column in enumerate(columns)]
         if len(pieces) == 1:
             (before, column), *_ = pieces
@@ -56,7 +57,7 @@ class RawText(NamedTuple):
         """Return the raw text with the values [T] in place of starts:ends."""
         sizes = np.array([len(value.encode()) for value in values], dtype=np.int64)  # [T]
         gained = sizes - (self.ends - self.starts)  # [T]
-        shift = np.cumsum(gained)  # [T] how far what follows each token moves
+        shift = np.cumsum(gained)  # [T] by how much the text after each token is shifted
         marks = self.marks + np.concatenate([[0], shift])[np.searchsorted(self.ends, self.marks)]
         return self._replace(
             text=self.edited([values], replacing=True),
@@ -68,7 +69,7 @@ class RawText(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corpus:
-    """Sentences as columns of interned values; nothing in it is one Python object per token.
+    """Sentences as columns of interned values; it holds no Python object per token.
 
     >>> corpus = Corpus.from_sequences([["the", "dog"], ["dogs"]], [["D", "N"], ["N"]])
     >>> len(corpus), corpus.n_tokens, corpus.names, corpus.values("label")
@@ -142,14 +143,14 @@ class Corpus:
         return self.column(self.label)
 
     def take(self, indices: slice | Sequence[int] | np.ndarray) -> "Corpus":
-        """Return some sentences as a corpus of their own, with only the values that occur in them.
+        """Return some sentences as a corpus, with only the values that occur in them.
 
         >>> Corpus.from_sequences([["a"], ["b", "c"]]).take([1, 0]).X
         [['b', 'c'], ['a']]
         """
         chosen = np.arange(len(self))[indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)]
         lengths = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_from(lengths)
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
         documents = self.documents
         if len(documents):  # a document starts where the chosen sentences pass into another one
@@ -159,7 +160,7 @@ class Corpus:
         return replace(self, columns=columns, offsets=offsets, documents=documents, raw=None)
 
     def split(self, fraction: float, random_state: int | None = 0) -> tuple["Corpus", "Corpus"]:
-        """Part the corpus in two, the first with this fraction of sentences drawn at random (None: the first ones).
+        """Split the corpus in two, the first with this fraction of sentences drawn at random (None: the first ones).
 
         >>> left, right = Corpus.from_sequences([["a"], ["b"], ["c"], ["d"]]).split(0.75)
         >>> len(left), len(right)
@@ -266,7 +267,7 @@ class Corpus:
         check_names(names, len(columns), source)
         if y is not None:
             label = names[-1]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_from(lengths)
         return cls(tuple(names), tuple(columns), offsets, label, source)
 
 
@@ -317,19 +318,19 @@ def check_names(names: Sequence[str], n_columns: int, source: str) -> None:
 
 
 def check_label(label: str | None, names: Sequence[str], source: str) -> None:
-    """Refuse a label column that is not there."""
+    """Refuse a label column that is missing."""
     if label is not None and label not in names:
         raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
 
 
-def _sentences(given: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
+def _sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
     """The sentences as a list, when they are sequences and not strings."""
-    if isinstance(given, str | bytes):
+    if isinstance(X, str | bytes):
         raise CorpusError(f"{source}: got one string, expected a list of sentences, each a list of tokens")
     try:
-        sentences = list(given)
+        sentences = list(X)
     except TypeError:
-        raise CorpusError(f"{source}: got {type(given).__name__}, expected a list of sentences") from None
+        raise CorpusError(f"{source}: got {type(X).__name__}, expected a list of sentences") from None
     if not sentences:
         raise CorpusError(f"{source}: got no sentences, expected at least one")
     for number, sentence in enumerate(sentences):

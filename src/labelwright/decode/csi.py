@@ -1,7 +1,7 @@
 """Constraint satisfaction inference (Canisius, van den Bosch & Daelemans, 2006): the labelling that satisfies most.
 
 The paper leaves open how its weighted constraint problem is solved.  No constraint spans more than n tokens, so that
-dynamic programming over the candidates of n - 1 neighbouring tokens finds the optimum.
+dynamic programming over the candidates of n - 1 neighbouring tokens gives the optimum.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from labelwright.errors import OptionError
 from labelwright.kernels import csi as kernels
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.structures import dag
-from labelwright.structures.proposals import Candidates, part
+from labelwright.structures.proposals import Proposals, part
 
 Array = NDArray[Any]
 BLOCK_TOKENS = 4096  # sentences of one piece of work
@@ -23,68 +23,68 @@ MOST_STATES = 1 << 26  # of one sentence: half a gigabyte for one number on each
 ANYTHING = Allowed(np.empty(0, np.bool_), np.empty((0, 0), np.bool_), np.empty(0, np.bool_))
 
 
-def csi(candidates: Candidates, allowed: Allowed = ANYTHING, workers: Workers | None = None) -> Inferred:
+def csi(proposals: Proposals, allowed: Allowed = ANYTHING, workers: Workers | None = None) -> Inferred:
     """The labelling of each sentence that satisfies constraints of the largest weight, among those that are allowed.
 
     Of labellings that tie (to twelve digits) it is the one that takes, token by token from the left, the earlier
-    candidate: the token's own prediction before those of its neighbours.  Where none is allowed, the score is minus
-    infinity and the labels are the own predictions."""
-    m = max(candidates.order - 1, 1)
-    n_states, _ = _sizes(candidates, m)
-    labels = candidates.grams[:, candidates.order // 2].copy()
-    scores = np.empty(candidates.n_sentences)
+    candidate: the token's prediction before those of its neighbours.  Where none is allowed, the score is minus
+    infinity and the labels are the tokens' predictions."""
+    m = max(proposals.order - 1, 1)
+    n_states, _ = _sizes(proposals, m)
+    labels = proposals.grams[:, proposals.order // 2].copy()
+    scores = np.empty(proposals.n_sentences)
 
     def piece(begin: int, stop: int) -> None:
-        longest = int(np.diff(candidates.offsets[begin : stop + 1]).max(initial=0))
+        longest = int(np.diff(proposals.offsets[begin : stop + 1]).max(initial=0))
         value = np.empty(int(n_states[begin:stop].max(initial=0)) + 1)
-        kernels.best_labellings(candidates, begin, stop, allowed, _scratch(m, longest), value, labels, scores)
+        kernels.best_labellings(proposals, begin, stop, allowed, _scratch(m, longest), value, labels, scores)
 
-    (workers or Workers(1)).run(piece, sentence_ranges(candidates.offsets, BLOCK_TOKENS))
+    (workers or Workers(1)).run(piece, sentence_ranges(proposals.offsets, BLOCK_TOKENS))
     return Inferred(labels, scores)
 
 
 def best_labellings(
-    candidates: Candidates, sentence: int, n: int, allowed: Allowed = ANYTHING
+    proposals: Proposals, sentence: int, n: int, allowed: Allowed = ANYTHING
 ) -> tuple[list[Array], list[float]]:
     """Up to n labellings of one sentence (labels of its tokens), the best first, and their scores; none where none is
-    allowed.  The first is the one that `csi` finds."""
-    one = part(candidates, sentence, sentence + 1)
+    allowed.  The first is that of `csi`."""
+    one = part(proposals, sentence, sentence + 1)
     best = csi(one, allowed)
     if best.scores[0] == -np.inf:
         return [], []
     graph, scores, label = _graph(one, allowed)
     if not len(label):
         return [best.labels], [0.0]
-    paths, found = dag.best_paths(graph, scores, n)
+    paths, path_scores = dag.best_paths(graph, scores, n)
     rows, values = [best.labels], [float(best.scores[0])]
-    for path, value in zip(paths, found.tolist(), strict=True):
+    for path, value in zip(paths, path_scores.tolist(), strict=True):
         if not np.array_equal(label[path], best.labels):
             rows.append(label[path])
             values.append(min(value, values[0]))  # a tie may end in other digits
     return rows[:n], values[:n]
 
 
-def _graph(one: Candidates, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:
+def _graph(one: Proposals, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:
     """All labellings of one sentence as paths: the graph, the gain and the label of each arc [A]."""
     m = max(one.order - 1, 1)
     T, n_arcs = len(one.grams), int(_sizes(one, m)[1][0])
     source, target, label = np.empty((3, n_arcs), np.int32)
     score = np.empty(n_arcs)
-    kernels.moves(one, 0, T, allowed, _scratch(m, T), source, target, score, label)
+    kernels.arcs(one, 0, T, allowed, _scratch(m, T), source, target, score, label)
     return dag.dag(source, target), score, label
 
 
-def _scratch(m: int, longest: int) -> kernels.Scratch:
-    return kernels.Scratch(np.empty(m + 1, np.int32), np.empty(longest + 2, np.int64), np.empty(longest, np.int64))
+def _scratch(m: int, longest: int) -> kernels.StateScratch:
+    return kernels.StateScratch(np.empty(m + 1, np.int32), np.empty(longest + 2, np.int64), np.empty(longest, np.int64))
 
 
-def _sizes(candidates: Candidates, m: int) -> tuple[Array, Array]:
-    """How many states and moves the search of each sentence has [N each]; an error where there are too many."""
-    states, arcs = np.empty((2, candidates.n_sentences))
-    kernels.sizes_of(candidates, m, states, arcs)
+def _sizes(proposals: Proposals, m: int) -> tuple[Array, Array]:
+    """The numbers of states and arcs of each sentence [N each]; an error where there are too many."""
+    states, arcs = np.empty((2, proposals.n_sentences))
+    kernels.sizes_of(proposals, m, states, arcs)
     if states.max(initial=0.0) > MOST_STATES:
         worst = int(states.argmax())
-        length = int(np.diff(candidates.offsets)[worst])
+        length = int(np.diff(proposals.offsets)[worst])
         raise OptionError(
             f"csi: the predictions for a sentence of {length} tokens disagree so much that {states[worst]:.3g} tuples "
             f"of candidates are left, more than {MOST_STATES:,}; use a lower ngram, or inference='vote'"

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.options import MOST, check_seconds, check_whole
+from labelwright.decode.checks import MOST, check_seconds, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.kernels import search as kernels
-from labelwright.kernels.search import Pool, Weights
+from labelwright.kernels.search import PrefixPool, Weights
 from labelwright.structures.graph import Blocks, Contexts
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight
 from labelwright.structures.states import StateSpace
@@ -23,28 +23,28 @@ DIVE = 1e12  # the advantage of a longer prefix when any whole labelling will do
 SLICE = 2_000  # expansions between two looks at the clock
 
 
-def empty_pool(room: int, n_nodes: int) -> Pool:
-    """Room for so many prefixes, each with the weights of so many nodes."""
-    priority, key, scale = np.empty((3, room))
-    parent, depth, context, heap = np.empty((4, room), np.int32)
+def empty_pool(size: int, n_nodes: int) -> PrefixPool:
+    """A pool for so many prefixes, each with the weights of so many nodes."""
+    priority, key, scale = np.empty((3, size))
+    parent, depth, context, heap = np.empty((4, size), np.int32)
     counts = np.array([0, 0, 0, 0, -1], np.int64)
-    return Pool(priority, key, scale, np.empty((room, n_nodes)), parent, depth, context, heap, counts)
+    return PrefixPool(priority, key, scale, np.empty((size, n_nodes)), parent, depth, context, heap, counts)
 
 
-def grown(pool: Pool) -> Pool:
-    """The same pool with twice the room."""
+def grown(pool: PrefixPool) -> PrefixPool:
+    """The same pool, twice as large."""
     larger = empty_pool(2 * len(pool.heap), pool.vector.shape[1])
     for old, new in zip(pool[:-1], larger[:-1], strict=True):
         new[: len(old)] = old
     return larger._replace(counts=pool.counts)
 
 
-def _size(pool: Pool) -> int:
+def _size(pool: PrefixPool) -> int:
     return sum(array.nbytes for array in pool)
 
 
 class Labellings(NamedTuple):
-    """What a search found: whole labellings in order of weight, and what it could not rule out."""
+    """The result of a search: whole labellings in order of weight, and a bound on all others."""
 
     labels: list[Array]  # each [T]
     log_weights: list[float]
@@ -84,10 +84,10 @@ def _arcs(arc: Array, blocks: Blocks) -> _Arcs:
         return _kept.arcs
     E, ET, top = np.empty(arc.shape), np.empty(arc.shape), np.empty(len(arc))
     widest = float(kernels.exponentiate_arcs(arc, blocks, E, ET, top))
-    found = _Arcs(E, ET, top, widest)
+    arcs = _Arcs(E, ET, top, widest)
     if scores:
-        _kept.arcs, _kept.blocks, _kept.scores = found, blocks, scores
-    return found
+        _kept.arcs, _kept.blocks, _kept.scores = arcs, blocks, scores
+    return arcs
 
 
 def prepare(lattice: Lattice, logs: bool = False) -> tuple[Weights, float]:
@@ -105,12 +105,13 @@ def prepare(lattice: Lattice, logs: bool = False) -> tuple[Weights, float]:
     return Weights(np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True), log_z
 
 
-def _first_whole(weights: Weights, contexts: Contexts, pool: Pool) -> tuple[Pool, int]:
-    """The best whole labelling made so far, or one dived for from the head of the queue (in a pool that may grow)."""
+def _first_whole(weights: Weights, contexts: Contexts, pool: PrefixPool) -> tuple[PrefixPool, int]:
+    """The best whole labelling made so far, or one by depth-first search from the head of the queue (in a pool that may
+    grow)."""
     if pool.counts[kernels.WHOLE] < 0:
-        found, no_bar = np.empty(1, np.int64), np.full(1, -np.inf)
-        pool.counts[kernels.FOUND] = 0
-        while kernels.search(weights, contexts, pool, found, 1, 1 << 60, DIVE, no_bar) == kernels.FULL:
+        places, no_bar = np.empty(1, np.int64), np.full(1, -np.inf)
+        pool.counts[kernels.LABELLINGS] = 0
+        while kernels.search(weights, contexts, pool, places, 1, 1 << 60, DIVE, no_bar) == kernels.FULL:
             pool = grown(pool)
     return pool, int(pool.counts[kernels.WHOLE])
 
@@ -132,16 +133,16 @@ def labellings(
 
 
 def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, logs: bool) -> Labellings | None:
-    """The search with scaled numbers, None where these do not do, or with logarithms, which always do."""
+    """The search with scaled numbers (None where these are not enough), or with logarithms."""
     weights, log_z = prepare(lattice, logs)
     contexts = lattice.graph.contexts
     T, L = len(lattice.node), len(contexts.opening)
     pool = empty_pool(2 * (T + 8) * L, lattice.graph.most_in_context)
-    found, bar = np.empty(n, np.int64), np.full(n, -np.inf)
+    places, bar = np.empty(n, np.int64), np.full(n, -np.inf)
     begun = time.monotonic()
     while True:
-        allowed = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
-        status = kernels.search(weights, contexts, pool, found, n, allowed, kernels.TIE, bar)
+        stop = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
+        status = kernels.search(weights, contexts, pool, places, n, stop, kernels.TIE, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
         if status == kernels.FULL and 2 * _size(pool) <= MAX_POOL:
             pool = grown(pool)
@@ -150,24 +151,24 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
             break
         elif status == kernels.LOST:
             return None
-        elif status == kernels.DONE or allowed == budget or out_of_time:
+        elif status == kernels.DONE or stop == budget or out_of_time:
             break
-    places = found[: pool.counts[kernels.FOUND]].tolist()
-    proven, expansions = len(places), int(pool.counts[kernels.EXPANDED])
+    whole = places[: pool.counts[kernels.LABELLINGS]].tolist()
+    proven, expansions = len(whole), int(pool.counts[kernels.EXPANDED])
     log_open = -np.inf
     if status == kernels.LIMIT:
         log_open = float(pool.priority[pool.heap[0]])
-        if len(places) < n:
+        if len(whole) < n:
             pool, rest = _first_whole(weights, contexts, pool)
             if rest < 0:
                 return None
-            if rest not in places:
-                places.append(rest)
-    labels = [np.empty(T, np.int32) for _ in places]
-    for place, into in zip(places, labels, strict=True):
+            if rest not in whole:
+                whole.append(rest)
+    labels = [np.empty(T, np.int32) for _ in whole]
+    for place, into in zip(whole, labels, strict=True):
         kernels.trace(pool, contexts, place, into)
-    log_weights = [float(pool.priority[place]) for place in places]
-    if len(places) > proven:  # the last one is a guess: the labels of the best path may be a better one
+    log_weights = [float(pool.priority[place]) for place in whole]
+    if len(whole) > proven:  # the last one is a guess: the labels of the best path may be a better one
         other = lattice.graph.label_of_node[best_path(lattice)[0]].astype(np.int32)
         weight = labelling_weight(lattice, other)
         if weight > log_weights[-1] and not any(np.array_equal(other, codes) for codes in labels):
@@ -183,17 +184,17 @@ def exact(
     time_limit: float | None = None,
 ) -> Decoding:
     """The most probable labelling; stopped by a limit, the best so far with a true bound on the probability missed."""
-    found = _proven(lattice) if max_expansions is None and time_limit is None else None
-    if found is None:
-        found = labellings(lattice, 1, max_expansions, time_limit)
-    if not found.labels:
+    best = _proven(lattice) if max_expansions is None and time_limit is None else None
+    if best is None:
+        best = labellings(lattice, 1, max_expansions, time_limit)
+    if not best.labels:
         return Decoding([], -np.inf, -np.inf, False, None)
-    weight = found.log_weights[0]
-    proven = found.proven > 0 or found.log_open <= weight
-    gap = 0.0 if proven else _difference(found.log_open - found.log_z, weight - found.log_z)
-    labels = [space.labels[y] for y in found.labels[0].tolist()]
-    p = min(0.0, weight - found.log_z)
-    return Decoding(labels, weight, p, proven, gap, label_paths=1, mass=math.exp(p), expansions=found.expansions)
+    weight = best.log_weights[0]
+    proven = best.proven > 0 or best.log_open <= weight
+    gap = 0.0 if proven else _difference(best.log_open - best.log_z, weight - best.log_z)
+    labels = [space.labels[y] for y in best.labels[0].tolist()]
+    p = min(0.0, weight - best.log_z)
+    return Decoding(labels, weight, p, proven, gap, label_paths=1, mass=math.exp(p), expansions=best.expansions)
 
 
 def _difference(high: float, low: float) -> float:
@@ -202,7 +203,7 @@ def _difference(high: float, low: float) -> float:
 
 
 def _proven(lattice: Lattice) -> Labellings | None:
-    """The common case in one kernel call: scores of ordinary size, a short search.  None where it is not so common."""
+    """The common case in one kernel call: scores of ordinary size, a short search.  None in other cases."""
     node, arc, graph = lattice
     T = len(node)
     where = graph.blocks, graph.contexts

@@ -1,4 +1,4 @@
-"""Inference over overlapping predictions of label n-grams: from what a classifier says to labels."""
+"""Inference over overlapping predictions of label n-grams: from the answers of a classifier to labels."""
 
 from collections.abc import Callable
 

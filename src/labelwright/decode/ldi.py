@@ -1,4 +1,4 @@
-"""Latent-dynamic inference (Sun & Tsujii 2009, figure 3): labellings by way of the best latent paths, one by one."""
+"""Latent-dynamic inference (Sun & Tsujii 2009, figure 3): labellings from the best latent paths, one by one."""
 
 import time
 from typing import Any, NamedTuple
@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.decode.options import check_seconds, check_whole
-from labelwright.decode.paths import Pool, moves_of
+from labelwright.decode.checks import check_seconds, check_whole
+from labelwright.decode.paths import SuffixPool, ranked
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import paths as kernels
@@ -18,11 +18,11 @@ Array = NDArray[Any]
 N_PATHS = 30  # the paper's LDI-A
 SLICE = 500  # latent paths between two looks at the clock
 MAX_SUFFIXES = 20_000_000  # with no limit on n, the search stops here (about a gigabyte) without a proof,
-MAX_LABELS = 100_000_000  # or when the labellings met have so many labels together
+MAX_LABELS = 100_000_000  # or when the labellings have so many labels together
 
 
-class Found(NamedTuple):
-    """The labellings that LDI met, with their exact probabilities, in the order of its search."""
+class Listed(NamedTuple):
+    """The labellings of LDI with their exact probabilities, in the order of its search."""
 
     labels: Array  # [M, T]
     log_probabilities: Array  # [M]
@@ -31,18 +31,15 @@ class Found(NamedTuple):
     mass: float
 
 
-def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limit: float | None = None) -> Found:
+def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limit: float | None = None) -> Listed:
     """Run LDI: n latent paths at most (0: no limit); alpha below 1 loosens the stopping rule (equation 9)."""
     check_whole("n", n, 0)
     n = min(n, 1 << 60)
     if not isinstance(alpha, int | float | np.floating) or not 0 < alpha <= 1:
         raise OptionError(f"alpha: expected a number above 0 and up to 1, got {alpha!r}")
     check_seconds(time_limit)
-    node, arc, graph = lattice
-    T = len(node)
-    delta, moves = np.empty_like(node), moves_of(graph)
-    kernels.prefix_scores(node, arc, graph.blocks, delta)
-    pool = Pool.empty(64 + 4 * T)
+    graph, T = lattice.graph, len(lattice.node)
+    searched, pool = ranked(lattice), SuffixPool.empty(64 + 4 * T)
     log_z = posterior(lattice).log_z
     labels, log_p, slots = np.empty((32, T), np.int32), np.empty(32), np.full(128, -1, np.int32)
     begun = time.monotonic()
@@ -50,7 +47,7 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
         taken = int(pool.counts[kernels.TAKEN])
         stop = n if time_limit is None else taken + SLICE if n == 0 else min(n, taken + SLICE)
         status = kernels.latent_dynamic_inference(
-            node, arc, moves, graph.contexts, delta, pool, graph.label_of_node, log_z, stop, alpha, labels, log_p, slots
+            searched, graph.contexts, pool, graph.label_of_node, log_z, stop, alpha, labels, log_p, slots
         )
         if status == kernels.DONE or (status == kernels.LIMIT and stop == n):
             break
@@ -67,7 +64,7 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
             log_p = np.concatenate([log_p, np.empty_like(log_p)])
             slots = _rehashed(labels[: len(labels) // 2], 4 * len(labels))
     m = int(pool.counts[kernels.LABELLINGS])
-    return Found(labels[:m], log_p[:m], log_z, int(pool.counts[kernels.TAKEN]), float(pool.last[1]))
+    return Listed(labels[:m], log_p[:m], log_z, int(pool.counts[kernels.TAKEN]), float(pool.last[1]))
 
 
 def _rehashed(labels: Array, size: int) -> Array:
@@ -84,21 +81,21 @@ def ldi(
     alpha: float = 1.0,
     time_limit: float | None = None,
 ) -> Decoding:
-    """The best labelling that LDI met; `exact` when no unseen labelling can be more probable."""
-    found = candidates(lattice, n, alpha, time_limit)
-    if len(found.labels) == 0:
+    """The best labelling of LDI's list; `exact` when no unseen labelling can be more probable."""
+    listed = candidates(lattice, n, alpha, time_limit)
+    if len(listed.labels) == 0:
         return Decoding([], -np.inf, -np.inf, False, None)
-    best = int(found.log_probabilities.argmax())
-    log_p = float(found.log_probabilities[best])
-    unseen = max(0.0, 1.0 - found.mass)
+    best = int(listed.log_probabilities.argmax())
+    log_p = float(listed.log_probabilities[best])
+    unseen = max(0.0, 1.0 - listed.mass)
     exact = bool(np.exp(log_p) >= unseen)
     return Decoding(
-        [space.labels[y] for y in found.labels[best]],
-        log_p + found.log_z,
+        [space.labels[y] for y in listed.labels[best]],
+        log_p + listed.log_z,
         log_p,
         exact,
         0.0 if exact else unseen - float(np.exp(log_p)),
-        latent_paths=found.latent_paths,
-        label_paths=len(found.labels),
-        mass=min(1.0, found.mass),
+        latent_paths=listed.latent_paths,
+        label_paths=len(listed.labels),
+        mass=min(1.0, listed.mass),
     )

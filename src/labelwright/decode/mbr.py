@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.spans import spans_of
+from labelwright.decode.checks import check_whole
 from labelwright.decode.exact import labellings
 from labelwright.decode.ldi import candidates as ldi_candidates
-from labelwright.decode.options import check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.structures.lattice import Lattice
@@ -21,7 +21,7 @@ MOST_CANDIDATES = 2000  # all are compared with all
 
 
 def chunk_f1(texts: Sequence[Labels]) -> NDArray[np.float64]:
-    """F1 between the chunks of every two labellings [M, M]; 1 when neither has any.
+    """F1 between the chunks of every two labellings [n, n]; 1 when neither has any.
 
     >>> chunk_f1([["B-NP", "O"], ["B-NP", "B-NP"]]).round(2).tolist()
     [[1.0, 0.67], [0.67, 1.0]]
@@ -36,7 +36,7 @@ def chunk_f1(texts: Sequence[Labels]) -> NDArray[np.float64]:
 
 
 def token_accuracy(texts: Sequence[Labels]) -> NDArray[np.float64]:
-    """The share of tokens on which every two labellings agree [M, M]."""
+    """The share of tokens on which every two labellings agree [n, n]."""
     codes = np.unique(np.array(texts), return_inverse=True)[1].reshape(len(texts), -1)
     return np.stack([(codes == one).mean(axis=1) for one in codes])
 
@@ -54,20 +54,20 @@ def mbr(
     max_expansions: int | None = None,
     time_limit: float | None = None,
 ) -> Decoding:
-    """Re-rank the n best labellings, or with candidates="ldi" those that LDI meets, by expected gain."""
+    """Re-rank the n best labellings, or with candidates="ldi" those of LDI, by expected gain."""
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")
     check_whole("n", n, 0 if candidates == "ldi" else 1, None if candidates == "ldi" else MOST_CANDIDATES)
     if candidates == "ldi":
-        met = ldi_candidates(lattice, n, time_limit=time_limit)
-        best_met = np.argsort(-met.log_probabilities, kind="stable")[:MOST_CANDIDATES]
-        codes, log_p = list(met.labels[best_met]), met.log_probabilities[best_met]
-        log_z, latent = met.log_z, met.latent_paths
+        listed = ldi_candidates(lattice, n, time_limit=time_limit)
+        most_probable = np.argsort(-listed.log_probabilities, kind="stable")[:MOST_CANDIDATES]
+        codes, log_p = list(listed.labels[most_probable]), listed.log_probabilities[most_probable]
+        log_z, latent = listed.log_z, listed.latent_paths
         proven = 0
     elif candidates == "nbest":
-        found = labellings(lattice, n, max_expansions, time_limit)
-        codes, log_z, latent, proven = found.labels, found.log_z, None, found.proven
-        log_p = np.minimum(0.0, np.array(found.log_weights) - log_z)
+        searched = labellings(lattice, n, max_expansions, time_limit)
+        codes, log_z, latent, proven = searched.labels, searched.log_z, None, searched.proven
+        log_p = np.minimum(0.0, np.array(searched.log_weights) - log_z)
     else:
         raise OptionError(f"candidates: expected 'nbest' or 'ldi', got {candidates!r}")
     if not codes:
@@ -77,7 +77,7 @@ def mbr(
         gains = np.array([[gain(chosen, other) for other in texts] for chosen in texts], np.float64)
     else:
         gains = GAINS[gain](texts)
-    best = int(np.argmax(gains @ np.exp(log_p - log_p.max())))  # long sentences: all may be too small for a number
+    best = int(np.argmax(gains @ np.exp(log_p - log_p.max())))  # long sentences: all may underflow
     exact = proven > 0 and log_p[best] == log_p.max()
     return Decoding(
         texts[best],

@@ -24,12 +24,12 @@ class Decoding(NamedTuple):
     status: str | None = None  # with rules: "optimal", "time limit" or "limit" (of what could be proven)
 
 
-def judged(found: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:
+def judged(decoding: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:
     """The record with the labelling's probability; half of the mass is a proof, since no other can have more."""
     total = posterior(lattice).log_z if log_z is None else log_z
     weight = labelling_weight(lattice, codes)
     log_p = min(0.0, weight - total) if weight > -np.inf else -np.inf
-    if found.exact:
-        return found._replace(log_probability=log_p)
+    if decoding.exact:
+        return decoding._replace(log_probability=log_p)
     p = float(np.exp(log_p))
-    return found._replace(log_probability=log_p, exact=p >= 0.5, gap=max(0.0, 1.0 - 2.0 * p))
+    return decoding._replace(log_probability=log_p, exact=p >= 0.5, gap=max(0.0, 1.0 - 2.0 * p))

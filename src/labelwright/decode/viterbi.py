@@ -1,14 +1,31 @@
 """The best path: exact where every label has one state; on a latent model the best hidden path (BHP)."""
 
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
 from labelwright.decode.record import Decoding, judged
-from labelwright.structures.lattice import Lattice, best_path
+from labelwright.structures.lattice import Lattice, Posterior, best_path
 from labelwright.structures.states import StateSpace
 
+Array = NDArray[Any]
 
-def viterbi(lattice: Lattice, space: StateSpace, probabilities: bool = True) -> Decoding:
-    """The labels of the best path, with the probability of the labelling unless `probabilities` is off."""
-    path, score = best_path(lattice)
-    codes = lattice.graph.label_of_node[path]
+
+def viterbi(
+    lattice: Lattice,
+    space: StateSpace,
+    probabilities: bool = True,
+    path: Callable[[], tuple[Array, float]] | None = None,
+    sums: Callable[[], Posterior] | None = None,
+) -> Decoding:
+    """The labels of the best path, with the probability of the labelling unless `probabilities` is off.
+
+    `path` and `sums` give the best path and the sums over all paths, where they are known."""
+    nodes, score = path() if path is not None else best_path(lattice)
+    codes = lattice.graph.label_of_node[nodes]
     exact = not space.latent
-    found = Decoding([space.labels[y] for y in codes], score, None, exact, 0.0 if exact else None)
-    return judged(found, lattice, codes) if probabilities else found
+    decoding = Decoding([space.labels[y] for y in codes], score, None, exact, 0.0 if exact else None)
+    if not probabilities:
+        return decoding
+    return judged(decoding, lattice, codes, sums().log_z if sums is not None else None)

@@ -1,6 +1,6 @@
-"""What every score and every test is made of: counts of tokens and chunks, sentence by sentence.
+"""The sufficient statistics of all scores and tests: counts of tokens and chunks, sentence by sentence.
 
-labels -> Tokens (integer codes) -> Rules (how they are read) -> Counts [N, C] -> any sum over sentences is a score
+labels -> Tokens (integer codes) -> Rules (how they are read) -> Counts [N, C] -> a score is a sum over sentences
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import (
     ALIASES,
     Boundaries,
@@ -29,13 +30,13 @@ class Tokens(NamedTuple):
     """The labels of several systems over the same sentences, as integers; row 0 is the gold standard."""
 
     labels: list[str]  # [L]     distinct labels of all systems
-    codes: np.ndarray  # [M, T]  index into labels
+    codes: np.ndarray  # [systems, T]  index into labels
     offsets: np.ndarray  # [N+1]   sentence n is offsets[n]:offsets[n+1]
-    gold: list[Sequence[str]]  # [N]     the gold labels as they came
+    gold: list[Sequence[str]]  # [N]     the gold labels as given
 
 
 class Rules(NamedTuple):
-    """How labels are read: as chunks by a table of boundaries, or each token for itself (table None)."""
+    """How labels are read: as chunks by a table of boundaries, or each token by itself (table None)."""
 
     reading: str
     scheme: str | None
@@ -71,7 +72,7 @@ def count(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: s
 
 
 def intern(gold: Labels, **systems: Labels) -> Tokens:
-    """Turn labels into integers, after checking that every system labels the gold standard's tokens."""
+    """Convert labels to integers, after checking that every system labels the tokens of the gold standard."""
     named: dict[str, list[Sequence[str]]] = {"gold": list(gold)}
     named.update((name, list(sentences)) for name, sentences in systems.items())
     if not named["gold"]:
@@ -94,7 +95,7 @@ def intern(gold: Labels, **systems: Labels) -> Tokens:
         if not isinstance(label, str):
             raise CorpusError(f"labels: expected strings, got {label!r} ({type(label).__name__})")
     index = {label: code for code, label in enumerate(labels)}
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    offsets = offsets_from(lengths)
     codes = np.empty((len(named), offsets[-1]), dtype=np.int64)
     for row, sentences in zip(codes, named.values(), strict=True):
         row[:] = np.fromiter(map(index.__getitem__, chain.from_iterable(sentences)), dtype=np.int64, count=len(row))
@@ -102,7 +103,7 @@ def intern(gold: Labels, **systems: Labels) -> Tokens:
 
 
 def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:
-    """Settle how labels are read: what was asked for, or what they look like."""
+    """Decide how labels are read: as requested, or as they look."""
     if reading not in READINGS:
         raise OptionError(f"reading: got {reading!r}, expected one of {', '.join(READINGS)}")
     scheme = check_scheme(scheme) if scheme is not None else None
@@ -119,7 +120,7 @@ def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:
         scheme = detect_scheme(present, tokens.gold)
     if reading == "strict" and scheme is None:
         raise OptionError(
-            "reading: 'strict' needs a scheme, and the gold labels show none; name it, as in scheme='iob2'"
+            "reading: 'strict' needs a scheme, and the gold labels show none; set it, as in scheme='iob2'"
         )
     return Rules(reading, scheme, table)
 
@@ -157,7 +158,7 @@ def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
 
 
 def gold_chunks_found(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
-    """Say for every gold chunk, in order, whether the system found it: same limits, same type."""
+    """Return for every gold chunk, in order, whether the prediction has it: same limits, same type."""
     if rules.table is None:
         raise OptionError("unit: 'chunk' needs chunk labels such as B-NP; use 'token' or 'sentence'")
     type_of = rules.table.type_of
@@ -177,7 +178,7 @@ def chunk_ends(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     first = np.flatnonzero(rules.table.starts.ravel()[before * width + codes])
     last = np.flatnonzero(rules.table.ends.ravel()[codes * width + after])
     if rules.reading == "strict":
-        misspelt = np.concatenate(([0], np.cumsum(_misspelt(tokens, rules, system))))
+        misspelt = offsets_from(_misspelt(tokens, rules, system))
         intact = misspelt[last + 1] == misspelt[first]
         first, last = first[intact], last[intact]
     ends = np.full(len(codes), -1, dtype=np.int64)
@@ -186,7 +187,7 @@ def chunk_ends(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
 
 
 def _misspelt(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
-    """Return [T] whether each label differs from what the scheme writes there, worked out once per window of three."""
+    """Return [T] whether each label differs from what the scheme writes there, computed once per window of three."""
     assert rules.scheme is not None
     before, after = _neighbours(tokens.codes[system], tokens)
     width = len(tokens.labels) + 1
@@ -197,7 +198,7 @@ def _misspelt(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     written = convert(present, None, rules.scheme)
     wrong = np.zeros(len(distinct), dtype=bool)
     for number, (left, label, _) in enumerate(places):
-        wrong[number] = written[number][left < width - 1] != _plain_spelling(tokens.labels[label])
+        wrong[number] = _plain_spelling(written[number][left < width - 1]) != _plain_spelling(tokens.labels[label])
     return np.asarray(wrong[np.searchsorted(distinct, windows)])
 
 
@@ -220,7 +221,7 @@ def _neighbours(codes: np.ndarray, tokens: Tokens) -> tuple[np.ndarray, np.ndarr
 
 
 def _lengths(name: str, sentences: list[Sequence[str]]) -> np.ndarray:
-    """Return [N] the length of every sentence, or say which one is no list of labels."""
+    """Return [N] the length of every sentence; an error where one is not a list of labels."""
     for kind in set(map(type, sentences)):
         if issubclass(kind, str) or not hasattr(kind, "__len__"):
             number, wrong = next(pair for pair in enumerate(sentences) if type(pair[1]) is kind)

@@ -1,4 +1,4 @@
-"""What changed labels of one layer did to the labels of the layer above it."""
+"""How changes of labels in one layer of a cascade affect the labels of the layer above."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from labelwright.errors import CorpusError
 
 Labels = Sequence[Sequence[str]]  # [N][T]
-NEAR = 1  # how far from a changed label the labels above are looked at
+NEAR = 1  # tokens around a changed label whose upper labels are compared
 
 
 class Versions(NamedTuple):
@@ -19,24 +19,24 @@ class Versions(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One change of a label of the lower layer, as NN -> VB, and at how many tokens it was made."""
+    """One change of a label in the lower layer, as NN -> VB, with the number of tokens by outcome."""
 
     before: str
     after: str
-    right: int  # there, more of the upper labels at the token and beside it are right than before,
+    right: int  # more upper labels at the token and beside it are correct than before,
     wrong: int  # fewer are,
-    same: int  # or as many
-    mended: int  # there, the lower label itself became right,
-    broken: int  # or was right and is no longer
+    same: int  # or equally many
+    mended: int  # the lower label itself became correct,
+    broken: int  # or was correct and is no longer
 
     @property
     def n(self) -> int:
-        """At how many tokens it was made."""
+        """The number of tokens with this change."""
         return self.right + self.wrong + self.same
 
 
 def label_moves(lower: Versions, upper: Versions) -> list[Move]:
-    """All changes of labels in the lower layer, the most frequent first, by what happened near them in the upper one.
+    """All changes of labels in the lower layer, the most frequent first, by what changed near them in the upper one.
 
     >>> lower = Versions(gold=[["D", "N", "V"]], before=[["D", "V", "V"]], after=[["D", "N", "V"]])
     >>> upper = Versions(gold=[["B", "I", "O"]], before=[["B", "O", "O"]], after=[["B", "I", "O"]])

@@ -1,4 +1,4 @@
-"""Scores from counts: precision, recall and F1 of chunks, accuracy of tokens and sentences, and a table to read."""
+"""Scores from counts: precision, recall and F1 of chunks, accuracy of tokens and sentences, and a table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Score(NamedTuple):
 
 
 class Macro(NamedTuple):
-    """Plain means of the scores of all types (or labels) that the gold standard or the prediction holds."""
+    """Macro averages over all types (or labels) of the gold standard and the prediction."""
 
     precision: float
     recall: float
@@ -39,12 +39,12 @@ class Report:
     per_type: dict[str, Score]  # chunk types; empty where there are none
     per_label: dict[str, Score]  # labels of tokens; only where there are no chunks
     token_accuracy: float
-    sentence_accuracy: float  # sentences with every label right
+    sentence_accuracy: float  # sentences with every label correct
     n_sentences: int
     n_tokens: int
     reading: str
     scheme: str | None
-    signature: str  # says how the score was made, in one reproducible string
+    signature: str  # how the score was computed, in one reproducible string
 
     @property
     def score(self) -> float:
@@ -85,7 +85,7 @@ class Report:
                 "",
                 f"token accuracy {percent(self.token_accuracy)} ({_counted(self.n_tokens, 'token')}), "
                 f"sentence accuracy {percent(self.sentence_accuracy)} ({_counted(self.n_sentences, 'sentence')})",
-                f"mean: over the {'labels' if self.chunks is None else 'types'}, whatever their size",
+                f"mean: macro average over {'labels' if self.chunks is None else 'types'}",
                 self.signature,
             ]
         )
@@ -149,7 +149,7 @@ def score_of(gold: int, predicted: int, correct: int) -> Score:
 
 
 def signature_of(counts: Counts) -> str:
-    """Return what someone else needs to get the same numbers."""
+    """Return the string that is needed to reproduce the numbers."""
     metric = "accuracy" if counts.reading == "token" else "f1"
     scheme = "" if counts.reading == "token" else f"|scheme:{counts.scheme or 'mixed'}"
     return f"{metric}|reading:{counts.reading}{scheme}|labelwright:{__version__}"

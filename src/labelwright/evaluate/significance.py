@@ -1,4 +1,4 @@
-"""Is one tagger really better than another?  Paired tests on the same sentences."""
+"""Is one tagger significantly better than another?  Paired tests on the same sentences."""
 
 import math
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.evaluate.counts import (
     Counts,
@@ -20,9 +21,7 @@ from labelwright.evaluate.counts import (
 )
 from labelwright.evaluate.report import Report, align, percent, report_of
 
-EXACT_UP_TO = (
-    1000  # disagreements; whole-number arithmetic is quick up to here, and beyond it the chi-square is as good
-)
+EXACT_UP_TO = 1000  # disagreements; beyond that the chi-square approximation is as good
 BLOCK = 1 << 22  # draws held in memory at once by the bootstrap
 
 
@@ -38,12 +37,12 @@ class McNemar(NamedTuple):
 
 
 class Bootstrap(NamedTuple):
-    """How far the difference of two scores moves when the sentences are drawn again."""
+    """The distribution of the difference of two scores when sentences are resampled."""
 
     metric: str  # "f1", "accuracy" or "sentence"
     delta: float  # score of b minus score of a
     interval: tuple[float, float]  # 95 % of the resampled differences
-    p_value: float  # two-sided: how often chance alone moves the difference as far as it is from 0
+    p_value: float  # two-sided: how often chance alone shifts the difference as far as it is from 0
     samples: int
 
 
@@ -116,7 +115,7 @@ def paired_bootstrap(
     reading: str = "conlleval",
     scheme: str | None = None,
 ) -> Bootstrap:
-    """Draw the sentences again, with replacement and alike for both systems, and see how the difference moves.
+    """Resample the sentences with replacement, the same for both systems, and observe the difference.
 
     The p-value is that of the shifted distribution (Riezler and Maxwell 2005): the share of samples, the observed one
     included, whose difference lies as far from the observed difference as that lies from 0.
@@ -208,17 +207,17 @@ def _signed(share: float) -> str:
 
 
 def _probability(p_value: float) -> str:
-    """Write a p-value with as many digits as it deserves."""
+    """Write a p-value with four decimals, or as a power of ten if it is smaller."""
     return f"{p_value:.4f}" if p_value >= 0.0001 else f"{p_value:.1e}"
 
 
 def _right_sentences(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     """Return [N] whether every label of the sentence is right."""
-    wrong = np.concatenate(([0], np.cumsum(tokens.codes[0] != tokens.codes[system])))
+    wrong = offsets_from(tokens.codes[0] != tokens.codes[system])
     return np.asarray(wrong[tokens.offsets[1:]] == wrong[tokens.offsets[:-1]])
 
 
-# What McNemar's test asks of each unit: was the system right there?
+# Whether the system is correct on each unit of McNemar's test.
 RIGHT: dict[str, Callable[[Tokens, Rules, int], np.ndarray]] = {
     "token": lambda tokens, rules, system: tokens.codes[0] == tokens.codes[system],
     "sentence": _right_sentences,

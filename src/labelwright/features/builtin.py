@@ -1,4 +1,4 @@
-"""Built-in templates by name, and the one door through which every template comes in."""
+"""Built-in templates by name, and the one function that finds and checks every template."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -44,10 +44,10 @@ U32:%t[0,0,"^\a*$"]
 
 
 def template(source: str | os.PathLike[str] | Template, n_columns: int, below: bool = False) -> Template:
-    """Return the template that a built-in name, a file, a text or a Template means, fit for so many input columns and
-    for a layer that has another one `below` it, or has not.
+    """Return the template that a built-in name, a file, a text or a Template means, checked against the number of input
+    columns and, for lines that read labels, whether there is a layer `below`.
 
-    A name goes before a file of that name (`./words` is the file); a line break or a `%` tells a text from a path.
+    A built-in name wins over a file of that name (`./words` is the file); a text has a line break or a `%`.
 
     >>> [pattern.text for pattern in template("words", n_columns=1).patterns[:3]]
     ['B', 'Uw[-2]:%x[-2,0]', 'Uw[-1]:%x[-1,0]']
@@ -103,7 +103,7 @@ def _read(path: Path) -> Template:
     return parse_template(text, str(path))
 
 
-# --- the families of lines that built-in templates are made of --------------------------------------------------------
+# --- the groups of lines that built-in templates consist of ----------------------------------------------------------
 
 
 def _grams(kind: str, name: str, function: str, column: int, spans: Iterable[tuple[int, int]]) -> list[str]:
@@ -122,7 +122,7 @@ def _window(reach: int, size: int = 1) -> list[tuple[int, int]]:
 
 
 def _around(size: int) -> list[tuple[int, int]]:
-    """Return all spans of this size that hold the current token."""
+    """Return all spans of this size that contain the current token."""
     return [(first, first + size - 1) for first in range(1 - size, 1)]
 
 
@@ -164,7 +164,7 @@ def _bioner(kind: str) -> Callable[[int], list[str]]:
 
 
 def _np(kind: str) -> Callable[[int], list[str]]:
-    """Return table 3 of Sun, Matsuzaki, Okanohara and Tsujii (2009): words, and tags (column 1) nearer by."""
+    """Return table 3 of Sun, Matsuzaki, Okanohara and Tsujii (2009): words, and tags (column 1) in a smaller window."""
 
     def lines(n_columns: int) -> list[str]:
         spans = _window(1) + _window(2, 2) + _window(2, 3)
@@ -204,7 +204,7 @@ def _plain_window(n_columns: int) -> list[str]:
 
 def _multilayer(n_columns: int) -> list[str]:
     """Return table 1 of Azuma and Matsumoto (2011): words, endings, capitals and digits, and the labels that words have
-    had (the last column, Cascade(lexicon=...)); boundary marks of the windows tell the first and the last node."""
+    had (the last column, Cascade(lexicon=...)); boundary marks of the windows show the first and the last node."""
     tests = {"capital": r"^\u", "capitals": r"^\u*$", "digit": r"\d"}
     return [
         "B",
@@ -216,7 +216,7 @@ def _multilayer(n_columns: int) -> list[str]:
 
 
 def _multilayer_above(n_columns: int) -> list[str]:
-    """Return the same for an upper layer: labels below around, pairs of them on transitions."""
+    """Return the same for an upper layer, with the labels below in a window, and pairs of them on transitions."""
     return [*_multilayer(n_columns), *(f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)), "By[-1..0]:%y[-1]/%y[0]"]
 
 

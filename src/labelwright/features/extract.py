@@ -1,4 +1,4 @@
-"""From what users have (columns, feature dicts, arrays) to features as integers: one extractor for each kind."""
+"""From the user's input (columns, feature dicts, arrays) to features as integers: one extractor for each kind."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -7,26 +7,29 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.builtin import template as find_template
 from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Ints, Longs
-from labelwright.features.template import Reader, Template, parse_template
-from labelwright.features.vocabulary import Columns, Table, Vocabulary
-from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.features.template import Template, parse_template
+from labelwright.features.vocabulary import Columns, Vocabulary, patterns_of
+from labelwright.modelfile import pack_strings, read_strings
 from labelwright.structures.passing import Layered
+from labelwright.validation import HeaderReader, TensorReader, check_distinct
 
 Tensors = dict[str, np.ndarray]
 LARGEST = float(np.finfo(np.float32).max)
+MOST_COLUMNS = 1 << 31  # of arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """A corpus as one model sees it: encode once, use often.  Its length is that of the corpus, in sentences."""
+    """A corpus as features of one model: encoded once, used often.  Its length is the number of sentences."""
 
     layers: dict[str, Incidence]
     offsets: Longs  # [N+1]
-    owner: str  # which vocabulary made it
+    owner: str  # the mark of the vocabulary that made it
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -38,13 +41,16 @@ def _new_mark() -> str:
 
 
 class Extractor(Protocol):
-    """Learns its vocabulary from training data, then turns any data of that kind into features."""
+    """Learns its vocabulary from training data, then converts any data of that kind to features."""
 
     kind: ClassVar[str]
     mark: str
 
     @property
     def n_features(self) -> int: ...
+
+    @property
+    def cell_kinds(self) -> tuple[str, ...]: ...  # what features are attached to: states, pairs, triples, segments
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]: ...
 
@@ -64,7 +70,7 @@ def _other_kind(old: Extractor, new: Extractor) -> OptionError:
 
 
 def kind_of(X: Any) -> str:
-    """columns, dicts or arrays, told by the first token; or layered."""
+    """columns, dicts or arrays, by the first token; or layered."""
     if isinstance(X, Corpus):
         return "columns"
     if isinstance(X, Layered):
@@ -99,8 +105,8 @@ class ColumnFeatures:
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
         names = corpus.input_names
         parsed = find_template(template, len(names))
-        vocabulary, layers = Vocabulary.learn(parsed, columns_of(corpus, names), min_count, may_be_empty)
-        return cls(vocabulary, names), layers, corpus.offsets
+        vocabulary, incidences = Vocabulary.learn(parsed, columns_of(corpus, names), min_count, may_be_empty)
+        return cls(vocabulary, names), incidences, corpus.offsets
 
     @property
     def n_features(self) -> int:
@@ -125,7 +131,7 @@ class ColumnFeatures:
         return self.vocabulary.encode(columns_of(corpus, names)), corpus.offsets
 
     def merged(self, new: Extractor) -> "ColumnFeatures":
-        """These features, and those that the new extractor has besides."""
+        """These features, then the further ones of the new extractor."""
         if not isinstance(new, ColumnFeatures):
             raise _other_kind(self, new)
         if len(new.names) != len(self.names):
@@ -141,36 +147,34 @@ class ColumnFeatures:
     def name(self, feature: int) -> str:
         return self.vocabulary.name(feature)
 
+    @property
+    def cell_kinds(self) -> tuple[str, ...]:
+        return tuple(patterns_of(self.vocabulary.template))
+
     def tensors(self) -> Tensors:
-        v = self.vocabulary
-        found: Tensors = {}
-        for i, strings in enumerate(v.values.values()):
-            found[f"reader{i}.text"], found[f"reader{i}.offsets"] = pack_strings(strings)
-        for i, rows in enumerate(v.rows.values()):
-            found[f"table{i}"] = rows
-        return found
+        return self.vocabulary.tensors()
 
     def header(self) -> dict[str, Any]:
-        v = self.vocabulary
-        return {
-            "columns": list(self.names),
-            "template": {"name": v.template.name, "text": v.template.text},
-            "readers": [list(reader) for reader in v.values],
-            "tables": [[list(t.literals), [list(r) for r in t.readers]] for t in v.rows],
-        }
+        template = self.vocabulary.template
+        described = {"columns": list(self.names), "template": {"name": template.name, "text": template.text}}
+        return described | self.vocabulary.header()
 
     @classmethod
-    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "ColumnFeatures":
-        template = parse_template(header["template"]["text"], header["template"]["name"])
-        values = {
-            Reader(*reader): unpack_strings(tensors[f"reader{i}.text"], tensors[f"reader{i}.offsets"])
-            for i, reader in enumerate(header["readers"])
-        }
-        rows = {
-            Table(tuple(literals), tuple(Reader(*r) for r in readers)): tensors[f"table{i}"]
-            for i, (literals, readers) in enumerate(header["tables"])
-        }
-        return cls(Vocabulary(template, values, rows), header["columns"])
+    def restore(cls, tensors: TensorReader, header: HeaderReader) -> "ColumnFeatures":
+        names, template = header.names("columns"), read_template(header.part("template"))
+        refuse_labels_below(template)
+        return cls(Vocabulary.restore(template, tensors, header, len(names)), names)
+
+
+def read_template(header: HeaderReader) -> Template:
+    """The template that a header holds as text."""
+    return parse_template(header.text("text"), header.text("name"))
+
+
+def refuse_labels_below(template: Template) -> None:
+    """Only layers of a cascade read the labels below."""
+    if any(cell.reader.column < 0 for pattern in template.patterns for cell in pattern.cells):
+        raise ModelFileError(f"template {template.name}: reads the labels below, which only layers of a cascade have")
 
 
 def columns_of(corpus: Corpus, names: Sequence[str] | None = None) -> Columns:
@@ -183,9 +187,11 @@ def columns_of(corpus: Corpus, names: Sequence[str] | None = None) -> Columns:
 
 
 class DictFeatures:
-    """Features as sklearn-crfsuite takes them: {name: value}; a string makes `name=value`, a number is a weight."""
+    """Features as sklearn-crfsuite takes them: {name: value}; a string makes the feature `name=value`, a number is the
+    value."""
 
     kind: ClassVar[str] = "dicts"
+    cell_kinds = ("state",)
 
     def __init__(self, names: list[str]):
         self.names, self.mark = names, _new_mark()
@@ -202,8 +208,8 @@ class DictFeatures:
             extractor = cls([name for name, n in zip(names, seen, strict=True) if n >= min_count])
             if not extractor.names and not may_be_empty:
                 raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
-            layers, offsets = extractor.encode(X)
-            return extractor, layers, offsets
+            incidences, offsets = extractor.encode(X)
+            return extractor, incidences, offsets
         return cls(list(names)), {"state": incidence}, offsets
 
     @property
@@ -215,7 +221,7 @@ class DictFeatures:
         return {"state": incidence}, offsets
 
     def merged(self, new: Extractor) -> "DictFeatures":
-        """These features, and behind them those that the new extractor has besides."""
+        """These features, then the further ones of the new extractor."""
         if not isinstance(new, DictFeatures):
             raise _other_kind(self, new)
         return DictFeatures(list(dict.fromkeys([*self.names, *new.names])))
@@ -235,8 +241,10 @@ class DictFeatures:
         return {}
 
     @classmethod
-    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "DictFeatures":
-        return cls(unpack_strings(tensors["names.text"], tensors["names.offsets"]))
+    def restore(cls, tensors: TensorReader, header: HeaderReader) -> "DictFeatures":
+        names = read_strings(tensors, "names")
+        check_distinct(f"{tensors.prefix}names", names)
+        return cls(names)
 
 
 def _read_dicts(X: Any, index: dict[str, int], grow: bool) -> tuple[Incidence, Longs]:
@@ -276,11 +284,11 @@ def _read_dicts(X: Any, index: dict[str, int], grow: bool) -> tuple[Incidence, L
             token_ptr.append(len(feature))
         offsets.append(len(token_ptr) - 1)
     values = np.array(value, np.float32)
-    return _own(token_ptr, feature, NO_VALUES if (values == 1).all() else values), np.array(offsets, np.int64)
+    return _on_tokens(token_ptr, feature, NO_VALUES if (values == 1).all() else values), np.array(offsets, np.int64)
 
 
-def _own(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
-    """An incidence whose features all hang on the tokens themselves."""
+def _on_tokens(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
+    """An incidence without keys: all features are those of the tokens themselves."""
     ptr = np.asarray(token_ptr, np.int64)
     nothing: Ints = np.empty(0, np.int32)
     keys: Ints = np.empty((len(ptr) - 1, 0), np.int32)
@@ -294,6 +302,7 @@ class ArrayFeatures:
     """Rows of numbers, one per token: column d is feature d."""
 
     kind: ClassVar[str] = "arrays"
+    cell_kinds = ("state",)
 
     def __init__(self, n_columns: int):
         self.n_features, self.mark = n_columns, _new_mark()
@@ -306,8 +315,8 @@ class ArrayFeatures:
         if first is None:
             raise CorpusError("X: got no tokens, expected at least one row")
         extractor = cls(first.shape[1])
-        layers, offsets = extractor.encode(X)
-        return extractor, layers, offsets
+        incidences, offsets = extractor.encode(X)
+        return extractor, incidences, offsets
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         rows = []
@@ -318,20 +327,20 @@ class ArrayFeatures:
             except ValueError:
                 raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers each") from None
             if row.ndim != 2 or row.shape[1] != self.n_features:
-                came = f"rows of {row.shape[1]}" if row.ndim == 2 else f"an array of shape {row.shape}"
-                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {came}")
+                got = f"rows of {row.shape[1]}" if row.ndim == 2 else f"an array of shape {row.shape}"
+                raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {got}")
             if not np.isfinite(row).all():
                 t, d = np.argwhere(~np.isfinite(row))[0]
                 raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {row[t, d]}; expected finite numbers")
             rows.append(row)
-        offsets = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
+        offsets = offsets_from([len(r) for r in rows])
         values = np.concatenate(rows) if rows else np.empty((0, self.n_features), np.float32)
         ptr = np.arange(len(values) + 1, dtype=np.int64) * self.n_features
         feature = np.tile(np.arange(self.n_features, dtype=np.int32), len(values))
-        return {"state": _own(ptr, feature, values.reshape(-1))}, offsets
+        return {"state": _on_tokens(ptr, feature, values.reshape(-1))}, offsets
 
     def merged(self, new: Extractor) -> "ArrayFeatures":
-        """The same columns again: arrays have no words to learn."""
+        """The same columns: arrays have no vocabulary to learn."""
         if not isinstance(new, ArrayFeatures):
             raise _other_kind(self, new)
         if new.n_features != self.n_features:
@@ -352,8 +361,8 @@ class ArrayFeatures:
         return {"n_columns": self.n_features}
 
     @classmethod
-    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "ArrayFeatures":
-        return cls(header["n_columns"])
+    def restore(cls, tensors: TensorReader, header: HeaderReader) -> "ArrayFeatures":
+        return cls(header.whole("n_columns", 1, MOST_COLUMNS))
 
 
 EXTRACTORS: dict[str, Any] = {c.kind: c for c in (ColumnFeatures, DictFeatures, ArrayFeatures)}
@@ -372,5 +381,5 @@ def learn(
         raise CorpusError("X: got no sentences, expected at least one")
     if not (sentences.n_tokens if isinstance(sentences, Corpus) else any(len(sentence) for sentence in sentences)):
         raise CorpusError("X: got no tokens, expected at least one")
-    found: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty)
-    return found
+    learnt: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty)
+    return learnt

@@ -1,8 +1,8 @@
-"""Features of a layer that stands on another: those of its input, and those that the labels below give.
+"""Features of an upper layer of a cascade: those of its input, and those of the labels of the layer below.
 
 A template line with `%y[row]` reads the label of the layer below.  Where that layer passes several candidates, the line
 gives one feature for each, whose value is the candidate's probability; with two neighbouring cells, `%y[-1]/%y[0]`, one
-for each pair.  What is certain has the value one, so that a certain layer gives the features of its labels alone.
+for each pair.  A certain label has the value one, so a layer that is certain gives only the features of its labels.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import template as find_template
 from labelwright.features.extract import EXTRACTORS, Extractor, Tensors, _new_mark, columns_of, kind_of, learn
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.template import BELOW, Pattern, Reader, Template, apply, parse_template
-from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, layers_of, table_of
+from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
 from labelwright.kernels import layered as kernels
-from labelwright.modelfile import pack_strings, unpack_strings
 from labelwright.structures.passing import Layered, Passed
+from labelwright.validation import HeaderReader, TensorReader
 
 LABEL = Reader(BELOW, "below")
 LINES = [f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)]
@@ -28,14 +29,14 @@ WORDS = ["Uyw:%y[0]/%x[0,0]"]  # where there are words
 
 
 class Slots(NamedTuple):
-    """Where the values of the features of the tokens themselves come from."""
+    """Where the values of token features come from."""
 
-    places: dict[str, Longs]  # layer -> a place in (what is passed, constants, 1) for each; -1: it is 1
+    places: dict[str, Longs]  # state, edge, triple -> a place in (what is passed, constants, 1) for each; -1: it is 1
     constants: np.ndarray  # values that do not come from below
 
 
 class LayeredFeatures:
-    """Features of the input, and behind them those of the labels below."""
+    """Features of the input, then those of the labels below."""
 
     kind: ClassVar[str] = "layered"
 
@@ -51,47 +52,53 @@ class LayeredFeatures:
         base, _, _ = learn(X.X, plain, min_count, may_be_empty=True)
         above = _learn(lines, _columns_of(X.X), X.passed, min_count)
         extractor = cls(base, above)
-        layers, offsets = extractor.encode(X)
+        incidences, offsets = extractor.encode(X)
         if extractor.n_features == 0 and not may_be_empty:
             raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
-        return extractor, layers, offsets
+        return extractor, incidences, offsets
 
     @property
     def n_features(self) -> int:
         return self.base.n_features + self.above.n_features
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
-        layers, _, offsets = self.encode_with_slots(X)
-        return layers, offsets
+        incidences, _, offsets = self.encode_with_slots(X)
+        return incidences, offsets
 
     def encode_with_slots(self, X: Layered) -> tuple[dict[str, Incidence], Slots, Longs]:
         """The features of every token, and where their values come from."""
         if not isinstance(X, Layered):
-            raise OptionError("X: this model is a layer of a cascade and reads the labels below; ask the cascade")
+            raise OptionError(
+                "X: this model is an upper layer of a cascade and reads the labels below; use the cascade"
+            )
         base, offsets = self.base.encode(X.X)
         passed = X.passed
         if len(offsets) != len(passed.candidates.offsets) or (offsets != passed.candidates.offsets).any():
             raise CorpusError("X: the labels below belong to other sentences")
         n_slots = passed.candidates.n_slots
-        found, places = {}, {}
+        incidences, places = {}, {}
         constants: list[np.ndarray] = []
         n_constants = 0
-        lines = layers_of(self.above.template)
+        lines = patterns_of(self.above.template)
         for name in dict.fromkeys([*base, *lines]):
-            layer = base.get(name) or _nothing(int(offsets[-1]))
-            real = len(layer.token_value) > 0
-            own = self._own(lines.get(name, ()), _columns_of(X.X), passed)
-            merged, slot = _merged(layer, *own, self.base.n_features, n_slots + n_constants if real else -1)
-            if real:
-                constants.append(layer.token_value)
-                n_constants += len(layer.token_value)
-            found[name], places[name] = merged, slot
+            incidence = base.get(name) or _nothing(int(offsets[-1]))
+            valued = len(incidence.token_value) > 0
+            from_below = self._rows_below(lines.get(name, ()), _columns_of(X.X), passed)
+            merged, slot = _merged(
+                incidence, *from_below, self.base.n_features, n_slots + n_constants if valued else -1
+            )
+            if valued:
+                constants.append(incidence.token_value)
+                n_constants += len(incidence.token_value)
+            incidences[name], places[name] = merged, slot
         fixed = np.concatenate([*constants, np.ones(1)])
         values = np.concatenate([passed.probability, fixed]).astype(np.float32)
-        found = {name: layer._replace(token_value=values[places[name]]) for name, layer in found.items()}
-        return found, Slots(places, fixed), offsets
+        incidences = {
+            name: incidence._replace(token_value=values[places[name]]) for name, incidence in incidences.items()
+        }
+        return incidences, Slots(places, fixed), offsets
 
-    def _own(self, lines: Sequence[Pattern], columns: Columns, passed: Passed) -> tuple[Longs, Ints, Longs]:
+    def _rows_below(self, lines: Sequence[Pattern], columns: Columns, passed: Passed) -> tuple[Longs, Ints, Longs]:
         """Sparse rows: the features and slots that these lines give each token, line by line."""
         n_tokens = int(passed.candidates.offsets[-1])
         sizes, token = np.zeros(n_tokens, np.int64), [np.empty(0, np.int64)]
@@ -103,7 +110,7 @@ class LayeredFeatures:
             feature.append(self.above.find(table_of(line), part.rows))
             slot.append(part.slot)
         order = np.argsort(np.concatenate(token), kind="stable")
-        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        ptr = offsets_from(sizes)
         return ptr, np.concatenate(feature)[order], np.concatenate(slot)[order]
 
     def merged(self, new: Extractor) -> "LayeredFeatures":
@@ -111,7 +118,7 @@ class LayeredFeatures:
 
     def numbers_in(self, merged: "LayeredFeatures") -> Longs:
         """The numbers [F] of these features in another extractor of the same input; those of the base and of the
-        labels below are found by what they read."""
+        labels below are matched by what they read."""
         return np.concatenate(
             [self.base.numbers_in(merged.base), merged.base.n_features + self.above.numbers_in(merged.above)]
         )
@@ -120,55 +127,51 @@ class LayeredFeatures:
         n = self.base.n_features
         return self.base.name(feature) if feature < n else self.above.name(feature - n)
 
+    @property
+    def cell_kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.base.cell_kinds, *patterns_of(self.above.template)]))
+
     def tensors(self) -> Tensors:
-        found = {f"base.{name}": tensor for name, tensor in self.base.tensors().items()}
-        for i, strings in enumerate(self.above.values.values()):
-            found[f"reader{i}.text"], found[f"reader{i}.offsets"] = pack_strings(strings)
-        for i, rows in enumerate(self.above.rows.values()):
-            found[f"table{i}"] = rows
-        return found
+        return {f"base.{name}": tensor for name, tensor in self.base.tensors().items()} | self.above.tensors()
 
     def header(self) -> dict[str, Any]:
-        v, base = self.above, self.base.header()
-        text = "\n".join(filter(None, [base.get("template", {}).get("text"), v.template.text]))
+        above, base = self.above.template, self.base.header()
+        text = "\n".join(filter(None, [base.get("template", {}).get("text"), above.text]))
         return {
             "template": {"name": base.get("template", {}).get("name", "layered"), "text": text},
             "base": {"kind": self.base.kind, "features": base},
-            "above": v.template.text,
-            "readers": [list(reader) for reader in v.values],
-            "tables": [[list(t.literals), [list(r) for r in t.readers]] for t in v.rows],
+            "above": above.text,
+            **self.above.header(),
         }
 
     @classmethod
-    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "LayeredFeatures":
-        inner = {name.removeprefix("base."): tensor for name, tensor in tensors.items() if name.startswith("base.")}
-        base = EXTRACTORS[header["base"]["kind"]].restore(inner, header["base"]["features"])
-        values = {
-            Reader(*reader): unpack_strings(tensors[f"reader{i}.text"], tensors[f"reader{i}.offsets"])
-            for i, reader in enumerate(header["readers"])
-        }
-        rows = {
-            Table(tuple(literals), tuple(Reader(*r) for r in readers)): tensors[f"table{i}"]
-            for i, (literals, readers) in enumerate(header["tables"])
-        }
-        return cls(base, Vocabulary(parse_template(header["above"]), values, rows))
+    def restore(cls, tensors: TensorReader, header: HeaderReader) -> "LayeredFeatures":
+        inner = header.part("base")
+        kind = inner.one_of("kind", BASES)
+        base: Extractor = EXTRACTORS[kind].restore(tensors.part("base."), inner.part("features"))
+        template = parse_template(header.text("above"))
+        for pattern in template.patterns:
+            _label_cells(pattern, template.name)
+        n_columns = len(inner.part("features").names("columns")) if kind == "columns" else 0
+        return cls(base, Vocabulary.restore(template, tensors, header, n_columns))
 
 
+BASES = tuple(EXTRACTORS)  # what a layer may read besides the labels below
 EXTRACTORS[LayeredFeatures.kind] = LayeredFeatures
 
 
 def encode_with_slots(extractor: Extractor, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
-    """The features of every token, and where their values come from: nowhere else, if no layer below is read."""
-    own = getattr(extractor, "encode_with_slots", None)
-    if own is not None:
-        found: tuple[dict[str, Incidence], Slots, Longs] = own(X)
-        return found
-    layers, offsets = extractor.encode(X)
-    return layers, Slots({}, np.ones(1)), offsets
+    """The features of every token, and where their values come from: no slots if no layer below is read."""
+    method = getattr(extractor, "encode_with_slots", None)
+    if method is not None:
+        encoded: tuple[dict[str, Incidence], Slots, Longs] = method(X)
+        return encoded
+    incidences, offsets = extractor.encode(X)
+    return incidences, Slots({}, np.ones(1)), offsets
 
 
 class _Alternatives(NamedTuple):
-    """What one line reads: for every token its candidates, or pairs of candidates."""
+    """What one line reads: the candidates of every token, or pairs of candidates."""
 
     sizes: Longs  # [T]
     rows: Ints  # [n, cells]  value numbers
@@ -180,8 +183,8 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
     the usual ones."""
     if kind_of(X) != "columns":
         parsed = parse_template("B") if template == "default" else find_template(template, 0, below=True)
-        own = [p.text for p in parsed.patterns if p.cells]  # they can only read the labels below
-        return "default", parse_template("\n".join(own or usual), parsed.name)
+        below = [p.text for p in parsed.patterns if p.cells]  # they can only read the labels below
+        return "default", parse_template("\n".join(below or usual), parsed.name)
     n_columns = len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
     parsed = find_template(template, n_columns, below=True)
     plain = [p for p in parsed.patterns if all(cell.reader.column != BELOW for cell in p.cells)]
@@ -239,7 +242,7 @@ def _alternatives(pattern: Pattern, columns: Columns, passed: Passed, vocabulary
     if pair and not slots.has_pairs:
         raise TemplateError(
             f"{vocabulary.template.name}:{pattern.line}: {pattern.text} reads two labels, but the layer below passes "
-            f"only single ones (a SemiCRF knows no pairs); use lines with one %y"
+            f"only single ones (a SemiCRF has no pairs); use lines with one %y"
         )
     known = {label: i for i, label in enumerate(vocabulary.values[LABEL])}
     number = np.array([known.get(label, -1 - 2 * reach) + 2 * reach for label in passed.labels], np.int32)[slots.label]
@@ -268,11 +271,11 @@ def _nothing(n_tokens: int) -> Incidence:
 def _merged(
     base: Incidence, ptr: Longs, feature: Ints, slot: Longs, first: int, constant: int
 ) -> tuple[Incidence, Longs]:
-    """An incidence with more features on its tokens, numbered from `first` on, and the slot of each of its own."""
+    """An incidence with further token features, numbered from `first` on, and the slot of each token feature."""
     n = len(base.token_feature) + int((feature >= 0).sum())
     out_ptr = np.zeros(len(base.token_ptr), np.int64)
     out_feature, out_slot = np.empty(n, np.int32), np.empty(n, np.int64)
     moved = np.where(feature >= 0, feature + first, -1).astype(np.int32)
-    own = base.token_ptr, base.token_feature, ptr, moved, slot, constant
-    kernels.merge_own(*own, out_ptr, out_feature, out_slot)
+    rows = base.token_ptr, base.token_feature, ptr, moved, slot, constant
+    kernels.merge_features(*rows, out_ptr, out_feature, out_slot)
     return base._replace(token_ptr=out_ptr, token_feature=out_feature), out_slot

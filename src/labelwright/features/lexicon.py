@@ -1,4 +1,4 @@
-"""A lexicon as a column: the labels that each word has had in training, which `%each` reads part by part."""
+"""A lexicon as a column: the labels that each word had in training, which `%each` reads one by one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from labelwright.corpus.table import Column, Corpus
+from labelwright.errors import ModelFileError
+from labelwright.modelfile import read_strings, unpack_strings
+from labelwright.validation import TensorReader, check_distinct
 
 LEXICON = "lexicon"  # name of the column
 
@@ -18,8 +21,8 @@ class Lexicon:
 
     @classmethod
     def learn(cls, corpus: Corpus, gold: Sequence[Sequence[str]]) -> tuple["Lexicon", Corpus]:
-        """The lexicon, and the training corpus with a column of what each word had *elsewhere*: what a word is known by
-        only from the token itself would teach a layer to trust a lexicon that will not have it."""
+        """The lexicon, and the training corpus with a column of the labels that each word has at *other* tokens: with
+        the label of the token itself, the model would learn to trust the lexicon too much."""
         labels = [label for sentence in gold for label in sentence]
         order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
         words = corpus.tokens(corpus.names[0])
@@ -38,6 +41,16 @@ class Lexicon:
         """A corpus with one more column: the labels that each word has had, `?` for none."""
         had = [self.words.get(word, "?") for word in corpus.values(corpus.names[0])]
         return _with_column(corpus, [had[code] for code in corpus.codes(corpus.names[0]).tolist()])
+
+
+def read_lexicon(tensors: TensorReader) -> Lexicon:
+    """The lexicon of a model file."""
+    words = read_strings(tensors, "lexicon")
+    had = unpack_strings(tensors["lexicon.had"], tensors["lexicon.had.offsets"], f"{tensors.prefix}lexicon.had")
+    check_distinct(f"{tensors.prefix}lexicon", words)
+    if len(had) != len(words):
+        raise ModelFileError(f"tensor {tensors.prefix}lexicon.had: expected {len(words)} strings, got {len(had)}")
+    return Lexicon(dict(zip(words, had, strict=True)))
 
 
 def _had(counts: Mapping[str, int], order: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Features of segments: their length, the dictionaries that hold them, and their text where training saw it."""
+"""Features of segments: their length, the dictionaries that contain them, and their text if seen in training."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,16 +7,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
-from labelwright.errors import OptionError
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.extract import EXTRACTORS, Extractor, Tensors, kind_of
 from labelwright.features.incidence import NO_VALUES, Incidence, Longs
 from labelwright.features.layered import Slots, encode_with_slots
 from labelwright.modelfile import pack_strings, unpack_strings
 from labelwright.structures.passing import Layered
 from labelwright.structures.segments import Segments, SegmentSpace, rows_of
+from labelwright.validation import HeaderReader, TensorReader, check_distinct
 
 Array = NDArray[Any]
+MOST_FEATURES = 1 << 31
 
 
 class Phrases(NamedTuple):
@@ -67,22 +70,22 @@ def make_phrases(features: Mapping[tuple[str, ...], list[int]]) -> Phrases:
     words: dict[str, int] = {}
     edges: dict[tuple[int, int], int] = {}
     owned: dict[int, list[int]] = {}
-    for phrase, own in features.items():
+    for phrase, numbers in features.items():
         node = 0
         for word in phrase:
             edge = node, words.setdefault(word, len(words))
             node = edges.setdefault(edge, len(edges) + 1)
-        owned[node] = own
+        owned[node] = numbers
     sizes = [len(owned.get(node, ())) for node in range(len(edges) + 1)]
     feature = [f for node in range(len(edges) + 1) for f in owned.get(node, ())]
     ends = np.array(list(edges), np.int32).reshape(-1, 2)
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    ptr = offsets_from(sizes)
     return Phrases(list(words), ends[:, 0].copy(), ends[:, 1].copy(), ptr, np.array(feature, np.int32))
 
 
 class SegmentFeatures:
-    """Features of tokens, as another extractor makes them, and behind them those of segments: their length, the
-    dictionaries that have them, and their text where it was a segment in the training data."""
+    """Features of tokens, made by another extractor, then those of segments: their length, the dictionaries that
+    contain them, and their text if it was a segment in the training data."""
 
     kind: ClassVar[str] = "segments"
 
@@ -92,11 +95,11 @@ class SegmentFeatures:
 
     @classmethod
     def learn(
-        cls, tokens: Extractor, X: Any, found: Segments, space: SegmentSpace, min_count: int, dictionaries: Any
+        cls, tokens: Extractor, X: Any, segments: Segments, space: SegmentSpace, min_count: int, dictionaries: Any
     ) -> "SegmentFeatures":
         """Texts of the training segments that are seen often enough, and the phrases of dictionaries."""
         lists = _checked_dictionaries(dictionaries)
-        own: dict[tuple[str, ...], list[int]] = {}
+        features_of: dict[tuple[str, ...], list[int]] = {}
         words = _words(X)
         if words is None:
             if lists:
@@ -104,17 +107,17 @@ class SegmentFeatures:
             return cls(tokens, space.max_length, (), 0, make_phrases({}))
         for number, phrases in enumerate(lists.values()):
             for phrase in phrases:
-                features = own.setdefault(phrase, [])
+                features = features_of.setdefault(phrase, [])
                 if number not in features:
                     features.append(number)
         flat = words.tokens(words.input_names[0])
-        chunks = found.kind < space.n_long
-        bounds = zip(found.start[chunks].tolist(), found.end[chunks].tolist(), strict=True)
+        chunks = segments.kind < space.n_long
+        bounds = zip(segments.start[chunks].tolist(), segments.end[chunks].tolist(), strict=True)
         seen = Counter(tuple(flat[a:b]) for a, b in bounds)
         texts = [text for text, count in seen.items() if count >= min_count]
         for number, text in enumerate(texts, len(lists)):
-            own.setdefault(text, []).append(number)
-        return cls(tokens, space.max_length, list(lists), len(texts), make_phrases(own))
+            features_of.setdefault(text, []).append(number)
+        return cls(tokens, space.max_length, list(lists), len(texts), make_phrases(features_of))
 
     @property
     def n_features(self) -> int:
@@ -127,16 +130,16 @@ class SegmentFeatures:
         return range(first, first + self.max_length + len(self.dictionaries))
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
-        layers, _, offsets = self.encode_with_slots(X)
-        return layers, offsets
+        incidences, _, offsets = self.encode_with_slots(X)
+        return incidences, offsets
 
     def encode_with_slots(self, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
-        """As of LayeredFeatures: the slots of the features of tokens."""
-        layers, slots, offsets = encode_with_slots(self.tokens, X)
-        return layers | {"segment": self.incidence(X, offsets)}, slots, offsets
+        """As in LayeredFeatures: the slots of token features."""
+        incidences, slots, offsets = encode_with_slots(self.tokens, X)
+        return incidences | {"segment": self.incidence(X, offsets)}, slots, offsets
 
     def incidence(self, X: Any, offsets: Longs) -> Incidence:
-        """The features of all candidates: length is a key, the rest is their own."""
+        """The features of all candidates: the length is a key, the others are token features."""
         longest, ends = self.max_length, np.arange(1, offsets[-1] + 1)
         ends -= np.repeat(offsets[:-1], np.diff(offsets))  # of each token, in its sentence
         sizes = np.minimum(ends, longest)
@@ -145,8 +148,8 @@ class SegmentFeatures:
         words = _words(X) if len(self.phrases.feature) else None
         if words is not None:
             name = words.input_names[0]
-            found, node = self.phrases.find(words.values(name), words.codes(name), offsets, longest)
-            row = rows_of(found, offsets, longest)
+            segments, node = self.phrases.find(words.values(name), words.codes(name), offsets, longest)
+            row = rows_of(segments, offsets, longest)
             ptr, node = self.phrases.ptr, node[np.argsort(row, kind="stable")]
             sizes = ptr[node + 1] - ptr[node]
             counts[np.sort(row)] = sizes
@@ -157,7 +160,7 @@ class SegmentFeatures:
             keys.astype(np.int32)[:, None],
             np.arange(longest + 1, dtype=np.int64),
             np.arange(first, first + longest, dtype=np.int32),
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            offsets_from(counts),
             (feature + (first + longest)).astype(np.int32),
             NO_VALUES,
         )
@@ -200,31 +203,47 @@ class SegmentFeatures:
 
     def dictionary_phrases(self) -> dict[str, list[tuple[str, ...]]]:
         """The dictionaries, as they were given."""
-        found: dict[str, list[tuple[str, ...]]] = {name: [] for name in self.dictionaries}
+        phrases: dict[str, list[tuple[str, ...]]] = {name: [] for name in self.dictionaries}
         for place in np.flatnonzero(self.phrases.feature < len(self.dictionaries)):
             node = int(np.searchsorted(self.phrases.ptr, place, side="right")) - 1
-            found[self.dictionaries[self.phrases.feature[place]]].append(self.phrases.text(node))
-        return found
+            phrases[self.dictionaries[self.phrases.feature[place]]].append(self.phrases.text(node))
+        return phrases
+
+    @property
+    def cell_kinds(self) -> tuple[str, ...]:
+        return (*self.tokens.cell_kinds, "segment")
 
     def tensors(self) -> Tensors:
-        found = self.tokens.tensors()
-        phrases = self.phrases
-        found["phrases.text"], found["phrases.offsets"] = pack_strings(phrases.words)
-        for name in ("parent", "word", "ptr", "feature"):
-            found[f"phrases.{name}"] = getattr(phrases, name)
-        return found
+        stored, phrases = self.tokens.tensors(), self.phrases
+        stored["phrases.text"], stored["phrases.offsets"] = pack_strings(phrases.words)
+        return stored | {f"phrases.{name}": getattr(phrases, name) for name in ("parent", "word", "ptr", "feature")}
 
     def header(self) -> dict[str, Any]:
-        own = {"tokens": self.tokens.kind, "max_length": self.max_length, "dictionaries": self.dictionaries}
-        return self.tokens.header() | {"segments": own | {"n_texts": self.n_texts}}
+        sizes = {"max_length": self.max_length, "dictionaries": self.dictionaries, "n_texts": self.n_texts}
+        return self.tokens.header() | {"segments": {"tokens": self.tokens.kind} | sizes}
 
     @classmethod
-    def restore(cls, tensors: Tensors, header: dict[str, Any]) -> "SegmentFeatures":
-        own = header["segments"]
-        tokens = EXTRACTORS[own["tokens"]].restore(tensors, header)
-        words = unpack_strings(tensors["phrases.text"], tensors["phrases.offsets"])
-        phrases = Phrases(words, *(tensors[f"phrases.{name}"] for name in ("parent", "word", "ptr", "feature")))
-        return cls(tokens, own["max_length"], own["dictionaries"], own["n_texts"], phrases)
+    def restore(cls, tensors: TensorReader, header: HeaderReader) -> "SegmentFeatures":
+        sizes = header.part("segments")
+        tokens = EXTRACTORS[sizes.one_of("tokens", tuple(EXTRACTORS))].restore(tensors, header)
+        dictionaries, n_texts = sizes.names("dictionaries"), sizes.whole("n_texts", 0, MOST_FEATURES)
+        phrases = read_phrases(tensors.part("phrases."), len(dictionaries), n_texts)
+        return cls(tokens, sizes.whole("max_length", 1, MOST_FEATURES), dictionaries, n_texts, phrases)
+
+
+def read_phrases(tensors: TensorReader, n_dictionaries: int, n_texts: int) -> Phrases:
+    """The tree of phrases in a file: parents before their children, each text once."""
+    words = unpack_strings(tensors["text"], tensors["offsets"], tensors.prefix.rstrip("."))
+    check_distinct(tensors.prefix.rstrip("."), words)
+    n = len(tensors.array("parent", np.int32, None))
+    parent = tensors.indices("parent", np.int32, np.arange(1, n + 1), n)
+    word = tensors.indices("word", np.int32, len(words), n)
+    feature = tensors.indices("feature", np.int32, n_dictionaries + n_texts, None)
+    ptr = tensors.pointers("ptr", n + 1, len(feature))
+    texts = feature[feature >= n_dictionaries]
+    if len(texts) != n_texts or (n_texts and np.bincount(texts - n_dictionaries).max() > 1):
+        raise ModelFileError(f"tensor {tensors.prefix}feature: expected each text of a segment once")
+    return Phrases(words, parent, word, ptr, feature)
 
 
 def _words(X: Any) -> Corpus | None:
@@ -242,16 +261,16 @@ def _checked_dictionaries(dictionaries: Any) -> dict[str, list[tuple[str, ...]]]
         return {}
     if not isinstance(dictionaries, Mapping):
         raise OptionError(f"dictionaries: expected {{name: phrases}}, got {type(dictionaries).__name__}")
-    found: dict[str, list[tuple[str, ...]]] = {}
+    checked: dict[str, list[tuple[str, ...]]] = {}
     for name, phrases in dictionaries.items():
         if isinstance(phrases, str | bytes) or not isinstance(phrases, Iterable):
             raise OptionError(f"dictionaries: {name!r}: expected a list of phrases, got {type(phrases).__name__}")
-        found[str(name)] = []
+        checked[str(name)] = []
         for phrase in phrases:
             words = tuple(phrase.split()) if isinstance(phrase, str) else phrase
             if not isinstance(words, tuple | list) or not all(isinstance(word, str) for word in words) or not words:
                 raise OptionError(
                     f"dictionaries: {name!r}: expected phrases of words, as strings or lists, got {phrase!r:.40}"
                 )
-            found[str(name)].append(tuple(words))
-    return found
+            checked[str(name)].append(tuple(words))
+    return checked

@@ -1,6 +1,7 @@
-r"""Feature templates: text -> parsed once -> immutable patterns; what they read is computed once per distinct value.
+r"""Feature templates: text -> parsed once -> immutable patterns; readers run once per distinct value.
 
-The language is that of CRF++ and Wapiti with a few words of ours. The first letter of a line says what it feeds:
+The language is that of CRF++ and Wapiti with a few additions. The first letter of a line says what its features are
+attached to:
 
     U  states        B  pairs of labels        *  both        T  triples of labels (order 2)        #  comment
 
@@ -27,7 +28,7 @@ from labelwright.errors import TemplateError
 
 KINDS = "UBT*"
 LIMIT = 9999  # the largest row, column or affix length
-BELOW = -1  # the column of labels that the layer below has given
+BELOW = -1  # the column of the labels of the layer below
 
 
 class Reader(NamedTuple):
@@ -50,14 +51,14 @@ class Pattern(NamedTuple):
     """One line of a template: fixed text around cells, literals[0] cells[0] literals[1] ... literals[-1]."""
 
     kind: str  # "U" states, "B" pairs of labels, "*" both, "T" triples
-    text: str  # the line as written, without comment and outer blanks
+    text: str  # the line as written, without comment and surrounding spaces
     literals: tuple[str, ...]  # one more than cells
     cells: tuple[Cell, ...]
     line: int  # counted from 1
 
     @property
     def name(self) -> str:
-        """What stands before the first colon, or the whole line."""
+        """The text before the first colon, or the whole line."""
         head, colon, _ = self.literals[0].partition(":")
         return head if colon else self.text
 
@@ -116,7 +117,7 @@ def _match(values: list[str], regex: str) -> list[str]:
     if re.fullmatch(r"(\.\?)+\$", regex):
         return _suffix(values, regex.count("?"))
     search = _searcher(values, regex)
-    return [found.group() if (found := search(value)) else "" for value in values]
+    return [match.group() if (match := search(value)) else "" for value in values]
 
 
 def _test(values: list[str], regex: str) -> list[str]:
@@ -157,11 +158,11 @@ def _suffix(values: list[str], length: int) -> list[str]:
 
 READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "value": lambda values, _: values,
-    "each": lambda values, _: values,  # the parts are told apart when they are numbered
+    "each": lambda values, _: values,  # split into parts when they are numbered
     "below": lambda values, _: values,
     "lower": lambda values, _: [value.lower() for value in values],
     "match": _match,
-    "lower_match": lambda values, regex: [found.lower() for found in _match(values, regex)],
+    "lower_match": lambda values, regex: [match.lower() for match in _match(values, regex)],
     "test": _test,
     "prefix": _prefix,
     "suffix": _suffix,
@@ -257,7 +258,7 @@ def _atom(regex: str, at: int, letters: list[str]) -> tuple[str, int]:
 
 
 class _Line(NamedTuple):
-    """One line with its place, so that every complaint can say where."""
+    """One line and its place, for error messages."""
 
     text: str
     name: str
@@ -290,7 +291,7 @@ def parse_template(text: str, name: str = "template") -> Template:
         if start < len(line.text) and line.text[start] != "#":
             patterns.append(_pattern(line, start))
     if not patterns:
-        raise TemplateError(f"{name}: no pattern in it, expected at least one line such as U01:%x[0,0]")
+        raise TemplateError(f"{name}: no pattern, expected at least one line such as U01:%x[0,0]")
     return Template(tuple(patterns), text, name)
 
 
@@ -358,30 +359,30 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
 
 
 def _expect(line: _Line, at: int, sign: str, where: str) -> int:
-    """Return the place after the sign, blanks around it skipped."""
+    """Return the place after the sign, skipping spaces around it."""
     at = line.skip_blanks(at)
     if line.text[at : at + 1] != sign:
-        came = repr(line.text[at]) if at < len(line.text) else "the end of the line"
-        raise line.error(at, f"expected {sign} {where}, got {came}")
+        got = repr(line.text[at]) if at < len(line.text) else "the end of the line"
+        raise line.error(at, f"expected {sign} {where}, got {got}")
     return at + 1 if sign == "]" else line.skip_blanks(at + 1)
 
 
 def _integer(line: _Line, at: int, what: str, signed: bool) -> tuple[int, int]:
-    found = re.compile(r"[+-]?[0-9]+").match(line.text, at)
-    if found is None:
-        came = re.split(r"[],]", line.text[at:], maxsplit=1)[0].strip()
-        raise line.error(at, f"the {what} must be a whole number, got {came[:20]!r}")
-    digits = found.group()
+    match = re.compile(r"[+-]?[0-9]+").match(line.text, at)
+    if match is None:
+        got = re.split(r"[],]", line.text[at:], maxsplit=1)[0].strip()
+        raise line.error(at, f"the {what} must be a whole number, got {got[:20]!r}")
+    digits = match.group()
     if digits[0] == "-" and not signed:
         raise line.error(at, f"the {what} cannot be negative, got {digits[:20]}")
     if len(digits.lstrip("+-0")) > len(str(LIMIT)):
         raise line.error(at, f"the {what} is too large, expected at most {LIMIT}, got {digits[:20]}")
-    return int(digits), found.end()
+    return int(digits), match.end()
 
 
 def _regex(line: _Line, at: int) -> tuple[str, int]:
     if line.text[at : at + 1] != '"':
-        raise line.error(at, 'a regular expression stands in double quotes, as in %m[0,0,"^.?.?"]')
+        raise line.error(at, 'a regular expression must be in double quotes, as in %m[0,0,"^.?.?"]')
     quoted = re.compile(r'"((?:[^"\\]|\\.)*)"').match(line.text, at)
     if quoted is None:
         raise line.error(at, 'the quote is not closed; write \\" for a quote inside a regular expression')

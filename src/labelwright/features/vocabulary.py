@@ -1,20 +1,22 @@
-"""Templates over interned columns: strings are touched once per distinct value, tokens only as integers.
+"""Templates over interned columns: strings are read once per distinct value, tokens are integers.
 
 A template line becomes rows of value numbers, and a table numbers the distinct rows: that number is the feature.
 Lines that read a subset of the cells of another line are looked up once per distinct *key* of the larger line.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.template import Cell, Pattern, Reader, Template, apply
 from labelwright.kernels import tables
+from labelwright.modelfile import pack_strings, read_strings
+from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_indices
 
-LAYERS = {"state": "U*", "edge": "B*", "triple": "T"}  # which lines of a template feed which layer
+LINES = {"state": "U*", "edge": "B*", "triple": "T"}  # the lines of a template for state, pair and triple features
 SHARED_ENOUGH = 3  # a key is worth sharing when it stands for this many tokens on average
 
 Place = tuple[int, bool, int]  # row, absolute, column
@@ -43,13 +45,13 @@ class _Group(NamedTuple):
     shared: bool
 
 
-def layers_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
-    """The lines that feed each layer; plain moves (`B` or `T` alone) are part of a model and need no line."""
-    found = {
+def patterns_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
+    """The lines for state, pair and triple features; plain transitions (`B` or `T` alone) need no line."""
+    patterns_by_name = {
         name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or name == "state"))
-        for name, kinds in LAYERS.items()
+        for name, kinds in LINES.items()
     }
-    return {name: patterns for name, patterns in found.items() if patterns or name == "state"}
+    return {name: patterns for name, patterns in patterns_by_name.items() if patterns or name == "state"}
 
 
 def table_of(pattern: Pattern) -> Table:
@@ -109,12 +111,13 @@ class _Reading:
         return ids, rows[firsts]
 
     def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
-        """Lines by what they read, the widest first; where keys are shared, it takes along what reads a part of it."""
+        """Lines grouped by what they read, the widest first; where keys are shared, with the lines that read a part of
+        it."""
         if patterns in self._groups:
             return self._groups[patterns]
         reads = {p: tuple(sorted({_place(c) for c in p.cells})) for p in patterns}
         waiting = dict.fromkeys(sorted(patterns, key=lambda p: -len(reads[p])))
-        found = []
+        groups = []
         while waiting:
             widest = reads[next(iter(waiting))]
             keys, codes = self._keys(widest)
@@ -122,13 +125,14 @@ class _Reading:
             taken = tuple(p for p in waiting if (set(reads[p]) <= set(widest) if shared else reads[p] == widest))
             for p in taken:
                 del waiting[p]
-            found.append(_Group(widest, keys, codes, taken, shared))
-        self._groups[patterns] = found
-        return found
+            groups.append(_Group(widest, keys, codes, taken, shared))
+        self._groups[patterns] = groups
+        return groups
 
 
 class Vocabulary:
-    """All that templates know after training: values of each reader, and a table of features for each shape of line."""
+    """The result of training on templates: the values of each reader, and a table of features for each shape of
+    line."""
 
     def __init__(self, template: Template, values: dict[Reader, list[str]], rows: dict[Table, Ints]):
         self.template = template
@@ -153,27 +157,27 @@ class Vocabulary:
         """The vocabulary of a training corpus (features seen `min_count` times), and the corpus encoded with it."""
         empty = cls(template, {}, {})
         reading = _Reading(columns, empty.reach)
-        layers = layers_of(template)
+        lines = patterns_of(template)
         values: dict[Reader, list[str]] = {}
         numbers: dict[Reader, Ints] = {}
-        for reader in dict.fromkeys(c.reader for ps in layers.values() for p in ps for c in p.cells):
+        for reader in dict.fromkeys(c.reader for ps in lines.values() for p in ps for c in p.cells):
             parts = _parts(reader, columns)
             values[reader] = list(dict.fromkeys(s for strings in parts for s in strings if s is not None))
             numbers[reader] = empty._numbered(parts, {s: i for i, s in enumerate(values[reader])})
 
         # Every line's rows, looked up once per key; lines of one shape share a table.
         asked: dict[Table, list[tuple[_Group, Ints]]] = {}
-        for pattern, group in {p: g for ps in layers.values() for g in reading.groups(ps) for p in g.patterns}.items():
+        for pattern, group in {p: g for ps in lines.values() for g in reading.groups(ps) for p in g.patterns}.items():
             for part in _read(pattern, group, numbers):
                 asked.setdefault(table_of(pattern), []).append((group, part))
         rows: dict[Table, Ints] = {}
         for table, uses in asked.items():
             stacked = np.concatenate([r for _, r in uses])
-            there = (stacked >= 0).all(axis=1)  # a value has fewer parts than another
-            stacked = stacked if there.all() else stacked[there]
+            complete = (stacked >= 0).all(axis=1)  # a value has fewer parts than another
+            stacked = stacked if complete.all() else stacked[complete]
             ids, firsts = intern_rows(stacked)
             if min_count > 1:
-                weight = np.concatenate([np.bincount(g.keys, minlength=len(g.codes)) for g, _ in uses])[there]
+                weight = np.concatenate([np.bincount(g.keys, minlength=len(g.codes)) for g, _ in uses])[complete]
                 seen = np.bincount(ids, weights=weight, minlength=len(firsts))
                 firsts = firsts[seen >= min_count]
             rows[table] = stacked[firsts]
@@ -185,11 +189,10 @@ class Vocabulary:
     # -- growing ----------------------------------------------------------------------------------------------
 
     def merged(self, other: "Vocabulary") -> "Vocabulary":
-        """The values and features of this vocabulary, and behind them, table by table, what the other has besides."""
+        """The values and features of this vocabulary, then, table by table, the further ones of the other."""
         if self.template.text != other.template.text:
             raise OptionError(
-                f"template: not the one that the model was trained with ({self.template.name}); use the same lines, or "
-                f"fit again"
+                f"template: differs from that of the model ({self.template.name}); use the same lines, or fit again"
             )
         values, translation = {}, {}
         for reader, known in self.values.items():
@@ -213,7 +216,7 @@ class Vocabulary:
     # -- use --------------------------------------------------------------------------------------------------
 
     def encode(self, columns: Columns) -> dict[str, Incidence]:
-        """The features of every token, layer by layer; what training never saw is left out."""
+        """The features of every token on states, pairs and triples; unknown ones are left out."""
         numbers = {}
         for reader, known in self.values.items():
             if reader not in self._numbers:
@@ -225,8 +228,8 @@ class Vocabulary:
         """The value numbers [T] that a cell reads, -1 where unknown."""
         known = {s: i for i, s in enumerate(self.values[cell.reader])}
         numbers = self._numbered(_parts(cell.reader, columns), known)
-        found: Ints = numbers[0, _Reading(columns, self.reach).shifted(_place(cell))]
-        return found
+        values: Ints = numbers[0, _Reading(columns, self.reach).shifted(_place(cell))]
+        return values
 
     def _numbered(self, parts: list[list[str | None]], known: dict[str, int]) -> Ints:
         """Value numbers [parts, values + marks]: boundary marks count first, then the strings; -1: unknown, or none."""
@@ -254,30 +257,32 @@ class Vocabulary:
 
     def _encode(self, reading: _Reading, numbers: dict[Reader, Ints]) -> dict[str, Incidence]:
         made: dict[tuple[Pattern, ...], Incidence] = {}
-        layers = layers_of(self.template)
-        for patterns in layers.values():
+        lines = patterns_of(self.template)
+        for patterns in lines.values():
             if patterns not in made:
                 made[patterns] = self._incidence(reading, patterns, numbers)
-        return {name: made[patterns] for name, patterns in layers.items()}
+        return {name: made[patterns] for name, patterns in lines.items()}
 
     def _incidence(self, reading: _Reading, patterns: tuple[Pattern, ...], numbers: dict[Reader, Ints]) -> Incidence:
-        found = {
+        features = {
             group.places: np.stack(
                 [self.find(table_of(p), part) for p in group.patterns for part in _read(p, group, numbers)], axis=1
             )
             for group in reading.groups(patterns)
         }
-        own = [found[g.places][g.keys] for g in reading.groups(patterns) if not g.shared]
-        token_ptr, token_feature = _sparse(np.concatenate(own, axis=1) if own else _no_features(reading.n_tokens))
+        on_tokens = [features[g.places][g.keys] for g in reading.groups(patterns) if not g.shared]
+        token_ptr, token_feature = _sparse(
+            np.concatenate(on_tokens, axis=1) if on_tokens else _no_features(reading.n_tokens)
+        )
         shared = [g for g in reading.groups(patterns) if g.shared]
         numbered, n_keys = _number_keys(shared)
         lengths = np.zeros(n_keys + 1, np.int64)
         for group, key in zip(shared, numbered, strict=True):
-            lengths[key + 1] = (found[group.places] >= 0).sum(axis=1)
+            lengths[key + 1] = (features[group.places] >= 0).sum(axis=1)
         key_ptr = np.cumsum(lengths)
         key_feature = np.empty(key_ptr[-1], np.int32)
         for group, key in zip(shared, numbered, strict=True):
-            ptr, feature = _sparse(found[group.places])
+            ptr, feature = _sparse(features[group.places])
             within = np.arange(len(feature)) - np.repeat(ptr[:-1], np.diff(ptr))
             key_feature[np.repeat(key_ptr[key], np.diff(ptr)) + within] = feature
         keys = [key[group.keys] for group, key in zip(shared, numbered, strict=True)]
@@ -301,10 +306,63 @@ class Vocabulary:
             text += self._text(reader, int(number)) + literal
         return text
 
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Any]:
+        """reader{i}: the strings of each reader; table{i} [F_table, cells]: the features of each table."""
+        stored: dict[str, Any] = {}
+        for i, strings in enumerate(self.values.values()):
+            stored[f"reader{i}.text"], stored[f"reader{i}.offsets"] = pack_strings(strings)
+        return stored | {f"table{i}": rows for i, rows in enumerate(self.rows.values())}
+
+    def header(self) -> dict[str, Any]:
+        """What the readers and the tables are, in the order of their tensors."""
+        return {"readers": [list(reader) for reader in self.values], "tables": [_as_json(t) for t in self.rows]}
+
+    @classmethod
+    def restore(cls, template: Template, tensors: TensorReader, header: HeaderReader, n_columns: int) -> "Vocabulary":
+        """The vocabulary that `tensors` and `header` describe: just the readers and tables that its template needs."""
+        patterns = [p for ps in patterns_of(template).values() for p in ps]
+        readers = {repr(list(c.reader)): c.reader for p in patterns for c in p.cells}
+        shapes = {repr(_as_json(table_of(p))): table_of(p) for p in patterns}
+        for reader in readers.values():
+            if reader.column >= n_columns:
+                raise ModelFileError(f"{header.place}: template: reads column {reader.column} of {n_columns}")
+        values: dict[Reader, list[str]] = {}
+        for i, key in enumerate(_same_keys(header, "readers", readers)):
+            values[readers[key]] = read_strings(tensors, f"reader{i}")
+            check_distinct(f"{tensors.prefix}reader{i}", values[readers[key]])
+        vocabulary = cls(template, values, {})
+        rows = {}
+        for i, key in enumerate(_same_keys(header, "tables", shapes)):
+            rows[shapes[key]] = vocabulary._read_rows(tensors, f"table{i}", shapes[key])
+        return cls(template, values, rows)
+
+    def _read_rows(self, tensors: TensorReader, name: str, table: Table) -> Ints:
+        """The features of one table [F_table, cells]: numbers of boundary marks and values."""
+        rows = tensors.array(name, np.int32, None, len(table.readers))
+        if not table.readers and len(rows) > 1:
+            raise ModelFileError(f"tensor {tensors.prefix}{name}: a line without cells has one feature at most")
+        for i, reader in enumerate(table.readers):
+            check_indices(tensors.prefix + name, rows[:, i], 2 * self.reach + len(self.values[reader]))
+        return rows
+
     def _text(self, reader: Reader, number: int) -> str:
         if number >= 2 * self.reach:
             return self.values[reader][number - 2 * self.reach]
         return f"_B-{number + 1}" if number < self.reach else f"_B+{number - self.reach + 1}"
+
+
+def _as_json(table: Table) -> list[Any]:
+    return [list(table.literals), [list(reader) for reader in table.readers]]
+
+
+def _same_keys(header: HeaderReader, name: str, wanted: dict[str, Any]) -> list[str]:
+    """The keys in the order of the header, which must name each of those that are wanted once."""
+    keys = [repr(entry) for entry in header.listed(name)]
+    if sorted(keys) != sorted(wanted):
+        raise ModelFileError(f"{header.place}: {name}: not those of the template")
+    return keys
 
 
 def _parts(reader: Reader, columns: Columns) -> list[list[str | None]]:
@@ -325,12 +383,12 @@ def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> list[
     return [np.stack([r[min(part, len(r) - 1)] for r in read], axis=1) for part in range(max(map(len, read)))]
 
 
-def _sparse(found: Ints) -> tuple[Longs, Ints]:
+def _sparse(features: Ints) -> tuple[Longs, Ints]:
     """Rows of feature numbers with -1 for none -> sparse rows."""
-    known = found >= 0
-    ptr = np.zeros(len(found) + 1, np.int64)
+    known = features >= 0
+    ptr = np.zeros(len(features) + 1, np.int64)
     np.cumsum(known.sum(axis=1), out=ptr[1:])
-    return ptr, found[known]
+    return ptr, features[known]
 
 
 def _no_features(n_tokens: int) -> Ints:
@@ -341,7 +399,7 @@ def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
     """A row number for each key of each group, and the number of rows.
 
     Groups that read the same window at different shifts (the word before, the word itself, ...) interleave their rows:
-    what one word contributes to its neighbours lies side by side, and neighbouring tokens find it in the cache."""
+    what one word contributes to its neighbours is contiguous, and neighbouring tokens find it in the cache."""
     windows: dict[tuple[Place, ...], list[int]] = {}
     for i, group in enumerate(groups):
         shift = min((row for row, absolute, _ in group.places if not absolute), default=0)
@@ -353,8 +411,8 @@ def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
         ids, firsts = intern_rows(np.concatenate([groups[i].codes for i in members]))
         begin = 0
         for turn, i in enumerate(members):
-            mine = ids[begin : begin + len(groups[i].codes)]
-            numbered[i] = mine * np.int32(len(members)) + np.int32(n_rows + turn)
-            begin += len(mine)
+            numbers = ids[begin : begin + len(groups[i].codes)]
+            numbered[i] = numbers * np.int32(len(members)) + np.int32(n_rows + turn)
+            begin += len(numbers)
         n_rows += len(firsts) * len(members)
     return numbered, n_rows

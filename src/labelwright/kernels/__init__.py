@@ -1,9 +1,10 @@
 """The only home of compiled code: arrays in, arrays out, no Python objects, the GIL released.
 
 `kernel` is the one decorator.  It keeps machine code in a cache of its own, in a folder named after a hash of
-*all* kernel sources (a kernel inlines the kernels it calls, so an edit in one file must also forget the others),
-one file per function and signature.  Files appear by an atomic rename, so any number of processes may start at once.
-Nothing is set for the rest of the user's process.  Without Numba, kernels run as plain Python, slowly.
+*all* kernel sources (a kernel inlines the kernels it calls, so an edit in one file must also forget the others), of the
+versions of Numba and Python, and of Numba's bounds checking (NUMBA_BOUNDSCHECK=1), one file per function and signature.
+Files appear by an atomic rename, so any number of processes may start at once.  Nothing is set for the rest of the
+user's process.  Without Numba, kernels run as plain Python, slowly.
 """
 
 import functools
@@ -39,7 +40,7 @@ def cache_folder() -> Path | None:
     sources = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         sources.update(file.read_bytes())
-    sources.update(f"{numba.__version__} {sys.version}".encode())
+    sources.update(f"{numba.__version__} {sys.version} {getattr(config, 'BOUNDSCHECK', None)}".encode())
     if sys.platform == "win32":
         home = os.environ.get("LOCALAPPDATA")
     else:
@@ -116,14 +117,19 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function, FAST_MATH)
 
 
+def inlined_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that becomes part of each kernel that calls it: in the innermost loops a call would cost too much."""
+    return _compiled(function, FAST_MATH, forceinline=True)
+
+
 def literal_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that adds and multiplies just as it is written, where the last digit matters."""
     return _compiled(function, set())
 
 
-def _compiled(function: Callable[..., Any], fast: set[str]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], fast: set[str], **options: Any) -> Callable[..., Any]:
     if not COMPILED:
         return function
-    compiled: Any = numba.njit(nogil=True, fastmath=fast or False, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, fastmath=fast or False, error_model="numpy", **options)(function)
     compiled._cache = _KernelCache(function)
     return compiled  # type: ignore[no-any-return]

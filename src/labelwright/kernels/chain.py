@@ -1,4 +1,6 @@
-"""Sums over all labellings of a chain in scaled probability space.
+"""Sums over all labellings of single chains in scaled probability space, and of chains with arcs of their own.
+
+Batches of chains that share their arcs are summed in time order (structures.timeorder), 1.4 to 1.8 times as fast.
 
 With psi_t(s) = exp(node score - its maximum at t) and E(r, s) = exp(arc score - its maximum):
 
@@ -23,23 +25,49 @@ LARGE = 1e28
 
 
 @kernel
+def _row_maxima(x, width, top):
+    """top[t] = the largest of x[t, :width], by four maxima at a time, which do not wait for each other."""
+    one, two, three, w = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(width)
+    for t in range(x.shape[0]):
+        p, q, u, v = x[t, 0], x[t, 0], x[t, 0], x[t, 0]
+        s = np.uint64(0)
+        while s + three < w:
+            a, b, c, d = x[t, s], x[t, s + one], x[t, s + two], x[t, s + three]
+            p = a if a > p else p
+            q = b if b > q else q
+            u = c if c > u else u
+            v = d if d > v else v
+            s += np.uint64(4)
+        while s < w:
+            a = x[t, s]
+            p = a if a > p else p
+            s += one
+        p = p if p > q else q
+        u = u if u > v else v
+        top[t] = p if p > u else u
+
+
+@kernel
 def exponentiate32(x, top, width):
     """x[t, :width] = exp(x - its maximum), the rest of the row 0, top[t] = the maximum (float32).
 
-    exp(v) = 2^k p(v - k log 2) with a polynomial p: good to 2e-7, and free of branches, so that it vectorises."""
-    width8 = x.shape[1]
-    bits = np.empty(width8, np.int32)
-    scale = bits.view(np.float32)
+    exp(v) = 2^k p(v - k log 2) with a polynomial p: good to 2e-7, and free of branches, so that it vectorises.  It runs
+    over all rows as one, in pieces that stay in the nearest cache."""
+    W, w = np.uint64(x.shape[1]), np.uint64(width)
+    _row_maxima(x, width, top)
     for t in range(x.shape[0]):
-        m = x[t, 0]
-        for s in range(width):
-            m = max(m, x[t, s])
-        top[t] = m
-        if not np.isfinite(m):
-            x[t, :] = 0
-            continue
-        for s in range(width8):
-            v = max(x[t, s] - m, np.float32(-87.0))
+        m = top[t] if np.isfinite(top[t]) else np.float32(0)
+        for s in range(W):
+            v = x[t, s] - m
+            x[t, s] = v if v > np.float32(-87.0) else np.float32(-87.0)
+    flat = x.reshape(x.size)
+    n, piece, begin = np.uint64(x.size), np.uint64(1024), np.uint64(0)
+    bits = np.empty(1024, np.int32)
+    scale = bits.view(np.float32)
+    while begin < n:
+        size = min(piece, n - begin)
+        for s in range(size):
+            v = flat[begin + s]
             k = np.floor(v * np.float32(1.44269504) + np.float32(0.5))
             r = (v - k * np.float32(0.693359375)) + k * np.float32(2.12194440e-4)
             p = np.float32(1.9875691500e-4)
@@ -48,11 +76,13 @@ def exponentiate32(x, top, width):
             p = p * r + np.float32(4.1665795894e-2)
             p = p * r + np.float32(1.6666665459e-1)
             p = p * r + np.float32(5.0000001201e-1)
-            x[t, s] = (p * r) * r + r + np.float32(1.0)
+            flat[begin + s] = (p * r) * r + r + np.float32(1.0)
             bits[s] = np.int32(k * np.float32(8388608.0)) + np.int32(1065353216)
-        for s in range(width8):
-            x[t, s] *= scale[s]
-        for s in range(width, width8):
+        for s in range(size):
+            flat[begin + s] *= scale[s]
+        begin += piece
+    for t in range(x.shape[0]):
+        for s in range(w if np.isfinite(top[t]) else np.uint64(0), W):
             x[t, s] = 0
 
 
@@ -235,59 +265,131 @@ def posteriors(psi, top, E, ET, arc_top, blocks, offsets, log_z, arcs):
 
 
 @kernel
+def _messages_by_arc(psi, E, blocks, steps, n, T, alpha, beta, into, scale, sums, count):
+    """Messages of one sentence whose token t has the arcs E[row], row = steps[t] + n (or E[0], which serves them all);
+    sums [T] are those of beta_t.
+
+    With `count`, E[row] becomes P(r, s at t-1, t)."""
+    width = psi.shape[1]
+    by_token = E.shape[0] > 1
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    for t in range(T):
+        i = steps[t] + n
+        if t > 0:
+            _onwards(alpha, steps[t - 1] + n, E, i if by_token else 0, blocks, alpha, i)
+        total = psi[0, 0] * 0
+        for s in range(width):
+            alpha[i, s] = alpha[i, s] * psi[i, s] if t > 0 else psi[i, s]
+            total += alpha[i, s]
+        scale[i] = total
+        one = 1 / total
+        for s in range(width):
+            alpha[i, s] *= one
+    for s in range(width):
+        beta[steps[T - 1] + n, s] = 1
+    for t in range(T - 1, -1, -1):
+        i = steps[t] + n
+        one = 1 / scale[i]
+        total = psi[0, 0] * 0
+        for s in range(width):
+            total += beta[i, s]
+            into[i, s] = psi[i, s] * beta[i, s] * one
+        sums[i] = total
+        if t == 0:
+            break
+        j = steps[t - 1] + n
+        e = i if by_token else 0
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, at = np.uint64(target[b]), np.uint64(arc_ptr[b])
+            columns = np.uint64(target[b + 1]) - s0
+            for k in range(source_ptr[b], source_ptr[b + 1]):
+                total = psi[0, 0] * 0
+                if count:
+                    w = alpha[j, source[k]]
+                    for s in range(columns):
+                        v = E[e, at + s] * into[i, s0 + s]
+                        total += v
+                        E[e, at + s] = w * v
+                else:
+                    for s in range(columns):
+                        total += E[e, at + s] * into[i, s0 + s]
+                beta[j, source[k]] = total
+                at += columns
+
+
+@kernel
+def messages_by_arc(psi, E, blocks, steps, lengths, alpha, beta, into, scale, sums, count):
+    """Messages of all sentences of a batch in time order (structures.timeorder), whose tokens have arcs of their own.
+
+    Sentence by sentence, so that the arcs E [T, A] of a sentence are read a second time from the nearest cache: 1.6
+    times as fast as one compiled loop a step, 3 times as fast as batched products of NumPy (22 states, ARM)."""
+    for n in range(lengths.shape[0]):
+        if lengths[n] > 0:
+            _messages_by_arc(psi, E, blocks, steps, n, lengths[n], alpha, beta, into, scale, sums, count)
+
+
+@kernel
 def posteriors_by_arc(psi, top, E, arc_top, blocks, offsets, log_z):
     """As `posteriors`, with arc scores of their own at every token: E [T, A] (its first row in a sentence is not used)
     is replaced by P(r, s at t-1, t)."""
-    width = psi.shape[1]
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
-    first = offsets[0]
-    longest = 0
+    alpha, beta, into = np.empty_like(psi), np.empty_like(psi), np.empty_like(psi)
+    scale, sums = np.empty(psi.shape[0], psi.dtype), np.empty(psi.shape[0], psi.dtype)
+    steps = np.arange(psi.shape[0])
     for n in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[n + 1] - offsets[n])
-    alpha = np.empty((longest, width), psi.dtype)
-    scale = np.empty(longest, psi.dtype)
-    beta = np.empty(width, psi.dtype)
-    into = np.empty(width, psi.dtype)
-    for n in range(offsets.shape[0] - 1):
-        a, T = offsets[n] - first, offsets[n + 1] - offsets[n]
+        a, T = offsets[n] - offsets[0], offsets[n + 1] - offsets[n]
         if T == 0:
             log_z[n] = 0
             continue
         E[a] = 0
         arc_top[a] = 0
-        if not _forward(psi, a, T, E, True, blocks, alpha, scale):
-            log_z[n] = np.nan
-            continue
+        _messages_by_arc(psi, E, blocks, steps[a:], 0, T, alpha, beta, into, scale, sums, True)
         z = 0.0
-        for t in range(T):
-            z += np.log(np.float64(scale[t])) + top[a + t] + arc_top[a + t]
-        log_z[n] = z
-        beta[:] = 1
-        largest = psi[0, 0] * 0
-        for t in range(T - 1, -1, -1):
-            one = 1 / scale[t]
-            total = psi[0, 0] * 0
-            for s in range(width):
-                total += beta[s]
-                into[s] = psi[a + t, s] * beta[s] * one
-                psi[a + t, s] = alpha[t, s] * beta[s]
-            largest = max(largest, total * one)
-            if t == 0 or not largest < LARGE:
+        for t in range(a, a + T):
+            if not (scale[t] > TINY and np.isfinite(scale[t]) and sums[t] / scale[t] < LARGE):
+                z = np.nan
                 break
-            for b in range(arc_ptr.shape[0] - 1):
-                s0, at = np.uint64(target[b]), np.uint64(arc_ptr[b])
-                columns = np.uint64(target[b + 1]) - s0
-                for i in range(source_ptr[b], source_ptr[b + 1]):
-                    total = psi[0, 0] * 0
-                    w = alpha[t - 1, source[i]]
-                    for s in range(columns):
-                        v = E[a + t, at + s] * into[s0 + s]
-                        total += v
-                        E[a + t, at + s] = w * v
-                    beta[source[i]] = total
-                    at += columns
-        if not largest < LARGE:
-            log_z[n] = np.nan
+            z += np.log(np.float64(scale[t])) + top[t] + arc_top[t]
+            for s in range(psi.shape[1]):
+                psi[t, s] = alpha[t, s] * beta[t, s]
+        log_z[n] = z
+
+
+@kernel
+def onwards(x, E, blocks, out):
+    """out[n, s] = sum_r x[n, r] E[n, arc from r to s]: one step of many sentences that have arcs of their own."""
+    for n in range(x.shape[0]):
+        _onwards(x, n, E, n, blocks, out, n)
+
+
+@kernel
+def backwards(x, E, blocks, out):
+    """out[n, r] = sum_s E[n, arc from r to s] x[n, s]."""
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    for n in range(x.shape[0]):
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
+            width = np.uint64(target[b + 1]) - s0
+            for k in range(source_ptr[b], source_ptr[b + 1]):
+                total = E[n, 0] * 0
+                for s in range(width):
+                    total += E[n, a + s] * x[n, s0 + s]
+                out[n, source[k]] = total
+                a += width
+
+
+@kernel
+def multiply_outer(x, y, E, blocks):
+    """E[n, arc from r to s] *= x[n, r] y[n, s]."""
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    for n in range(x.shape[0]):
+        for b in range(arc_ptr.shape[0] - 1):
+            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
+            width = np.uint64(target[b + 1]) - s0
+            for k in range(source_ptr[b], source_ptr[b + 1]):
+                v = x[n, source[k]]
+                for s in range(width):
+                    E[n, a + s] *= v * y[n, s0 + s]
+                a += width
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Sums over all cells of a table of values and classes, in one order."""
+"""Sums over all cells of a contingency table of values and classes, in one order."""
 
 from labelwright.kernels import literal_kernel
 

@@ -1,8 +1,8 @@
 """Overlapping predictions of label n-grams: what they propose, votes over them, and the best labelling among them.
 
 Token t predicts the labels grams[t] of the tokens t-h..t+h, where n = 2h + 1 and -1 means none (outside the sentence).
-weights[t, i, j] is what it is worth that the labels i..j of that prediction all come true.  With gain_t the weight of
-all that comes true with the label of t (everything that ends there), the best labelling follows from
+weights[t, i, j] is the weight of the constraint that the labels i..j of that prediction all hold.  With gain_t the
+weight of all constraints that hold and end at t, the best labelling follows from
 
     best(t, s) = max_c gain_{t+1}(s, c) + best(t+1, s')                   0 at the last token
 
@@ -19,8 +19,8 @@ from labelwright.kernels import kernel
 TIE = 1e-12  # weights closer than this (times their size) are equal
 
 
-class Scratch(NamedTuple):
-    """Where a search writes what it needs for one sentence."""
+class StateScratch(NamedTuple):
+    """What a search writes for one sentence."""
 
     window: Any  # [m+1] int32  the labels of the last tokens, the present one last
     first: Any  # [longest + 2] int64  where the states of each token begin, the single one before the sentence at 0
@@ -74,10 +74,10 @@ def propose(table, best, ptr, classes, w, offsets, grams, confidence, weights, d
 
 
 @kernel
-def vote(made, labels):
-    """labels [T]: the candidate that most of the overlapping predictions name; of equals the one that the most
-    confident of them names, then the first."""
-    _, grams, confidence, _, domains, sizes, offsets = made
+def vote(proposals, labels):
+    """labels [T]: the candidate that most of the overlapping predictions name; a tie goes to the one that the most
+    confident of them names, then to the first."""
+    _, grams, confidence, _, domains, sizes, offsets = proposals
     n = grams.shape[1]
     h = n // 2
     for sentence in range(offsets.shape[0] - 1):
@@ -97,7 +97,7 @@ def vote(made, labels):
 
 @kernel
 def _gain(grams, weights, a, b, t, window):
-    """The weight of all predictions that come true with the label of t; window [m+1] has the labels t-m..t."""
+    """The weight of all constraints that hold and end at t; window [m+1] has the labels t-m..t."""
     n = grams.shape[1]
     h = n // 2
     last = window.shape[0] - 1
@@ -112,9 +112,9 @@ def _gain(grams, weights, a, b, t, window):
 
 
 @kernel
-def satisfied(made, labels, window, scores):
-    """scores [N]: the weight of all predictions that come true under labels [T]; window [m+1] is scratch."""
-    _, grams, _, weights, _, _, offsets = made
+def satisfied(proposals, labels, window, scores):
+    """scores [N]: the weight of all constraints that hold under labels [T]; window [m+1] is scratch."""
+    _, grams, _, weights, _, _, offsets = proposals
     last = window.shape[0] - 1
     for sentence in range(offsets.shape[0] - 1):
         a, b = offsets[sentence], offsets[sentence + 1]
@@ -126,9 +126,9 @@ def satisfied(made, labels, window, scores):
 
 
 @kernel
-def sizes_of(made, m, states, arcs):
-    """How many states and moves each sentence has [N]; as floats, since they may be more than an integer holds."""
-    sizes, offsets = made.sizes, made.offsets
+def sizes_of(proposals, m, states, arcs):
+    """The numbers of states and arcs of each sentence [N]; as floats, since they may exceed an integer."""
+    sizes, offsets = proposals.sizes, proposals.offsets
     for sentence in range(offsets.shape[0] - 1):
         a, b = offsets[sentence], offsets[sentence + 1]
         states[sentence] = arcs[sentence] = 0.0
@@ -158,7 +158,7 @@ def _lay_out(sizes, a, b, scratch):
 
 @kernel
 def _read_state(domains, sizes, a, t, s, window):
-    """Write the labels of the state s of token t - 1 into window [m+1], its last place left free for t."""
+    """Write the labels of the state s of token t - 1 into window [m+1], whose last place is left for t."""
     last = window.shape[0] - 1
     for k in range(1, min(last, t - a) + 1):
         window[last - k] = domains[t - k, s % sizes[t - k]]
@@ -167,24 +167,24 @@ def _read_state(domains, sizes, a, t, s, window):
 
 @kernel
 def _may(allowed, a, b, t, window):
-    """May the last label of window stand at t, behind the one before it?  Empty tables permit everything."""
+    """May the last label of window stand at t, after the one before it?  Empty tables permit everything."""
     start, arc, end = allowed
     if start.shape[0] == 0:
         return True
     last = window.shape[0] - 1
     label = window[last]
-    behind = start[label] if t == a else arc[window[last - 1], label]
-    return behind and (t < b - 1 or end[label])
+    follows = start[label] if t == a else arc[window[last - 1], label]
+    return follows and (t < b - 1 or end[label])
 
 
 @kernel
-def best_labellings(made, begin, stop, allowed, scratch, value, labels, scores):
-    """labels [T] of the sentences begin:stop, and scores [N]; minus infinity where the moves permit no labelling.
+def best_labellings(proposals, begin, stop, allowed, scratch, value, labels, scores):
+    """labels [T] of the sentences begin:stop, and scores [N]; minus infinity where no labelling is allowed.
 
-    Of labellings that tie it takes, token by token from the left, the first candidate that keeps to the best score.
-    allowed (start [L], arc [L, L], end [L]) says what may follow what, empty: everything; value has room for all states
-    of a sentence."""
-    _, grams, _, weights, domains, sizes, offsets = made
+    Of labellings that tie it takes, token by token from the left, the first candidate that attains the best score.
+    allowed (start [L], arc [L, L], end [L]) says what may follow what, empty: everything; value has a place for
+    every state of a sentence."""
+    _, grams, _, weights, domains, sizes, offsets = proposals
     window, first, keep = scratch
     m = window.shape[0] - 1
     for sentence in range(begin, stop):
@@ -196,13 +196,13 @@ def best_labellings(made, begin, stop, allowed, scratch, value, labels, scores):
         for i in range(first[b - a], first[b - a + 1]):
             value[i] = 0.0
         for t in range(b - 1, a - 1, -1):
-            here, there = first[t - a], first[t - a + 1]
-            for s in range(there - here):
+            here, following = first[t - a], first[t - a + 1]
+            for s in range(following - here):
                 _read_state(domains, sizes, a, t, s, window)
                 top = -np.inf
                 for c in range(sizes[t]):
                     window[m] = domains[t, c]
-                    after = value[there + (s % keep[t - a]) * sizes[t] + c]
+                    after = value[following + (s % keep[t - a]) * sizes[t] + c]
                     if after > -np.inf and _may(allowed, a, b, t, window):
                         top = max(top, after + _gain(grams, weights, a, b, t, window))
                 value[here + s] = top
@@ -213,12 +213,12 @@ def best_labellings(made, begin, stop, allowed, scratch, value, labels, scores):
         enough = best - TIE * max(1.0, abs(best))
         s, done = 0, 0.0
         for t in range(a, b):
-            there = first[t - a + 1]
+            following = first[t - a + 1]
             _read_state(domains, sizes, a, t, s, window)
             chosen, top, gained = -1, -np.inf, 0.0
             for c in range(sizes[t]):
                 window[m] = domains[t, c]
-                after = value[there + (s % keep[t - a]) * sizes[t] + c]
+                after = value[following + (s % keep[t - a]) * sizes[t] + c]
                 if after == -np.inf or not _may(allowed, a, b, t, window):
                     continue
                 gain = _gain(grams, weights, a, b, t, window)
@@ -233,22 +233,22 @@ def best_labellings(made, begin, stop, allowed, scratch, value, labels, scores):
 
 
 @kernel
-def moves(made, a, b, allowed, scratch, source, target, score, label):
-    """The labellings of the tokens a:b as the paths of a graph: for every move its two nodes, its gain (minus infinity
+def arcs(proposals, a, b, allowed, scratch, source, target, score, label):
+    """The labellings of the tokens a:b as the paths of a graph: for every arc its two nodes, its gain (minus infinity
     where it is forbidden) and the label that it chooses [A each]."""
-    _, grams, _, weights, domains, sizes, _ = made
+    _, grams, _, weights, domains, sizes, _ = proposals
     window, first, keep = scratch
     m = window.shape[0] - 1
     _lay_out(sizes, a, b, scratch)
     e = 0
     for t in range(a, b):
-        here, there = first[t - a], first[t - a + 1]
-        for s in range(there - here):
+        here, following = first[t - a], first[t - a + 1]
+        for s in range(following - here):
             _read_state(domains, sizes, a, t, s, window)
             for c in range(sizes[t]):
                 window[m] = domains[t, c]
                 source[e] = here + s
-                target[e] = there + (s % keep[t - a]) * sizes[t] + c
+                target[e] = following + (s % keep[t - a]) * sizes[t] + c
                 label[e] = domains[t, c]
                 score[e] = -np.inf
                 if _may(allowed, a, b, t, window):

@@ -2,33 +2,33 @@
 
 Arcs source[e] -> target[e] stand in topological order: all arcs into a node before all arcs out of it, so that one walk
 over the arcs, forwards or backwards, is one pass over the graph.  A path runs from one of the nodes `sources` to one of
-`sinks`; its score is the sum of those of its arcs, and minus infinity forbids.  With the best score of any way to v,
+`sinks`; its score is the sum of those of its arcs, and minus infinity forbids.  With the best score of any path to v,
 
     phi(v) = max_{e=(u,v)} phi(u) + score_e                      0 at a source
     psi_e = exp(score_e + phi(u) - phi(v)) <= 1
-    alpha(v) = sum_{e=(u,v)} psi_e alpha(u)                      1 at a source; never below 1 where there is a way
+    alpha(v) = sum_{e=(u,v)} psi_e alpha(u)                      1 at a source; never below 1 where there is a path
     beta(u) = sum_{e=(u,v)} psi_e beta(v)                        exp(phi(v) - best) at a sink
     log Z = best + log sum_{sinks} alpha(v) beta(v);   P(e) = alpha(u) psi_e beta(v) / Z
 
-so that one exponential per arc is all, and only the number of paths can be too large: then everything is done in log
-space.  A graph without any path has log Z = -inf and P(e) = 0.
+so that one exponential per arc is enough, and only the number of paths can be too large: then everything is computed
+in log space.  A graph without any path has log Z = -inf and P(e) = 0.
 """
 
 import numpy as np
 
 from labelwright.kernels import kernel
-from labelwright.kernels.paths import pop, push
+from labelwright.kernels.heap import pop, push
 
-# What underflows in psi or beta counts at most alpha times its own size (below 1e-307).
+# What underflows in psi or beta (below 1e-307) adds at most alpha times its size.
 LARGE = 1e280
-TINY = 1e-290  # a probability below this counts as none where others are divided by it
+TINY = 1e-290  # a probability below this counts as 0 where others are divided by it
 DONE, FULL = 0, 1  # how a search ends
 MADE, SIZE, TAKEN, USED = 0, 1, 2, 3  # places in its counters
 
 
 @kernel
 def best_scores(source, target, score, sources, phi):
-    """phi [V]: the best score of any way to each node; minus infinity where there is none."""
+    """phi [Q]: the best score of any path to each node; minus infinity where there is none."""
     for v in range(phi.shape[0]):
         phi[v] = -np.inf
     for i in range(sources.shape[0]):
@@ -39,9 +39,9 @@ def best_scores(source, target, score, sources, phi):
 
 @kernel
 def viterbi(source, target, score, sources, sinks, phi, back, path):
-    """Write the best path into the last places of path [V]; returns how many arcs it has and its score.
+    """Write the best path into the last places of path [Q]; returns its number of arcs and its score.
 
-    phi and back [V] are scratch; the first of equal arcs or sinks wins.  Without any path: no arcs, minus infinity."""
+    phi and back [Q] are scratch; the first of equal arcs or sinks wins.  Without any path: no arcs, minus infinity."""
     for v in range(phi.shape[0]):
         phi[v] = -np.inf
         back[v] = -1
@@ -68,7 +68,7 @@ def viterbi(source, target, score, sources, sinks, phi, back, path):
 
 @kernel
 def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
-    """Fill arcs [A] with P(arc) and return log Z; phi, alpha and beta [V] are scratch."""
+    """Fill arcs [A] with P(arc) and return log Z; phi, alpha and beta [Q] are scratch."""
     best_scores(source, target, score, sources, phi)
     best = -np.inf
     for i in range(sinks.shape[0]):
@@ -112,7 +112,7 @@ def _log_add(x, y):
 
 @kernel
 def posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, arcs):
-    """As `posteriors`, where there are too many paths for their number: alpha and beta become logarithms."""
+    """As `posteriors`, where the number of paths is too large for a float: alpha and beta become logarithms."""
     for v in range(alpha.shape[0]):
         alpha[v] = beta[v] = -np.inf
     for i in range(sources.shape[0]):
@@ -133,7 +133,7 @@ def posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, 
 
 @kernel
 def node_probabilities(source, target, arcs, into, out):
-    """into, out [V]: the probability that a path comes into, and that it goes out of each node."""
+    """into, out [Q]: the probability that a path comes into, and that it goes out of each node."""
     for v in range(into.shape[0]):
         into[v] = out[v] = 0.0
     for e in range(source.shape[0]):
@@ -145,7 +145,7 @@ def node_probabilities(source, target, arcs, into, out):
 def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov):
     """Fill cov [A] with Cov(G, 1_e), where G is the sum of gain [A] over a path, and return E[G].
 
-    arcs [A] is P(arc) from `posteriors`; into, out, before and after [V] are scratch.  DESIGN.md, section 4, with
+    arcs [A] is P(arc) from `posteriors`; into, out, before and after [Q] are scratch.  DESIGN.md, section 4, with
     alpha'/alpha and beta'/beta in place of alpha' and beta', which have no bounds:
 
         before(v) = E[gain up to v | v] = sum_{e=(u,v)} P(e | v) (before(u) + gain_e)
@@ -153,7 +153,7 @@ def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov
         after(u) = sum_{e=(u,v)} P(e | u) (surprise_e + after(v))              before(v) - E[G] at a sink
         Cov(G, 1_e) = P(e) (E[G | e] - E[G]) = P(e) (surprise_e + after(v))
 
-    Of what all ways have in common, nothing is left in a surprise: large sums of gains are subtracted once, at v."""
+    What all paths have in common cancels in the surprise: large sums of gains are subtracted once, at v."""
     node_probabilities(source, target, arcs, into, out)
     for v in range(before.shape[0]):
         before[v] = after[v] = 0.0
@@ -181,7 +181,7 @@ def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov
 def entropy(source, target, sources, arcs, into, out):
     """The entropy of all paths in nats, from P(arc) [A]: that of the choice of a source, and of every choice of an arc.
 
-    into and out [V] are scratch."""
+    into and out [Q] are scratch."""
     node_probabilities(source, target, arcs, into, out)
     total = 0.0
     for i in range(sources.shape[0]):
@@ -194,7 +194,7 @@ def entropy(source, target, sources, arcs, into, out):
 
 @kernel
 def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
-    """Draw paths [n, M] (arcs; lengths [n] says how many) from P(arc) [A] with numbers uniform [n, M] in 0..1.
+    """Draw paths [n, longest] (arcs; lengths [n] has their number) from P(arc) [A] with numbers uniform in 0..1.
 
     leaving[ptr[v]:ptr[v+1]] are the arcs out of node v; the last group has those out of all sources."""
     for i in range(paths.shape[0]):
@@ -208,7 +208,7 @@ def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
             chosen = -1
             for k in range(ptr[group], ptr[group + 1]):
                 p = arcs[leaving[k]]
-                if p > 0:  # rounding may leave a little behind the last arc, which is taken then
+                if p > 0:  # rounding may leave a little after the last arc, which is then taken
                     chosen = leaving[k]
                     left -= p
                     if left < 0:
@@ -223,10 +223,10 @@ def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
 
 @kernel
 def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores, bounds):
-    """The best paths in order, until scores [n] is full or there are no more (DONE); FULL: pool or paths need room.
+    """The best paths in order, until scores [n] is full or there are no more (DONE); FULL: pool or paths must grow.
 
-    A* from the sinks backwards as in kernels.paths: phi [V] completes every suffix exactly.  A suffix that leaves the
-    queue puts in its next best sibling and the best way to go on backwards.  entering[ptr[v]:ptr[v+1]] are the arcs
+    A* from the sinks backwards as in kernels.paths: phi [Q] completes every suffix exactly.  A suffix that leaves the
+    queue puts in its next best sibling and its own best extension.  entering[ptr[v]:ptr[v+1]] are the arcs
     into node v; the last group has those into all sinks.  Path i is paths[bounds[i]:bounds[i+1]]."""
     priority, suffix, arcs, parents, heap, counts = pool
     begin = counts[MADE] == 0
@@ -242,23 +242,23 @@ def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores
                 parent = parents[i] if i >= 0 else -1
                 after = arcs[i] if i >= 0 else -1
                 worse = phi[source[after]] + score[after] if i >= 0 else np.inf
-            else:  # the best way to go on from i
+            else:  # the best extension of i
                 if i < 0 or is_source[source[arcs[i]]]:
                     continue
                 parent, worse, after = i, np.inf, -1
             group = source[arcs[parent]] if parent >= 0 else ptr.shape[0] - 2
-            best, found = -np.inf, -1
+            best, chosen = -np.inf, -1
             for k in range(ptr[group], ptr[group + 1]):
                 e = entering[k]
                 s = phi[source[e]] + score[e]
                 if s > best and (s < worse or (s == worse and e > after)):
-                    best, found = s, e
-            if found < 0:
+                    best, chosen = s, e
+            if chosen < 0:
                 continue
             new = counts[MADE]
-            suffix[new] = score[found] + (suffix[parent] if parent >= 0 else 0.0)
-            priority[new] = phi[source[found]] + suffix[new]
-            arcs[new], parents[new] = found, parent
+            suffix[new] = score[chosen] + (suffix[parent] if parent >= 0 else 0.0)
+            priority[new] = phi[source[chosen]] + suffix[new]
+            arcs[new], parents[new] = chosen, parent
             counts[MADE] = new + 1
             push(priority, arcs, heap, counts[SIZE], new)
             counts[SIZE] += 1

@@ -1,25 +1,18 @@
-"""Walking down an IGTree: from the root along the values of a query, as far as they are known."""
+"""Descent of an IGTree: from the root along the values of a query, as far as they are known."""
 
 from labelwright.kernels import kernel
+from labelwright.kernels.neighbours import find_child
 
 
 @kernel
 def descend(code, child, queries, reached, levels):
-    """Write the last node that each query [Q, F] reaches, and how many columns were left there."""
+    """Write the last node that each query [Q, F] reaches, and how many columns remain below it."""
     F = queries.shape[1]
     for q in range(queries.shape[0]):
         node, level = 0, 0
         while level < F:
-            low, high = child[node], child[node + 1]
-            end, wanted = high, queries[q, level]
-            while low < high:
-                middle = (low + high) >> 1
-                if code[middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low == end or code[low] != wanted:
+            down = find_child(code, child[node], child[node + 1], queries[q, level])
+            if down < 0:
                 break
-            node = low
-            level += 1
+            node, level = down, level + 1
         reached[q], levels[q] = node, F - level

@@ -55,9 +55,9 @@ def alternatives(offsets, ptr, pair_ptr, number, row, pair, reach, first, second
 
 
 @kernel
-def merge_own(base_ptr, base_feature, ptr, feature, slot, constant, out_ptr, out_feature, out_slot):
-    """A token's own features followed by those that the layer below gives it; where `constant` has a number for each
-    of the former, that is its slot, else -1."""
+def merge_features(base_ptr, base_feature, ptr, feature, slot, constant, out_ptr, out_feature, out_slot):
+    """The features of each token itself, then those that the layer below gives it; the former have the slots
+    `constant`, `constant` + 1, ..., or -1 where that is negative."""
     i = 0
     for t in range(base_ptr.shape[0] - 1):
         for j in range(base_ptr[t], base_ptr[t + 1]):

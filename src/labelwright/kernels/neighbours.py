@@ -2,13 +2,14 @@
 
 The distance of a query q from a row x is sum_i w_i d_i(q_i, x_i).  For each query and column a table holds w_i d_i for
 every code, so the search sees only numbers.  Columns stand in the order of their weights and rows in lexicographic
-order; a node of the trie is a run of rows that begin alike, cut into children while it is long.  A branch is left when
+order; a node of the trie is a run of rows with equal first columns, cut into children while it is long.  A branch is
+pruned when
 
-    distance so far + the least that the columns still to come can add > the k-th nearest distance so far
+    distance so far + the least that the remaining columns can add > the k-th nearest distance so far
 
-and where only the best code of a column could stay below that, its child is found by halving, not by looking at all.
-Tables are float32; what they let through (a little more than the nearest) is measured again in double, column by column
-in one fixed order, so equal instances have equal distances whatever the search did (`literal_kernel`).
+and where only the best code of a column could stay below that, its child is found by binary search.  Tables are
+float32; the rows that pass (a few more than the nearest) are measured again in double, column by column in one fixed
+order, so equal instances have equal distances whatever the search did (`literal_kernel`).
 
 F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C classes.
 """
@@ -17,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel, literal_kernel
+from labelwright.kernels import inlined_kernel, kernel, literal_kernel
 
 OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
 EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
-NONE = np.iinfo(np.int32).max  # behind all classes
-FARTHEST = 1e30  # by how many ranges numbers can differ: float32 holds it
+NONE = np.iinfo(np.int32).max  # greater than all classes
+FARTHEST = 1e30  # the largest difference of numbers, in ranges: float32 holds it
 
 
 class Trie(NamedTuple):
@@ -36,7 +37,7 @@ class Trie(NamedTuple):
 
 
 class Distances(NamedTuple):
-    """What value distances are made of."""
+    """What the distances of values are computed from; model files name their tensors after these fields."""
 
     kind: Any  # [F] int64  OVERLAP, ...
     weight: Any  # [F] float64
@@ -46,7 +47,7 @@ class Distances(NamedTuple):
     ptr: Any  # [K+1] int64  P(class | code): the classes of a code ...
     classes: Any  # [E] int32
     share: Any  # [E] float64
-    turned_ptr: Any  # [F*C+1] int64  ... and the codes of column i that have class c, at i*C + c
+    turned_ptr: Any  # [F*C+1] int64  ... and transposed: the codes of column i that have class c, at i*C + c
     turned_code: Any  # [E] int32
     turned_share: Any  # [E] float64
     rare: Any  # [K] bool  too rare for a distribution: differs by 1 from everything else
@@ -64,11 +65,11 @@ class Tables(NamedTuple):
     best: Any  # [tables] int64  the code nearest to it,
     least: Any  # [tables] float64  its distance,
     second: Any  # [tables] float64  and that of the second nearest
-    table: Any  # float32  all of them, and behind them room for one table of each column and thread
+    table: Any  # float32  all of them, then space for one table of each column and thread
 
 
 class Queries(NamedTuple):
-    """What is asked: the k nearest distances of Q queries."""
+    """Q queries for the k nearest distances."""
 
     codes: Any  # [Q, F] int32  of their values; -1: unknown
     numbers: Any  # [Q, F] float64  of numeric columns
@@ -78,7 +79,7 @@ class Queries(NamedTuple):
 
 
 class Voting(NamedTuple):
-    """How neighbours vote."""
+    """The votes of neighbours."""
 
     scheme: Any  # 0 each instance one vote; 1 inverse distance; 2 inverse linear; 3 exponential decay exp(-a d^b)
     a: Any
@@ -94,32 +95,33 @@ class Groups(NamedTuple):
     frequency: Any  # [C] float64  of each class among all instances
 
 
-class Room(NamedTuple):
+class SearchScratch(NamedTuple):
     """What one thread works with."""
 
+    tables_begin: Any  # int64  where the thread's tables begin in Tables.table
     base: Any  # [F] int64  where the table of each column begins
     best: Any  # [F] int64  the code nearest to the query's
-    least: Any  # [F+1] float64  its distance, then the least that this column and all behind it add
+    least: Any  # [F+1] float64  its distance, then the least that this column and all later ones add
     second: Any  # [F] float64  the distance of the second nearest code
-    wide: Any  # [largest column] float64  scratch
+    wide: Any  # [largest column] float64
     near: Any  # [k+1] float64  the nearest distances
-    node: Any  # [nodes + F] int32  branches still to be seen,
-    level: Any  # [nodes + F] int32  the number of columns behind them
+    node: Any  # [nodes + F] int32  branches still to be searched,
+    level: Any  # [nodes + F] int32  their depth: the number of columns above them,
     so_far: Any  # [nodes + F] float64  and their distance
-    sum: Any  # [longest node without children] float32  the distances so far of rows that are looked at
-    found: Any  # [M + 1024] int32  rows that are near enough
+    sum: Any  # [longest node without children] float32  the distances so far of the rows of a node
+    row: Any  # [M + 1024] int32  rows that are near enough
     distance: Any  # [M + 1024] float64
-    stamp: Any  # [K] int64  the last query that asked for the exact distance of a code,
-    exact: Any  # [K] float64  and what it was
+    stamp: Any  # [K] int64  the last query that needed the exact distance of a code,
+    exact: Any  # [K] float64  and that distance
     votes: Any  # [C] float64
     voted: Any  # [C] int32  classes that have votes
-    often: Any  # [C] float64  how often each class is found at one distance
-    there: Any  # [C] int32  classes that are found there
+    count: Any  # [C] float64  instances of each class at one distance
+    present: Any  # [C] int32  classes that occur at that distance
 
 
 @kernel
 def _common(kind, p, q):
-    """What a class of both distributions takes away from the distance 1 of distributions that have none in common."""
+    """What a class that both distributions have subtracts from 1, the distance of disjoint distributions."""
     if kind == MVDM:  # sum |p - q| / 2
         return min(p, q)
     if kind == JEFFREY:  # sum (p - q) log2(p / q) / 2, and |p - q| / 2 where one of them is 0
@@ -156,8 +158,8 @@ def _value_distance(d, i, code, number, other):
 
 @literal_kernel
 def _by_classes(d, i, code, other):
-    """How differently two codes of column i go with the classes, summed in the order of classes (divergences: each
-    half for itself)."""
+    """The difference of the class distributions of two codes of column i, summed in the order of classes (divergences:
+    each half by itself)."""
     kind, first = d.kind[i], d.first[i]
     if d.rare[first + code] or d.rare[first + other]:
         return 1.0
@@ -241,63 +243,117 @@ def store_tables(d, columns, codes, tables, begin, end):
 
 
 @kernel
-def _set_tables(d, query, numbers, tables, scratch, room):
-    """Point every column at the table of the query's value, made here (from `scratch` on) unless it is stored."""
+def _set_tables(d, query, numbers, tables, scratch):
+    """Point every column at the table of the query's value, made here unless it is stored."""
     for i in range(query.shape[0]):
         code, first = query[i], d.first[i]
         kept = tables.number[first + code] if code >= 0 and d.kind[i] != NUMERIC else -1
         if kept >= 0:
-            room.base[i], room.best[i] = tables.base[kept], tables.best[kept]
-            room.least[i], room.second[i] = tables.least[kept], tables.second[kept]
+            scratch.base[i], scratch.best[i] = tables.base[kept], tables.best[kept]
+            scratch.least[i], scratch.second[i] = tables.least[kept], tables.second[kept]
             continue
-        base = scratch + first
-        room.base[i] = base
+        base = scratch.tables_begin + first
+        scratch.base[i] = base
         if d.kind[i] == OVERLAP:  # all of it is the weight but for one code, which `_clear_tables` sets back
-            room.second[i] = d.scaled[i]
-            room.best[i] = code
-            room.least[i] = d.scaled[i]
+            scratch.second[i] = d.scaled[i]
+            scratch.best[i] = code
+            scratch.least[i] = d.scaled[i]
             if code >= 0:
                 tables.table[base + code] = 0.0
-                room.least[i] = 0.0
+                scratch.least[i] = 0.0
         else:
-            _fill(d, i, code, numbers[i], tables.table, base, room.wide)
-            room.best[i], room.least[i], room.second[i] = _extremes(tables.table, base, d.first[i + 1] - first)
+            _fill(d, i, code, numbers[i], tables.table, base, scratch.wide)
+            scratch.best[i], scratch.least[i], scratch.second[i] = _extremes(tables.table, base, d.first[i + 1] - first)
     for i in range(query.shape[0] - 1, -1, -1):
-        room.least[i] += room.least[i + 1]
+        scratch.least[i] += scratch.least[i + 1]
 
 
 @kernel
-def _clear_tables(d, query, table, scratch):
+def _clear_tables(d, query, table, begin):
+    """Undo what `_set_tables` wrote into the tables of overlap columns."""
     for i in range(query.shape[0]):
         if d.kind[i] == OVERLAP and query[i] >= 0:
-            table[scratch + d.first[i] + query[i]] = d.scaled[i]
+            table[begin + d.first[i] + query[i]] = d.scaled[i]
 
 
 @kernel
-def _squeeze(found, distance, n, limit):
-    """Forget rows farther than the limit; returns how many are left."""
+def _squeeze(rows, distance, n, limit):
+    """Drop rows farther away than the limit; returns how many are left."""
     kept = 0
     for j in range(n):
         if distance[j] <= limit:
-            found[kept], distance[kept] = found[j], distance[j]
+            rows[kept], distance[kept] = rows[j], distance[j]
             kept += 1
     return kept
 
 
-@kernel
-def _search(trie, d, table, k, tiny, room):
-    """Fill room.found with all rows whose distance is among the k nearest, by the tables; returns how many there are.
+@inlined_kernel
+def find_child(codes, first, last, wanted):
+    """The node of first:last with this code (codes are sorted there), by halving; -1: none."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) >> 1
+        if codes[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < last and codes[low] == wanted else -1
 
-    Distances that lie closer than the slack of float32 count as one, which can only let more rows through.  All arrays
-    are taken out of their tuples once, and nothing is called for single nodes: that would cost more than the work."""
-    columns, begins, ends, codes, children = trie
-    kinds, weights = d.kind, d.scaled
-    bases, best, least, second = room.base, room.best, room.least, room.second
-    nodes, levels, so_fars, near, sums = room.node, room.level, room.so_far, room.near, room.sum
+
+@inlined_kernel
+def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
+    """Sum the distances of the rows of a node without children, column by column, until few are near enough; returns
+    the number of columns that were summed and how many rows are left."""
+    columns, least, sums = trie.columns, scratch.least, scratch.sum
+    begin = np.uint64(trie.begin[node])  # unsigned: see chain._onwards
+    size = np.uint64(trie.end[node]) - begin
+    for j in range(size):
+        sums[j] = so_far
+    alive = np.int64(size)
+    while level < columns.shape[0] and 4 * alive > np.int64(size):
+        column = np.uint64(level)
+        if d.kind[level] == OVERLAP:  # without reading the table, so that several rows are compared at once
+            weight, equal = np.float32(d.scaled[level]), np.int32(scratch.best[level])
+            for j in range(size):
+                sums[j] += np.float32(0.0) if columns[column, begin + j] == equal else weight
+        else:
+            base = np.uint64(scratch.base[level])
+            for j in range(size):
+                sums[j] += table[base + np.uint64(columns[column, begin + j])]
+        level += 1
+        most, alive = np.float32(limit - least[level]), 0
+        for j in range(size):
+            alive += 1 if sums[j] <= most else 0
+    return level, alive
+
+
+@inlined_kernel
+def _enter_distance(near, k, s, width):
+    """Insert s into the k nearest distances, unless one of them is within `width` of it; True where they change."""
+    if not s + width < near[k - 1]:
+        return False
+    at = 0
+    while near[at] < s - width:
+        at += 1
+    if not near[at] > s + width:
+        return False
+    for h in range(k - 1, at, -1):
+        near[h] = near[h - 1]
+    near[at] = s
+    return True
+
+
+@kernel
+def _search(trie, d, table, k, tiny, scratch):
+    """Fill scratch.row with all rows whose distance is among the k nearest, by the tables; returns how many there are.
+
+    Distances closer than the slack of float32 count as one, which can only let more rows through."""
+    columns, codes, children = trie.columns, trie.code, trie.child
+    base, best, least, second = scratch.base, scratch.best, scratch.least, scratch.second
+    nodes, levels, so_fars, near = scratch.node, scratch.level, scratch.so_far, scratch.near
     F = columns.shape[0]
     slack = 1e-7 * (8 + F)  # what rounding to float32 can do to a sum
-    for i in range(k):
-        near[i] = np.inf
+    near[:k] = np.inf
     limit = np.inf
     n, full = 0, 1024
     nodes[0], levels[0], so_fars[0] = 0, 0, 0.0
@@ -311,83 +367,50 @@ def _search(trie, d, table, k, tiny, room):
 
         # Where only the best code can be near enough, go down to its child.
         while first < last and so_far + second[level] + least[level + 1] > limit:
-            wanted, low, high = best[level], first, last
-            while low < high:
-                middle = (low + high) >> 1
-                if codes[middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low == last or codes[low] != wanted:
-                node = -1
+            node = find_child(codes, first, last, best[level])
+            if node < 0:
                 break
-            so_far += table[bases[level] + wanted]
-            node, level = low, level + 1
+            so_far += table[base[level] + best[level]]
+            level += 1
             first, last = children[node], children[node + 1]
         if node < 0 or so_far + least[level] > limit:
             continue
 
         if first < last:  # all children that are near enough wait, the nearest on top
-            base, most, bottom = np.uint64(bases[level]), limit - least[level + 1], top
+            begin, most, bottom = np.uint64(base[level]), limit - least[level + 1], top
             for c in range(np.uint64(first), np.uint64(last)):
-                s = so_far + table[base + np.uint64(codes[c])]
+                s = so_far + table[begin + np.uint64(codes[c])]
                 if s <= most:
                     nodes[top], levels[top], so_fars[top] = c, level + 1, s
                     top += 1
             _nearest_last(nodes, so_fars, bottom, top)
             continue
 
-        # The rows of a node without children: column by column until few are near enough, then these one by one.
-        begin = np.uint64(begins[node])  # unsigned: see chain._onwards
-        size = np.uint64(ends[node]) - begin
-        for j in range(size):
-            sums[j] = so_far
-        alive = np.int64(size)
-        while level < F and 4 * alive > np.int64(size):
-            column = np.uint64(level)
-            if kinds[level] == OVERLAP:  # without a look at the table, so that several rows are compared at once
-                weight, equal = np.float32(weights[level]), np.int32(best[level])
-                for j in range(size):
-                    sums[j] += np.float32(0.0) if columns[column, begin + j] == equal else weight
-            else:
-                base = np.uint64(bases[level])
-                for j in range(size):
-                    sums[j] += table[base + np.uint64(columns[column, begin + j])]
-            level += 1
-            some, alive = np.float32(limit - least[level]), 0
-            for j in range(size):
-                alive += 1 if sums[j] <= some else 0
+        level, alive = _leaf_sums(trie, d, table, node, level, so_far, limit, scratch)
         if alive == 0:
             continue
         if n + alive > full:
-            n = _squeeze(room.found, room.distance, n, limit)
+            n = _squeeze(scratch.row, scratch.distance, n, limit)
             if 2 * n > full:
                 full = 2 * full
-        for j in range(size):
-            s, i = np.float64(sums[j]), level
+        begin = np.uint64(trie.begin[node])
+        for j in range(np.uint64(trie.end[node]) - begin):  # the remaining columns, row by row
+            s, i = np.float64(scratch.sum[j]), level
             while i < F and s + least[i] <= limit:
-                s += table[bases[i] + columns[i, begin + j]]
+                s += table[base[i] + columns[i, begin + j]]
                 i += 1
             if s + least[i] > limit:
                 continue
-            room.found[n], room.distance[n] = begin + j, s
+            scratch.row[n], scratch.distance[n] = begin + j, s
             n += 1
-            width = slack * s + tiny
-            if s + width < near[k - 1]:
-                at = 0
-                while near[at] < s - width:
-                    at += 1
-                if near[at] > s + width:
-                    for h in range(k - 1, at, -1):
-                        near[h] = near[h - 1]
-                    near[at] = s
-                    limit = (1.0 + 2.0 * slack) * near[k - 1] + 2.0 * tiny
-    return _squeeze(room.found, room.distance, n, limit)
+            if _enter_distance(near, k, s, slack * s + tiny):
+                limit = (1.0 + 2.0 * slack) * near[k - 1] + 2.0 * tiny
+    return _squeeze(scratch.row, scratch.distance, n, limit)
 
 
 @kernel
 def _nearest_last(node, so_far, bottom, top):
-    """Sort a few branches so that the nearest is seen first; of many, only put the nearest in its place."""
+    """Sort branches so that the nearest is last, and searched first; of many, only move the nearest there."""
     if top - bottom <= 64:
         for j in range(bottom + 1, top):
             this, d = node[j], so_far[j]
@@ -407,48 +430,48 @@ def _nearest_last(node, so_far, bottom, top):
 
 
 @literal_kernel
-def _measure(d, trie, query, numbers, number, n, room):
-    """Set room.distance of the n rows found to their exact distances, and sort them by distance, then by place."""
+def _measure(d, trie, query, numbers, number, n, scratch):
+    """Set scratch.distance of the n nearest rows to their exact distances, and sort them by distance, then by place."""
     for j in range(n):
-        r = room.found[j]
+        r = scratch.row[j]
         total = 0.0
         for i in d.fixed:
             code = trie.columns[i, r]
             at = d.first[i] + code
-            if room.stamp[at] != number:
-                room.stamp[at] = number
-                room.exact[at] = d.weight[i] * _value_distance(d, i, query[i], numbers[i], code)
-            total += room.exact[at]
-        room.distance[j] = total
-    order = np.argsort(room.distance[:n], kind="mergesort")
-    room.found[:n] = room.found[:n][order]
-    room.distance[:n] = room.distance[:n][order]
+            if scratch.stamp[at] != number:
+                scratch.stamp[at] = number
+                scratch.exact[at] = d.weight[i] * _value_distance(d, i, query[i], numbers[i], code)
+            total += scratch.exact[at]
+        scratch.distance[j] = total
+    order = np.argsort(scratch.distance[:n], kind="mergesort")
+    scratch.row[:n] = scratch.row[:n][order]
+    scratch.distance[:n] = scratch.distance[:n][order]
 
 
 @literal_kernel
-def _count(room, n, k):
+def _count(scratch, n, k):
     """How many of the n sorted rows are at the k nearest distances, how many distances there are, and the last one."""
     groups, j, begin = 0, 0, 0.0
     while j < n and groups < k:
-        begin = room.distance[j]
-        while j < n and room.distance[j] - begin < EPSILON:
+        begin = scratch.distance[j]
+        while j < n and scratch.distance[j] - begin < EPSILON:
             j += 1
         groups += 1
     return j, groups, begin
 
 
 @literal_kernel
-def _vote(groups, room, n, farthest, voting, n_votes):
+def _vote(groups, scratch, n, farthest, voting, n_votes):
     """Let n sorted rows vote (the votes of n_votes classes are cleared first); returns how many classes have votes.
 
     Exponential decay is taken over the vote at the nearest distance, which leaves the shares as they are and never
     vanishes."""
     for j in range(n_votes):
-        room.votes[room.voted[j]] = 0.0
-    nearest = room.distance[0]
+        scratch.votes[scratch.voted[j]] = 0.0
+    nearest = scratch.distance[0]
     n_votes, j = 0, 0
     while j < n:
-        here = room.distance[j]
+        here = scratch.distance[j]
         vote = 1.0
         if voting.scheme == 1:
             vote = 1.0 / (here + EPSILON)
@@ -457,38 +480,38 @@ def _vote(groups, room, n, farthest, voting, n_votes):
         elif voting.scheme == 3:
             lost = here**voting.b - nearest**voting.b
             vote = np.exp(-voting.a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
-        n_there = 0
-        while j < n and room.distance[j] - here < EPSILON:
-            r = room.found[j]
+        n_present = 0
+        while j < n and scratch.distance[j] - here < EPSILON:
+            r = scratch.row[j]
             for e in range(groups.ptr[r], groups.ptr[r + 1]):
                 c = groups.classes[e]
-                if room.often[c] == 0.0:
-                    room.there[n_there] = c
-                    n_there += 1
-                room.often[c] += groups.count[e]
+                if scratch.count[c] == 0.0:
+                    scratch.present[n_present] = c
+                    n_present += 1
+                scratch.count[c] += groups.count[e]
             j += 1
-        for h in range(n_there):  # counts first, then one product: equal counts have equal votes
-            c = room.there[h]
-            gain = vote * room.often[c]
-            room.often[c] = 0.0
+        for h in range(n_present):  # counts first, then one product: equal counts have equal votes
+            c = scratch.present[h]
+            gain = vote * scratch.count[c]
+            scratch.count[c] = 0.0
             if gain > 0.0:
-                if room.votes[c] == 0.0:
-                    room.voted[n_votes] = c
+                if scratch.votes[c] == 0.0:
+                    scratch.voted[n_votes] = c
                     n_votes += 1
-                room.votes[c] += gain
+                scratch.votes[c] += gain
     return n_votes
 
 
 @literal_kernel
-def _winner(groups, room, n_votes):
+def _winner(groups, scratch, n_votes):
     """The class with most votes; of several the more frequent one, then the first seen.  And how many there were."""
     best, most = -1, -1.0
     for j in range(n_votes):
-        most = max(most, room.votes[room.voted[j]])
+        most = max(most, scratch.votes[scratch.voted[j]])
     ties = 0
     for j in range(n_votes):
-        c = room.voted[j]
-        if most - room.votes[c] < EPSILON:
+        c = scratch.voted[j]
+        if most - scratch.votes[c] < EPSILON:
             ties += 1
             if best < 0 or groups.frequency[c] > groups.frequency[best] or (
                 groups.frequency[c] == groups.frequency[best] and c < best
@@ -498,64 +521,64 @@ def _winner(groups, room, n_votes):
 
 
 @kernel
-def _look(trie, d, asked, q, k, room):
+def _look(trie, d, asked, q, k, scratch):
     """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does."""
-    n = _search(trie, d, asked.tables.table, k, asked.tiny, room)
-    _measure(d, trie, asked.codes[q], asked.numbers[q], q, n, room)
-    return _count(room, n, k)
+    n = _search(trie, d, asked.tables.table, k, asked.tiny, scratch)
+    _measure(d, trie, asked.codes[q], asked.numbers[q], q, n, scratch)
+    return _count(scratch, n, k)
 
 
 @kernel
-def nearest(trie, d, asked, begin, end, scratch, room, ptr, found, distance):
-    """Write the rows at the k nearest distances of the queries begin:end and their distances, those of each query
-    behind those of the last (ptr [Q+1]); returns the first query that there was no room for."""
+def nearest(trie, d, asked, begin, end, scratch, ptr, rows, distance):
+    """Write the rows at the k nearest distances of the queries begin:end and their distances, query by query (ptr
+    [Q+1]); returns the first query for which the arrays are too short."""
     at = 0
     for q in range(begin, end):
-        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch, room)
-        n, _, _ = _look(trie, d, asked, q, asked.k, room)
-        _clear_tables(d, asked.codes[q], asked.tables.table, scratch)
-        if at + n > found.shape[0]:
+        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
+        n, _, _ = _look(trie, d, asked, q, asked.k, scratch)
+        _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
+        if at + n > rows.shape[0]:
             return q
-        found[at : at + n] = room.found[:n]
-        distance[at : at + n] = room.distance[:n]
+        rows[at : at + n] = scratch.row[:n]
+        distance[at : at + n] = scratch.distance[:n]
         at += n
         ptr[q - begin + 1] = at
     return end
 
 
 @kernel
-def classify(trie, d, groups, asked, voting, begin, end, scratch, room, predicted, distance, ptr, classes, votes):
+def classify(trie, d, groups, asked, voting, begin, end, scratch, predicted, distance, ptr, classes, votes):
     """Write the class of the queries begin:end, the nearest distance, and the votes of all classes that have some (as
-    `nearest` writes rows); returns the first query that there was no room for.
+    `nearest` writes rows); returns the first query for which the arrays are too short.
 
-    Where several classes have most votes, the next distance is asked, too; if that does not decide, frequency does."""
+    Where classes tie, the next distance is searched as well; if that does not decide, the more frequent class wins."""
     n_votes, at = 0, 0
     for q in range(begin, end):
-        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch, room)
-        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, room)
-        distance[q] = room.distance[0]
-        n_votes = _vote(groups, room, n, farthest, voting, n_votes)
-        winner, ties = _winner(groups, room, n_votes)
+        _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
+        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, scratch)
+        distance[q] = scratch.distance[0]
+        n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
+        winner, ties = _winner(groups, scratch, n_votes)
         if ties > 1 and n_groups == asked.k:
-            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, room)
+            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, scratch)
             if further > asked.k:
-                n_votes = _vote(groups, room, more, beyond, voting, n_votes)
-                next_winner, ties = _winner(groups, room, n_votes)
+                n_votes = _vote(groups, scratch, more, beyond, voting, n_votes)
+                next_winner, ties = _winner(groups, scratch, n_votes)
                 if ties == 1:
                     winner = next_winner
                 else:
-                    n_votes = _vote(groups, room, n, farthest, voting, n_votes)
-        _clear_tables(d, asked.codes[q], asked.tables.table, scratch)
+                    n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
+        _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
         if at + n_votes > classes.shape[0]:
             for j in range(n_votes):
-                room.votes[room.voted[j]] = 0.0
+                scratch.votes[scratch.voted[j]] = 0.0
             return q
         predicted[q] = winner
         for j in range(n_votes):
-            classes[at + j] = room.voted[j]
-            votes[at + j] = room.votes[room.voted[j]]
+            classes[at + j] = scratch.voted[j]
+            votes[at + j] = scratch.votes[scratch.voted[j]]
         at += n_votes
         ptr[q - begin + 1] = at
     for j in range(n_votes):
-        room.votes[room.voted[j]] = 0.0
+        scratch.votes[scratch.voted[j]] = 0.0
     return end

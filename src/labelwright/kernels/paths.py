@@ -1,8 +1,8 @@
 """Paths in order of their score: A* from the last token backwards, with the Viterbi score as an exact heuristic.
 
-delta_t(s), the best score up to (t, s), completes every suffix exactly, so the search never turns back.  A suffix puts
-only its best predecessor into the queue, and a suffix that leaves the queue puts in its next best sibling: memory grows
-with the paths taken, not with the number of states.
+delta_t(s), the best score up to (t, s), completes every suffix exactly, so no suffix is expanded in vain.  A suffix
+puts only its best predecessor into the queue, and a suffix that leaves the queue puts in its next best sibling: memory
+grows with the paths taken, not with the number of states.
 """
 
 from typing import NamedTuple
@@ -11,14 +11,19 @@ import numpy as np
 
 from labelwright.kernels import kernel
 from labelwright.kernels.clamped import labelling_weight
+from labelwright.kernels.heap import pop, push
+from labelwright.kernels.tables import row_slot
 
 DONE, LIMIT, FULL = 0, 1, 2  # how a search call ends
 MADE, SIZE, TAKEN, LABELLINGS = 0, 1, 2, 3  # places in the counters
 
 
-class Moves(NamedTuple):
-    """A graph as the search reads it, backwards: r may stand before s where r is a source of the block origin[s]."""
+class Ranked(NamedTuple):
+    """A lattice as the search reads it: r may precede s where r is a source of the block origin[s]."""
 
+    node: np.ndarray  # [T, Q]
+    arc: np.ndarray  # [T|1, A]
+    delta: np.ndarray  # [T, Q]  the best score of a path up to each node
     source_ptr: np.ndarray  # [B+1]
     source: np.ndarray  # [Q]
     origin: np.ndarray  # [Q]
@@ -50,47 +55,10 @@ def prefix_scores(node, arc, blocks, delta):
 
 
 @kernel
-def push(priority, depth, heap, size, i):
-    """Put suffix i into a queue of this size: higher first, of equals the one nearer to the first token."""
-    at = size
-    p, d = priority[i], depth[i]
-    while at > 0:
-        up = (at - 1) // 2
-        j = heap[up]
-        if priority[j] > p or (priority[j] == p and depth[j] <= d):
-            break
-        heap[at] = j
-        at = up
-    heap[at] = i
-
-
-@kernel
-def pop(priority, depth, heap, size):
-    """Take the first suffix out of a queue of this size."""
-    first = heap[0]
-    i = heap[size - 1]
-    p, d = priority[i], depth[i]
-    at = 0
-    while 2 * at + 1 < size - 1:
-        down = 2 * at + 1
-        j = heap[down]
-        if down + 1 < size - 1:
-            k = heap[down + 1]
-            if priority[k] > priority[j] or (priority[k] == priority[j] and depth[k] < depth[j]):
-                down, j = down + 1, k
-        if p > priority[j] or (p == priority[j] and d <= depth[j]):
-            break
-        heap[at] = j
-        at = down
-    heap[at] = i
-    return first
-
-
-@kernel
-def _next_path(node, arc, moves, delta, pool, path):
-    """Write the next best path into `path` [T]: 1; no more paths: 0; the pool has no room: -1 (try again later)."""
+def _next_path(lattice, pool, path):
+    """Write the next best path into `path` [T] and return 1; 0: there are no more; -1: the pool must grow first."""
+    node, arc, delta, source_ptr, source, origin, base = lattice
     T, Q = node.shape
-    source_ptr, source, origin, base = moves.source_ptr, moves.source, moves.origin, moves.base
     by_token = arc.shape[0] > 1
     priority, suffix, value, state = pool.priority, pool.suffix, pool.value, pool.state
     parents, depth, heap, counts = pool.parent, pool.depth, pool.heap, pool.counts
@@ -102,7 +70,7 @@ def _next_path(node, arc, moves, delta, pool, path):
         if not begin:
             i = pop(priority, depth, heap, counts[SIZE])
             counts[SIZE] -= 1
-        # Two suffixes may follow: the next best sibling of i, and the best way to go on backwards from i.
+        # Two new suffixes: the next best sibling of i, and the best extension of i backwards.
         for turn in range(2):
             if turn == 0:
                 parent = parents[i] if i >= 0 else -1
@@ -114,25 +82,25 @@ def _next_path(node, arc, moves, delta, pool, path):
             t = depth[parent] - 1 if parent >= 0 else T - 1
             e = t + 1 if by_token else 0
             s = state[parent] if parent >= 0 else 0
-            best, found = -np.inf, np.int64(-1)
+            best, chosen = -np.inf, np.int64(-1)
             if parent < 0:
                 for r in range(Q):
                     v = delta[t, r]
                     if v > best and (v < worse or (v == worse and r > after)):
-                        best, found = v, r
+                        best, chosen = v, r
             else:
                 b = origin[s]
                 for j in range(source_ptr[b], source_ptr[b + 1]):
                     r = source[j]
                     v = delta[t, r] + arc[e, base[r] + s]
                     if v > best and (v < worse or (v == worse and r > after)):
-                        best, found = v, r
-            if found < 0:
+                        best, chosen = v, r
+            if chosen < 0:
                 continue
             new = counts[MADE]
-            rest = suffix[parent] + node[t + 1, s] + arc[e, base[found] + s] if parent >= 0 else 0.0
-            value[new], state[new], parents[new], depth[new] = best, found, parent, t
-            suffix[new], priority[new] = rest, delta[t, found] + rest
+            rest = suffix[parent] + node[t + 1, s] + arc[e, base[chosen] + s] if parent >= 0 else 0.0
+            value[new], state[new], parents[new], depth[new] = best, chosen, parent, t
+            suffix[new], priority[new] = rest, delta[t, chosen] + rest
             counts[MADE] = new + 1
             push(priority, depth, heap, counts[SIZE], new)
             counts[SIZE] += 1
@@ -149,11 +117,11 @@ def _next_path(node, arc, moves, delta, pool, path):
 
 
 @kernel
-def best_paths(node, arc, moves, delta, pool, paths, scores):
+def best_paths(lattice, pool, paths, scores):
     """Fill paths [n, T] and scores [n] until there are n paths or no more (DONE), or the pool is FULL."""
     while pool.counts[TAKEN] < paths.shape[0]:
         n = pool.counts[TAKEN]
-        status = _next_path(node, arc, moves, delta, pool, paths[n])
+        status = _next_path(lattice, pool, paths[n])
         if status < 0:
             return FULL
         if status == 0:
@@ -163,60 +131,39 @@ def best_paths(node, arc, moves, delta, pool, paths, scores):
 
 
 @kernel
-def _slot(labels, slots, i):
-    """The slot that holds a labelling equal to labels[i], or the free one where it belongs."""
-    mask = slots.shape[0] - 1
-    h = np.int64(0)
-    for t in range(labels.shape[1]):
-        p = (h ^ np.int64(labels[i, t])) * np.int64(1540483477) + np.int64(t)
-        h = (p ^ (p >> np.int64(31))) & np.int64(0x7FFFFFFF)
-    at = h & mask
-    while slots[at] >= 0:
-        same = True
-        for t in range(labels.shape[1]):
-            if labels[slots[at], t] != labels[i, t]:
-                same = False
-                break
-        if same:
-            break
-        at = (at + 1) & mask
-    return at
-
-
-@kernel
 def enter_labellings(labels, slots):
     """Enter every labelling into the (larger) slots."""
     for i in range(labels.shape[0]):
-        slots[_slot(labels, slots, i)] = i
+        slots[row_slot(slots, labels, labels[i])] = i
 
 
 @kernel
-def latent_dynamic_inference(node, arc, moves, contexts, delta, pool, label_of, log_z, n, alpha, labels, log_p, slots):
+def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots):
     """Paper 000, figure 3: latent paths in order; each new labelling gets its exact probability; stop when
-    p(best) >= alpha (1 - mass found) or there are no more (DONE), after n latent paths (0: no LIMIT), or when pool or
-    labels [M, T] are FULL.
+    p(best) >= alpha (1 - mass) or there are no more (DONE), after n latent paths (0: no LIMIT), or when pool or
+    labels [n, T] are FULL.
 
-    counts[LABELLINGS] labellings are in labels and log_p; pool.last[1] is the mass found, pool.last[2] the best p."""
-    T = node.shape[0]
+    counts[LABELLINGS] labellings are in labels and log_p; pool.last[1] is their mass, pool.last[2] the best p."""
+    T = lattice.node.shape[0]
     path = np.empty(T, np.int32)
     while n == 0 or pool.counts[TAKEN] < n:
-        found = pool.counts[LABELLINGS]
-        if found == labels.shape[0]:
+        new = pool.counts[LABELLINGS]
+        if new == labels.shape[0]:
             return FULL
-        status = _next_path(node, arc, moves, delta, pool, path)
+        status = _next_path(lattice, pool, path)
         if status < 0:
             return FULL
         if status == 0:
             return DONE
         for t in range(T):
-            labels[found, t] = label_of[path[t]]
-        at = _slot(labels, slots, found)
+            labels[new, t] = label_of[path[t]]
+        at = row_slot(slots, labels, labels[new])
         if slots[at] >= 0:
             continue
-        slots[at] = found
-        log_p[found] = min(0.0, labelling_weight(node, arc, contexts, labels[found]) - log_z)
-        p_new = np.exp(log_p[found])
-        pool.counts[LABELLINGS] = found + 1
+        slots[at] = new
+        log_p[new] = min(0.0, labelling_weight(lattice.node, lattice.arc, contexts, labels[new]) - log_z)
+        p_new = np.exp(log_p[new])
+        pool.counts[LABELLINGS] = new + 1
         pool.last[1] += p_new
         pool.last[2] = max(pool.last[2], p_new)
         if pool.last[2] >= alpha * (1 - pool.last[1]):

@@ -2,7 +2,8 @@
 
 Scores lie in tiles (scoring.tiles): the row of a token has a number for every state, then for every pair and, of
 order 2, for every triple of states.  `n` is how many labels before the token count: 0 for states, 1 for pairs, 2 for
-triples."""
+triples.
+"""
 
 from typing import NamedTuple
 
@@ -10,29 +11,69 @@ import numpy as np
 
 from labelwright.kernels import kernel
 
-NEARLY = 1e-5  # a share of the margin that passive-aggressive updates need not mind
-KEPT = 16  # tokens after which the best score so far is taken off all
+NEARLY = 1e-5  # passive-aggressive updates ignore a shortfall below this share of the margin
+KEPT = 16  # the best score so far is subtracted from all after so many tokens
 
 
 class Features(NamedTuple):
-    """The features of each token, numbered as they first appear, and the weights of each feature: a tile for each of
-    its grams, one after the other.
+    """The features of each token, numbered by first appearance, and where the weights of each feature lie: a tile for
+    each of its grams, one after the other.
 
-    Where every label has one state, features of many grams have a number for every gram instead (dense): there the
-    weights begin at -1 - what `weights_of` says."""
+    Where every label has one state, features of many grams have a weight for every gram (dense): there `weights_of`
+    has -1 - the place where the weights begin."""
 
     ptr: np.ndarray  # [3, T+1]
-    feature: np.ndarray  # those of token t on n labels before it: feature[ptr[n, t]:ptr[n, t+1]]
+    feature: np.ndarray  # features of token t on n labels before it: feature[ptr[n, t]:ptr[n, t+1]]
     value: np.ndarray  # their values; empty when all are one
-    weights_of: np.ndarray  # [F, 4]  place of its first gram (its only gram itself), how many, where its weights begin
-    gram: np.ndarray  # [E]  in order
+    weights_of: np.ndarray  # [F, 4]  place of the first gram (a single gram itself), number of grams, first weight, 0
+    gram: np.ndarray  # [E]  grams of each feature, sorted
 
 
-class Rule(NamedTuple):
-    """How far the weights go at a mistake."""
+class RowPart(NamedTuple):
+    """The states (n = 0), pairs (1) or triples (2) of a row."""
 
-    margin: float  # what each wrong label must cost
-    passive: bool  # only as far as needed, and no further than
+    n: int
+    begin: int
+    width: int
+    merged: bool  # every label has one state,
+    shift: int  # and this is the place of a gram less its number
+
+
+class Step(NamedTuple):
+    """A tile of arcs (r, m, u), of which there are R * M * U (see Tiles)."""
+
+    source: int
+    target: int
+    at: int
+    R: int
+    M: int
+    U: int
+
+
+class Nodes(NamedTuple):
+    """The nodes of a step (see Tiles)."""
+
+    state: np.ndarray  # [Q]
+    before: np.ndarray  # [Q]
+    middle: np.ndarray  # [Q]
+    steps: np.ndarray  # [K, 6]
+
+
+class TrainingData(NamedTuple):
+    """The training data of a run."""
+
+    offsets: np.ndarray  # [N+1]
+    gold: np.ndarray  # [T]
+    features: Features
+    most_features: int  # of a token, on states, pairs or triples
+    most_cells: int  # of a sentence
+
+
+class UpdateRule(NamedTuple):
+    """The update at a mistake."""
+
+    margin: float  # by which the gold path must win, for each wrong label
+    passive: bool  # passive-aggressive: only as far as needed, and no further than
     limit: float
 
 
@@ -45,21 +86,33 @@ class Difference(NamedTuple):
     n: np.ndarray  # [1]
 
 
+class PathScratch(NamedTuple):
+    """What the search for best paths writes, sentence by sentence."""
+
+    row: np.ndarray  # [row] float32  the scores of one token
+    plain: np.ndarray  # [row] float32  the scores of plain transitions, kept up to date
+    dense: np.ndarray  # [most features] int64
+    first: np.ndarray  # [S] float32  the scores of the states of the first token
+    repeated: np.ndarray  # [Q * repeat] float32
+    deltas: np.ndarray  # [longest, Q] float32  best scores up to each node
+    back: np.ndarray  # [longest, Q] int32  the nodes they come from
+
+
 @kernel
 def largest_norm(features, offsets, order):
     """The largest 2-norm that the features of a sentence can have under any labelling of one state per label: that of
-    the same label at all tokens, plain moves included."""
+    the same label at all tokens, plain transitions included."""
     ptr, feature, value = features.ptr, features.feature, features.value
     count = np.zeros(features.weights_of.shape[0])
     largest = 0.0
     for i in range(offsets.shape[0] - 1):
         total = 0.0
-        for turn in range(2):  # count, then add up and forget
+        for phase in range(2):  # count, then add up and clear
             for n in range(order + 1):
                 for t in range(offsets[i] + n, offsets[i + 1]):
                     for j in range(ptr[n, t], ptr[n, t + 1]):
                         f = feature[j]
-                        if turn == 0:
+                        if phase == 0:
                             count[f] += value[j] if value.shape[0] > 0 else 1.0
                         else:
                             total += count[f] ** 2
@@ -94,7 +147,7 @@ def flatten(x, first, ptr, feature, value):
 
 @kernel
 def renumber(feature, number, first):
-    """Number the features from `first` on as they first appear, in place; number [F] is -1 where that is to come."""
+    """Number the features from `first` on by first appearance, in place; number [F] must be -1 at first."""
     n = first
     for i in range(feature.shape[0]):
         f = feature[i]
@@ -110,8 +163,8 @@ def renumber(feature, number, first):
 
 @kernel
 def sort_by_size(ptr, feature, value, weights_of):
-    """Put the features of each token in order, those with most grams first: loops of like length follow each other,
-    which processors foresee."""
+    """Sort the features of each token, those with most grams first: loops of similar length follow each other, which
+    helps branch prediction."""
     for t in range(ptr.shape[0] - 1):
         for i in range(ptr[t] + 1, ptr[t + 1]):
             f, j = feature[i], i
@@ -127,29 +180,30 @@ def sort_by_size(ptr, feature, value, weights_of):
 
 
 @kernel
-def lay_out(ptr, item, begin, place, theirs, mine, back):
-    """Copy what each feature f has (theirs [ptr[f]:ptr[f+1]]) to where it is to lie in mine, from begin[f] on, or from
-    there back; where begin is negative, item i lies at -1 - begin + place[item[i]]."""
+def lay_out(ptr, item, begin, place, packed, laid, back):
+    """Copy the entries of each feature f, packed[ptr[f]:ptr[f+1]], into `laid` from begin[f] on, or (`back`) from there
+    to packed; where begin is negative, entry i is at -1 - begin + place[item[i]]."""
     for f in range(begin.shape[0]):
         a = begin[f]
         for c in range(ptr[f], ptr[f + 1]):
             at = -1 - a + place[item[c]] if a < 0 else a + c - ptr[f]
             if back:
-                theirs[c] = mine[at]
+                packed[c] = laid[at]
             else:
-                mine[at] = theirs[c]
+                laid[at] = packed[c]
 
 
 @kernel
-def _score(weights, features, merged, place, size, n, t, begin, width, shift, dense, row):
-    """row += the weights of all features of token t; `dense` has room for as many numbers as a token has features.
+def _score(weights, features, place, size, part, t, dense, row):
+    """Add the weights of the features of token t to their part of the row; `dense` is scratch.
 
-    Dense features add to row[begin:begin+width]; merged, gram k is at k + shift."""
+    Dense features add to the whole part.  With one state per label, gram k is at k + shift."""
     ptr, feature, value, weights_of, gram = features
+    n, merged, shift = part.n, part.merged, part.shift
     valued = value.shape[0] > 0
     v = np.float32(1)
-    first, width = np.uint64(begin), np.uint64(width)
-    waiting = 0
+    first, width = np.uint64(part.begin), np.uint64(part.width)
+    n_dense = 0
     for i in range(ptr[n, t], ptr[n, t + 1]):
         f = np.uint64(feature[i])
         if valued:
@@ -157,8 +211,8 @@ def _score(weights, features, merged, place, size, n, t, begin, width, shift, de
         e, many, a = np.uint64(weights_of[f, 0]), np.uint64(weights_of[f, 1]), np.int64(weights_of[f, 2])
         b = np.uint64(a)
         if a < 0 and v == 1:
-            dense[waiting] = -1 - a
-            waiting += 1
+            dense[n_dense] = -1 - a
+            n_dense += 1
         elif a < 0:
             b = np.uint64(-1 - a)
             for j in range(width):
@@ -176,11 +230,11 @@ def _score(weights, features, merged, place, size, n, t, begin, width, shift, de
                     for u in range(numbers):
                         row[p + u] += v * weights[b + u]
                 b += numbers
-    for i in range(0, waiting - waiting % 4, 4):  # four at a time: the row is read and written less often
+    for i in range(0, n_dense - n_dense % 4, 4):  # four at a time: the row is read and written less often
         a, b, c, d = np.uint64(dense[i]), np.uint64(dense[i + 1]), np.uint64(dense[i + 2]), np.uint64(dense[i + 3])
         for j in range(width):
             row[first + j] += (weights[a + j] + weights[b + j]) + (weights[c + j] + weights[d + j])
-    for i in range(waiting - waiting % 4, waiting):
+    for i in range(n_dense - n_dense % 4, n_dense):
         a = np.uint64(dense[i])
         for j in range(width):
             row[first + j] += weights[a + j]
@@ -188,7 +242,7 @@ def _score(weights, features, merged, place, size, n, t, begin, width, shift, de
 
 @kernel
 def _find(features, tiles, n, f, k):
-    """Where the weights of feature f and gram k begin; -1: nowhere."""
+    """Where the weights of feature f and gram k begin; -1: it has none."""
     weights_of, gram = features.weights_of, features.gram
     begin, n_grams, a = np.int64(weights_of[f, 0]), np.int64(weights_of[f, 1]), np.int64(weights_of[f, 2])
     low, high = begin, begin + n_grams
@@ -212,8 +266,9 @@ def _find(features, tiles, n, f, k):
 
 
 @kernel
-def _step(deltas, t, row, source, target, at, R, M, U):
+def _step(deltas, t, row, step):
     """delta_t(m, u) = max_r delta_{t-1}(r, m) + row(r, m, u) over one tile of arcs."""
+    source, target, at, R, M, U = step
     a, b, width = np.uint64(at), np.uint64(target), np.uint64(U)
     for r in range(R):
         b = np.uint64(target)
@@ -227,8 +282,9 @@ def _step(deltas, t, row, source, target, at, R, M, U):
 
 
 @kernel
-def _step_and_back(deltas, t, row, source, target, at, R, M, U, back):
-    """The same, and where each came from: the node (r, 0), for which node (m, u) has to add its m."""
+def _step_and_back(deltas, t, row, step, back):
+    """As `_step`, and the node each comes from: (r, 0), to which node (m, u) has to add its m."""
+    source, target, at, R, M, U = step
     a, b, width = np.uint64(at), np.uint64(target), np.uint64(U)
     for r in range(R):
         b, node = np.uint64(target), np.int32(source + r * M)
@@ -244,8 +300,9 @@ def _step_and_back(deltas, t, row, source, target, at, R, M, U, back):
 
 
 @kernel
-def _wide_step_and_back(repeated, deltas, t, row, source, target, at, R, M, U, back):
-    """The same, in longer steps: repeated has each delta_{t-1} U times."""
+def _wide_step_and_back(repeated, deltas, t, row, step, back):
+    """As `_step_and_back`, in longer loops: repeated has each delta_{t-1} U times."""
+    source, target, at, R, M, U = step
     a, e, b, width = np.uint64(at), np.uint64(source * U), np.uint64(target), np.uint64(M * U)
     for r in range(R):
         node = np.int32(source + r * M)
@@ -275,13 +332,32 @@ def _came_from(deltas, t, row, steps, q):
 
 
 @kernel
-def _best_path(weights, tiles, features, plain, begin, gold, margin, dense, row, first, repeated, deltas, back, path):
-    """Fill path [T] with the states of the best path; wrong labels get `margin` on top."""
-    T, S, Q, order, merged = gold.shape[0], tiles.label_of.shape[0], tiles.state.shape[0], tiles.order, tiles.merged
-    label_of, state, before, steps = tiles.label_of, tiles.state, tiles.before, tiles.steps
-    place, size, row_begin, width, featured = tiles.place, tiles.size, tiles.row_begin, tiles.width, tiles.featured
-    pair = row_begin[1]
-    by_token, wide = featured[order], tiles.repeat > 0
+def _trace(deltas, arcs, back, nodes, order, by_token, path):
+    """Fill path [T], T > 1, with the states of the best path, from the last token back."""
+    state, before, middle, steps = nodes
+    T = path.shape[0]
+    q = np.int64(np.argmax(deltas[T - 1]))
+    for t in range(T - 1, 0, -1):
+        path[t] = state[q]
+        path[t - 1] = before[q]
+        if t >= order:
+            q = np.int64(back[t, q] + middle[q]) if by_token else _came_from(deltas, t, arcs, steps, q)
+    if order == 1:
+        path[0] = q
+
+
+@kernel
+def _best_path(weights, tiles, features, begin, gold, margin, scratch, path):
+    """Fill path [T] with the states of the best path; wrong labels get `margin` on top.
+
+    Arrays are taken out of their tuples once: at every token that would cost as much as the work."""
+    T, S, Q, order = gold.shape[0], tiles.label_of.shape[0], tiles.state.shape[0], tiles.order
+    row, plain, dense, first, deltas = scratch.row, scratch.plain, scratch.dense, scratch.first, scratch.deltas
+    repeated, back, label_of, state, before = scratch.repeated, scratch.back, tiles.label_of, tiles.state, tiles.before
+    featured, row_begin, width, gram_begin = tiles.featured, tiles.row_begin, tiles.width, tiles.gram_begin
+    steps = tiles.steps
+    place, size, merged, repeat = tiles.place, tiles.size, tiles.merged, tiles.repeat
+    by_token, pair = featured[order], row_begin[1]
     pairs = row if featured[1] else plain
     arcs = row if by_token else plain
     for t in range(T):
@@ -289,8 +365,8 @@ def _best_path(weights, tiles, features, plain, begin, gold, margin, dense, row,
             if featured[n]:
                 for i in range(row_begin[n], row_begin[n + 1]):
                     row[i] = plain[i]
-                shift = row_begin[n] - tiles.gram_begin[n]
-                _score(weights, features, merged, place, size, n, begin + t, row_begin[n], width[n], shift, dense, row)
+                part = RowPart(n, row_begin[n], width[n], merged, row_begin[n] - gram_begin[n])
+                _score(weights, features, place, size, part, begin + t, dense, row)
         if margin > 0:
             for s in range(S):
                 row[s] += margin if label_of[s] != gold[t] else np.float32(0)
@@ -302,49 +378,71 @@ def _best_path(weights, tiles, features, plain, begin, gold, margin, dense, row,
                 first[s] = row[s] + tiles.start[s]
                 if order == 1:
                     deltas[0, s] = first[s]
-            continue
-        if t < order:
+        elif t < order:
             for q in range(Q):
                 deltas[t, q] = first[before[q]] + pairs[pair + q] + row[state[q]]
-            continue
-        for q in range(Q):
-            deltas[t, q] = -np.inf
-        if by_token and wide:
-            for q in range(Q):
-                for u in range(tiles.repeat):
-                    repeated[q * tiles.repeat + u] = deltas[t - 1, q]
-        for k in range(steps.shape[0]):
-            source, target, at, R, M, U = steps[k, 0], steps[k, 1], steps[k, 2], steps[k, 3], steps[k, 4], steps[k, 5]
-            if by_token and wide:
-                _wide_step_and_back(repeated, deltas, t, arcs, source, target, at, R, M, U, back)
-            elif by_token:
-                _step_and_back(deltas, t, arcs, source, target, at, R, M, U, back)
-            else:
-                _step(deltas, t, arcs, source, target, at, R, M, U)
-        if order == 1:
-            for q in range(Q):
-                deltas[t, q] += row[q]
         else:
             for q in range(Q):
-                deltas[t, q] += row[state[q]] + pairs[pair + q]
-        if t % KEPT == 0:  # small numbers keep their digits
-            top = deltas[t].max()
-            for q in range(Q):
-                deltas[t, q] -= top
-    q = np.int64(np.argmax(first if T == 1 else deltas[T - 1]))
+                deltas[t, q] = -np.inf
+            if by_token and repeat > 0:
+                for q in range(Q):
+                    for u in range(repeat):
+                        repeated[q * repeat + u] = deltas[t - 1, q]
+            for k in range(steps.shape[0]):
+                step = Step(steps[k, 0], steps[k, 1], steps[k, 2], steps[k, 3], steps[k, 4], steps[k, 5])
+                if by_token and repeat > 0:
+                    _wide_step_and_back(repeated, deltas, t, arcs, step, back)
+                elif by_token:
+                    _step_and_back(deltas, t, arcs, step, back)
+                else:
+                    _step(deltas, t, arcs, step)
+            if order == 1:
+                for q in range(Q):
+                    deltas[t, q] += row[q]
+            else:
+                for q in range(Q):
+                    deltas[t, q] += row[state[q]] + pairs[pair + q]
+            if t % KEPT == 0:  # small numbers keep their digits
+                top = deltas[t].max()
+                for q in range(Q):
+                    deltas[t, q] -= top
     if T == 1:
-        path[0] = q
-    for t in range(T - 1, 0, -1):
-        path[t] = state[q]
-        path[t - 1] = before[q]
-        if t >= order:
-            q = np.int64(back[t, q] + tiles.middle[q]) if by_token else _came_from(deltas, t, arcs, steps, q)
-    if order == 1 and T > 1:
-        path[0] = q
+        path[0] = np.argmax(first)
+    else:
+        _trace(deltas, arcs, back, Nodes(state, before, tiles.middle, steps), order, by_token, path)
 
 
 @kernel
-def _gold_path(weights, tiles, features, plain, begin, gold, back, path):
+def _gold_rows(weights, tiles, features, begin, t, gold, plain, rows, sizes):
+    """Fill rows [3, most^3] with the scores of the states, pairs and triples of the gold labels at token t, and sizes
+    [3] with the numbers of states of that label, the one before, and the one before that."""
+    L = tiles.first.shape[0] - 1
+    k, power = np.int64(0), 1
+    for n in range(min(t, tiles.order) + 1):
+        y = gold[t - n]
+        sizes[n] = tiles.size[y]
+        k += y * power
+        power *= L
+        gram = tiles.gram_begin[n] + k
+        size = tiles.size[gram]
+        for j in range(size):
+            rows[n, j] = plain[tiles.place[gram] + j]
+        if tiles.featured[n]:
+            for i in range(features.ptr[n, begin + t], features.ptr[n, begin + t + 1]):
+                v = features.value[i] if features.value.shape[0] > 0 else np.float32(1)
+                c = _find(features, tiles, n, features.feature[i], gram)
+                if c >= 0:
+                    for j in range(size):
+                        rows[n, j] += v * weights[c + j]
+    for s in range(sizes[0]):
+        if t == 0:
+            rows[0, s] += tiles.start[tiles.first[gold[t]] + s]
+        if t == gold.shape[0] - 1:
+            rows[0, s] += tiles.end[tiles.first[gold[t]] + s]
+
+
+@kernel
+def _gold_path(weights, tiles, features, begin, gold, plain, back, path):
     """Fill path [T] with the states of the best path among those of the gold labels."""
     T, L, order, size_of = gold.shape[0], tiles.first.shape[0] - 1, tiles.order, tiles.size
     most = 0
@@ -352,31 +450,10 @@ def _gold_path(weights, tiles, features, plain, begin, gold, back, path):
         most = max(most, size_of[y])
     rows = np.zeros((3, most**3), np.float32)
     deltas = np.full((T, most**2), -np.inf, np.float32)
-    sizes = np.ones(3, np.int64)  # states of the label at hand, the one before, and the one before that
+    sizes = np.ones(3, np.int64)
     for t in range(T):
-        k, power = np.int64(0), 1
-        for n in range(min(t, order) + 1):
-            y = gold[t - n]
-            sizes[n] = size_of[y]
-            k += y * power
-            power *= L
-            gram = tiles.gram_begin[n] + k
-            size = size_of[gram]
-            for j in range(size):
-                rows[n, j] = plain[tiles.place[gram] + j]
-            if tiles.featured[n]:
-                for i in range(features.ptr[n, begin + t], features.ptr[n, begin + t + 1]):
-                    v = features.value[i] if features.value.shape[0] > 0 else np.float32(1)
-                    c = _find(features, tiles, n, features.feature[i], gram)
-                    if c >= 0:
-                        for j in range(size):
-                            rows[n, j] += v * weights[c + j]
+        _gold_rows(weights, tiles, features, begin, t, gold, plain, rows, sizes)
         H, before = sizes[0], sizes[1]
-        for s in range(H):
-            if t == 0:
-                rows[0, s] += tiles.start[tiles.first[gold[t]] + s]
-            if t == T - 1:
-                rows[0, s] += tiles.end[tiles.first[gold[t]] + s]
         if t == 0:
             for s in range(H):
                 deltas[0, s] = rows[0, s]
@@ -385,7 +462,7 @@ def _gold_path(weights, tiles, features, plain, begin, gold, back, path):
                 deltas[t, q] = deltas[0, q // H] + rows[1, q] + rows[0, q % H]
         else:
             n_sources, shared = (before, 1) if order == 1 else (sizes[2], before)
-            _step_and_back(deltas, t, rows[order], 0, 0, 0, n_sources, shared, H, back)
+            _step_and_back(deltas, t, rows[order], Step(0, 0, 0, n_sources, shared, H), back)
             top = np.float32(-np.inf)
             for q in range(shared * H):
                 deltas[t, q] += rows[0, q % H] + (rows[1, q] if order == 2 else np.float32(0))
@@ -420,7 +497,7 @@ def _count(difference, cell, v):
 
 @kernel
 def _count_path(difference, tiles, features, begin, path, other, sign):
-    """difference += sign * f(path), without what both paths have at the same place."""
+    """difference += sign * f(path), except where both paths agree."""
     L = tiles.first.shape[0] - 1
     for t in range(path.shape[0]):
         same = True
@@ -446,41 +523,91 @@ def _count_path(difference, tiles, features, begin, path, other, sign):
 
 
 @kernel
-def perceptron_pass(
-    order, offsets, gold, tiles, features, rule, weights, sums, taken, most_features, most_cells
-):  # fmt: skip
+def _plain_scores(tiles, weights):
+    """The scores of plain transitions [row]: minus infinity where they are forbidden."""
+    plain = np.zeros(tiles.fence.shape[0], np.float32)
+    for i in range(plain.shape[0]):
+        plain[i] = tiles.fence[i]
+        if tiles.plain_cell[i] >= 0:
+            plain[i] += weights[tiles.plain_cell[i]]
+    return plain
+
+
+@kernel
+def _make_scratch(tiles, plain, longest, most_features):
+    """Scratch for sentences of up to `longest` tokens."""
+    Q = tiles.state.shape[0]
+    return PathScratch(
+        np.zeros(plain.shape[0], np.float32), plain, np.empty(most_features, np.int64),
+        np.empty(tiles.label_of.shape[0], np.float32), np.empty(Q * tiles.repeat, np.float32),
+        np.empty((longest, Q), np.float32), np.zeros((longest, Q), np.int32),
+    )  # fmt: skip
+
+
+@kernel
+def _empty_difference(most_cells):
+    size = 16
+    while size < 4 * most_cells:
+        size *= 2
+    return Difference(
+        np.full(size, -1, np.int64), np.empty(size, np.float32), np.empty(size, np.int64), np.zeros(1, np.int64)
+    )
+
+
+@kernel
+def _rate(difference, weights, rule, wrong):
+    """The size of the update, and by how much the gold path falls short of the best one with the margin.
+
+    rate = 1; passive-aggressive: min(limit, short / |difference|^2), and 0 where what is left is rounding."""
+    short, norm = rule.margin * wrong, 0.0
+    for j in range(difference.n[0]):
+        slot = difference.used[j]
+        short -= np.float64(weights[difference.cell[slot]]) * difference.value[slot]
+        norm += np.float64(difference.value[slot]) ** 2
+    if not rule.passive:
+        return 1.0, short
+    if not norm > 0 or short <= NEARLY * rule.margin * wrong:
+        return 0.0, short
+    return min(rule.limit, max(short, 0.0) / norm), short
+
+
+@kernel
+def _apply(difference, rate, taken, weights, sums, plain, plain_begin, row_of_plain):
+    """weights += rate * difference, sums likewise `taken` times; the difference is emptied.
+
+    The weights of plain transitions, from plain_begin on, are in row_of_plain [plain transitions] of plain as well."""
+    for j in range(difference.n[0]):
+        slot = difference.used[j]
+        cell, change = difference.cell[slot], rate * difference.value[slot]
+        difference.cell[slot] = -1
+        weights[cell] += np.float32(change)
+        sums[cell] += taken * change
+        if cell >= plain_begin:
+            plain[row_of_plain[cell - plain_begin]] = weights[cell]
+    difference.n[0] = 0
+
+
+@kernel
+def perceptron_pass(order, data, tiles, rule, weights, sums, taken):
     """One pass over the sentences in `order`; weights [W] and sums [W] change at mistakes only.
 
     After n sentences the mean of all weight vectors so far is weights - sums / n: sums collects each change times the
     number of sentences before it (`taken` before this pass).  Returns the number of sentences that led to an update,
     and the sum of what their best paths score above the gold ones (with the margin)."""
+    offsets, gold, features = data.offsets, data.gold, data.features
     longest = 0
     for i in range(order.shape[0]):
         longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
-    Q, numbers = tiles.state.shape[0], tiles.fence.shape[0]
-    row, plain = np.zeros(numbers, np.float32), np.zeros(numbers, np.float32)
-    for i in range(numbers):
-        plain[i] = tiles.fence[i]
-        if tiles.plain_cell[i] >= 0:
-            plain[i] += weights[tiles.plain_cell[i]]
-    dense, first = np.empty(most_features, np.int64), np.empty(tiles.label_of.shape[0], np.float32)
-    repeated = np.empty(Q * tiles.repeat, np.float32)
-    deltas, back = np.empty((longest, Q), np.float32), np.zeros((longest, Q), np.int32)
-    found, target = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    room = 16
-    while room < 4 * most_cells:
-        room *= 2
-    difference = Difference(
-        np.full(room, -1, np.int64), np.empty(room, np.float32), np.empty(room, np.int64), np.zeros(1, np.int64)
-    )
+    plain = _plain_scores(tiles, weights)
+    scratch = _make_scratch(tiles, plain, longest, data.most_features)
+    difference = _empty_difference(data.most_cells)
+    best_path, gold_path = np.empty(longest, np.int64), np.empty(longest, np.int64)
     margin = np.float32(rule.margin)
     mistakes, loss = 0, 0.0
     for i in range(order.shape[0]):
         begin, T = offsets[order[i]], offsets[order[i] + 1] - offsets[order[i]]
-        labels, path, best = gold[begin : begin + T], target[:T], found[:T]
-        _best_path(
-            weights, tiles, features, plain, begin, labels, margin, dense, row, first, repeated, deltas, back, best
-        )  # fmt: skip
+        labels, target, best = gold[begin : begin + T], gold_path[:T], best_path[:T]
+        _best_path(weights, tiles, features, begin, labels, margin, scratch, best)
         wrong = 0
         for t in range(T):
             wrong += tiles.label_of[best[t]] != labels[t]
@@ -488,31 +615,13 @@ def perceptron_pass(
             continue
         if tiles.merged:
             for t in range(T):
-                path[t] = labels[t]
+                target[t] = labels[t]
         else:
-            _gold_path(weights, tiles, features, plain, begin, labels, back, path)
-        for turn in range(2):
-            one, other, sign = (path, best, np.float32(1)) if turn == 0 else (best, path, np.float32(-1))
-            _count_path(difference, tiles, features, begin, one, other, sign)
-        short, norm = rule.margin * wrong, 0.0
-        for j in range(difference.n[0]):
-            slot = difference.used[j]
-            short -= np.float64(weights[difference.cell[slot]]) * difference.value[slot]
-            norm += np.float64(difference.value[slot]) ** 2
-        rate = 1.0
-        if rule.passive:
-            rate = min(rule.limit, max(short, 0.0) / norm) if norm > 0 else 0.0
-            if short <= NEARLY * rule.margin * wrong:  # what is left is rounding
-                rate = 0.0
+            _gold_path(weights, tiles, features, begin, labels, plain, scratch.back, target)
+        _count_path(difference, tiles, features, begin, target, best, np.float32(1))
+        _count_path(difference, tiles, features, begin, best, target, np.float32(-1))
+        rate, short = _rate(difference, weights, rule, wrong)
         mistakes += rate > 0
         loss += short
-        for j in range(difference.n[0]):
-            slot = difference.used[j]
-            cell, change = difference.cell[slot], rate * difference.value[slot]
-            difference.cell[slot] = -1
-            weights[cell] += np.float32(change)
-            sums[cell] += (taken + i) * change
-            if cell >= tiles.plain_begin:  # the weights of plain moves are the last ones
-                plain[tiles.row_of_plain[cell - tiles.plain_begin]] = weights[cell]
-        difference.n[0] = 0
+        _apply(difference, rate, taken + i, weights, sums, plain, tiles.plain_begin, tiles.row_of_plain)
     return mistakes, loss

@@ -1,4 +1,4 @@
-"""From weights to scores and back: the linear map of a layer of features, and its adjoint.
+"""From weights to scores and back: the linear map of features on states, pairs or triples, and its adjoint.
 
 A feature f owns the weights cell_ptr[f]:cell_ptr[f+1]; weight c belongs to column cell_column[c] of a score row (a
 state, or an arc).  `key -> features` and `token -> features` incidences are sparse rows (ptr, feature, value);
@@ -31,6 +31,58 @@ def score_keys(weights, cell_ptr, cell_column, ptr, feature, value, table, k0, k
         for s in range(table.shape[1]):
             table[k, s] = 0
         _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k, table, k)
+
+
+@kernel
+def _add_rows(table, ptr, row, k, rows, at):
+    """rows[at, :] += the sum of table[row[i], :] over ptr[k]:ptr[k+1], four at a time."""
+    width = table.shape[1]
+    i, end = ptr[k], ptr[k + 1]
+    while i + 3 < end:
+        p, q, u, v = row[i], row[i + 1], row[i + 2], row[i + 3]
+        for s in range(width):
+            rows[at, s] += (table[p, s] + table[q, s]) + (table[u, s] + table[v, s])
+        i += 4
+    while i < end:
+        p = row[i]
+        for s in range(width):
+            rows[at, s] += table[p, s]
+        i += 1
+
+
+@kernel
+def add_rows(table, ptr, row, t0, t1, rows):
+    """rows[t - t0, :] += the sum of table[row[i], :] over ptr[t]:ptr[t+1], for t0 <= t < t1."""
+    for t in range(t0, t1):
+        _add_rows(table, ptr, row, t, rows, t - t0)
+
+
+@kernel
+def score_keys_densely(weights, cell_ptr, cell_column, ptr, feature, value, dense, dense_ptr, dense_row, table, k0, k1):
+    """As score_keys, with the rows of dense features (see spread_cells) besides."""
+    for k in range(k0, k1):
+        for s in range(table.shape[1]):
+            table[k, s] = 0
+        _add_rows(dense, dense_ptr, dense_row, k, table, k)
+        _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k, table, k)
+
+
+@kernel
+def spread_cells(weights, cell_ptr, cell_column, feature, rows, i0, i1):
+    """rows[i, :] = the weights of feature[i] in their columns, 0 elsewhere, for i0 <= i < i1."""
+    for i in range(i0, i1):
+        for s in range(rows.shape[1]):
+            rows[i, s] = 0
+        for c in range(cell_ptr[feature[i]], cell_ptr[feature[i] + 1]):
+            rows[i, cell_column[c]] = weights[c]
+
+
+@kernel
+def gather_cells(rows, cell_ptr, cell_column, feature, gradient, i0, i1):
+    """The adjoint of spread_cells: the gradient of each weight += its place in rows."""
+    for i in range(i0, i1):
+        for c in range(cell_ptr[feature[i]], cell_ptr[feature[i] + 1]):
+            gradient[c] += rows[i, cell_column[c]]
 
 
 @kernel
@@ -114,15 +166,16 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
 
 
 @kernel
-def pull_values(weights, cell_ptr, cell_column, ptr, feature, slot, t0, t1, rows, owed):
-    """owed[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its weights times the row.
+def value_gradient(weights, cell_ptr, cell_column, ptr, feature, slot, t0, t1, rows, gradient):
+    """gradient[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its weights times the
+    row rows[t - t0].
 
-    Slots outside `owed` hold values that never change."""
+    Slots outside `gradient` hold values that never change."""
     for t in range(t0, t1):
         for i in range(ptr[t], ptr[t + 1]):
-            if 0 <= slot[i] < owed.shape[0]:
+            if 0 <= slot[i] < gradient.shape[0]:
                 f = feature[i]
                 total = 0.0
                 for c in range(cell_ptr[f], cell_ptr[f + 1]):
                     total += weights[c] * rows[t - t0, cell_column[c]]
-                owed[slot[i]] += total
+                gradient[slot[i]] += total

@@ -8,7 +8,7 @@ y_{t-1} and y_t): the summed weight of all its latent paths that end in h.  With
 sum_h a(h) beta_t(h) bounds the weight of every completion, and is exact for a whole labelling: the first whole one that
 leaves the queue is the most probable, the next is the second, and so on.
 
-Two arithmetics, one search: scaled numbers, or (`logs`) logarithms where scores differ so much that numbers vanish.
+Two arithmetics, one search: scaled numbers, or (`logs`) logarithms where scores differ so much that numbers underflow.
 """
 
 from typing import NamedTuple
@@ -16,12 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.kernels import kernel
+from labelwright.kernels.heap import pop, push
 from labelwright.kernels.logs import log_sum
 
 DONE, LIMIT, FULL, LOST = 0, 1, 2, 3  # how a search call ends
-MADE, SIZE, EXPANDED, FOUND, WHOLE = 0, 1, 2, 3, 4  # places in the counters
+MADE, SIZE, EXPANDED, LABELLINGS, WHOLE = 0, 1, 2, 3, 4  # places in the counters
 SMALL = 1e-60  # vectors below this, or above its inverse, are scaled
-LEAST = 1e-50  # numbers below this share of the largest may vanish at the next token, though they could win later
+LEAST = 1e-50  # numbers below this share of the largest may underflow at the next token, though they could win later
 SAFE_RANGE = 300.0  # scores of one token that differ by less can be searched as scaled numbers
 TIE = 1e-11  # of two prefixes this close the longer goes first, or equal weights would be searched breadth-first
 
@@ -38,26 +39,26 @@ class Weights(NamedTuple):
     logs: bool
 
 
-class Pool(NamedTuple):
+class PrefixPool(NamedTuple):
     """All prefixes made so far, and the queue of those still open."""
 
-    priority: np.ndarray  # [M]     log of the bound on all completions
-    key: np.ndarray  # [M]     its place in the queue: the priority, and a little more for longer prefixes
-    scale: np.ndarray  # [M]     log of what the vector was divided by
-    vector: np.ndarray  # [M, C]  summed weight of the latent paths ending in each node of the context
-    parent: np.ndarray  # [M]
-    depth: np.ndarray  # [M]
-    context: np.ndarray  # [M]
-    heap: np.ndarray  # [M]
+    priority: np.ndarray  # [P]     log of the bound on all completions
+    key: np.ndarray  # [P]     its place in the queue: the priority, and a little more for longer prefixes
+    scale: np.ndarray  # [P]     log of what the vector was divided by
+    vector: np.ndarray  # [P, C]  summed weight of the latent paths ending in each node of the context
+    parent: np.ndarray  # [P]
+    depth: np.ndarray  # [P]
+    context: np.ndarray  # [P]
+    heap: np.ndarray  # [P]
     counts: np.ndarray  # [5]
 
 
 @kernel
 def bounds(psi, top, ET, arc_top, blocks, cut, beta, log_beta):
-    """Fill beta [T, Q] (scaled) and log_beta [T] (log of the scale); returns log Z, or NaN where a number vanished.
+    """Fill beta [T, Q] (scaled) and log_beta [T] (log of the scale); returns log Z, or NaN where a number underflowed.
 
     psi [T, Q] = exp(node - top), ET [T or 1, A] = exp(arc - arc_top), each block transposed: the loops run over its
-    sources h.  The sum over all paths rides along, since it reads the same numbers."""
+    sources h.  The sum over all paths is computed along with it, since it reads the same numbers."""
     T, Q = psi.shape
     L = cut.shape[1] - 1
     by_token = ET.shape[0] > 1
@@ -207,39 +208,6 @@ def log_bounds(node, arc, blocks, cut, beta):
 
 
 @kernel
-def _push(key, heap, size, i):
-    """Put prefix i into a queue of this size."""
-    at = size
-    while at > 0:
-        up = (at - 1) // 2
-        if key[heap[up]] >= key[i]:
-            break
-        heap[at] = heap[up]
-        at = up
-    heap[at] = i
-
-
-@kernel
-def _pop(key, heap, size):
-    """Take the first prefix out of a queue of this size."""
-    first = heap[0]
-    i = heap[size - 1]
-    at = 0
-    while True:
-        down = 2 * at + 1
-        if down >= size - 1:
-            break
-        if down + 1 < size - 1 and key[heap[down + 1]] > key[heap[down]]:
-            down += 1
-        if key[i] >= key[heap[down]]:
-            break
-        heap[at] = heap[down]
-        at = down
-    heap[at] = i
-    return first
-
-
-@kernel
 def _extend_logs(lattice, contexts, pool, parent, t, y, c, new):
     """Vector and priority of the prefix `parent` + label y, which leads to context c, in logarithms."""
     ptr, nodes, places = contexts.ptr, contexts.node, contexts.slot
@@ -344,18 +312,18 @@ def _consider(lattice, contexts, pool, parent, n, tie, bar):
             if pool.counts[WHOLE] < 0 or w > pool.priority[pool.counts[WHOLE]]:
                 pool.counts[WHOLE] = new
         pool.counts[MADE] = new + 1
-        _push(pool.key, pool.heap, pool.counts[SIZE], new)
+        push(pool.key, pool.depth, pool.heap, pool.counts[SIZE], new)
         pool.counts[SIZE] += 1
     return True
 
 
 @kernel
-def search(lattice, contexts, pool, found, n, budget, tie, bar):
-    """Go on until the n best labellings have left the queue (DONE), `budget` prefixes were expanded (LIMIT), the pool
-    is FULL and must grow, or weights are LOST without logarithms.  found [n] gets the places of whole labellings, in
-    order.
+def search(lattice, contexts, pool, places, n, budget, tie, bar):
+    """Search until the n best labellings have left the queue (DONE), `budget` prefixes were expanded (LIMIT), the pool
+    is FULL and must grow, or weights are LOST without logarithms.  places [n] gets the prefixes that are whole
+    labellings, in order.
 
-    With a large `tie` the longest prefix always goes first: a dive to the first whole labelling."""
+    With a large `tie` the longest prefix always goes first: a depth-first descent to a whole labelling."""
     L = contexts.opening.shape[0]
     T = lattice.psi.shape[0]
     counts = pool.counts
@@ -369,15 +337,15 @@ def search(lattice, contexts, pool, found, n, budget, tie, bar):
             if counts[MADE] + L > pool.heap.shape[0]:
                 return FULL
             counts[EXPANDED] += 1
-        _pop(pool.key, pool.heap, counts[SIZE])
+        pop(pool.key, pool.depth, pool.heap, counts[SIZE])
         counts[SIZE] -= 1
         if pool.depth[i] < T - 1:
             if not _consider(lattice, contexts, pool, i, n, tie, bar):
                 return LOST
             continue
-        found[counts[FOUND]] = i
-        counts[FOUND] += 1
-        if counts[FOUND] == n:
+        places[counts[LABELLINGS]] = i
+        counts[LABELLINGS] += 1
+        if counts[LABELLINGS] == n:
             return DONE
     return DONE
 
@@ -396,8 +364,8 @@ def solve(node, E, ET, arc_top, arc_range, blocks, contexts, labels, out):
     """Bound, search and trace in one call: labels [T] and out = (log weight, log Z, expansions) of the most probable
     labelling.
 
-    False where the scores need logarithms, or the search is longer than usual.  The pool is made here: to take one from
-    outside would cost more than that."""
+    False where the scores need logarithms, or the search is longer than usual.  The pool is made here: passing one in
+    would cost more than that."""
     T, Q = node.shape
     psi = np.empty((T, Q))
     top = np.empty(T)
@@ -407,25 +375,25 @@ def solve(node, E, ET, arc_top, arc_range, blocks, contexts, labels, out):
     if not np.isfinite(log_z):
         return False
     lattice = Weights(psi, top, E, arc_top, beta, log_beta, False)
-    room, size = max(512, 4 * (T + 8) * contexts.opening.shape[0]), 0
+    size, width = max(512, 4 * (T + 8) * contexts.opening.shape[0]), 0
     for c in range(contexts.label.shape[0]):
-        size = max(size, contexts.ptr[c + 1] - contexts.ptr[c])
-    pool = Pool(
-        np.empty(room), np.empty(room), np.empty(room), np.empty((room, size)), np.empty(room, np.int32),
-        np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32), np.array([0, 0, 0, 0, -1]),
+        width = max(width, contexts.ptr[c + 1] - contexts.ptr[c])
+    pool = PrefixPool(
+        np.empty(size), np.empty(size), np.empty(size), np.empty((size, width)), np.empty(size, np.int32),
+        np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32), np.array([0, 0, 0, 0, -1]),
     )  # fmt: skip
-    found = np.empty(1, np.int64)
+    places = np.empty(1, np.int64)
     bar = np.full(1, -np.inf)
-    if search(lattice, contexts, pool, found, 1, room, TIE, bar) != DONE or pool.counts[FOUND] == 0:
+    if search(lattice, contexts, pool, places, 1, size, TIE, bar) != DONE or pool.counts[LABELLINGS] == 0:
         return False
-    trace(pool, contexts, found[0], labels)
-    out[0], out[1], out[2] = pool.priority[found[0]], log_z, pool.counts[EXPANDED]
+    trace(pool, contexts, places[0], labels)
+    out[0], out[1], out[2] = pool.priority[places[0]], log_z, pool.counts[EXPANDED]
     return True
 
 
 @kernel
 def solve_by_token(node, arc, blocks, contexts, labels, out):
-    """`solve` for arcs that have scores of their own at every token."""
+    """`solve` for arcs with a row of scores for every token."""
     E = np.empty(arc.shape)
     ET = np.empty(arc.shape)
     top = np.empty(arc.shape[0])

@@ -1,4 +1,4 @@
-"""Segments of sentences as paths of graphs (kernels.dag): which arcs there are, what they score, what they count.
+"""Segments of sentences as paths of graphs (kernels.dag): the arcs, their scores, their counts.
 
 A segment is a run of d tokens of one type x; L types, of which the first n_long may have more than one token, and none
 more than `longest`.  The graph of T tokens has the nodes
@@ -8,9 +8,9 @@ more than `longest`.  The graph of T tokens has the nodes
     end(p, x) = begin(p-1, x) + L: a segment of x has ended before p
 
 and the arcs, in this order: from the beginning to begin(0, x); then for p = 1 .. T all segments that end before p, the
-shortest first, and (but for the last p) all moves from end(p, y) to begin(p, x).  So the arcs of a short sentence are
-the first arcs of a long one.  Rows of scores of segments are in the same order: one for every p and d, with a column
-for each type.  Rows of scores of tokens have the columns B (n_long), I (n_long), E (n_long), S (L).
+shortest first, and (but for the last p) all transitions from end(p, y) to begin(p, x).  So the arcs of a short sentence
+are the first arcs of a long one.  Rows of scores of segments are in the same order: one for every p and d, with a
+column for each type.  Rows of scores of tokens have the columns B (n_long), I (n_long), E (n_long), S (L).
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ from labelwright.kernels import dag, kernel
 
 @kernel
 def write_graph(n_types, n_long, longest, T, source, target, first, length, kind, before):
-    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a move), type and, of a move, the
-    type before it (L: the beginning; of a segment -1)."""
+    """Fill the arcs [A] of T tokens: their nodes, first token, number of tokens (0: a transition), type and, of a
+    transition, the type before it (L: the beginning; of a segment -1)."""
     L = n_types
     e = 0
     for p in range(T + 1):
@@ -40,10 +40,10 @@ def write_graph(n_types, n_long, longest, T, source, target, first, length, kind
 
 
 @kernel
-def arc_scores(state, t0, segment, r0, move, n_types, n_long, longest, T, inner, score):
+def arc_scores(state, t0, segment, r0, transition, n_types, n_long, longest, T, inner, score):
     """Fill the scores [A] of the arcs of T tokens, whose rows begin at t0 and r0; returns how many arcs there are.
 
-    move [L+1, L+1] has the scores of moves, the last row those from the beginning; inner [T+1, n_long] is scratch."""
+    transition [L+1, L+1] has scores, in the last row those from the beginning; inner [T+1, n_long] is scratch."""
     L, n = np.uint64(n_types), np.uint64(n_long)  # unsigned: see chain._onwards
     E, S = n + n, n + n + n  # the first columns of roles; B has 0, I has n
     for x in range(n):
@@ -53,7 +53,7 @@ def arc_scores(state, t0, segment, r0, move, n_types, n_long, longest, T, inner,
             inner[t + 1, x] = inner[t, x] + state[t0 + t, n + x]
     e, row = np.uint64(0), r0
     for x in range(L):
-        score[e + x] = move[n_types, x]
+        score[e + x] = transition[n_types, x]
     e += L
     for p in range(1, T + 1):
         last = t0 + p - 1
@@ -71,14 +71,15 @@ def arc_scores(state, t0, segment, r0, move, n_types, n_long, longest, T, inner,
         if p < T:
             for y in range(n_types):
                 for x in range(L):
-                    score[e + x] = move[y, x]
+                    score[e + x] = transition[y, x]
                 e += L
     return np.int64(e)
 
 
 @kernel
-def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0, moves):
-    """The adjoint of arc_scores: numbers on arcs [A] fill the rows of tokens and segments, and are added to moves."""
+def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0, transitions):
+    """The adjoint of arc_scores: numbers on arcs [A] fill the rows of tokens and segments, and are added to
+    transitions."""
     L, n = np.uint64(n_types), np.uint64(n_long)
     E, S = n + n, n + n + n
     for t in range(T + 1):
@@ -89,7 +90,7 @@ def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0,
             state[t, x] = 0
     e, row = np.uint64(0), r0
     for x in range(L):
-        moves[n_types, x] += arcs[e + x]
+        transitions[n_types, x] += arcs[e + x]
     e += L
     for p in range(1, T + 1):
         last = t0 + p - 1
@@ -114,7 +115,7 @@ def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0,
         if p < T:
             for y in range(n_types):
                 for x in range(L):
-                    moves[y, x] += arcs[e + x]
+                    transitions[y, x] += arcs[e + x]
                 e += L
     for x in range(n):
         total = 0.0
@@ -141,10 +142,10 @@ def subtract_gold(gold, r0, n_types, n_long, longest, T, score, arcs):
             e += n_types if d == 1 else n_long
             row += 1
         if into >= 0:
-            # The move into this segment: the arcs of moves end where the segments of the next token begin.
+            # The transition into this segment: arcs of transitions end where the segments of the next token begin.
             at = into
             if begin > 0:
-                at += before_moves(n_types, n_long, longest, begin) + before * n_types
+                at += before_transitions(n_types, n_long, longest, begin) + before * n_types
             total += score[at]
             arcs[at] -= 1
             before = into
@@ -154,8 +155,8 @@ def subtract_gold(gold, r0, n_types, n_long, longest, T, score, arcs):
 
 
 @kernel
-def before_moves(n_types, n_long, longest, p):
-    """How many arcs stand before the first move at p (1 or more)."""
+def before_transitions(n_types, n_long, longest, p):
+    """The number of arcs before the first transition at p (1 or more)."""
     full = max(p - longest, 0)  # ends that have segments of all lengths
     short = p - full
     n_segments = full * (longest - 1) + short * (short - 1) // 2  # of two tokens or more
@@ -163,23 +164,23 @@ def before_moves(n_types, n_long, longest, p):
 
 
 @kernel
-def expectations(state, segment, move, n_long, longest, offsets, gold, source, target, share, gains, moves):
+def expectations(state, segment, transition, n_long, longest, offsets, gold, source, target, share, gains, transitions):
     """Replace the scores in the rows of tokens and segments of some sentences by expected minus observed counts, add
-    those of moves to moves [L+1, L+1], and return the loss: the sum of log Z - score of the gold segments.
+    those of transitions to transitions [L+1, L+1], and return the loss: the sum of log Z - score of the gold segments.
 
     Loss and counts are taken `share` times; gains [T, R] (or none) of the roles of tokens add their covariances with
     every arc.  source and target [A] are the arcs of the longest of these sentences, or of a longer one."""
-    L = move.shape[0] - 1
+    L = transition.shape[0] - 1
     T = 0
     for n in range(offsets.shape[0] - 1):
         T = max(T, offsets[n + 1] - offsets[n])
-    V, A = 1 + 2 * T * L, before_moves(L, n_long, longest, T)
-    phi, alpha, beta = np.empty(V), np.empty(V), np.empty(V)
+    Q, A = 1 + 2 * T * L, before_transitions(L, n_long, longest, T)
+    phi, alpha, beta = np.empty(Q), np.empty(Q), np.empty(Q)
     score, arcs = np.empty(A), np.empty(A)
-    pulled = gains.shape[0] > 0
-    gain, cov = np.empty(A if pulled else 0), np.empty(A if pulled else 0)
-    after = np.empty(V if pulled else 0)
-    nothing, no_move = np.zeros((n_rows(longest, T) if pulled else 0, L)), np.zeros((L + 1, L + 1))
+    has_gains = gains.shape[0] > 0
+    gain, cov = np.empty(A if has_gains else 0), np.empty(A if has_gains else 0)
+    after = np.empty(Q if has_gains else 0)
+    nothing, no_transition = np.zeros((n_rows(longest, T) if has_gains else 0, L)), np.zeros((L + 1, L + 1))
     inner = np.empty((T + 1, n_long))
     sources, sinks = np.zeros(1, np.int32), np.empty(L, np.int32)
     loss = 0.0
@@ -188,26 +189,26 @@ def expectations(state, segment, move, n_long, longest, offsets, gold, source, t
         t0, T = offsets[n] - offsets[0], offsets[n + 1] - offsets[n]
         if T == 0:
             continue
-        A, V = arc_scores(state, t0, segment, row, move, L, n_long, longest, T, inner, score), 1 + 2 * T * L
+        A, Q = arc_scores(state, t0, segment, row, transition, L, n_long, longest, T, inner, score), 1 + 2 * T * L
         for x in range(L):
-            sinks[x] = V - L + x
-        mine = source[:A], target[:A], score[:A], sources, sinks, phi[:V], alpha[:V], beta[:V], arcs[:A]
-        loss += dag.posteriors(*mine)
-        if pulled:
-            arc_scores(gains, t0, nothing, 0, no_move, L, n_long, longest, T, inner, gain)
-            scratch = phi[:V], alpha[:V], beta[:V], after[:V]
+            sinks[x] = Q - L + x
+        arguments = source[:A], target[:A], score[:A], sources, sinks, phi[:Q], alpha[:Q], beta[:Q], arcs[:A]
+        loss += dag.posteriors(*arguments)
+        if has_gains:
+            arc_scores(gains, t0, nothing, 0, no_transition, L, n_long, longest, T, inner, gain)
+            scratch = phi[:Q], alpha[:Q], beta[:Q], after[:Q]
             dag.covariances(source[:A], target[:A], sinks, arcs[:A], gain[:A], *scratch, cov[:A])
         loss -= subtract_gold(gold, row, L, n_long, longest, T, score, arcs)
-        if share != 1 or pulled:
+        if share != 1 or has_gains:
             for e in range(A):
-                arcs[e] = share * arcs[e] + (cov[e] if pulled else 0.0)
-        arc_counts(arcs, L, n_long, longest, T, inner, state, t0, segment, row, moves)
+                arcs[e] = share * arcs[e] + (cov[e] if has_gains else 0.0)
+        arc_counts(arcs, L, n_long, longest, T, inner, state, t0, segment, row, transitions)
         row += n_rows(longest, T)
     return share * loss
 
 
 @kernel
 def n_rows(longest, T):
-    """How many segments T tokens have, of any type."""
+    """The number of segments of T tokens, of any one type."""
     short = min(longest, T)
     return short * (short + 1) // 2 + (T - short) * longest

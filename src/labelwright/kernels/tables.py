@@ -1,4 +1,4 @@
-"""Integer tables: rows of small integers get dense numbers, sparse incidences are turned around."""
+"""Integer tables: rows of small integers get dense numbers, sparse incidences are transposed."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def _hash(row):
 
 
 @kernel
-def _slot(slots, table, row):
+def row_slot(slots, table, row):
     """Slot of `slots` that holds `row` of `table`, or the empty slot where it belongs."""
     mask = np.int64(slots.shape[0] - 1)
     at = _hash(row) & mask
@@ -41,7 +41,7 @@ def intern_rows(rows, ids, firsts, slots):
     slots (all -1) has a power of two > K entries."""
     n = 0
     for k in range(rows.shape[0]):
-        at = _slot(slots, rows, rows[k])
+        at = row_slot(slots, rows, rows[k])
         if slots[at] < 0:
             slots[at] = k
             firsts[n] = k
@@ -56,7 +56,7 @@ def intern_rows(rows, ids, firsts, slots):
 def index_rows(table, slots):
     """Enter every row of `table` [F, n] into `slots` (all -1, a power of two > F)."""
     for f in range(table.shape[0]):
-        slots[_slot(slots, table, table[f])] = f
+        slots[row_slot(slots, table, table[f])] = f
 
 
 @kernel
@@ -67,7 +67,7 @@ def find_rows(slots, table, rows, ids):
         for i in range(rows.shape[1]):
             if rows[k, i] < 0:
                 known = False
-        ids[k] = slots[_slot(slots, table, rows[k])] if known else -1
+        ids[k] = slots[row_slot(slots, table, rows[k])] if known else -1
 
 
 @kernel
@@ -91,8 +91,8 @@ def shift_codes(codes, offsets, row, absolute, n_values, reach, out):
 
 @kernel
 def invert(ptr, items, starts, owners, places):
-    """Turn owner -> items around: the owners of item i are owners[starts[i]:starts[i+1]], in order, and `places` says
-    where each incidence stood.  starts must be zeros [n_items + 1]."""
+    """Transpose owner -> items: the owners of item i are owners[starts[i]:starts[i+1]], in order, and `places` says
+    where each entry was.  starts must be zeros [n_items + 1]."""
     for i in range(items.shape[0]):
         starts[items[i] + 1] += 1
     for i in range(1, starts.shape[0]):
@@ -107,9 +107,9 @@ def invert(ptr, items, starts, owners, places):
 
 
 @kernel
-def turn_part(ptr, items, slot_of, present, starts, owners, places):
+def transpose_part(ptr, items, slot_of, present, starts, owners, places):
     """As `invert`, for the `present` items only (distinct and sorted): starts [present + 1] must be zeros, and slot_of
-    [all items] is scratch that need not be clean."""
+    [all items] is scratch that need not be initialised."""
     for i in range(present.shape[0]):
         slot_of[present[i]] = i
     for i in range(items.shape[0]):
@@ -156,7 +156,7 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
                             at -= 1
                     out[at] = c
                     n += 1
-        if n - begin > 32:  # long ones are read off the stamps
+        if n - begin > 32:  # long ones are read from the stamps
             n = begin
             for c in range(n_codes):
                 if stamp[c] == k:
@@ -170,8 +170,9 @@ def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
 def move_features(
     keys, number, key_ptr, key_feature, token_ptr, token_feature, token_value, new_keys, ptr, feature, value
 ):
-    """Keys k with number[k] < 0 hand their features to their tokens: feature[ptr[t]:ptr[t+1]] = theirs, then the
-    token's own (whose values go to `value`, if any); the others go to new_keys [T, G] by their number."""
+    """Move the features of keys k with number[k] < 0 to their tokens: feature[ptr[t]:ptr[t+1]] has those of the keys,
+    then those of the token itself (whose values go to `value`, if any); other keys go to new_keys [T, G] by their
+    number."""
     for t in range(ptr.shape[0] - 1):
         at, group = ptr[t], 0
         for g in range(keys.shape[1]):

@@ -10,7 +10,7 @@ NEWLINE, RETURN, TAB, SPACE, HASH, MINUS, DOT = 10, 13, 9, 32, 35, 45, 46
 DOCSTART = np.frombuffer(b"-DOCSTART-", dtype=np.uint8)
 NEWDOC = np.frombuffer(b"# newdoc", dtype=np.uint8)
 
-# Fields of one row of `entries`: where a distinct value first stands, its length, its column, its code there, its hash.
+# Fields of one row of `entries`: where a distinct value first occurs, its length, its column, its code there, its hash.
 START, SIZE, COLUMN, CODE, KEY = 0, 1, 2, 3, 4
 
 
@@ -24,7 +24,7 @@ def line_end(text, k):
 
 @kernel
 def trimmed(text, a, b):
-    """Return the end of line a..b without one carriage return and without blanks."""
+    """Return the end of line a..b without a carriage return and trailing spaces and tabs."""
     if b > a and text[b - 1] == RETURN:
         b -= 1
     while b > a and (text[b - 1] == SPACE or text[b - 1] == TAB):
@@ -86,21 +86,22 @@ def grown(slots: np.ndarray, entries: np.ndarray, n: int) -> tuple[np.ndarray, n
 
 
 class Scanned(NamedTuple):
-    """What one pass over a text finds."""
+    """The result of one pass over a text."""
 
     codes: np.ndarray  # [C, T] int32  the number of each value in its column
-    starts: np.ndarray  # [T] int64     where the edited column stands in the text
+    starts: np.ndarray  # [T] int64     where the edited column begins in the text
     ends: np.ndarray  # [T] int64
     offsets: np.ndarray  # [N+1] int64   sentence n is tokens offsets[n]:offsets[n+1]
-    marks: np.ndarray  # [M] int64     ends of the lines that mark documents
+    marks: np.ndarray  # [D] int64     ends of the lines that mark documents
     documents: np.ndarray  # [D] int64     the sentences that marks precede
     entries: np.ndarray  # [V, 5] int64  distinct values of all columns in order of appearance
     fail: int  # start of the first line with a wrong number of columns, or -1
-    found: int  # that number
+    got: int  # its number of columns
 
 
 def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool, edited: int) -> Scanned:
-    """Scan text [B] from `begin` on: columns split at tabs, or at runs of any blanks; blank lines end sentences."""
+    """Scan text [B] from `begin` on: columns are separated by tabs, or by spaces and tabs; blank lines end
+    sentences."""
     lines = 1 + count_lines(text)
     codes = np.empty((n_columns, lines), np.int32)
     starts, ends = np.empty(lines, np.int64), np.empty(lines, np.int64)
@@ -111,9 +112,9 @@ def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool,
     places = (offsets, marks, documents)
     while scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
         slots, entries = grown(slots, entries, int(state[5]))
-    _, t, n, m, d, v, fail, found = state.tolist()
+    _, t, n, m, d, v, fail, got = state.tolist()
     return Scanned(
-        codes[:, :t], starts[:t], ends[:t], offsets[: n + 1], marks[:m], documents[:d], entries[:v], fail, found
+        codes[:, :t], starts[:t], ends[:t], offsets[: n + 1], marks[:m], documents[:d], entries[:v], fail, got
     )
 
 
@@ -135,7 +136,7 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
     """
     offsets, marks, documents = places
     n_columns = len(codes)
-    a, t, n, m, d, v, fail, found = state
+    a, t, n, m, d, v, fail, got = state
     while a < len(text) and 2 * (v + n_columns) <= len(slots) and v + n_columns <= len(entries):
         newline = line_end(text, a)
         b = trimmed(text, a, newline)
@@ -192,7 +193,7 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
                         ends[t] = k
                 column += 1
             if column != n_columns:
-                fail, found = a, column
+                fail, got = a, column
                 a = len(text)
                 break
             t += 1
@@ -200,7 +201,7 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
     if a >= len(text) and t > offsets[n]:
         n += 1
         offsets[n] = t
-    state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7] = a, t, n, m, d, v, fail, found
+    state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7] = a, t, n, m, d, v, fail, got
     return a < len(text)
 
 

@@ -1,4 +1,4 @@
-"""Long vectors: the few passes over memory that an optimiser needs, in ranges that threads can share."""
+"""The few passes over long vectors that an optimiser needs, in ranges that threads can share."""
 
 from labelwright.kernels import kernel
 
@@ -35,7 +35,7 @@ def combine(basis, coefficients, begin, end, out):
 
 
 @kernel
-def move(x, direction, step, begin, end, out):
+def advance(x, direction, step, begin, end, out):
     """out = x + step * direction over begin..end."""
     s = x[0] * 0 + step
     for c in range(begin, end):

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from labelwright.structures.lattice import Margins
 
 Array = NDArray[Any]
-TRIED = 2000  # margins for which the bound of theorem 3 is looked at
+TRIED = 2000  # margins for which the bound of theorem 3 is computed
 
 
 class Convergence(NamedTuple):
-    """What the weights of a model say about its training sequences."""
+    """How the weights of a model separate its training sequences."""
 
     separable: float  # share whose best path has the gold labels and no other labels score as much
     strictly_separable: float  # share whose every gold path scores above all others (definition 2)
@@ -22,10 +22,10 @@ class Convergence(NamedTuple):
 
 
 def convergence(
-    found: list[Margins], norm_of_weights: float, norm_of_features: float | None, passes: int, start: float
+    margins: list[Margins], norm_of_weights: float, norm_of_features: float | None, passes: int, start: float
 ) -> Convergence:
-    """Sum up the margins of all training sequences; without a norm of features, no theorem applies."""
-    best, worst, other = (np.array(column) for column in zip(*found, strict=True))
+    """Summarise the margins of all training sequences; without a norm of features, no theorem applies."""
+    best, worst, other = (np.array(column) for column in zip(*margins, strict=True))
     margin = bound = theorem = None
     if norm_of_weights > 0:
         gaps = (worst - other) / norm_of_weights

@@ -1,4 +1,4 @@
-"""Expected minus observed counts of the nodes and arcs of some sentences: what training makes of their scores."""
+"""Expected minus observed counts of the nodes and arcs of a batch: what training makes of its scores."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,42 +6,113 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import chain, clamped, covariances
+from labelwright.kernels import chain, clamped
+from labelwright.learn.slots import BatchSlots, PairMembers
+from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain
 from labelwright.scoring.parameters import Parameters
+from labelwright.structures import timeorder
+from labelwright.structures.covariances import covariances
 from labelwright.structures.graph import first_order
-from labelwright.structures.lattice import Lattice, covariance, posterior, posterior_arcs
+from labelwright.structures.lattice import Lattice, Posterior, covariance, posterior, posterior_arcs
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
-Rows = dict[str, Array]  # layer -> scores of some tokens, later counts
+Rows = dict[str, Array]  # scores of some tokens on states, pairs, triples; later counts
+Again = Callable[[Array], Rows]  # scores some rows of a batch once more
+
+
+PIECES = 8  # of a shard
+
+
+def pieces_of(
+    starts: dict[str, Array], begin: int, end: int, offsets: Array
+) -> tuple[dict[str, tuple[int, int]], list[dict[str, tuple[int, int]]]]:
+    """The rows of sentences begin:end, and the same in pieces; sentence n has the rows starts[name][n:n+2]."""
+    tokens = max(1, int(offsets[end] - offsets[begin]) // PIECES)
+    cuts = [(begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], tokens)]
+    made = [{name: (int(x[a]), int(x[b])) for name, x in starts.items()} for a, b in [(begin, end), *cuts]]
+    return made[0], made[1:]
 
 
 def padded(n: int) -> int:
     """Row length for n states: whole vector registers."""
-    return -(-n // 4) * 4 if n <= 12 else -(-n // 8) * 8
+    return -(-n // 4) * 4
 
 
-class Moves(NamedTuple):
-    """Plain moves as one evaluation needs them."""
+class Sizes(NamedTuple):
+    """How much may be in one piece of work, and in memory together."""
+
+    batch_tokens: int
+    batch_numbers: int
+    arc_numbers: int
+    shard_numbers: int
+    shard_batches: int
+
+
+class Batch(NamedTuple):
+    """Some sentences: one piece of work."""
+
+    number: int
+    rows: dict[str, Any]  # their rows of every kind among those of the shard: a slice, or numbers
+    data: Any  # what else the expectations need of them
+
+
+class Shard(NamedTuple):
+    """A run of sentences whose rows are in memory together."""
+
+    number: int
+    rows: dict[str, tuple[int, int]]  # all its rows of every kind
+    pieces: list[dict[str, tuple[int, int]]]  # the same in pieces of whole sentences
+    batches: list[Batch]
+
+
+class Transitions(NamedTuple):
+    """Plain transitions as one evaluation needs them."""
 
     plain: Plain
     highest: float  # score of an arc
     E: Array  # [1, A]  exp(arc - highest)
-    ET: Array  # [A]     each block transposed
 
 
 class Counts(NamedTuple):
-    """What some sentences add to the loss and to the counts of plain moves."""
+    """What some sentences add to the loss and to the counts of plain transitions."""
 
     loss: float
     nodes: Array  # [Q]
     arcs: Array  # [A]
 
+    def plus(self, other: "Counts") -> "Counts":
+        return Counts(self.loss + other.loss, self.nodes + other.nodes, self.arcs + other.arcs)
+
+
+class Chains(NamedTuple):
+    """The sentences of a batch in time order, with their labels."""
+
+    plan: timeorder.Plan
+    token: Array  # [T]  token of each row, in the corpus
+    row: Array  # [T]  row of each token, sentence by sentence in the order of the plan
+    gold: Array  # [T]  by rows: nodes of the paths of the labels; where labels have several states: labels, by tokens
+    flat: Array  # [T]  where these nodes are in an array [T, Q]
+    arc: Array  # [T - n_first]  the arcs of these paths; where labels have several states: nothing
+    slots: BatchSlots | None  # what is passed to a layer above
+
+
+class State(NamedTuple):
+    """What forward-backward leaves of a batch."""
+
+    psi: Array  # [T, Q]
+    E: Array  # [1|T, A]
+    sums: timeorder.Messages
+    loss: float
+    held: tuple[Array, Array]  # posteriors of the labels' own latent paths: nodes [T, C] and arcs [T, C, H]
+    again: dict[int, tuple[Lattice, Posterior]]  # sentences (ranks) that are done in log space
+
 
 class Expectations:
-    """Turns rows of scores into rows of counts, in scaled probability space or, where need be, in log space."""
+    """Turns rows of scores of chains into rows of counts, in scaled probability space or, where need be, in log
+    space."""
 
     def __init__(
         self,
@@ -56,80 +127,219 @@ class Expectations:
         if graph.order == 1:
             graph = first_order(space.label_of, space.n_labels, padded(space.n_states))
         self.assembly = Assembly(space, parameters, graph)
-        self.graph, self.latent, self.dtype = graph, space.latent, dtype
+        self.graph, self.latent, self.dtype, self.offsets = graph, space.latent, dtype, offsets
+        self.products = timeorder.Products(graph)
         self.n_nodes = graph.n_nodes  # the rest of a row is padding
         self._exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
         self._column = np.full(graph.n_arcs, -1, np.int32)  # of each arc, in rows of scores of arcs
         used = self.assembly.used.get(self.assembly.arc_layer, np.empty(0, np.int64))
         self._column[used[used >= 0]] = np.flatnonzero(used >= 0)
-        self.candidates, self.names = candidates, covariances.Names(*graph.names)
+        self.candidates = candidates
         self.gold = gold  # labels or, where each has one state, the nodes of their paths
         if not self.latent and graph.order == 2:
             self.gold = np.empty_like(gold)
             clamped.paths_of(gold, graph.contexts, offsets, self.gold)
+        self._gold_arcs = np.zeros(graph.n_arcs)  # how often the paths of the labels have each arc
+        self._scratch: list[Array] = []  # memory for messages, one for each thread
+        self._most_rows = 0  # of a batch
 
-    def moves(self, weights: Array) -> Moves:
-        """The plain moves under these weights."""
+    @property
+    def kept_numbers(self) -> int:
+        """How many numbers the states of all batches have."""
+        per_token = 4 * self.graph.width + (self.graph.n_arcs if self.assembly.by_token else 0)
+        return int(self.offsets[-1]) * per_token
+
+    def lay_out(self, sizes: Sizes) -> list[Shard]:
+        """All sentences in time order: within a shard, those of about the same length make a batch.
+
+        Rows stay in the order of the tokens, in which they are scored and summed (neighbours have keys that lie
+        together: in time order both take half as long again); a batch takes a copy of its rows and puts it back."""
+        build, offsets = self.assembly, self.offsets
+        tokens = min(sizes.batch_tokens, sizes.batch_numbers // self.graph.width)
+        if build.by_token:
+            tokens = min(tokens, sizes.arc_numbers // self.graph.n_arcs)
+        tokens = max(1, tokens)
+        of_shard = max(tokens, min(sizes.shard_batches * tokens, sizes.shard_numbers // sum(build.row_width.values())))
+        members = None if self.candidates is None else PairMembers(self.graph)
+        shards, number = list[Shard](), 0
+        for begin, end in sentence_ranges(offsets, of_shard):
+            lengths = np.diff(offsets[begin : end + 1])
+            order = np.argsort(-lengths, kind="stable")
+            ends = np.concatenate([[0], np.cumsum(lengths[order])])
+            batches = []
+            for a, b in sentence_ranges(ends, tokens):
+                made = self._chains(begin + order[a:b], timeorder.plan(ends[a : b + 1]), members)
+                self._most_rows = max(self._most_rows, len(made.token))
+                batches.append(Batch(number, dict.fromkeys(build.cells, made.token - offsets[begin]), made))
+                number += 1
+            starts = dict.fromkeys(build.cells, offsets)
+            shards.append(Shard(len(shards), *pieces_of(starts, begin, end, offsets), batches))
+        return shards
+
+    def _chains(self, sentences: Array, plan: timeorder.Plan, members: PairMembers | None) -> Chains:
+        """Sentences that are sorted by length already."""
+        within = plan.token - (np.cumsum(plan.lengths) - plan.lengths)[plan.rank]
+        token = self.offsets[sentences][plan.rank] + within
+        row = np.argsort(plan.token)
+        slots = None
+        if members is not None and self.candidates is not None:
+            slots = BatchSlots.of(self.candidates, token, plan, members, self.graph.width)
+        if self.latent:
+            nothing = np.empty(0, np.int64)
+            return Chains(plan, token, row, self.gold[token[row]], nothing, nothing, slots)
+        gold = self.gold[token]
+        flat = np.arange(len(gold)) * self.graph.width + gold
+        arc = self.graph.contexts.base[gold[plan.before]] + gold[plan.n_first :]
+        self._gold_arcs += np.bincount(arc, minlength=self.graph.n_arcs)
+        return Chains(plan, token, row, gold, flat, arc, slots)
+
+    def transitions(self, weights: Array) -> Transitions:
+        """The plain transitions under these weights."""
         plain = self.assembly.plain(weights)
         highest = float(plain.arc.max())
-        E = np.exp(plain.arc - highest).astype(self.dtype)
-        ET = np.empty_like(E)
-        chain.transpose_blocks(E, self.graph.blocks, ET)
-        return Moves(plain, highest, E[None], ET)
+        return Transitions(plain, highest, np.exp(plain.arc - highest).astype(self.dtype)[None])
 
-    def __call__(
+    def nothing(self, transitions: Transitions) -> Counts:
+        """Counts of no sentences."""
+        return Counts(0.0, np.zeros(len(transitions.plain.node)), np.zeros(len(transitions.plain.arc)))
+
+    def observed(self, total: Counts, transitions: Transitions, share: float) -> Counts:
+        """The counts of all batches less what the plain arcs of the labels' paths count and score."""
+        if self.latent:
+            return total
+        seen = np.flatnonzero(self._gold_arcs)
+        score = float(self._gold_arcs[seen] @ transitions.plain.arc[seen])
+        arcs = total.arcs if self.assembly.by_token else total.arcs - share * self._gold_arcs
+        return Counts(total.loss - share * score, total.nodes, arcs)
+
+    # -- one batch --------------------------------------------------------------------------------------------
+
+    def counts(
         self,
         rows: Rows,
-        moves: Moves,
-        offsets: Array,
-        again: Callable[[int], Rows],
+        transitions: Transitions,
+        batch: Batch,
+        again: Again,
         share: float = 1.0,
-        pull: Array | None = None,
+        d_passed: Array | None = None,
+        state: State | None = None,
     ) -> Counts:
-        """Replace the scores of the tokens of these sentences by counts; again(n) scores the n-th sentence once more.
-
-        The loss and its counts count `share` times; `pull` holds derivatives of the losses of higher layers by what
-        this one passes, and adds to the counts what the scores do to them."""
-        build, blocks = self.assembly, self.graph.blocks
-        node = build.nodes(rows, moves.plain, offsets)
-        row = rows[build.arc_layer] if build.by_token else np.empty((len(node), 0), self.dtype)
-        log_y, log_z = np.empty((2, len(offsets) - 1))
-        gold = self.gold[offsets[0] : offsets[-1]]
-        if not self.latent:
-            base = self.graph.contexts.base
-            clamped.path_scores(node, moves.plain.arc, row, self._column, base, gold, offsets, log_y)
-        top, arc, arc_top = self._exponentials(node, row, moves)
-        before = (node.copy(), arc.copy() if build.by_token else arc) if pull is not None else None
-        if self.latent:
-            held, pairs = self._room(len(node))
-            clamped.clamped_posteriors(node, top, arc, arc_top, self.graph.contexts, gold, offsets, log_y, held, pairs)
+        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
+        layers by what this one passes, and adds what the scores do to them.  `state` is what `passed` made of these."""
+        build, data = self.assembly, batch.data
+        memory = None
+        if state is None:
+            memory, scratch = self._borrow(data.plan)
+            state = self._forward(rows, transitions, data, again, scratch, count=d_passed is None)
+        cov = None if d_passed is None else self._covariances(state, data, d_passed)
+        node = rows["state"] if self.graph.order == 1 else state.psi
+        np.multiply(state.sums.alpha, state.sums.beta, out=node)
         if build.by_token:
-            chain.posteriors_by_arc(node, top, arc, arc_top, blocks, offsets, log_z)
+            arc = state.E
+            if d_passed is not None or len(arc) == 1:
+                timeorder.multiply_arcs(state.sums, arc, self.products, data.plan)
         else:
-            ratios = np.zeros((1, self.graph.n_arcs), self.dtype)
-            chain.posteriors(node, top, moves.E, moves.ET, moves.highest, blocks, offsets, log_z, ratios[0])
-            arc = ratios.astype(np.float64) * moves.E
-        failed = np.isnan(log_z)
-        for n in np.flatnonzero(failed | np.isnan(log_y)).tolist():
-            a, b = (offsets[n : n + 2] - offsets[0]).tolist()
-            lattice = self._again(n, offsets[n : n + 2], moves, again)
-            if np.isnan(log_y[n]):
-                where = self.graph.contexts, gold[a:b], held[a:b], pairs[a:b]
-                log_y[n] = clamped.clamped_in_log_space(lattice.node, lattice.arc, *where)
-            if failed[n]:
-                log_z[n] = _posteriors(lattice, node[a:b], arc[a:b] if build.by_token else arc)
-        if self.latent:
-            clamped.subtract_clamped(node, arc, self.graph.contexts, gold, offsets, held, pairs)
-        else:
-            clamped.subtract_path(node, arc, self.graph.contexts.base, gold, offsets)
+            arc = timeorder.arc_counts(state.sums, self.products, data.plan)[None] * state.E
+        for rank, (lattice, sums) in state.again.items():
+            _replace_by(lattice, sums, _rows_of(data.plan, rank), node, arc)
+        self._subtract(node, arc, data, state)
         if share != 1:
             node *= share
             arc *= share
-        if before is not None and pull is not None:
-            self._pull(before, moves, offsets, again, pull, failed, node, arc)
+        if cov is not None:
+            node += cov[0]
+            arc += cov[1]
+        if memory is not None:
+            self._scratch.append(memory)
+        return self._collected(rows, node, arc, transitions, share * state.loss)
+
+    def passed(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array) -> State:
+        """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
+        data = batch.data
+        state = self._forward(rows, transitions, data, again, None, count=False)
+        nodes = state.sums.alpha * state.sums.beta
+        data.slots.fill(passed, nodes[:, : self.n_nodes], state.E, state.sums, self.graph)
+        for rank, (lattice, sums) in state.again.items():
+            where = _rows_of(data.plan, rank)
+            data.slots.fill_in_log_space(passed, where, sums.nodes, posterior_arcs(lattice, sums), self.graph)
+        return state
+
+    def _forward(
+        self, rows: Rows, transitions: Transitions, data: Chains, again: Again, scratch: Array | None, count: bool
+    ) -> State:
+        """Forward-backward; with `count`, arcs that every token has for itself become their probabilities."""
+        build, plan = self.assembly, data.plan
+        node = build.nodes_of(rows, transitions.plain)
+        build.shut(node, np.arange(plan.n_first), plan.last)
+        row = rows[build.arc_layer] if build.by_token else np.empty((len(node), 0), self.dtype)
+        score = 0.0 if self.latent else self._path_scores(node, row, data)
+        top, E, arc_top = self._exponentials(node, row, transitions)
+        held = (np.empty((0, 0)), np.empty((0, 0, 0)))
+        log_y = np.zeros(len(plan.order))
+        if self.latent:
+            offsets = np.concatenate([[0], np.cumsum(plan.lengths)])
+            C, H = self.graph.most_in_context, self.graph.most_targets
+            held = np.empty((len(node), C)), np.empty((len(node), C, H))
+            inputs = self.graph.contexts, data.gold, offsets, log_y, *held
+            clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
+        sums = timeorder.messages(node, E, self.products, plan, scratch, count)
+        log_c = np.log(sums.scale, dtype=np.float64) + top
+        log_c[plan.n_first :] += arc_top[plan.n_first :] if build.by_token else arc_top[0]
+        log_z = plan.by_sentence(log_c)  # ranks are numbers: the sentences were sorted
+        redone = {}
+        for n in np.flatnonzero(sums.failed | np.isnan(log_y)).tolist():
+            places = _rows_of(plan, n)
+            lattice = self._lattice(places, transitions, again)
+            if np.isnan(log_y[n]):
+                at = int(plan.lengths[:n].sum())
+                mine = slice(at, at + len(places))
+                into = held[0][mine], held[1][mine]
+                where = self.graph.contexts, data.gold[mine], *into
+                log_y[n] = clamped.clamped_in_log_space(lattice.node, lattice.arc, *where)
+            if sums.failed[n]:
+                redone[n] = lattice, posterior(lattice)
+                log_z[n] = redone[n][1].log_z
+        return State(node, E, sums, float(np.sum(log_z - log_y)) - score, held, redone)
+
+    def _path_scores(self, node: Array, row: Array, data: Chains) -> float:
+        """The scores of the labels' paths, less those of plain arcs."""
+        score = float(node.reshape(-1).take(data.flat).sum(dtype=np.float64))
+        if self.assembly.by_token:
+            column = self._column[data.arc]
+            places = np.arange(data.plan.n_first, len(row)) * row.shape[1] + column
+            score += float(row.reshape(-1).take(places[column >= 0]).sum(dtype=np.float64))
+        return score
+
+    def _exponentials(self, node: Array, row: Array, transitions: Transitions) -> tuple[Array, Array, Array]:
+        """Exponentiate the scores of nodes [T, Q] in place, and those of arcs: (top [T], E [T or 1, A], arc_top)."""
+        top = np.empty(len(node), self.dtype)
+        self._exponentiate(node, top, self.n_nodes)
+        if not self.assembly.by_token:
+            return top, transitions.E, np.full(1, transitions.highest)
+        used = self.assembly.used[self.assembly.arc_layer]
+        arc, arc_top = np.empty((len(row), self.graph.n_arcs), self.dtype), np.empty(len(row), self.dtype)
+        self._exponentiate(row, arc_top, len(used) + 1)
+        arc_top += transitions.highest
+        chain.spread_exponentials(row, used, transitions.E[0], arc)
+        return top, arc, arc_top
+
+    def _subtract(self, node: Array, arc: Array, data: Chains, state: State) -> None:
+        """Take off the observed counts (those of plain arcs that all tokens share: see `observed`)."""
+        if self.latent:
+            offsets = np.concatenate([[0], np.cumsum(data.plan.lengths)])
+            inputs = self.graph.contexts, data.gold, offsets, *state.held, data.row
+            clamped.subtract_clamped(node, arc, *inputs)
+            return
+        node.reshape(-1)[data.flat] -= 1
+        if self.assembly.by_token:
+            arc.reshape(-1)[np.arange(data.plan.n_first, len(arc)) * arc.shape[1] + data.arc] -= 1
+
+    def _collected(self, rows: Rows, node: Array, arc: Array, transitions: Transitions, loss: float) -> Counts:
+        """Counts of nodes [T, Q] and arcs [T or 1, A] as rows of states, pairs and triples, and those of plain arcs."""
+        build = self.assembly
         if build.by_token:
-            chain.gather_arcs(arc, build.used[build.arc_layer], row)
-        nodes = np.zeros(len(moves.plain.node))
+            chain.gather_arcs(arc, build.used[build.arc_layer], rows[build.arc_layer])
+        nodes = np.zeros(len(transitions.plain.node))
         if self.graph.order == 2:
             on_nodes = build.used.get("edge", np.empty(0, np.int64))
             edge = rows.get("edge", np.empty((len(node), 0), self.dtype))
@@ -138,119 +348,52 @@ class Expectations:
         if build.by_token:
             arcs = np.zeros(self.graph.n_arcs)
             chain.sum_rows(arc, arcs)
-        return Counts(share * float(np.sum(log_z - log_y)), nodes, arcs)
+        return Counts(loss, nodes, arcs)
 
-    def _pull(
-        self,
-        before: tuple[Array, Array],
-        moves: Moves,
-        offsets: Array,
-        again: Callable[[int], Rows],
-        pull: Array,
-        failed: Array,
-        node: Array,
-        arc: Array,
-    ) -> None:
-        """Add to the counts what higher layers would rather have been passed."""
-        by_token = self.assembly.by_token
-        ratios = arc if by_token else np.zeros((1, self.graph.n_arcs), self.dtype)
-        where = self.graph.blocks, self.names, offsets, offsets[0], *self._slots
-        covariances.covariances(*before, *where, pull, failed, node, ratios)
-        if not by_token:
-            arc += ratios.astype(np.float64) * moves.E
-        for n in np.flatnonzero(failed).tolist():
-            a, b = (offsets[n : n + 2] - offsets[0]).tolist()
-            lattice = self._again(n, offsets[n : n + 2], moves, again)
-            self._covariances(lattice, offsets[n], pull, node[a:b], arc[a:b] if by_token else arc)
+    def _covariances(self, state: State, data: Chains, d_passed: Array) -> tuple[Array, Array]:
+        """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher layers."""
+        assert data.slots is not None
+        gains = data.slots.gains(d_passed, self.graph)
+        on_nodes, on_arcs = covariances(state.psi, state.E, state.sums, gains, self.products, data.plan)
+        for rank, (lattice, _) in state.again.items():
+            where = _rows_of(data.plan, rank)
+            by_arc = gains.arcs_of(where, self.graph.n_arcs)
+            cov_nodes, cov_arcs = covariance(lattice, gains.nodes[where].astype(np.float64), by_arc)
+            on_nodes[where] = cov_nodes
+            if len(on_arcs) > 1:
+                on_arcs[where] = cov_arcs
+            else:
+                on_arcs += cov_arcs.sum(axis=0)
+        return on_nodes, on_arcs
 
-    def marginals(self, rows: Rows, moves: Moves, offsets: Array, again: Callable[[int], Rows], passed: Array) -> None:
-        """Fill the slots of these sentences with the probabilities of labels and pairs of labels."""
-        build = self.assembly
-        node = build.nodes(rows, moves.plain, offsets)
-        row = rows[build.arc_layer] if build.by_token else np.empty((len(node), 0), self.dtype)
-        _, arc, _ = self._exponentials(node, row, moves)
-        failed = np.zeros(len(offsets) - 1, np.bool_)
-        where = self.graph.blocks, self.names, offsets, offsets[0], *self._slots
-        covariances.marginals(node, arc, *where, failed, passed)
-        for n in np.flatnonzero(failed).tolist():
-            lattice = self._again(n, offsets[n : n + 2], moves, again)
-            sums = posterior(lattice)
-            by_slot = self._members(lattice, offsets[n])
-            arcs = posterior_arcs(lattice, sums)
-            for slot, (t, nodes, through) in by_slot.items():
-                passed[slot] = sums.nodes[t, nodes].sum() + arcs[t, through].sum()
-
-    def _exponentials(self, node: Array, row: Array, moves: Moves) -> tuple[Array, Array, Array]:
-        """Exponentiate the scores of nodes [T, Q] in place, and those of arcs: (top [T], arc [T or 1, A], arc_top)."""
-        top = np.empty(len(node), self.dtype)
-        self._exponentiate(node, top, self.n_nodes)
-        if not self.assembly.by_token:
-            return top, moves.E, np.full(1, moves.highest, self.dtype)
-        used = self.assembly.used[self.assembly.arc_layer]
-        arc, arc_top = np.empty((len(row), self.graph.n_arcs), self.dtype), np.empty(len(row), self.dtype)
-        self._exponentiate(row, arc_top, len(used) + 1)
-        arc_top += moves.highest
-        chain.spread_exponentials(row, used, moves.E[0], arc)
-        return top, arc, arc_top
-
-    @property
-    def _slots(self) -> tuple[Array, Array, Array]:
-        assert self.candidates is not None
-        return self.candidates.ptr, self.candidates.label, self.candidates.pair_ptr
-
-    def _covariances(self, lattice: Lattice, first: int, pull: Array, node: Array, arc: Array) -> None:
-        """Add the covariances of one sentence in log space."""
-        T, Q, A = len(lattice.node), lattice.node.shape[1], lattice.arc.shape[1]
-        on_nodes, on_arcs = np.zeros((T, Q)), np.zeros((T, A))
-        for slot, (t, nodes, through) in self._members(lattice, first).items():
-            on_nodes[t, nodes] += pull[slot]
-            on_arcs[t, through] += pull[slot]
-        found_nodes, found_arcs = covariance(lattice, on_nodes, on_arcs)
-        node += found_nodes
-        arc += found_arcs if len(arc) > 1 else found_arcs.sum(axis=0)
-
-    def _members(self, lattice: Lattice, first: int) -> dict[int, tuple[int, Array, Array]]:
-        """Slot -> (token, nodes that stand for its label or pair, arcs that do), of the sentence that begins there."""
-        ptr, label, pair_ptr = self._slots
-        names, graph, nothing = self.names, self.graph, np.empty(0, np.int64)
-        found = {}
-        for t in range(len(lattice.node)):
-            g = first + t
-            for i in range(ptr[g], ptr[g + 1]):
-                found[i] = (t, np.flatnonzero(names.label == label[i]), nothing)
-            k = pair_ptr[g]
-            for i in range(ptr[g - 1], ptr[g]) if t else ():
-                for j in range(ptr[g], ptr[g + 1]):
-                    if graph.order == 2:
-                        nodes = np.flatnonzero((names.before == label[i]) & (names.label == label[j]))
-                        found[k] = (t, nodes, nothing)
-                    else:
-                        r = np.arange(names.first[label[i]], names.first[label[i] + 1])
-                        s = np.arange(names.first[label[j]], names.first[label[j] + 1])
-                        found[k] = (t, nothing, (names.base[r][:, None] + s).reshape(-1))
-                    k += 1
-        return found
-
-    def _room(self, n_tokens: int) -> tuple[Array, Array]:
-        """Memory for the posteriors of the gold labellings: nodes [T, C] and arcs [T, C, H]."""
-        C, H = self.graph.most_in_context, self.graph.most_targets
-        return np.empty((n_tokens, C)), np.empty((n_tokens, C, H))
-
-    def _again(self, n: int, sentence: Array, moves: Moves, again: Callable[[int], Rows]) -> Lattice:
-        """The lattice of the n-th sentence, whose probabilities are too small or too large for scaling."""
-        rows = {name: row.astype(np.float64) for name, row in again(n).items()}
-        node = self.assembly.nodes(rows, moves.plain, sentence)
+    def _lattice(self, places: Array, transitions: Transitions, again: Again) -> Lattice:
+        """The lattice of a sentence whose probabilities are too small or too large for scaling."""
+        rows = {name: row.astype(np.float64) for name, row in again(places).items()}
+        node = self.assembly.nodes(rows, transitions.plain, np.array([0, len(places)]))
         node[:, self.n_nodes :] = -np.inf
-        return Lattice(node, self.assembly.arcs(rows, moves.plain), self.graph)
+        return Lattice(node, self.assembly.arcs(rows, transitions.plain), self.graph)
+
+    def _borrow(self, plan: timeorder.Plan) -> tuple[Array, Array]:
+        """Memory, and the messages of a batch in it [3, T, Q]: taking it anew for every batch would cost a fifth of the
+        time."""
+        shape = 3, len(plan.token), self.graph.width
+        try:
+            memory = self._scratch.pop()
+        except IndexError:
+            memory = np.empty(3 * self._most_rows * self.graph.width, self.dtype)
+        return memory, memory[: shape[0] * shape[1] * shape[2]].reshape(shape)
 
 
-def _posteriors(lattice: Lattice, node: Array, arc: Array) -> float:
-    """Posteriors in log space: those of nodes go into node [T, Q], those of arcs into arc [T, A], or are added to its
-    one row; returns log Z."""
-    sums = posterior(lattice)
-    node[:] = sums.nodes
+def _rows_of(plan: timeorder.Plan, rank: int) -> Array:
+    """The rows of one sentence."""
+    rows: Array = plan.steps[: plan.lengths[rank]] + rank
+    return rows
+
+
+def _replace_by(lattice: Lattice, sums: Posterior, rows: Array, node: Array, arc: Array) -> None:
+    """Put posteriors in log space into the rows of node [T, Q] and arc [T, A], or add them to its one row."""
+    node[rows] = sums.nodes
     if len(arc) > 1:
-        arc[:] = posterior_arcs(lattice, sums)
+        arc[rows] = posterior_arcs(lattice, sums)
     else:
         arc += posterior_arcs(lattice, sums, by_token=False)
-    return sums.log_z

@@ -1,8 +1,8 @@
 """The objective of a cascade whose layers learn together (Azuma & Matsumoto 2011, algorithm 1).
 
 Upwards, each layer passes the probabilities of its labels, which are values of features of the next; downwards, each
-hands back the derivative of all losses by what it was passed.  A layer knows only its own part: how to pass
-(`marginals`) and how to take back (`Passing`), so that layers of any kind may stand on each other.
+takes the derivative of all losses by what it passed and gives that by what it was passed.  A layer knows only its own
+part (`forward` and the way back that it returns), so that layers of any kind may be stacked.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.learn.objective import Passing
-from labelwright.structures.passing import Candidates
+from labelwright.learn.objective import Back
 
 Array = NDArray[Any]
 
@@ -21,14 +20,9 @@ Array = NDArray[Any]
 class Layer(Protocol):
     """A differentiable layer."""
 
-    candidates: Candidates | None  # what it passes; None at the top
-
-    def marginals(self, weights: Array, below: Array) -> Array:
-        """What it passes, by slots."""
-        ...
-
-    def __call__(self, weights: Array, gradient: Array, passing: Passing) -> float:
-        """Fill the gradient and what is owed to the layer below; return its share of the loss."""
+    def forward(self, weights: Array, below: Array) -> tuple[Array | None, Back]:
+        """What it passes, by slots (None at the top), and its way back: loss, d_weights, d_below = back(d_passed,
+        share)."""
         ...
 
 
@@ -64,15 +58,16 @@ class Joint:
             weights[part] if shift is None else weights[part] + shift
             for part, shift in zip(self.parts, stack.shifts, strict=False)
         ]
-        belows = [stack.constants[0]]
-        for k, layer in enumerate(stack.layers[:-1]):
-            belows.append(np.concatenate([layer.marginals(used[k], belows[k]), stack.constants[k + 1]]))
-        loss, pull = 0.0, None
-        for k in reversed(range(len(stack.layers))):
-            below = stack.layers[k - 1].candidates if k else None
-            owed = np.zeros(below.n_slots) if below is not None else None
-            own = np.empty_like(used[k])
-            loss += stack.layers[k](used[k], own, Passing(belows[k], owed, pull, stack.shares[k]))
-            gradient[self.parts[k]] += own
-            pull = owed
+        passed: Array | None = np.empty(0)
+        backs, sizes = [], []
+        for layer, w, constants in zip(stack.layers, used, stack.constants, strict=True):
+            assert passed is not None
+            sizes.append(len(passed))
+            passed, back = layer.forward(w, np.concatenate([passed, constants]))
+            backs.append(back)
+        loss, d_passed = 0.0, None
+        for k in reversed(range(len(backs))):
+            its_loss, d_weights, d_below = backs[k](d_passed, stack.shares[k])
+            gradient[self.parts[k]] += d_weights
+            loss, d_passed = loss + its_loss, d_below[: sizes[k]]
         return loss

@@ -21,7 +21,7 @@ SUFFICIENT, CURVATURE = 1e-4, 0.9  # Wolfe's two conditions
 MAX_TRIALS = 20
 
 
-class Problem(Protocol):
+class Objective(Protocol):
     """What an optimiser minimises: fill the gradient, return the loss."""
 
     def __call__(self, weights: Array, gradient: Array) -> float: ...
@@ -39,7 +39,7 @@ class Ranges:
         self.workers.run(function, [(*arguments, a, b, *then) for a, b in self.ranges])
 
     def sums(self, function: Callable[..., Any], *arguments: Any, shape: tuple[int, ...]) -> Array:
-        """Add up what the kernel leaves in its last argument, range by range."""
+        """Add up what the kernel writes into its last argument, range by range."""
         parts = np.zeros((len(self.ranges), *shape))
         self.workers.run(function, [(*arguments, a, b, part) for (a, b), part in zip(self.ranges, parts, strict=True)])
         total: Array = parts.sum(axis=0)
@@ -61,12 +61,12 @@ class History:
         return row
 
     def next_pair(self) -> tuple[Array, Array]:
-        """Where the next s and y are to be written."""
+        """The rows for the next s and y."""
         i = self.n_pushed % self.memory
         return self.basis[i], self.basis[self.memory + i]
 
     def push(self) -> None:
-        """Take in the pair just written and the new gradient; a pair without curvature is dropped."""
+        """Accept the pair just written and the new gradient; a pair without curvature is dropped."""
         i = self.n_pushed % self.memory
         self._measure([i, self.memory + i, 2 * self.memory])
         if self.gram[i, self.memory + i] > 1e-10 * self.gram[self.memory + i, self.memory + i]:
@@ -78,8 +78,8 @@ class History:
         self._measure([2 * self.memory])
 
     def _measure(self, rows: list[int]) -> None:
-        found = self.ranges.sums(vectors.dots, self.basis, np.array(rows), shape=(len(rows), len(self.basis)))
-        for row, products in zip(rows, found, strict=True):
+        inner_products = self.ranges.sums(vectors.dots, self.basis, np.array(rows), shape=(len(rows), len(self.basis)))
+        for row, products in zip(rows, inner_products, strict=True):
             self.gram[row, :] = products
             self.gram[:, row] = products
 
@@ -123,7 +123,7 @@ class History:
 
 
 def lbfgs(
-    problem: Problem,
+    problem: Objective,
     weights: Array,
     l2: float,
     monitor: Monitor,
@@ -148,19 +148,20 @@ def lbfgs(
         history.measure_gradient()
         monitor.report(loss=f, norm=norm, evaluations=1, weights=x)
     else:
+        monitor.check_state(state, {"x": x, "f": np.array(0.0), **history.state()}, x)
         x[:] = state["x"]
         f = float(state["f"])
         history.restore(state)
     while not monitor.stop:
         slope = history.direction(direction)
         if -slope < rounding * abs(f):
-            monitor.finish("converged: what is left to gain is below the rounding errors")
+            monitor.finish("converged: the possible improvement is below the rounding error")
             break
         step = 1.0 if history.n_pushed else 1.0 / max(1.0, float(np.sqrt(history.gram[-1, -1])))
         low, high, accepted = 0.0, np.inf, False
         new_f = norm = np.nan
         for trials in range(1, MAX_TRIALS + 1):  # noqa: B007
-            ranges.run(vectors.move, x, direction, step, then=(trial,))
+            ranges.run(vectors.advance, x, direction, step, then=(trial,))
             new_f, norm, new_slope = evaluate(trial, gradient)
             if not new_f <= f + SUFFICIENT * step * slope:
                 high = step
@@ -172,7 +173,7 @@ def lbfgs(
             step = 2 * step if high == np.inf else (low + high) / 2
         if not accepted and not new_f < f:
             if history.n_pushed == 0:
-                monitor.finish("converged: no step goes down any more")
+                monitor.finish("converged: no step decreases the loss")
                 break
             history.clear()
             continue

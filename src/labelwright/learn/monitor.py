@@ -5,18 +5,21 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import modelfile
 from labelwright.errors import ModelFileError
+from labelwright.validation import HeaderReader, TensorReader, check_array, check_numbers
 
 Array = NDArray[Any]
 PERIOD = 10  # iterations over which the loss must still fall
+MOST = 1 << 40  # passes, or sentences seen in them
 
 
 class Record(TypedDict, total=False):
@@ -33,7 +36,7 @@ class Record(TypedDict, total=False):
 
 
 class Checkpoint:
-    """The whole state of a run in one file, written now and then, so that a killed run can go on."""
+    """The state of a run in one file, written periodically, so that a killed run can be resumed."""
 
     def __init__(self, path: str | Path, fingerprint: str, every: float = 10.0):
         self.path, self.fingerprint, self.every = Path(path), fingerprint, every
@@ -53,15 +56,15 @@ class Checkpoint:
         state, header = modelfile.read(self.path)
         if header.get("kind") != "checkpoint":
             raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
-        if header["fingerprint"] != self.fingerprint:
+        if header.get("fingerprint") != self.fingerprint:
             raise ModelFileError(
-                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start anew"
+                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start again"
             )
         return state, header
 
 
 class Monitor:
-    """Told of every iteration; knows when to stop, keeps the best weights on development data, saves checkpoints."""
+    """Records every iteration, decides when to stop, keeps the best weights on development data, saves checkpoints."""
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class Monitor:
         self.progress, self.checkpoint = progress, checkpoint
         self.history: list[Record] = []
         self.reason: str | None = None
-        self._finished: str | None = None  # a reason that no limit of this run gave
+        self._finished: str | None = None  # a reason that is not a limit of this run
         self.interrupted = False
         self._best: Array | None = None
         self._best_score, self._worse = -np.inf, 0
@@ -95,12 +98,12 @@ class Monitor:
 
     @property
     def merit(self) -> float:
-        """By which runs are compared: the best development score, else minus the loss."""
+        """The number by which runs are compared: the best development score, else minus the loss."""
         return self._best_score if self._best is not None else -self.history[-1]["loss"]
 
     @property
     def best_iteration(self) -> int | None:
-        """The iteration whose weights did best on the development data, where there are any."""
+        """The iteration with the best score on the development data, if there are any."""
         if self._best is None:
             return None
         return next(r["iteration"] for r in self.history if r.get("dev") == self._best_score)
@@ -119,7 +122,7 @@ class Monitor:
         weights: Array | Callable[[], Array],
         state: Callable[[], dict[str, Array]] | None = None,
     ) -> None:
-        """Take note of an iteration, and decide whether it was the last."""
+        """Record an iteration, and decide whether it was the last."""
         i = self.first + len(self.history)  # 0, where there is one, is the starting point
         seconds = self._seconds_before + time.monotonic() - self._begun
         record: Record = {"iteration": i, "loss": float(loss), "evaluations": evaluations, "seconds": seconds}
@@ -171,25 +174,56 @@ class Monitor:
         return "reached the limit of iterations" if i >= self.max_iter else None
 
     def best(self, weights: Array) -> Array:
-        """The weights to keep: the best on development data where there are any, else the last."""
+        """The weights to keep: the best on development data if there are any, else the last."""
         return weights if self._best is None else self._best
 
     def resume(self) -> dict[str, Array] | None:
-        """The state that the checkpoint holds, with the history up to it; None to start anew."""
-        found = self.checkpoint.read() if self.checkpoint is not None else None
-        if found is None:
+        """The state that the checkpoint holds, with the history up to it; None to start from scratch."""
+        saved = self.checkpoint.read() if self.checkpoint is not None else None
+        if saved is None:
             return None
-        state, header = found
-        self.history = header["history"]
-        self._seconds_before = self.history[-1]["seconds"]
-        self._best, self._worse = state.pop("best", None), header["worse"]
-        self._best_score = header["best_score"] if header["best_score"] is not None else -np.inf
-        self._finished = header.get("finished")
+        state, fields = saved
+        with self._reading():
+            header = HeaderReader(fields)
+            self.history = [_read_record(record) for record in header.parts("history")]
+            if not self.history:
+                raise header.refuse("history", "one iteration or more")
+            self._seconds_before = self.history[-1]["seconds"]
+            self._best, self._worse = state.pop("best", None), header.whole("worse")
+            self._best_score = -np.inf if header["best_score"] is None else header.number("best_score")
+            if self._best is not None and self._best_score not in [record.get("dev") for record in self.history]:
+                raise header.refuse("best_score", "the score of an iteration")
+            self._finished = None if header.get("finished") is None else header.text("finished")
         self.reason = self._finished or self._verdict(self.history[-1]["iteration"])
         return state
 
+    def check_state(
+        self, state: dict[str, Array], expected: Mapping[str, Array], weights: Array, recorded: Sequence[str] = ()
+    ) -> None:
+        """Refuse a state of `resume` unless its arrays are finite and like the expected ones in dtype and shape, its
+        counts no less than 0, the best weights so far like `weights`, and all iterations have what is `recorded`."""
+        arrays = TensorReader(state)
+        with self._reading():
+            for name in recorded:
+                if not all(name in record for record in self.history):
+                    raise ModelFileError(f"header: history: {name!r} is missing from an iteration")
+            for name, like in expected.items():
+                counts = {"least": 0, "most": MOST} if like.dtype.kind == "i" else {}
+                arrays.numbers(name, like.dtype, *like.shape, **counts)
+            if self._best is not None:
+                check_numbers("best", check_array("best", self._best, weights.dtype, *weights.shape))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Whatever is wrong with a checkpoint is one line that names the file."""
+        assert self.checkpoint is not None
+        try:
+            yield
+        except ModelFileError as error:
+            raise ModelFileError(f"{self.checkpoint.path}: {error}; delete it to start again") from error
+
     def __enter__(self) -> "Monitor":
-        """From here on the first Ctrl-C ends the iteration, the second one the program."""
+        """From here on the first Ctrl-C ends training after this iteration, the second one ends the program."""
         if threading.current_thread() is threading.main_thread():
             self._old_handler = signal.getsignal(signal.SIGINT)
             signal.signal(signal.SIGINT, self._on_interrupt)
@@ -205,12 +239,22 @@ class Monitor:
         self.interrupted = True
 
 
+def _read_record(record: HeaderReader) -> Record:
+    """The record of one iteration from a checkpoint; a loss may be infinite."""
+    record.whole("iteration")
+    record.number("seconds", 0)
+    for name in ("loss", "norm", "dev", "separable", "evaluations", "mistakes"):
+        if (name in record or name == "loss") and type(record[name]) is not float:
+            record.whole(name, -MOST, MOST)
+    return cast(Record, dict(record))
+
+
 class ProgressBar:
     """Iteration, loss (of perceptrons: mistakes) and development score on one line of the terminal; nothing when the
     output is piped.
 
-    total : the limit of iterations that was asked for; None where training goes on till it converges
-    tol : the share of the loss that PERIOD iterations must still gain
+    total : the limit of iterations that was set; None where training runs until it converges
+    tol : training stops when the relative improvement over PERIOD iterations is below this
     """
 
     def __init__(self, total: int | None = None, tol: float | None = None, what: str = "training") -> None:
@@ -237,7 +281,7 @@ class ProgressBar:
         self._bar.update(self._task, completed=record["iteration"], note=note)
 
     def _gain(self) -> str:
-        """How much the loss fell of late, and below which share training stops."""
+        """The recent relative improvement of the loss, and the one below which training stops."""
         if len(self._losses) <= PERIOD or not self._losses[-1 - PERIOD]:
             return ""
         gain = (self._losses[-1 - PERIOD] - self._losses[-1]) / abs(self._losses[-1 - PERIOD])

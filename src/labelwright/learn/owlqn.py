@@ -1,4 +1,5 @@
-"""OWL-QN: L-BFGS for loss + l1 |w| (Andrew & Gao, 2007): one orthant at a time, weights that cross zero stop there."""
+"""OWL-QN: L-BFGS for loss + l1 |w| (Andrew & Gao, 2007): one orthant at a time; weights that would cross zero become
+zero."""
 
 from typing import Any
 
@@ -6,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import vectors
-from labelwright.learn.lbfgs import MAX_TRIALS, SUFFICIENT, History, Problem, Ranges
+from labelwright.learn.lbfgs import MAX_TRIALS, SUFFICIENT, History, Objective, Ranges
 from labelwright.learn.monitor import Monitor
 from labelwright.parallel import Workers
 
@@ -14,7 +15,7 @@ Array = NDArray[Any]
 
 
 def pseudo_gradient(x: Array, gradient: Array, l1: float) -> Array:
-    """The derivative of loss + l1 |w| towards where it falls; 0 where both sides rise."""
+    """The derivative of loss + l1 |w| on the side where it decreases; 0 where it increases on both sides."""
     right, left = gradient + l1, gradient - l1
     at_zero = np.where(right < 0, right, np.where(left > 0, left, 0))
     result: Array = np.where(x > 0, right, np.where(x < 0, left, at_zero)).astype(x.dtype)
@@ -22,7 +23,7 @@ def pseudo_gradient(x: Array, gradient: Array, l1: float) -> Array:
 
 
 def owlqn(
-    problem: Problem,
+    problem: Objective,
     weights: Array,
     l1: float,
     l2: float,
@@ -47,6 +48,7 @@ def owlqn(
         history.measure_gradient()
         monitor.report(loss=f, norm=float(np.sqrt(history.gram[-1, -1])), evaluations=1, weights=x)
     else:
+        monitor.check_state(state, {"x": x, "f": np.array(0.0), "smooth": smooth, **history.state()}, x)
         x[:] = state["x"]
         smooth[:] = state["smooth"]
         f = float(state["f"])
@@ -69,7 +71,7 @@ def owlqn(
             step *= 0.5
         if not accepted:
             if history.n_pushed == 0:
-                monitor.finish("converged: no step goes down any more")
+                monitor.finish("converged: no step decreases the loss")
                 break
             history.clear()
             continue

@@ -8,26 +8,26 @@ from numpy.typing import NDArray
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
-from labelwright.kernels.perceptron import Rule
+from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.tiles import Layout
+from labelwright.scoring.tiles import TileLayout
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
-PIECE = 20_000_000  # numbers in all rows of a kernel call: between calls Python can be interrupted
-# Without a margin latent states that are more than needed wander, and their mean blurs; a large one pulls them apart,
-# but is never reached.  On synthetic sequences (benchmarks/perceptron.py) 2.5 usual updates, then one, did best of what
-# we tried (0 to 6, alone or falling).
-EARLY, LARGER = 10, 2.5  # passes before this one ask for a larger margin, where it is ours to choose
-LARGEST = 1e15  # value of a feature that four bytes can still add up
+PIECE = 20_000_000  # numbers in all rows of a kernel call: Ctrl-C takes effect between calls
+# Without a margin, superfluous latent states drift and their mean blurs; a large margin separates them, but is never
+# reached.  On synthetic sequences (benchmarks/perceptron.py) 2.5 usual updates, then one, did best among those tried
+# (0 to 6, constant or falling).
+EARLY, LARGER = 10, 2.5  # passes before this one have a larger margin, if the margin is automatic
+LARGEST = 1e15  # value of a feature that float32 can still add up
 
 
 class Averaged:
     """The weights of a run and the mean of all weight vectors since its first sentence.
 
-    The mean is weights - sums / taken, where sums holds each change times the sentences before it: an update costs what
-    it changes, not what there is."""
+    The mean is weights - sums / taken, where sums holds each change times the sentences before it: the cost of an
+    update depends on what it changes, not on the number of weights."""
 
     def __init__(self, weights: Array, sums: Array | None = None, taken: int = 0):
         self.weights = weights.astype(np.float32)  # [W]
@@ -41,32 +41,37 @@ class Averaged:
         return (self.weights - self.sums / self.taken).astype(np.float32)
 
     def restart(self) -> None:
-        """Go on from the mean, which itself runs on (mavg)."""
+        """Continue from the mean, which itself continues (mavg)."""
         self.weights = self.mean()
         self.sums[:] = 0
 
 
 class Passes:
-    """Training data as the kernel reads them; where the rule has no margin (NaN), it is that of a usual update."""
+    """Training data as the kernel reads them; a margin of NaN means that of a usual update."""
 
     def __init__(
         self,
-        layers: dict[str, Incidence],
+        incidences: dict[str, Incidence],
         offsets: NDArray[np.int64],
         gold: NDArray[np.int32],
         space: StateSpace,
         parameters: Parameters,
-        rule: Rule,
+        rule: UpdateRule,
         seed: int | None,
     ):
-        self.offsets, self.gold, self.rule, self.seed = offsets, gold.astype(np.int64), rule, seed
+        self.rule, self.seed = rule, seed
         self.n = len(offsets) - 1
-        self.layout = Layout(layers, len(gold), space, parameters)
+        self.layout = TileLayout(incidences, len(gold), space, parameters)
         self.tiles, self.features = self.layout.tiles, self.layout.features
         ptr = self.features.ptr
-        self.most_features = int(np.diff(ptr, axis=1).max(initial=0))  # of a token in one layer,
         of_sentences = np.diff(ptr[:, offsets], axis=1).sum(axis=0) + 3 * np.diff(offsets)
-        self.most_cells = int(of_sentences.max(initial=0))  # and of a sentence in all
+        self.data = kernels.TrainingData(
+            offsets,
+            gold.astype(np.int64),
+            self.features,
+            most_features=int(np.diff(ptr, axis=1).max(initial=0)),
+            most_cells=int(of_sentences.max(initial=0)),
+        )
         if len(self.features.value) and float(np.abs(self.features.value).max()) > LARGEST:
             raise OptionError(f"a feature has a value above {LARGEST:g}, too large for a perceptron: scale the values")
         self.early = 1.0
@@ -82,13 +87,13 @@ class Passes:
         return float(np.median(of_tokens)) + self.tiles.order if len(of_tokens) else 0.0
 
     def order(self, number: int) -> Array:
-        """The sentences in the order of this pass: shuffled, or as they are where there is no seed."""
+        """The sentences in the order of this pass: shuffled, or as they are without a seed."""
         if self.seed is None:
             return np.arange(self.n)
         return np.random.default_rng([self.seed, number]).permutation(self.n)
 
     def one_pass(self, run: Averaged, number: int) -> tuple[int, float]:
-        """Look at every sentence once; returns how many led to an update, and by how much their best paths scored above
+        """One pass over all sentences; returns how many led to an update, and by how much their best paths scored above
         the gold ones."""
         order = self.order(number)
         rule = self.rule._replace(margin=self.rule.margin * (self.early if number < EARLY else 1.0))
@@ -96,8 +101,7 @@ class Passes:
         for begin in range(0, self.n, self.piece):
             piece = order[begin : begin + self.piece]
             more, worse = kernels.perceptron_pass(
-                piece, self.offsets, self.gold, self.tiles, self.features, rule, run.weights, run.sums,
-                run.taken, self.most_features, self.most_cells,
+                piece, self.data, self.tiles, rule, run.weights, run.sums, run.taken
             )  # fmt: skip
             run.taken += len(piece)
             mistakes, loss = mistakes + int(more), loss + float(worse)
@@ -111,7 +115,7 @@ class Passes:
         """M of theorems 2 and 3: the largest norm of the features of a sentence; None where values are negative."""
         if len(self.features.value) and self.features.value.min() < 0:
             return None
-        return float(kernels.largest_norm(self.features, self.offsets, self.tiles.order))
+        return float(kernels.largest_norm(self.features, self.data.offsets, self.tiles.order))
 
 
 def perceptron(
@@ -127,8 +131,6 @@ def perceptron(
     With `mavg`, pass q begins from the mean of all weights before it when q is a multiple of `reset_every`."""
     layout = passes.layout
     run, done = Averaged(layout.laid_out(weights)), 0
-    if state is not None:
-        run, done = Averaged(state["weights"], state["sums"], int(state["taken"])), int(state["done"])
 
     def result() -> Array:
         return layout.taken_back(run.weights if averaging == "none" else run.mean())
@@ -136,12 +138,16 @@ def perceptron(
     def saved() -> dict[str, Array]:
         return {"weights": run.weights, "sums": run.sums, "taken": np.array(run.taken), "done": np.array(done)}
 
+    if state is not None:
+        monitor.check_state(state, saved(), weights, recorded=("mistakes", "separable"))
+        run, done = Averaged(state["weights"], state["sums"], int(state["taken"])), int(state["done"])
+
     while not monitor.stop:
         done += 1
         if averaging == "mavg" and done % reset_every == 0:
             run.restart()
         mistakes, loss = passes.one_pass(run, done)
-        if mistakes == 0:  # the passes left would change the mean alone
+        if mistakes == 0:  # further passes would only change the mean
             run.taken += max(0, monitor.max_iter - done) * passes.n
             monitor.finish("converged: a pass without mistakes")
         share = passes.share_without(mistakes)

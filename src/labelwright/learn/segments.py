@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.features.segments import SegmentFeatures
 from labelwright.kernels import segments as kernels
-from labelwright.learn.expectations import Counts, Rows
+from labelwright.learn.expectations import Batch, Counts, Rows, Shard, Sizes, pieces_of
+from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Plain, tables_for
 from labelwright.scoring.parameters import Cells, Parameters, make_parameters
 from labelwright.structures.passing import Candidates
@@ -32,15 +33,15 @@ class Gold(NamedTuple):
     kinds: Array  # [rows]  type of every row that is a segment; -1 elsewhere
 
 
-def gold_of(found: Segments, offsets: Array, space: SegmentSpace) -> Gold:
+def gold_of(segments: Segments, offsets: Array, space: SegmentSpace) -> Gold:
     """The segments as columns of tokens and types of rows."""
     n, T = space.n_long, int(offsets[-1])
-    kind = np.repeat(found.kind, found.end - found.start)
+    kind = np.repeat(segments.kind, segments.end - segments.start)
     first, last = np.zeros(T, np.bool_), np.zeros(T, np.bool_)
-    first[found.start] = last[found.end - 1] = True
+    first[segments.start] = last[segments.end - 1] = True
     place = np.where(first, np.where(last, 3, 0), np.where(last, 2, 1))  # B I E S
     kinds = np.full(row_offsets(offsets, space.max_length)[-1], -1, np.int32)
-    kinds[rows_of(found, offsets, space.max_length)] = found.kind
+    kinds[rows_of(segments, offsets, space.max_length)] = segments.kind
     return Gold((place * n + kind).astype(np.int32), kinds)
 
 
@@ -55,8 +56,8 @@ def segment_parameters(
     sizes = np.diff(ptr)
     sizes[every.start : every.stop] = L
     column = np.concatenate([np.tile(np.arange(L, dtype=np.int32), len(every)), column[ptr[every.stop] :]])
-    own = Cells(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), column)
-    return Parameters(tokens.cells | {"segment": own}, L + 1)
+    of_segments = Cells(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), column)
+    return Parameters(tokens.cells | {"segment": of_segments}, L + 1)
 
 
 class SegmentAssembly:
@@ -72,9 +73,9 @@ class SegmentAssembly:
         """How many numbers every token has: its row and those of the segments that end at it."""
         return self.row_width["state"] + self.space.max_length * self.row_width["segment"]
 
-    def layers(self, layers: dict[str, Incidence]) -> dict[str, Incidence]:
-        """The layers, as the width of their rows asks for."""
-        return tables_for(layers, self.row_width)
+    def layers(self, layers: dict[str, Incidence], value: int = 1, shared: int = 1) -> dict[str, Incidence]:
+        """The features, as the width of their rows asks for (see tables_for)."""
+        return tables_for(layers, self.row_width, value, shared)
 
     def plain(self, weights: Array) -> Plain:
         """Scores of all plain moves [(L+1)^2] in float64; minus infinity for those that cannot be."""
@@ -87,14 +88,10 @@ class SegmentAssembly:
         gradient[self.parts["transitions"]] = arc
 
 
-class SegmentMoves(NamedTuple):
-    """Plain moves as one evaluation needs them."""
-
-    plain: Plain
-
-
 class SegmentExpectations:
     """Turns rows of scores of tokens and segments into rows of counts."""
+
+    kept_numbers = 0  # `passed` keeps nothing for the way back
 
     def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
         self.assembly, self.gold, self.offsets, self.candidates = assembly, gold, offsets, candidates
@@ -103,41 +100,72 @@ class SegmentExpectations:
         self.source, self.target = graph.source, graph.target
         self.label = np.empty(0, np.int64) if candidates is None else label_of_role(assembly.space)  # of each role
 
-    def moves(self, weights: Array) -> SegmentMoves:
-        """The plain moves under these weights."""
-        return SegmentMoves(self.assembly.plain(weights))
+    def lay_out(self, sizes: Sizes) -> list[Shard]:
+        """The sentences as they come; a batch has the rows of its tokens and of their segments."""
+        tokens = max(1, sizes.arc_numbers // self.assembly.token_size)
+        of_shard = max(tokens, sizes.shard_numbers // sum(self.assembly.row_width.values()))
+        starts = {"state": self.offsets, "segment": self.rows}
+        shards, number = list[Shard](), 0
+        for begin, end in sentence_ranges(self.offsets, of_shard):
+            batches = []
+            for a, b in sentence_ranges(self.offsets[begin : end + 1], tokens):
+                rows = {name: slice(*(x[[begin + a, begin + b]] - x[begin]).tolist()) for name, x in starts.items()}
+                batches.append(Batch(number, rows, self.offsets[begin + a : begin + b + 1]))
+                number += 1
+            shards.append(Shard(len(shards), *pieces_of(starts, begin, end, self.offsets), batches))
+        return shards
 
-    def __call__(
-        self, rows: Rows, moves: SegmentMoves, offsets: Array, again: Any, share: float = 1.0, pull: Array | None = None
+    def transitions(self, weights: Array) -> Plain:
+        """The plain transitions under these weights."""
+        return self.assembly.plain(weights)
+
+    def nothing(self, transitions: Plain) -> Counts:
+        """Counts of no sentences."""
+        return Counts(0.0, np.empty(0), np.zeros(len(transitions.arc)))
+
+    def observed(self, total: Counts, transitions: Plain, share: float) -> Counts:
+        """The counts of all batches, which lack nothing."""
+        return total
+
+    def counts(
+        self,
+        rows: Rows,
+        transitions: Plain,
+        batch: Batch,
+        again: Any,
+        share: float = 1.0,
+        d_passed: Array | None = None,
+        state: None = None,
     ) -> Counts:
-        """Replace the scores of these sentences by counts, `share` times, and add what `pull` asks for: derivatives of
-        the losses of higher layers by the probabilities that this one passes."""
-        space = self.assembly.space
-        a, b = np.searchsorted(self.offsets, offsets[[0, -1]])
-        gold = self.gold[self.rows[a] : self.rows[b]]
-        gains = np.empty((0, len(space.roles))) if pull is None else self._gains(offsets, pull)
-        loss, counts = self._count(rows, moves, offsets, gold, share, gains)
+        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
+        layers by what this one passes, and adds what the scores do to them."""
+        first = int(np.searchsorted(self.offsets, batch.data[0]))
+        gold = self.gold[self.rows[first] : self.rows[first + len(batch.data) - 1]]
+        gains = np.empty((0, len(self.assembly.space.roles)))
+        if d_passed is not None:
+            gains = self._gains(batch.data, d_passed)
+        loss, counts = self._count(rows, transitions, batch.data, gold, share, gains)
         return Counts(loss, np.empty(0), counts.reshape(-1))
 
-    def marginals(self, rows: Rows, moves: SegmentMoves, offsets: Array, again: Any, passed: Array) -> None:
-        """Fill the slots of these sentences with the probabilities of labels."""
+    def passed(self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array) -> None:
+        """Fill the slots of a batch with the probabilities of labels."""
         none = np.full(len(rows["segment"]), -1, np.int32)
-        self._count(rows, moves, offsets, none, 1.0, np.empty((0, len(self.label))))
+        self._count(rows, transitions, batch.data, none, 1.0, np.empty((0, len(self.label))))
         roles = rows["state"][:, : len(self.label)]
         by_label = np.zeros((len(roles), len(self.assembly.space.labels)))
         for role, label in enumerate(self.label.tolist()):
             by_label[:, label] += roles[:, role]
-        token, slots, label = self._slots(offsets)
+        token, slots, label = self._slots(batch.data)
         passed[slots] = by_label[token, label]
 
     def _count(
-        self, rows: Rows, moves: SegmentMoves, offsets: Array, gold: Array, share: float, gains: Array
+        self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
     ) -> tuple[float, Array]:
         space = self.assembly.space
-        move = moves.plain.arc.reshape(space.n_types + 1, space.n_types + 1)
-        counts = np.zeros_like(move)
+        scores = transitions.arc.reshape(space.n_types + 1, space.n_types + 1)
+        counts = np.zeros_like(scores)
         through = space.n_long, space.max_length, offsets, gold, self.source, self.target, share, gains, counts
-        return float(kernels.expectations(rows["state"], rows["segment"], move, *through)), counts
+        return float(kernels.expectations(rows["state"], rows["segment"], scores, *through)), counts
 
     def _slots(self, offsets: Array) -> tuple[Array, slice, Array]:
         """The token of each slot of these sentences (counted from the first), the slots, and their labels."""
@@ -146,9 +174,9 @@ class SegmentExpectations:
         slots = slice(int(ptr[0]), int(ptr[-1]))
         return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), slots, self.candidates.label[slots]
 
-    def _gains(self, offsets: Array, pull: Array) -> Array:
+    def _gains(self, offsets: Array, d_passed: Array) -> Array:
         """What every role of every token gains [T, R]."""
         token, slots, label = self._slots(offsets)
         by_label = np.zeros((int(offsets[-1] - offsets[0]), len(self.assembly.space.labels)))
-        by_label[token, label] = pull[slots]
+        by_label[token, label] = d_passed[slots]
         return np.ascontiguousarray(by_label[:, self.label])

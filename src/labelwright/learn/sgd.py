@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence
-from labelwright.kernels import online
+from labelwright.kernels import sgd as kernels
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.assembly import Assembly
 from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
-TRIAL_SENTENCES = 1000  # on which the first learning rate is tried out
+TRIAL_SENTENCES = 1000  # sample for choosing the first learning rate
 TRIAL_RATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
 
 
@@ -22,7 +22,7 @@ class SGD:
 
     def __init__(
         self,
-        layers: dict[str, Incidence],
+        incidences: dict[str, Incidence],
         offsets: NDArray[np.int64],
         gold: NDArray[np.int32],
         space: StateSpace,
@@ -41,34 +41,37 @@ class SGD:
         fence[2, self.build.no_end] = -np.inf
         has = self.build.weights_of_moves(np.ones(parameters.n_weights))
         graph = self.graph.blocks, self.graph.contexts, self.graph.state
-        self.topology = online.Topology(*graph, fence, *forbidden, *has, space.n_states)
+        self.topology = kernels.Topology(*graph, fence, *forbidden, *has, space.n_states)
         # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
         # there are nodes or arcs takes what the space forbids.
-        nothing = Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
+        no_cells = Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
         self.names = ["state", "edge" if self.graph.order == 2 else "", self.build.arc_layer]
-        self.layers, self.cells = [], []
+        self.features: list[tuple[Incidence, Cells]] = []
         for name, dead in zip(self.names, (0, len(forbidden.node), len(forbidden.arc)), strict=True):
-            layer = layers.get(name, layers["state"])
-            self.layers.append(layer._replace(token_value=layer.token_value.astype(np.float32)))
-            cells = self.build.cells.get(name, nothing)
+            incidence = incidences.get(name, incidences["state"])
+            incidence = incidence._replace(token_value=incidence.token_value.astype(np.float32))
+            cells = self.build.cells.get(name, no_cells)
             if name in self.build.used:
                 place = np.where(self.build.used[name] < 0, dead, self.build.used[name])
                 cells = cells._replace(column=place[cells.column].astype(np.int32))
-            self.cells.append(cells)
+            self.features.append((incidence, cells))
 
     def one_pass(self, weights: Array, shrink: float, order: Array, eta: float, taken: int) -> tuple[float, float]:
-        """Update `weights` (float64, in place); returns the penalised loss met on the way and the new shrink."""
-        parts, plain = self.build.parts, self.build.weights_of_moves(weights)
-        own = [weights[parts[name]] if name in parts else weights[:0] for name in self.names]
-        loss, shrink = online.sgd_pass(
-            order, self.offsets, self.gold, self.topology, *own, *self.layers, *self.cells, *plain,
-            shrink, eta, self.decay, taken,
+        """Update `weights` (float64, in place); returns the penalised loss before each update and the new shrink."""
+        slices, plain = self.build.parts, self.build.weights_of_moves(weights)
+        parts = [
+            kernels.FeaturePart(weights[slices[name]] if name in slices else weights[:0], *features)
+            for name, features in zip(self.names, self.features, strict=True)
+        ]
+        schedule = kernels.Schedule(eta, self.decay, taken)
+        loss, shrink = kernels.sgd_pass(
+            order, self.offsets, self.gold, self.topology, *parts, plain, schedule, shrink
         )  # fmt: skip
         self.build.moved(*plain, weights)
         return loss + 0.5 * self.l2 * shrink**2 * float(weights @ weights), shrink
 
     def first_rate(self, weights: Array) -> float:
-        """The rate that gets furthest in one pass over a sample."""
+        """The learning rate with the lowest loss after one pass over a sample."""
         sample = np.random.default_rng([self.seed, 0]).permutation(self.n)[:TRIAL_SENTENCES]
         reached = {}
         for eta in TRIAL_RATES:
@@ -88,6 +91,9 @@ def sgd(
         total = np.zeros_like(w if average_from is not None else w[:0])
         eta = run.first_rate(w)
     else:
+        like = {"w": weights.astype(np.float64), "shrink": np.array(1.0), "done": np.array(1), "eta": np.array(1.0)}
+        like["total"] = like["w"] if average_from is not None else like["w"][:0]
+        monitor.check_state(state, like, weights)
         w, shrink, done, eta = state["w"], float(state["shrink"]), int(state["done"]), float(state["eta"])
         total = state["total"]
 

@@ -1,1 +1,1 @@
-"""Memory-based learning: instances are kept as they are, and the nearest ones answer."""
+"""Memory-based learning: instances are stored, and the nearest ones decide."""

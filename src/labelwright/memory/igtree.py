@@ -1,8 +1,8 @@
-"""IGTree: instances compressed into a decision tree, one column a level, the most telling column first.
+"""IGTree: instances compressed into a decision tree, one column a level, the most informative column first.
 
-A query follows the values that it shares with the tree; where it shares no more, the classes of the last node that it
-reached answer.  A node stays only if its class is not that of the node above it, or if a node below it stays: the tree
-holds the exceptions to what is known higher up.
+A query descends by its values as far as the tree has them; the classes of the last node that it reaches are the answer.
+A node is kept only if its class differs from that of its parent, or if a node below it is kept: the tree holds the
+exceptions to what its upper nodes say.
 """
 
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels import igtree as kernels
 from labelwright.memory.store import Answers
 from labelwright.memory.trie import entries_of
@@ -18,10 +19,11 @@ Array = NDArray[Any]
 
 
 class IGTree(NamedTuple):
-    """Nodes level by level: the children of a node stand together, in the order of their values."""
+    """Nodes level by level: the children of a node are contiguous, in the order of their values; model files name their
+    tensors after these fields."""
 
-    order: Array  # [F]  columns, the most telling first
-    left: Array  # [F+1] float64  the weights of the columns that are not asked yet, after so many
+    order: Array  # [F]  columns, the most informative first
+    left: Array  # [F+1] float64  the summed weights of the remaining columns, after so many
     code: Array  # [nodes] int32  the value that leads to a node
     child: Array  # [nodes+1] int32  its children are child[n]:child[n+1]
     best: Array  # [nodes] int32  the most frequent class of its instances
@@ -36,11 +38,11 @@ class IGTree(NamedTuple):
 
 
 def igtree(codes: Array, classes: Array, n_classes: int, weights: Array) -> IGTree:
-    """The tree of instances: codes [N, F] of their values, and their classes [N]."""
+    """The tree of instances: codes [M, F] of their values, and their classes [M]."""
     order = np.argsort(-weights, kind="stable")
     frequency = np.bincount(classes, minlength=n_classes)
-    nodes = np.zeros(len(codes), np.int64)  # [N]  the node of this level that holds each instance
-    kept = np.arange(len(codes))  # instances that are still parted
+    nodes = np.zeros(len(codes), np.int64)  # [M]  the node of this level that has each instance
+    kept = np.arange(len(codes))  # instances of nodes that are split
     code, sizes, tables = [np.array([-1])], [], []
     n_nodes = 1
     for column in [*order, None]:
@@ -64,7 +66,7 @@ def igtree(codes: Array, classes: Array, n_classes: int, weights: Array) -> IGTr
 
 
 def _pruned(order: Array, left: Array, code: Array, sizes: Array, tables: list["_Level"]) -> IGTree:
-    """The tree without the nodes that say what is known above them."""
+    """The tree without the nodes whose class is that of their parent."""
     best = np.concatenate([table.best for table in tables])
     parent = np.repeat(np.arange(len(sizes)), sizes)  # of all nodes but the root
     stays = np.append(True, best[1:] != best[parent])
@@ -80,7 +82,7 @@ def _pruned(order: Array, left: Array, code: Array, sizes: Array, tables: list["
         code[stays].astype(np.int32),
         np.concatenate([[1], 1 + np.cumsum(kept)]).astype(np.int32),
         best[stays].astype(np.int32),
-        np.concatenate([[0], np.cumsum(lengths[stays])]).astype(np.int64),
+        offsets_from(lengths[stays]),
         np.concatenate([table.classes for table in tables])[listed].astype(np.int32),
         np.concatenate([table.often for table in tables])[listed].astype(np.float64),
     )
@@ -94,7 +96,7 @@ class _Level(NamedTuple):
 
 
 def _classes_of(nodes: Array, classes: Array, n_nodes: int, n_classes: int, frequency: Array) -> _Level:
-    """The classes of the instances of each node; the most frequent one, of several that which is more frequent in all
+    """The classes of the instances of each node; the most frequent one, of several the one that is more frequent in all
     instances, then the first seen."""
     keys, count = np.unique(nodes * n_classes + classes, return_counts=True)
     node, cls = keys // n_classes, keys % n_classes
@@ -104,7 +106,8 @@ def _classes_of(nodes: Array, classes: Array, n_nodes: int, n_classes: int, freq
 
 
 def ask(tree: IGTree, codes: Array) -> Answers:
-    """The classes of queries: codes [Q, F] of their values (-1: unknown); the distance is what columns left weigh."""
+    """The classes of queries: codes [Q, F] of their values (-1: unknown); the distance is the summed weight of the
+    remaining columns."""
     n = len(codes)
     reached, levels = np.empty(n, np.int32), np.empty(n, np.int64)
     kernels.descend(tree.code, tree.child, np.ascontiguousarray(codes[:, tree.order]), reached, levels)

@@ -13,10 +13,10 @@ NAN = float("nan")
 
 
 class Instances(NamedTuple):
-    """N instances of F columns."""
+    """M instances of F columns."""
 
     values: tuple[list[Any], ...]  # [F]  distinct values of each column, in order of first appearance
-    codes: Array  # [N, F] int32  index into values; -1 where a value is not among them
+    codes: Array  # [M, F] int32  index into values; -1 where a value is missing
 
 
 def instances(X: Any, source: str = "X") -> Instances:
@@ -34,7 +34,7 @@ def instances(X: Any, source: str = "X") -> Instances:
 
 
 def is_frame(X: Any) -> bool:
-    """Is it a data frame?"""
+    """Whether X is a data frame."""
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
 
 
@@ -90,7 +90,7 @@ def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any
 
 
 def _known(value: Any) -> Any:
-    """The value, or the one that stands for all that are not a number, which no dictionary would find again."""
+    """The value, or one fixed NaN for all NaNs, which are unequal to themselves."""
     return value if value == value else NAN
 
 
@@ -102,15 +102,15 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def translated(found: Instances, values: Sequence[list[Any]], source: str = "X") -> Array:
-    """Codes [N, F] by other values; -1 where a value is not among them."""
-    if len(found.values) != len(values):
-        raise CorpusError(f"{source}: the model reads {len(values)} columns, got {len(found.values)}")
-    codes = np.empty(found.codes.shape, np.int32)
-    for i, (known, there) in enumerate(zip(values, found.values, strict=True)):
+def translated(instances: Instances, values: Sequence[list[Any]], source: str = "X") -> Array:
+    """Codes [M, F] by other values; -1 where a value is missing."""
+    if len(instances.values) != len(values):
+        raise CorpusError(f"{source}: the model reads {len(values)} columns, got {len(instances.values)}")
+    codes = np.empty(instances.codes.shape, np.int32)
+    for i, (known, present) in enumerate(zip(values, instances.values, strict=True)):
         index = {_known(value): number for number, value in enumerate(known)}
-        numbers = np.array([index.get(_known(value), -1) for value in there], np.int32)
-        codes[:, i] = numbers[found.codes[:, i]]
+        numbers = np.array([index.get(_known(value), -1) for value in present], np.int32)
+        codes[:, i] = numbers[instances.codes[:, i]]
     return codes
 
 

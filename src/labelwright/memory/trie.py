@@ -1,25 +1,26 @@
-"""Building what the search walks through (kernels.neighbours): sorted rows, their trie, and the classes behind them."""
+"""The data of the search (kernels.neighbours): sorted rows, their trie, and the classes of their instances."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels.neighbours import Groups, Trie
 
 Array = NDArray[Any]
-SMALL = 128  # rows that are looked at one by one rather than parted further
+SMALL = 128  # nodes of so many rows are not split further
 
 
 class Grouped(NamedTuple):
-    """Equal instances put together."""
+    """Equal instances as groups."""
 
     ptr: Array  # [M+1] int64  the instances of each row ...
-    members: Array  # [N] int32  ... in their order in the data
+    members: Array  # [instances] int32  ... in their order in the data
 
 
 def grouped(codes: Array) -> tuple[Array, Grouped]:
-    """The distinct rows [M, F] of codes [N, F] in lexicographic order, and the instances behind them."""
+    """The distinct rows [M, F] of codes [instances, F] in lexicographic order, and the instances of each."""
     order = np.lexsort(codes.T[::-1])
     rows = codes[order]
     new = np.ones(len(rows), np.bool_)
@@ -30,17 +31,17 @@ def grouped(codes: Array) -> tuple[Array, Grouped]:
 
 
 def entries_of(ptr: Array, rows: Array) -> tuple[Array, Array]:
-    """Where the entries of some rows of a sparse table stand, row after row: their own ptr [rows+1], and the places."""
+    """The entries of some rows of a sparse table, row after row: ptr [rows+1], and their places."""
     sizes = np.diff(ptr)[rows]
-    own = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return own, np.arange(own[-1]) + np.repeat(ptr[rows] - own[:-1], sizes)
+    row_ptr = offsets_from(sizes)
+    return row_ptr, np.arange(row_ptr[-1]) + np.repeat(ptr[rows] - row_ptr[:-1], sizes)
 
 
-def class_groups(found: Grouped, classes: Array, n_classes: int) -> Groups:
-    """The classes of the instances of each row, and how often each class occurs in all."""
-    n_rows = len(found.ptr) - 1
-    row = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(found.ptr))
-    keys, count = np.unique(row * n_classes + classes[found.members], return_counts=True)
+def class_groups(grouped: Grouped, classes: Array, n_classes: int) -> Groups:
+    """The classes of the instances of each row, and the frequency of each class."""
+    n_rows = len(grouped.ptr) - 1
+    row = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(grouped.ptr))
+    keys, count = np.unique(row * n_classes + classes[grouped.members], return_counts=True)
     ptr = np.searchsorted(keys, np.arange(n_rows + 1, dtype=np.int64) * n_classes)
     frequency = np.bincount(classes, minlength=n_classes).astype(np.float64)
     return Groups(ptr, (keys % n_classes).astype(np.int32), count.astype(np.float64), frequency)
@@ -52,10 +53,10 @@ def trie(rows: Array, small: int = SMALL) -> Trie:
     low, high = np.array([0]), np.array([M])
     begins, ends, codes, sizes = [low], [high], [np.array([-1])], []
     for column in range(F):
-        parted = high - low > small
+        split = high - low > small
         inside = np.zeros(M + 1, np.int64)
-        inside[low[parted]] += 1
-        inside[high[parted]] -= 1
+        inside[low[split]] += 1
+        inside[high[split]] -= 1
         begins_here = np.append(True, rows[1:, column] != rows[:-1, column])
         begins_here[low] = True
         starts = np.flatnonzero(begins_here & (np.cumsum(inside[:M]) > 0))

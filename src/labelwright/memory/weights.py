@@ -1,4 +1,4 @@
-"""How much each column tells about the class: the feature weights of memory-based learning.
+"""Feature weights of memory-based learning: how informative each column is about the class.
 
 information gain  H(C) - sum_v P(v) H(C | v)          gain ratio       information gain / H(v)
 chi-squared       sum (O - E)^2 / E over values and classes     shared variance  chi-squared / (N (min(C, V) - 1))
@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 from labelwright.kernels import contingency
 
 Array = NDArray[Any]
-CELLS = 1 << 26  # of a table that are all looked at
-BINS = 20  # of as many distinct numbers each, into which numbers are put before they are counted
+CELLS = 1 << 26  # of a table that are summed one by one
+BINS = 20  # of equally many distinct numbers each, for counting numbers
 
 
-class Counts(NamedTuple):
-    """How often the values of a column go with each class."""
+class Contingency(NamedTuple):
+    """The contingency table of a column and the classes, without zeros."""
 
     value: Array  # [E]  in increasing order
     cls: Array  # [E]  in increasing order for each value
-    often: Array  # [E]  how often they come together
+    often: Array  # [E]  how often they occur together
     values: Array  # [V]  how often each value occurs
     classes: Array  # [C]  and each class
 
 
-def counts(codes: Array, n_values: int, classes: Array, n_classes: int) -> Counts:
-    """The contingency table of a column [N] and the classes [N], without its zeros."""
+def counts(codes: Array, n_values: int, classes: Array, n_classes: int) -> Contingency:
+    """The contingency table of a column [M] and the classes [M], without its zeros."""
     keys, count = np.unique(codes.astype(np.int64) * n_classes + classes, return_counts=True)
     values, frequency = np.bincount(codes, minlength=n_values), np.bincount(classes, minlength=n_classes)
-    return Counts(keys // n_classes, keys % n_classes, count, values, frequency)
+    return Contingency(keys // n_classes, keys % n_classes, count, values, frequency)
 
 
 def binned(numbers: Array) -> Array:
@@ -45,7 +45,7 @@ def binned(numbers: Array) -> Array:
 
 
 def _running(terms: Array) -> float:
-    """A sum from the first term to the last, as TiMBL takes it: to part equal distances one rounding is enough."""
+    """A sum from the first term to the last, as in TiMBL: one rounding is enough to make equal distances differ."""
     return float(np.cumsum(terms)[-1])
 
 
@@ -54,35 +54,35 @@ def _entropy(frequency: Array) -> float:
     return -_running(p * np.log2(p))
 
 
-def information_gain(c: Counts) -> float:
-    """How many bits a value tells about the class."""
+def information_gain(c: Contingency) -> float:
+    """The information, in bits, that a value gives about the class."""
     p = c.often / c.values[c.value]
     bits = np.bincount(c.value, -p * np.log2(p), len(c.values))  # of the classes of each value
     return max(0.0, _entropy(c.classes) - _running(bits * c.values / c.values.sum()))
 
 
-def gain_ratio(c: Counts) -> float:
-    """Information gain by the bits that the value itself takes; 0 for a column that never changes."""
+def gain_ratio(c: Contingency) -> float:
+    """Information gain divided by the entropy of the values; 0 for a constant column."""
     bits = _entropy(c.values)
     return information_gain(c) / bits if bits > 0 else 0.0
 
 
-def chi_squared(c: Counts) -> float:
-    """How far the table is from that of independent values and classes."""
+def chi_squared(c: Contingency) -> float:
+    """The chi-squared statistic of the table against independence."""
     values, classes, often = (np.asarray(counted, np.float64) for counted in (c.values, c.classes, c.often))
-    if len(values) * len(classes) > CELLS:  # sum O^2 / E - N has no zeros to look at, only other last digits
+    if len(values) * len(classes) > CELLS:  # sum O^2 / E - N skips the zeros; only the last digits differ
         expected = values[c.value] * classes[c.cls] / values.sum()
         return max(0.0, _running(often**2 / expected) - float(values.sum()))
     return float(contingency.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
 
 
-def shared_variance(c: Counts) -> float:
+def shared_variance(c: Contingency) -> float:
     """Chi-squared without its dependence on the numbers of instances, values and classes."""
     freedom = min(np.count_nonzero(c.values), np.count_nonzero(c.classes)) - 1
     return chi_squared(c) / (float(c.values.sum()) * freedom) if freedom > 0 else 0.0
 
 
-WEIGHTS: dict[str, Callable[[Counts], float]] = {
+WEIGHTS: dict[str, Callable[[Contingency], float]] = {
     "gain-ratio": gain_ratio,
     "information-gain": information_gain,
     "chi-squared": chi_squared,

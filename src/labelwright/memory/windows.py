@@ -2,7 +2,7 @@
 
     Uw[-1]:%x[-1,0]            the word before             Utags:%x[-1,1]/%x[0,1]      two tags as one value
 
-Only U and * lines count: transitions say nothing about a single token.  Places outside the sentence have one value,
+Only U and * lines count: transitions do not describe a single token.  Places outside the sentence have one value,
 "_".  Feature dicts have a column for each key, arrays one for each number.
 """
 
@@ -12,19 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus, compacted
 from labelwright.errors import CorpusError, TemplateError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.extract import columns_of, kind_of
-from labelwright.features.template import Cell, Pattern, Template, apply, parse_template
+from labelwright.features.extract import columns_of, kind_of, read_template, refuse_labels_below
+from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns, intern_rows
 from labelwright.kernels import tables
 from labelwright.memory.instances import Instances, instances
+from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
 OUTSIDE = "_"
-MISSING = ""  # what a feature dict does not have
+MISSING = ""  # the value of a key that a feature dict lacks
 
 
 class Windows(NamedTuple):
@@ -40,13 +42,13 @@ class Windows(NamedTuple):
         return READ[self.kind](self, X)
 
     def header(self) -> dict[str, Any]:
-        """What a model file keeps."""
+        """What a model file stores."""
         template = None if self.template is None else {"text": self.template.text, "name": self.template.name}
         return {"kind": self.kind, "names": list(self.names), "inputs": list(self.inputs), "template": template}
 
 
 def windows(X: Any, template: str | Template) -> Windows:
-    """How data like X are read."""
+    """The windows for data like X."""
     kind = kind_of(X)
     if kind == "columns":
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
@@ -54,13 +56,13 @@ def windows(X: Any, template: str | Template) -> Windows:
         lines = lines_of(parsed)
         if not lines:
             raise TemplateError(f"{parsed.name}: no U line that reads a column; write one such as U01:%x[0,0]")
-        inputs, own = corpus.input_names, parsed.name not in BUILTIN
-        names = tuple(line.name.removeprefix(line.kind) if own else _name(line, inputs) for line in lines)
+        inputs, custom = corpus.input_names, parsed.name not in BUILTIN
+        names = tuple(line.name.removeprefix(line.kind) if custom else _name(line, inputs) for line in lines)
         return Windows(kind, names, inputs, parsed)
     if kind == "dicts":
         keys = dict.fromkeys(key for sentence in X for token in sentence for key in token)
         if not keys:
-            raise CorpusError("X: no token has a feature; expected dicts that are not empty")
+            raise CorpusError("X: no token has a feature; expected non-empty dicts")
         return Windows(kind, tuple(map(str, keys)))
     first = next(np.asarray(sentence) for sentence in X if len(sentence))
     return Windows(kind, tuple(f"x[{d}]" for d in range(first.shape[1])))
@@ -74,11 +76,16 @@ def _name(line: Pattern, inputs: Sequence[str]) -> str:
     return line.name.removeprefix(line.kind)
 
 
-def restored(header: dict[str, Any]) -> Windows:
+def restored(header: HeaderReader) -> Windows:
     """The windows that a model file's header describes."""
-    kept = header["template"]
-    template = None if kept is None else parse_template(kept["text"], kept["name"])
-    return Windows(header["kind"], tuple(header["names"]), tuple(header["inputs"]), template)
+    kind, names, inputs = header.one_of("kind", tuple(READ)), header.names("names"), header.names("inputs")
+    if kind != "columns":
+        return Windows(kind, tuple(names), tuple(inputs))
+    template = read_template(header.part("template"))
+    refuse_labels_below(template)
+    if len(lines_of(template)) != len(names) or template.n_columns > len(inputs):
+        raise header.refuse("names", f"one for each of the {len(lines_of(template))} lines of the template")
+    return Windows(kind, tuple(names), tuple(inputs), template)
 
 
 def lines_of(template: Template) -> list[Pattern]:
@@ -97,9 +104,9 @@ def _from_columns(windows: Windows, X: Any) -> tuple[Instances, Array]:
     assert windows.template is not None
     columns = columns_of(corpus, names)
     read: dict[Cell, tuple[list[str], Array]] = {}
-    found = [_column(line, columns, read) for line in lines_of(windows.template)]
-    codes = np.stack([numbers for _, numbers in found], axis=1).astype(np.int32)
-    return Instances(tuple(values for values, _ in found), codes), corpus.offsets
+    read_lines = [_column(line, columns, read) for line in lines_of(windows.template)]
+    codes = np.stack([numbers for _, numbers in read_lines], axis=1).astype(np.int32)
+    return Instances(tuple(values for values, _ in read_lines), codes), corpus.offsets
 
 
 def _column(line: Pattern, columns: Columns, read: dict[Cell, tuple[list[str], Array]]) -> tuple[list[str], Array]:
@@ -115,13 +122,13 @@ def _column(line: Pattern, columns: Columns, read: dict[Cell, tuple[list[str], A
     numbers, firsts = intern_rows(rows)
     texts = [
         "/".join(values[i] for (values, _), i in zip(cells, row, strict=True)) for row in rows[firsts].tolist()
-    ]  # two texts may be alike where values hold slashes: that is one value
+    ]  # texts may be equal where values contain slashes: that is one value
     index = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return list(index), np.array([index[text] for text in texts], np.int32)[numbers]
 
 
 def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
-    """What a cell reads at each token: only the values that there are, and their numbers [T]."""
+    """What a cell reads at each token: the values that occur, and their numbers [T]."""
     column = cell.reader.column
     values, reach = columns.values[column], abs(cell.row) + 1
     codes = np.empty(int(columns.offsets[-1]), np.int32)
@@ -129,8 +136,8 @@ def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
     texts = apply(cell.reader, values)
     index = {text: i for i, text in enumerate(dict.fromkeys([*texts, OUTSIDE]))}
     numbers = np.array([index[text] for text in [*texts, *[OUTSIDE] * (2 * reach)]], np.int32)
-    found = compacted(list(index), numbers[codes])
-    return found.values, found.codes
+    column_read = compacted(list(index), numbers[codes])
+    return column_read.values, column_read.codes
 
 
 def _from_dicts(windows: Windows, X: Any) -> tuple[Instances, Array]:
@@ -154,7 +161,7 @@ def _from_arrays(windows: Windows, X: Any) -> tuple[Instances, Array]:
 
 def offsets_of(X: Sequence[Any]) -> Array:
     """Where sentences begin and end [N+1]."""
-    return np.concatenate([[0], np.cumsum([len(sentence) for sentence in X])]).astype(np.int64)
+    return offsets_from([len(sentence) for sentence in X])
 
 
 READ = {"columns": _from_columns, "dicts": _from_dicts, "arrays": _from_arrays}

@@ -1,1 +1,1 @@
-"""Users' own constraints on labellings, and the solver that keeps them."""
+"""Users' constraints on labellings, and the solver that satisfies them."""

@@ -1,6 +1,6 @@
-"""Conditions on labellings, as they are judged on a whole labelling or posted into a solver (program.py).
+"""Conditions on labellings, evaluated on a whole labelling or posted into a solver (program.py).
 
-An *event* is that some tokens have labels out of some sets.  A *row* holds a weighted sum of events between bounds, and
+An *event* is that some tokens have labels out of some sets.  A *row* keeps a weighted sum of events between bounds, and
 formulas join rows by "all of", "some of" and "not".
 """
 

@@ -1,9 +1,9 @@
-"""The best labelling of a lattice that keeps users' rules, proven: n-best labellings first, then OR-Tools' CP-SAT.
+"""The best labelling of a lattice that satisfies users' rules, proven: n-best labellings, then OR-Tools' CP-SAT.
 
-Labellings of a lattice come in the order of their weight, so that the first one that keeps all hard rules is the best.
+Labellings of a lattice come in the order of their weight, so the first one that satisfies all hard rules is the best.
 Where it does not come soon, a flow of 0/1 variables through the nodes and arcs of the lattice is posted into CP-SAT
-together with the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling found within
-that reach beats all that use other arcs, so that nothing is lost.
+together with the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling within that
+reach beats all that use other arcs, so the optimum is not lost.
 """
 
 import math
@@ -26,8 +26,8 @@ from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 N_BEST = (1, 50, 1000)  # paths that are tried before CP-SAT,
-N_BEST_SUMS = (1, 50, 1000)  # and labellings where each has many paths: nothing else has a proof for these
-GROWTH = 1.5  # of the reach, where nothing is found within it
+N_BEST_SUMS = (1, 50, 1000)  # and labellings where each has many paths: only this proves these
+GROWTH = 1.5  # of the reach, where it contains no labelling
 
 
 class _Best(NamedTuple):
@@ -38,7 +38,7 @@ class _Best(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """What n-best labellings say."""
+    """The result of n-best labellings."""
 
     best: _Best | None
     proven: bool  # no other labelling is better
@@ -57,10 +57,10 @@ def solve_lattice(
     probabilities: bool = True,
     max_expansions: int | None = None,
 ) -> Decoding:
-    """The best labelling of a lattice that keeps the rules.
+    """The best labelling of a lattice that satisfies the rules.
 
     A labelling is worth the sum over its latent paths (`sums`, the default on latent models) or its best path, less the
-    price of soft rules; the score and the probability that are reported know nothing of prices.  `status` is "optimal";
+    price of soft rules; the reported score and probability do not include prices.  `status` is "optimal";
     "time limit"; or "limit" where sums over latent paths leave no proof.
     """
     clock = Clock(time_limit)
@@ -71,19 +71,19 @@ def solve_lattice(
     sums = space.latent if sums is None else sums and space.latent
     pruned = _pruned(lattice, space, bound)
     listed = _listed(pruned, space, bound, sums, max_expansions, clock)
-    found, status = listed.best, "optimal" if listed.proven else "time limit" if clock.left == 0 else "limit"
-    if listed.proven and found is None:
+    best, status = listed.best, "optimal" if listed.proven else "time limit" if clock.left == 0 else "limit"
+    if listed.proven and best is None:
         raise _no_labelling(cp, lattice, space, bound, sentence)
-    if not listed.proven and (found is None or not sums):
-        found, status = _flow(cp, pruned, space, bound, listed, clock)
-        if found is None and status == "infeasible":
+    if not listed.proven and (best is None or not sums):
+        best, status = _flow(cp, pruned, space, bound, listed, clock)
+        if best is None and status == "infeasible":
             raise _no_labelling(cp, lattice, space, bound, sentence)
-        if found is None:
+        if best is None:
             raise late(sentence.number, time_limit)
         if sums and status == "optimal":
             status = "limit"  # the best path, but not of the best labelling
-    assert found is not None
-    return _record(lattice, space, bound, found.codes, status, sums, probabilities, listed.bound)
+    assert best is not None
+    return _record(lattice, space, bound, best.codes, status, sums, probabilities, listed.bound)
 
 
 def _no_labelling(cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, sentence: Sentence) -> OptionError:
@@ -131,7 +131,7 @@ def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
     return [[space.labels[y] for y in np.unique(of[row]).tolist()] for row in possible]
 
 
-# What rules say of one token, or of two neighbours, the lattice can know by itself.
+# Rules on one token, or on two neighbours, become part of the lattice.
 
 
 def _rows(formulas: Sequence[Formula]) -> Iterator[Row]:
@@ -195,13 +195,13 @@ def _pruned(lattice: Lattice, space: StateSpace, bound: Bound) -> Lattice:
     return Lattice(node, arc, graph)
 
 
-# The cheap road: labellings in the order of their weight.
+# First try: labellings in the order of their weight.
 
 
 def _listed(
     lattice: Lattice, space: StateSpace, bound: Bound, sums: bool, max_expansions: int | None, clock: Clock
 ) -> _Listed:
-    """Look through more and more of the best labellings until one is proven to be the best that keeps the rules."""
+    """Try more and more of the best labellings until one is proven to be the best that satisfies the rules."""
     judged: dict[bytes, float | None] = {}  # the price of a labelling; None where it breaks a hard rule
 
     def price(codes: Array) -> float | None:
@@ -214,9 +214,9 @@ def _listed(
     listed = _Listed(None, False, np.inf, -np.inf)
     for n in N_BEST_SUMS if sums else N_BEST:
         if sums:
-            found = labellings(lattice, n, max_expansions, clock.left)
-            rows, weights, ordered = found.labels, found.log_weights, found.proven
-            rest = found.log_open if ordered < n else weights[-1]
+            searched = labellings(lattice, n, max_expansions, clock.left)
+            rows, weights, ordered = searched.labels, searched.log_weights, searched.proven
+            rest = searched.log_open if ordered < n else weights[-1]
         else:
             paths, scores = best_paths(lattice, n)
             rows, weights = list(lattice.graph.label_of_node[paths]), scores.tolist()
@@ -228,7 +228,7 @@ def _listed(
             if cost is not None and (best is None or weight - cost > best.value):
                 best = _Best(weight - cost, codes)
         proven = rest == -np.inf or (best is not None and best.value >= rest)
-        if best is not None and not proven:  # those behind it in the list cannot be better either
+        if best is not None and not proven:  # those after it in the list cannot be better either
             proven = any(best.value >= weight for weight in weights[:ordered])
         listed = _Listed(best, proven, rest, weights[0] if weights else -np.inf)
         if proven or (clock.left is not None and clock.left <= 0) or (sums and ordered < n):
@@ -236,7 +236,7 @@ def _listed(
     return listed
 
 
-# The sure road: a flow through the lattice.
+# Then: a flow through the lattice, solved by CP-SAT.
 
 
 class _Range:
@@ -246,7 +246,7 @@ class _Range:
         node, arc, graph = lattice
         T, width = node.shape
         self.source, self.target = graph.ends
-        self.ahead = np.zeros((T, width))  # best way to go on from a node
+        self.ahead = np.zeros((T, width))  # the best score of the rest of a path from a node
         self.node, self.arc = np.empty((T, width)), np.full((T, arc.shape[1]), -np.inf)
         so_far = np.full((T, width), -np.inf)
         so_far[0] = node[0]
@@ -270,7 +270,7 @@ class _Flow:
         self.cp, self.lattice, self.model = cp, lattice, cp.CpModel()
         node, arc, _ = lattice
         T = len(node)
-        slack = 1e-9 * (1 + abs(ways.best))  # rounding must not shut out the path that is looked for
+        slack = 1e-9 * (1 + abs(ways.best))  # rounding must not exclude the optimum
         least = ways.best - reach - slack if np.isfinite(reach) else -np.inf
         inside = (ways.node >= least) & np.isfinite(ways.node)
         self.nodes = [{q: self.model.new_bool_var("") for q in np.flatnonzero(row).tolist()} for row in inside]
@@ -319,10 +319,10 @@ class _Flow:
 def _flow(
     cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, listed: _Listed, clock: Clock
 ) -> tuple[_Best | None, str]:
-    """The best path that keeps the rules, and "optimal", "time limit", "infeasible" or "unknown".
+    """The best path that satisfies the rules, and "optimal", "time limit", "infeasible" or "unknown".
 
     Only what lies within `reach` of the best path is posted.  An optimum there that lies within reach itself is the
-    optimum; else the reach grows, at once to what the found path shows to be enough."""
+    optimum; else the reach grows, at once to the loss of that path."""
     ways = _Range(lattice)
     if not np.isfinite(ways.best):
         return None, "infeasible"

@@ -1,8 +1,8 @@
 """Programs of whole numbers for OR-Tools' CP-SAT: literals x[t, label], users' rules over them, prices.
 
 CP-SAT computes in whole numbers.  Scores are multiplied by a power of two, so that the largest has DIGITS bits, and
-rounded; labellings whose scores differ by less than that (one part in 10^11 of the largest, for each token) may change
-places.  The scores that are reported are sums of the true ones.
+rounded; labellings whose scores differ by less than that (one part in 10^11 of the largest, for each token) may be
+swapped.  The reported scores are sums of the true ones.
 """
 
 import math
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.decode.options import check_seconds
+from labelwright.decode.checks import check_seconds
 from labelwright.errors import OptionError
 from labelwright.rules.formulas import All, Event, Formula, Not, Row
 from labelwright.rules.rules import Bound
 
 DIGITS = 40  # bits of the largest score
 TOTAL = 52  # and of the sum of all scores
-DIAGNOSIS = 2.0  # seconds for finding out which rules contradict each other
+DIAGNOSIS = 2.0  # seconds to determine which rules contradict each other
 
 
 def cp_sat() -> Any:
@@ -45,10 +45,10 @@ class Program:
 
     def _choice(self, t: int, names: frozenset[str]) -> tuple[list[Any], int]:
         """That a token has one of these labels: literals of which one may be true, and a constant."""
-        there = self.domains[t]
-        if there <= names:
+        possible = self.domains[t]
+        if possible <= names:
             return [], 1
-        return [self.x[t, name] for name in sorted(names & there)], 0
+        return [self.x[t, name] for name in sorted(names & possible)], 0
 
     def event(self, event: Event) -> tuple[list[Any], int]:
         """An event: literals of which one may be true, and a constant."""
@@ -136,14 +136,14 @@ class Program:
         return whole
 
     def post(self, bound: Bound) -> list[tuple[Any, float]]:
-        """Post the rules; answers literals, and the price of each that is true."""
+        """Post the rules; returns literals, and the price of each that is true."""
         for _, formula in bound.hard:
             self.enforce(formula)
         return [(self.literal(formula).negated(), weight) for _, formula, weight in bound.soft]
 
 
 class Answer(NamedTuple):
-    """What CP-SAT says: "optimal", "time limit" (a solution, not proven), "infeasible" or "unknown"."""
+    """The answer of CP-SAT: "optimal", "time limit" (a solution, not proven), "infeasible" or "unknown"."""
 
     status: str
     true: Callable[[Any], bool]  # of a literal
@@ -155,7 +155,7 @@ def search(cp: Any, model: Any, time_limit: float | None) -> Answer:
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
     solver.parameters.linearization_level = 2  # a flow is nearly a linear program:
-    solver.parameters.cp_model_probing_level = 0  # its relaxation tells more than trying values out
+    solver.parameters.cp_model_probing_level = 0  # its relaxation gives more than probing
     if time_limit is not None:
         solver.parameters.max_time_in_seconds = max(time_limit, 0.0)
     names = {cp.OPTIMAL: "optimal", cp.FEASIBLE: "time limit", cp.INFEASIBLE: "infeasible", cp.UNKNOWN: "unknown"}
@@ -181,7 +181,7 @@ def minimise(cp: Any, model: Any, priced: Sequence[tuple[Any, float]]) -> None:
 
 
 class Clock:
-    """What is left of a time limit."""
+    """The remainder of a time limit."""
 
     def __init__(self, seconds: float | None):
         check_seconds(seconds)
@@ -194,17 +194,17 @@ class Clock:
 
 def late(number: int, seconds: float | None) -> OptionError:
     return OptionError(
-        f"sentence {number}: no labelling that keeps the rules was found in time_limit={seconds} seconds; give it more"
+        f"sentence {number}: no labelling that satisfies the rules in time_limit={seconds} seconds; raise time_limit"
     )
 
 
 class InfeasibleError(OptionError):
-    """No labelling keeps the rules."""
+    """No labelling satisfies the rules."""
 
 
 def contradiction(number: int, bound: Bound, build: Callable[[Bound], tuple[Any, Any]], advice: str) -> InfeasibleError:
-    """What to say where no labelling keeps the hard rules: the rules that contradict each other, none too many, by
-    leaving out one after the other."""
+    """The error where no labelling satisfies the hard rules: it names a minimal set of rules that contradict each
+    other, by leaving out one after the other."""
     rules, begun = list(bound.hard), time.monotonic()
     for rule in bound.hard:
         fewer = [other for other in rules if other is not rule]

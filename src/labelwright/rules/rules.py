@@ -1,8 +1,8 @@
-"""Users' own rules on labellings: counts, agreement, label schemes, any linear constraint; hard or soft.
+"""Users' rules on labellings: counts, agreement, label schemes, any linear constraint; hard or soft.
 
-    rule + sentence -> formula -> judged on a whole labelling (formulas.py), or posted into a solver (solver.py)
+    rule + sentence -> formula -> evaluated on a whole labelling (formulas.py), or posted into a solver (solver.py)
 
-labelwright.constraints has the functions by which rules are written.
+labelwright.constraints has the functions that make rules.
 """
 
 import operator
@@ -27,14 +27,14 @@ LARGEST = 1 << 50  # the sum of the whole numbers of one row
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What a rule may look at: the words, the candidate labels of each token, and where the sentence stands."""
+    """What a rule may read: the words, the candidate labels of each token, and the number of the sentence."""
 
     candidates: Sequence[Sequence[str]]  # [T]
-    labels: tuple[str, ...]  # [L]  all labels there are
-    tokens: Sequence[Any] | None = None  # [T]  as the user gave them; None where they are not at hand
+    labels: tuple[str, ...]  # [L]  all labels
+    tokens: Sequence[Any] | None = None  # [T]  as in the user's input; None where they are unknown
     number: int = 0
     scheme: str | None = None  # of the labels
-    strict: bool = True  # is a label that is not among `labels` a mistake?
+    strict: bool = True  # whether a label outside `labels` is an error
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -44,7 +44,7 @@ class Sentence:
         """The tokens as they were given to the tagger: words, tuples of columns, dicts or rows of numbers."""
         if self.tokens is None:
             raise OptionError(
-                "constraints: a rule looks at the words; give the sentences themselves, not encoded data (and to "
+                "constraints: a rule reads the words; give the sentences themselves, not encoded data (and to "
                 "`satisfied` a Sentence with its tokens)"
             )
         return self.tokens
@@ -56,7 +56,7 @@ def _table(labels: tuple[str, ...]) -> Boundaries:
 
 
 def _chosen(labels: Sequence[str], mask: "np.ndarray[Any, Any]") -> frozenset[str]:
-    return frozenset(label for label, own in zip(labels, mask.tolist(), strict=True) if own)
+    return frozenset(label for label, chosen in zip(labels, mask.tolist(), strict=True) if chosen)
 
 
 def _of_type(kind: str, sentence: Sentence) -> frozenset[str] | None:
@@ -74,31 +74,31 @@ def _unknown(what: str, sentence: Sentence, rule: str) -> OptionError:
 
 
 def _labels(names: Iterable[str], sentence: Sentence, rule: str) -> frozenset[str]:
-    """All labels that are named, or are of a type that is named."""
-    found: frozenset[str] = frozenset()
+    """All labels with these names, or of chunk types with these names."""
+    labels: frozenset[str] = frozenset()
     for name in names:
-        own = frozenset([name]) if name in sentence.labels else _of_type(name, sentence)
-        if own is None and sentence.strict:
+        matching = frozenset([name]) if name in sentence.labels else _of_type(name, sentence)
+        if matching is None and sentence.strict:
             raise _unknown(name, sentence, rule)
-        found |= own or frozenset()
-    return found
+        labels |= matching or frozenset()
+    return labels
 
 
 def _occurrences(what: str, place: int, sentence: Sentence, rule: str) -> list[Event]:
     """That a token has a label, or that a chunk of a type begins there: events of which at most one happens."""
     if what in sentence.labels:
         return [((place, frozenset([what])),)]
-    mine = _of_type(what, sentence)
-    if mine is None:
+    of_type = _of_type(what, sentence)
+    if of_type is None:
         if sentence.strict:
             raise _unknown(what, sentence, rule)
         return []
     if place == 0:
-        return [((0, mine),)]
+        return [((0, of_type),)]
     groups: dict[frozenset[str], set[str]] = {}  # labels before which the others begin a chunk
     starts = _table(sentence.labels).starts
     for j, label in enumerate(sentence.labels):
-        if label in mine:
+        if label in of_type:
             before = frozenset(name for i, name in enumerate(sentence.labels) if starts[i, j])
             groups.setdefault(before, set()).add(label)
     every = frozenset(sentence.labels)
@@ -113,8 +113,8 @@ At: TypeAlias = int | Sequence[int] | slice | Callable[[Any], Any] | None
 
 
 def _positions(at: At, sentence: Sentence, rule: str) -> list[int]:
-    """The tokens that are meant: all, those with these numbers (from the end where negative), or those of which a
-    function of the word is true."""
+    """The tokens at the positions `at`: all, those with these numbers (from the end where negative), or those of which
+    a function of the word is true."""
     T = len(sentence)
     if at is None:
         return list(range(T))
@@ -122,21 +122,21 @@ def _positions(at: At, sentence: Sentence, rule: str) -> list[int]:
         return list(range(T))[at]
     if callable(at):
         return [t for t, word in enumerate(sentence.words) if at(word)]
-    given = [at] if isinstance(at, int) else list(at)
-    for t in given:
+    positions = [at] if isinstance(at, int) else list(at)
+    for t in positions:
         if not -T <= t < T:
             raise OptionError(
                 f"{rule}: position {t} is outside sentence {sentence.number} of {T} tokens; where sentences differ, "
                 "give a function of the sentence that returns its rules"
             )
-    return list(dict.fromkeys(t % T for t in given))
+    return list(dict.fromkeys(t % T for t in positions))
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
 class Rule:
-    """What a labelling has to keep.  `a & b` (both), `a | b` (at least one) and `~a` (not) are rules too."""
+    """A condition on labellings.  `a & b` (both), `a | b` (at least one) and `~a` (not) are rules too."""
 
     name: str
 
@@ -145,7 +145,7 @@ class Rule:
         raise NotImplementedError
 
     def satisfied(self, labels: Sequence[str], sentence: Sentence | None = None) -> bool:
-        """Whether a labelling keeps the rule.
+        """Whether a labelling satisfies the rule.
 
         >>> from labelwright.constraints import at_least
         >>> at_least(1, "VP").satisfied(["B-NP", "B-VP"]), at_least(2, "NP").satisfied(["B-NP", "I-NP"])
@@ -239,14 +239,14 @@ class Compared(Rule):
 
 @dataclass(frozen=True, repr=False)
 class Scheme(Rule):
-    """The labels keep a scheme."""
+    """The labels are valid in a scheme."""
 
     name: str
     scheme: str | None
 
     def formula(self, sentence: Sentence) -> Formula:
         scheme = self.scheme or sentence.scheme or detect_scheme(sentence.labels)
-        if scheme is None and set(sentence.labels) <= {"O"}:  # which is right in all of them
+        if scheme is None and set(sentence.labels) <= {"O"}:  # which is valid in all of them
             return All(())
         if scheme is None:
             raise OptionError(f"{self.name}: the labels follow no chunk scheme (B-X, I-X, O, ...)")
@@ -267,7 +267,7 @@ class Scheme(Rule):
 
 
 def valid_scheme(scheme: str | None = None) -> Rule:
-    """The labels keep their scheme: the one named, else the tagger's own."""
+    """The labels are valid in their scheme: the one named, else that of the tagger."""
     return Scheme(called("valid_scheme", *([] if scheme is None else [scheme])), scheme and check_scheme(scheme))
 
 
@@ -296,7 +296,7 @@ class Forbidden(Rule):
 
 @dataclass(frozen=True, repr=False)
 class Restricted(Rule):
-    """Tokens that have one of some labels."""
+    """Tokens that must have one of some labels."""
 
     name: str
     at: At
@@ -320,15 +320,15 @@ class Linear(Rule):
     bound: float
 
     def formula(self, sentence: Sentence) -> Formula:
-        given = self.terms(sentence) if callable(self.terms) else self.terms
-        found: list[tuple[Fraction, Event]] = []
-        for coefficient, at, what in checked_terms(given, self.name):
+        terms = self.terms(sentence) if callable(self.terms) else self.terms
+        occurrences: list[tuple[Fraction, Event]] = []
+        for coefficient, at, what in checked_terms(terms, self.name):
             for t in _positions(at, sentence, self.name):
                 for name in names_of(what, self.name):
-                    found += [(coefficient, event) for event in _occurrences(name, t, sentence, self.name)]
+                    occurrences += [(coefficient, event) for event in _occurrences(name, t, sentence, self.name)]
         bound = fraction(self.bound, self.name)
-        scale = lcm(bound.denominator, *(c.denominator for c, _ in found))
-        whole = tuple((int(c * scale), event) for c, event in found)
+        scale = lcm(bound.denominator, *(c.denominator for c, _ in occurrences))
+        whole = tuple((int(c * scale), event) for c, event in occurrences)
         b = int(bound * scale)
         if abs(b) + sum(abs(c) for c, _ in whole) > LARGEST:
             raise OptionError(f"{self.name}: the coefficients differ by too much; write them with fewer digits")
@@ -348,18 +348,18 @@ class PerSentence(Rule):
 
     def rules(self, sentence: Sentence) -> list[Rule]:
         """The rules of this sentence."""
-        found = self.function(sentence)
-        return [] if found is None else rules_in(found)
+        rules = self.function(sentence)
+        return [] if rules is None else rules_in(rules)
 
     def formula(self, sentence: Sentence) -> Formula:
-        found = self.rules(sentence)
-        parts_of(*found)
-        return All(tuple(rule.formula(sentence) for rule in found))
+        rules = self.rules(sentence)
+        parts_of(*rules)
+        return All(tuple(rule.formula(sentence) for rule in rules))
 
 
 @dataclass(frozen=True, repr=False)
 class Soft(Rule):
-    """A rule that may be broken at a price."""
+    """A rule that may be violated at a price."""
 
     name: str
     rule: Rule
@@ -369,11 +369,11 @@ class Soft(Rule):
         return self.rule.formula(sentence)
 
 
-# -- what is given -----------------------------------------------------------------------------------------------------
+# -- arguments of rules ------------------------------------------------------------------------------------------------
 
 
 def places_of(at: Any, rule: str) -> Any:
-    """Positions as rules keep them: None, a number, a tuple of numbers, a slice or a function."""
+    """Positions as rules store them: None, a number, a tuple of numbers, a slice or a function."""
     if at is None or isinstance(at, slice) or callable(at):
         return at
     try:
@@ -404,16 +404,16 @@ def fraction(number: Any, rule: str) -> Fraction:
 
 
 def checked_terms(terms: Iterable[Any], rule: str) -> list[tuple[Fraction, At, Any]]:
-    found = []
+    checked = []
     for term in terms:
         if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 3:
             raise OptionError(f"{rule}: expected terms (coefficient, positions, labels), got {term!r}")
-        found.append((fraction(term[0], rule), places_of(term[1], rule), term[2]))
-    return found
+        checked.append((fraction(term[0], rule), places_of(term[1], rule), term[2]))
+    return checked
 
 
 def called(word: str, *arguments: Any, **named: Any) -> str:
-    """A rule as its user wrote it."""
+    """A rule as the user wrote it."""
 
     def shown(value: Any) -> str:
         plain = callable(value) and not isinstance(value, Rule)
@@ -423,20 +423,20 @@ def called(word: str, *arguments: Any, **named: Any) -> str:
     return f"{word}({', '.join(parts)})"
 
 
-def parts_of(*given: Any) -> tuple[Rule, ...]:
+def parts_of(*constraints: Any) -> tuple[Rule, ...]:
     """Rules that become parts of another one."""
-    found = []
-    for one in given:
+    parts = []
+    for one in constraints:
         rules = rules_in(one)
         if len(rules) != 1:
             raise OptionError(f"constraints: expected one rule, got {one!r}; join several with &")
         if isinstance(rules[0], Soft):
             raise OptionError(f"{rules[0]}: a soft rule cannot be part of another; make the whole rule soft")
-        found.append(rules[0])
-    return tuple(found)
+        parts.append(rules[0])
+    return tuple(parts)
 
 
-# -- as taggers take them ----------------------------------------------------------------------------------------------
+# -- the constraints of taggers ----------------------------------------------------------------------------------------
 
 
 def rules_in(constraints: Any) -> list[Rule]:
@@ -453,14 +453,14 @@ def rules_in(constraints: Any) -> list[Rule]:
 
 
 def split_constraints(constraints: Any) -> tuple[str | None, list[Rule]]:
-    """The label scheme that is named among the constraints, and the rules: a lattice knows schemes by itself."""
+    """The label scheme among the constraints, and the rules: a lattice handles schemes by itself."""
     if constraints is None or isinstance(constraints, str):
         return constraints, []
-    given = list(constraints) if isinstance(constraints, Iterable) else [constraints]
-    schemes = list(dict.fromkeys(one for one in given if isinstance(one, str)))
+    listed = list(constraints) if isinstance(constraints, Iterable) else [constraints]
+    schemes = list(dict.fromkeys(one for one in listed if isinstance(one, str)))
     if len(schemes) > 1:
         raise OptionError(f"constraints: expected one label scheme, got {' and '.join(map(repr, schemes))}")
-    return schemes[0] if schemes else None, rules_in([one for one in given if not isinstance(one, str)])
+    return schemes[0] if schemes else None, rules_in([one for one in listed if not isinstance(one, str)])
 
 
 class Bound(NamedTuple):
@@ -470,11 +470,11 @@ class Bound(NamedTuple):
     soft: list[tuple[str, Formula, float]]
 
     def satisfied(self, labels: Sequence[str]) -> bool:
-        """Whether a labelling keeps all hard rules."""
+        """Whether a labelling satisfies all hard rules."""
         return all(holds(formula, labels) for _, formula in self.hard)
 
     def cost(self, labels: Sequence[str]) -> float:
-        """The price of the soft rules that a labelling breaks."""
+        """The price of the soft rules that a labelling violates."""
         return sum((weight for _, formula, weight in self.soft if not holds(formula, labels)), 0.0)
 
 
@@ -486,7 +486,9 @@ def bind(constraints: Any, sentence: Sentence) -> Bound:
         if isinstance(rule, PerSentence):
             for one in rule.rules(sentence):
                 if weight is not None and isinstance(one, Soft):
-                    raise OptionError(f"{rule}: made soft as a whole, but returns soft rules as well; drop one of both")
+                    raise OptionError(
+                        f"{rule}: made soft as a whole, but returns soft rules as well; use one or the other"
+                    )
                 add(one, weight)
         elif isinstance(rule, Soft):
             add(rule.rule, rule.weight)

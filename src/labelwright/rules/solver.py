@@ -1,4 +1,4 @@
-"""The best labelling from candidates that keeps users' rules, proven by OR-Tools' CP-SAT."""
+"""The best labelling from candidates that satisfies users' rules, proven by OR-Tools' CP-SAT."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from labelwright.structures.proposals import Problem
 
 
 class Solution(NamedTuple):
-    """The best labelling that keeps the rules."""
+    """The best labelling that satisfies the rules."""
 
     labels: list[str]
     score: float  # weight of the factors that hold
     status: str  # "optimal", or "time limit"
-    cost: float = 0.0  # price of the soft rules that are broken
+    cost: float = 0.0  # price of the soft rules that are violated
 
 
 def solve_candidates(
@@ -32,15 +32,15 @@ def solve_candidates(
     best: Sequence[str] | None = None,
     wider: Callable[[], Problem] | None = None,
 ) -> Solution:
-    """The labelling out of the candidates of each token that keeps the rules and satisfies factors of the largest
-    weight, less the price of soft rules.
+    """The labelling out of the candidates of each token that satisfies the rules and factors of the largest weight,
+    less the price of soft rules.
 
-    words, number : of the sentence, for rules that look at it and for what errors say
+    words, number : of the sentence, for rules that read them and for error messages
     labels : all labels that rules may name (None: those of the candidates)
     scheme : of the labels, for "scheme" among the rules
-    best : the best labelling without rules, where it is known; if it keeps all of them, nothing is to be searched
-    wider : makes the problem with more candidates that is solved in its stead, in what is left of the time, where these
-        candidates cannot keep the rules
+    best : the best labelling without rules, where it is known; if it satisfies all of them, there is no search
+    wider : makes a problem with more candidates, which is solved in the remaining time where these candidates cannot
+        satisfy the rules
 
     >>> factors = [((0,), ("A",), 1.0), ((0, 1), ("A", "A"), 0.5), ((1,), ("B",), 0.7)]
     >>> problem = Problem([["A", "B"], ["A", "B"]], factors)
@@ -59,7 +59,7 @@ def solve_candidates(
     bound = bind(rules, Sentence(domains, known, words, number, scheme))
     for t, domain in enumerate(domains):
         if not domain:
-            raise OptionError(f"sentence {number}: token {t} has no candidate label; expected one at least")
+            raise OptionError(f"sentence {number}: token {t} has no candidate label; expected at least one")
     if best is not None and bound.satisfied(best) and bound.cost(best) == 0:
         return Solution(list(best), _worth(problem, best), "optimal")
 
@@ -76,22 +76,22 @@ def solve_candidates(
         event = tuple((t, frozenset([name])) for t, name in zip(positions, names, strict=True))
         priced += [(literal, -weight) for literal in program.event(event)[0]]
     minimise(cp, program.model, priced)
-    found = programs.search(cp, program.model, clock.left)
-    if found.status == "infeasible" and wider is not None:
+    answer = programs.search(cp, program.model, clock.left)
+    if answer.status == "infeasible" and wider is not None:
         return solve_candidates(
             wider(), rules, clock, words=words, number=number, labels=labels, scheme=scheme, best=best
         )
-    if found.status == "infeasible":
+    if answer.status == "infeasible":
         raise contradiction(number, bound, lambda wanted: (cp, build(wanted)[0].model), ", or leave it out")
-    if found.status == "unknown":
+    if answer.status == "unknown":
         raise late(number, clock.seconds)
-    chosen = [next(label for label in domain if found.true(program.x[t, label])) for t, domain in enumerate(domains)]
-    return Solution(chosen, _worth(problem, chosen), found.status, bound.cost(chosen))
+    chosen = [next(label for label in domain if answer.true(program.x[t, label])) for t, domain in enumerate(domains)]
+    return Solution(chosen, _worth(problem, chosen), answer.status, bound.cost(chosen))
 
 
 def _gathered(problem: Problem, number: int) -> dict[tuple[tuple[int, ...], tuple[str, ...]], float]:
-    """The factors that can hold, equal ones as one."""
-    found: dict[tuple[tuple[int, ...], tuple[str, ...]], float] = {}
+    """The factors that can hold, equal ones merged."""
+    weights: dict[tuple[tuple[int, ...], tuple[str, ...]], float] = {}
     T = len(problem.domains)
     for positions, names, weight in problem.factors:
         if len(positions) != len(names) or not all(0 <= t < T for t in positions) or not math.isfinite(weight):
@@ -101,8 +101,8 @@ def _gathered(problem: Problem, number: int) -> dict[tuple[tuple[int, ...], tupl
             )
         if all(name in problem.domains[t] for t, name in zip(positions, names, strict=True)):
             key = tuple(positions), tuple(names)
-            found[key] = found.get(key, 0.0) + float(weight)
-    return found
+            weights[key] = weights.get(key, 0.0) + float(weight)
+    return weights
 
 
 def _worth(problem: Problem, labels: Sequence[str]) -> float:

@@ -28,16 +28,21 @@ class Plain(NamedTuple):
     arc: Array  # [A]
 
 
-def tables_for(layers: dict[str, Incidence], row_width: dict[str, int]) -> dict[str, Incidence]:
-    """The layers, with tables only for frequent keys where rows are wide."""
-    found = {}
-    for name, layer in layers.items():
-        least, width = FREQUENT, row_width[name]
-        found[name] = layer if width <= WIDE else with_frequent_keys(layer, least)
-        while found[name].n_keys * width > TABLE_NUMBERS:
+def tables_for(
+    layers: dict[str, Incidence], row_width: dict[str, int], value: int = 1, shared: int = 1
+) -> dict[str, Incidence]:
+    """The features on states, pairs and triples, with tables only for keys of `shared` tokens or, where rows are wide,
+    for frequent keys; `value` is that of features which leave their keys."""
+    tables = {}
+    for name, incidence in layers.items():
+        width = row_width[name]
+        least = shared if width <= WIDE else FREQUENT
+        tables[name] = incidence if least == 1 else with_frequent_keys(incidence, least, value)
+        least = max(least, FREQUENT)
+        while tables[name].n_keys * width > TABLE_NUMBERS:
             least *= 4
-            found[name] = with_frequent_keys(layer, least)
-    return found
+            tables[name] = with_frequent_keys(incidence, least, value)
+    return tables
 
 
 class Assembly:
@@ -87,9 +92,9 @@ class Assembly:
         """How many numbers every token has besides its rows: all its nodes (order 2), all its arcs; 0 for neither."""
         return (self.width if self.order == 2 else 0) + (self.graph.n_arcs if self.by_token else 0)
 
-    def layers(self, layers: dict[str, Incidence]) -> dict[str, Incidence]:
-        """The layers, as the width of their rows asks for."""
-        return tables_for(layers, self.row_width)
+    def layers(self, layers: dict[str, Incidence], value: int = 1, shared: int = 1) -> dict[str, Incidence]:
+        """The features, as the width of their rows asks for (see tables_for)."""
+        return tables_for(layers, self.row_width, value, shared)
 
     def plain(self, weights: Array) -> Plain:
         """Scores of all plain moves [Q], [A] in float64; minus infinity for those the space forbids."""
@@ -116,18 +121,26 @@ class Assembly:
 
     def nodes(self, rows: dict[str, Array], plain: Plain, offsets: Array) -> Array:
         """Scores of the nodes [T, Q] of sentences, from rows of scores (of order 1: the row of states itself)."""
-        state = rows["state"]
-        node = state
-        if self.order == 2:
-            node = np.empty((len(state), self.width), state.dtype)
-            used = self.used.get("edge", np.empty(0, np.int64))
-            chain.pair_nodes(state, rows.get("edge", state), used, plain.node, self.graph.state, node)
+        node = self.nodes_of(rows, plain)
         self.fence(node, offsets)
+        return node
+
+    def nodes_of(self, rows: dict[str, Array], plain: Plain) -> Array:
+        """Scores of the nodes [T, Q] of tokens, wherever in a sentence these are."""
+        state = rows["state"]
+        if self.order == 1:
+            return state
+        node = np.empty((len(state), self.width), state.dtype)
+        used = self.used.get("edge", np.empty(0, np.int64))
+        chain.pair_nodes(state, rows.get("edge", state), used, plain.node, self.graph.state, node)
         return node
 
     def fence(self, node: Array, offsets: Array) -> None:
         """Shut out the nodes that may not begin or end a sentence."""
-        begins, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1
+        self.shut(node, offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1)
+
+    def shut(self, node: Array, begins: Array, ends: Array) -> None:
+        """The same, where the first and the last tokens of sentences have these rows."""
         if self.order == 2:
             later = np.ones(len(node), np.bool_)
             later[begins] = False

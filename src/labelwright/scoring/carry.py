@@ -1,6 +1,6 @@
-"""Carrying weights over from one model to another that has other features, labels or cells."""
+"""Transfer of weights from one model to another with other features, labels or cells."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,26 +8,18 @@ from numpy.typing import NDArray
 from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.vocabulary import Vocabulary
-from labelwright.scoring.parameters import REACH, Parameters
+from labelwright.scoring.parameters import REACH
+from labelwright.scoring.trained import Trained
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 
 
-class Trained(NamedTuple):
-    """Weights and what they belong to."""
-
-    extractor: Extractor
-    space: StateSpace
-    parameters: Parameters
-    weights: Array
-
-
 def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
     """The old weight of every cell that the old model has too, the new start elsewhere.
 
-    Where states of a label were split, or with `shake`, the new start is added to the old weights: copies that stay
-    equal would learn the same."""
+    Where states of a label were split, or with `shake`, the new start is added to the old weights, to break the
+    symmetry of the copies."""
     old_space, old_parameters, old_weights = before.space, before.parameters, before.weights
     space, parameters, weights = now.space, now.parameters, now.weights.copy()
     features = old_features(before.extractor, now.extractor)
@@ -64,35 +56,35 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
 
 
 def _any_state(column: Array, reach: int, chosen: Array) -> Array:
-    """Is one of the states of each state, pair or triple (reach 0, 1, 2) among the chosen [S]?"""
-    found, rest = np.zeros(len(column), np.bool_), column
+    """Whether one of the states of each state, pair or triple (reach 0, 1, 2) is among the chosen [S]."""
+    any_chosen, rest = np.zeros(len(column), np.bool_), column
     for _ in range(reach + 1):
-        found |= chosen[rest % len(chosen)]
+        any_chosen |= chosen[rest % len(chosen)]
         rest = rest // len(chosen)
-    return found
+    return any_chosen
 
 
 def _old_columns_of(column: Array, reach: int, states: Array, S: int, old_S: int) -> Array:
     """The old numbers of states, pairs or triples of states (reach 0, 1, 2); -1 where one of the states is new."""
-    rest, found, factor = column, np.zeros(len(column), np.int64), 1
+    rest, old_column, factor = column, np.zeros(len(column), np.int64), 1
     for _ in range(reach + 1):
         old = states[rest % S]
-        found = np.where((old < 0) | (found < 0), -1, found + old * factor)
+        old_column = np.where((old < 0) | (old_column < 0), -1, old_column + old * factor)
         rest, factor = rest // S, factor * old_S
-    return found
+    return old_column
 
 
 def _old_states(old: StateSpace, new: StateSpace) -> Array:
     """For each state its number in the old space, or -1: the k-th state of a label stays the k-th of that label, and
     states beyond the old ones are copies of them in turn (so that labels grow by splitting their states)."""
     index = {label: i for i, label in enumerate(old.labels)}
-    found = np.full(new.n_states, -1, np.int64)
+    old_state = np.full(new.n_states, -1, np.int64)
     for i, label in enumerate(new.labels):
         if label in index:
             j = index[label]
             k = np.arange(new.first[i + 1] - new.first[i])
-            found[new.first[i] : new.first[i + 1]] = old.first[j] + k % (old.first[j + 1] - old.first[j])
-    return found
+            old_state[new.first[i] : new.first[i + 1]] = old.first[j] + k % (old.first[j + 1] - old.first[j])
+    return old_state
 
 
 def old_features(old: Extractor, new: Extractor) -> Array:
@@ -112,7 +104,7 @@ def old_features(old: Extractor, new: Extractor) -> Array:
 
 def _old_columns(old: Vocabulary, new: Vocabulary) -> Array:
     """Features are the same when their table and the strings and boundary marks in their cells are."""
-    found = np.full(new.n_features, -1, np.int64)
+    old_number = np.full(new.n_features, -1, np.int64)
     translation = {}
     for reader, strings in new.values.items():
         if reader in old.values:
@@ -125,5 +117,5 @@ def _old_columns(old: Vocabulary, new: Vocabulary) -> Array:
         if table in old.rows and all(reader in translation for reader in table.readers):
             translated = [translation[reader][rows[:, i]] for i, reader in enumerate(table.readers)]
             asked = np.stack(translated, axis=1) if translated else np.empty((len(rows), 0), np.int32)
-            found[new.first[table] : new.first[table] + len(rows)] = old.find(table, asked)
-    return found
+            old_number[new.first[table] : new.first[table] + len(rows)] = old.find(table, asked)
+    return old_number

@@ -1,4 +1,4 @@
-"""Which weights exist: a cell per feature and state, pair or triple of states in use, and one weight per plain move.
+"""Which weights exist: a cell per feature and state, pair or triple of states in use, and one per plain transition.
 
 All weights of a model are one vector: state, edge and triple cells, then the transitions [S, S] and, of order 2, the
 plain triples [S, S, S].
@@ -9,26 +9,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.structures.states import StateSpace
 
-REACH = {"state": 0, "edge": 1, "triple": 2}  # how many labels before a token the cells of a layer know
+REACH = {"state": 0, "edge": 1, "triple": 2}  # labels before the token that count for state, pair and triple features
 
 
-MAX_CELLS = 1_500_000_000  # weights of one layer: L-BFGS needs about sixty bytes for each
+MAX_CELLS = 1_500_000_000  # of state, pair or triple features: L-BFGS needs about sixty bytes for each
 
 
 class Cells(NamedTuple):
-    """The weights of one layer: one per feature f and column[ptr[f]:ptr[f+1]], which is a state, a pair of states
-    r * S + s, or a triple (r * S + s) * S + u."""
+    """The weights of state, pair or triple features: one per feature f and column[ptr[f]:ptr[f+1]], which is a state, a
+    pair of states r * S + s, or a triple (r * S + s) * S + u."""
 
     ptr: NDArray[np.int64]  # [F+1]
-    column: NDArray[np.int32]  # [W of this layer]
+    column: NDArray[np.int32]  # [W of this kind]
 
 
 class Parameters(NamedTuple):
-    """The layers of a model and where each lies in the weight vector."""
+    """The cells of a model, and where each kind (state, edge, triple) lies in the weight vector."""
 
     cells: dict[str, Cells]
     n_states: int
@@ -40,7 +41,7 @@ class Parameters(NamedTuple):
 
     @property
     def slices(self) -> dict[str, slice]:
-        """Part of the weight vector that belongs to each layer, to "transitions" and (order 2) to "triples"."""
+        """The part of the weight vector of each kind of cells, of "transitions" and (order 2) of "triples"."""
         sizes = {name: len(cells.column) for name, cells in self.cells.items()}
         sizes["transitions"] = self.n_states**2
         if self.order == 2:
@@ -56,18 +57,18 @@ class Before(NamedTuple):
     space: StateSpace  # whose labels the grown model has too
     number: NDArray[np.int64]  # [F]  the numbers of its features in the grown model
 
-    def present(self, layer: str) -> NDArray[np.int64]:
-        """The features (by their new numbers) that have cells in a layer."""
-        return self.number[np.diff(self.parameters.cells[layer].ptr) > 0]
+    def present(self, kind: str) -> NDArray[np.int64]:
+        """The features (by their new numbers) that have cells of this kind."""
+        return self.number[np.diff(self.parameters.cells[kind].ptr) > 0]
 
-    def label_cells(self, layer: str, labels: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The feature and the code (label, pair, triple of labels) of every cell of a layer [W of this layer], by the
+    def label_cells(self, kind: str, labels: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The feature and the code (label, pair, triple of labels) of every cell of this kind [W of this kind], by the
         numbers of the grown model."""
-        ptr, rest = self.parameters.cells[layer]
+        ptr, rest = self.parameters.cells[kind]
         place = {label: i for i, label in enumerate(labels)}
         label_of = np.array([place[label] for label in self.space.labels], np.int64)[self.space.label_of]  # [S]
         codes, factor = np.zeros(len(rest), np.int64), 1
-        for _ in range(REACH[layer] + 1):
+        for _ in range(REACH[kind] + 1):
             codes += label_of[rest % len(label_of)] * factor
             rest, factor = rest // np.int32(len(label_of)), factor * len(labels)
         return np.repeat(self.number, np.diff(ptr)), codes
@@ -80,24 +81,24 @@ def _united(
     code: NDArray[np.int64],
     n_codes: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Sparse rows of sorted codes with those of more cells (feature, code) among them, each once."""
+    """Sparse rows of sorted codes, merged with the codes of further cells (feature, code), each once."""
     n_features = len(ptr) - 1
-    mine = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(ptr)) * n_codes + codes
+    known = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(ptr)) * n_codes + codes
     # Both are sorted as a rule: a stable sort only merges them.
-    every = np.sort(np.concatenate([feature * n_codes + code, mine]), kind="stable")
+    every = np.sort(np.concatenate([feature * n_codes + code, known]), kind="stable")
     every = every[np.concatenate([[True], every[1:] != every[:-1]])] if len(every) else every
     sizes = np.bincount(every // n_codes, minlength=n_features)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), (every % n_codes).astype(np.int32)
+    return offsets_from(sizes), (every % n_codes).astype(np.int32)
 
 
 def _behind(
     codes: NDArray[np.int32], gold: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int
 ) -> NDArray[np.int32]:
     """The code of the token before, followed by the label of each token; -1 where there is no token before."""
-    found = np.full(len(gold), -1, np.int32)
-    found[1:] = np.where(codes[:-1] < 0, -1, codes[:-1] * n_labels + gold[1:])
-    found[offsets[:-1][offsets[:-1] < len(gold)]] = -1
-    return found
+    following = np.full(len(gold), -1, np.int32)
+    following[1:] = np.where(codes[:-1] < 0, -1, codes[:-1] * n_labels + gold[1:])
+    following[offsets[:-1][offsets[:-1] < len(gold)]] = -1
+    return following
 
 
 def _all_cells(n_features: int, n_codes: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -110,7 +111,7 @@ def _expand(ptr: NDArray[np.int64], codes: NDArray[np.int32], states_of: list[ND
     sizes = np.array([len(s) for s in states_of], np.int64)
     if (sizes == 1).all():
         return Cells(ptr, np.array([s[0] for s in states_of], np.int32)[codes])
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts = offsets_from(sizes)
     length = sizes[codes]
     ends = np.cumsum(length)
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - length, length)
@@ -119,7 +120,7 @@ def _expand(ptr: NDArray[np.int64], codes: NDArray[np.int32], states_of: list[ND
 
 
 def make_parameters(
-    layers: dict[str, Incidence],
+    incidences: dict[str, Incidence],
     n_features: int,
     gold: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -131,7 +132,7 @@ def make_parameters(
     L, S = space.n_labels, space.n_states
     states = [np.arange(a, b, dtype=np.int32) for a, b in zip(space.first[:-1], space.first[1:], strict=True)]
     made = {}
-    for name, incidence in layers.items():
+    for name, incidence in incidences.items():
         codes, n_codes, states_of = gold, L, states
         for _ in range(REACH[name]):  # one more label before
             codes, n_codes = _behind(codes, gold, offsets, L), n_codes * L
@@ -148,8 +149,8 @@ def make_parameters(
             present[incidence.token_feature] = True
             if before is not None:
                 present[before.present(name)] = True
-            if not present.all():  # a feature of another layer has no cells here
-                ptr = np.concatenate([[0], np.cumsum(np.where(present, n_codes, 0))]).astype(np.int64)
+            if not present.all():  # a feature of another kind has no cells here
+                ptr = offsets_from(np.where(present, n_codes, 0))
                 column = np.tile(np.arange(n_codes, dtype=np.int32), int(present.sum()))
         else:
             ptr, column = observed_cells(incidence, n_features, codes, n_codes)

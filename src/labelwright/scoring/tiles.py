@@ -1,9 +1,9 @@
 """States, pairs and triples of states laid out by their labels, as the perceptrons read them.
 
-A *gram* is a label, a pair or a triple of labels; its *tile* are the states, pairs or triples of states that it stands
-for.  The weights of a feature and a gram lie side by side in the weight vector, and so does the tile in a row of
-scores: a feature is scored by adding whole tiles, and a gold labelling is followed by looking at its own tiles alone.
-With two states each for x and y, a row of order 1 is
+A *gram* is a label, a pair or a triple of labels; its *tile* are its states, pairs or triples of states.  The weights
+of a feature and a gram lie side by side in the weight vector, and so does the tile in a row of scores: a feature is
+scored by adding whole tiles, and a gold labelling needs only the tiles of its grams. With two states each for x and y,
+a row of order 1 is
 
     x: 0 1    y: 2 3    x x: 00 01 10 11    x y: 02 03 12 13    y x: 20 21 30 31    y y: 22 23 32 33
 
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence
 from labelwright.kernels import perceptron as kernels
@@ -23,13 +24,13 @@ from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 PAD = 4  # the parts of a row are multiples of this
-MOST = 2**31 - 1  # places of weights and grams are four bytes each, for the sake of the processor's caches
+MOST = 2**31 - 1  # places of weights and grams are four bytes each, to save space in the processor's caches
 DENSE = 8  # a feature with weights for a share of 1 / DENSE of all grams gets a number for each
 PLAIN = {"transitions": 1, "triples": 2}
 
 
 class Tiles(NamedTuple):
-    """Where everything lies in a row.  Of order 1 states are nodes and pairs are arcs; of order 2 pairs and triples.
+    """The layout of a row.  Of order 1 states are nodes and pairs are arcs; of order 2 pairs and triples.
 
     Arc (r, m, u) of a step leads from node source + r * M + m to node target + m * U + u, and its score stands at
     + (r * M + m) * U + u.  Of order 1, R and U are the states of the first and the second label, and M is 1; of order 2
@@ -44,11 +45,11 @@ class Tiles(NamedTuple):
     size: Array  # [grams]
     row_begin: Array  # [4]  where states, pairs, triples begin in a row
     width: Array  # [3]
-    featured: Array  # [3]  have they features, or plain weights alone?
+    featured: Array  # [3]  whether they have features, or plain weights alone
     fence: Array  # [row]  0, or minus infinity
-    plain_cell: Array  # [row]  weight of the plain move there; -1: none
+    plain_cell: Array  # [row]  weight of the plain transition; -1: none
     plain_begin: int
-    row_of_plain: Array  # [plain moves]  and back
+    row_of_plain: Array  # [plain transitions]  the inverse
     start: Array  # [S]  0, or minus infinity
     end: Array  # [S]
     steps: Array  # [K, 6]  source, target, at, R, M, U
@@ -58,36 +59,36 @@ class Tiles(NamedTuple):
     repeat: int  # U of all steps, where they have the same and M is more than 1; else 0
 
 
-class Layout:
-    """The tiles of a model, the features of its training data, and how its weights lie while they are learnt: in the
+class TileLayout:
+    """The tiles of a model, the features of its training data, and the layout of its weights during training: in the
     order in which features first appear, so that those of a token lie together; features of many grams are dense."""
 
-    def __init__(self, layers: dict[str, Incidence], n_tokens: int, space: StateSpace, parameters: Parameters):
+    def __init__(self, incidences: dict[str, Incidence], n_tokens: int, space: StateSpace, parameters: Parameters):
         self.parts = parameters.slices
         L, S, order = space.n_labels, space.n_states, space.graph.order
         merged = not space.latent
-        moves, grams = _moves_of_grams(space)
-        widths = [-(-len(m) // PAD) * PAD for m in moves]
-        row_begin = np.concatenate([[0], np.cumsum(widths)])
+        tuples, grams = _rows_of_grams(space)
+        widths = [-(-len(m) // PAD) * PAD for m in tuples]
+        row_begin = offsets_from(widths)
         gram_begin = np.array([0, L, L + L**2])
         for n, (place, _) in enumerate(grams):
             place[place >= 0] += row_begin[n]
         place, size = (np.concatenate([pair[i] for pair in grams]) for i in (0, 1))
-        self.features, at = self._features(layers, n_tokens, space, parameters, widths, gram_begin, place)
-        # Plain moves behind all features: transitions, then triples.
+        self.features, at = self._features(incidences, n_tokens, space, parameters, widths, gram_begin, place)
+        # Plain transitions after all features: pairs, then triples.
         self.plain_begin, self.length = at, at + sum(self._size(name) for name in PLAIN if name in self.parts)
         plain_cell = np.full(int(row_begin[-1]), -1)
         for name, n in PLAIN.items():
             if name in self.parts:
-                plain_cell[row_begin[n] : row_begin[n] + len(moves[n])] = at + moves[n]
+                plain_cell[row_begin[n] : row_begin[n] + len(tuples[n])] = at + tuples[n]
                 at += self._size(name)
         row_of_plain = np.zeros(self.length - self.plain_begin, np.int64)
-        there = np.flatnonzero(plain_cell >= 0)
-        row_of_plain[plain_cell[there] - self.plain_begin] = there
+        used = np.flatnonzero(plain_cell >= 0)
+        row_of_plain[plain_cell[used] - self.plain_begin] = used
         fence = np.zeros(len(plain_cell), np.float32)
-        fence[row_begin[1] : row_begin[1] + len(moves[1])] = _fence(space.arc.reshape(-1)[moves[1]])
-        state = np.arange(S) if order == 1 else moves[1] % S
-        before = state if order == 1 else moves[1] // S
+        fence[row_begin[1] : row_begin[1] + len(tuples[1])] = _fence(space.arc.reshape(-1)[tuples[1]])
+        state = np.arange(S) if order == 1 else tuples[1] % S
+        before = state if order == 1 else tuples[1] // S
         steps = _steps(space, grams, row_begin)
         same = order == 2 and bool((steps[:, 5] == steps[0, 5]).all())
         middle = before * 0 if order == 1 else before - (0 if merged else space.first[space.label_of[before]])
@@ -117,7 +118,7 @@ class Layout:
 
     def _features(
         self,
-        layers: dict[str, Incidence],
+        incidences: dict[str, Incidence],
         n_tokens: int,
         space: StateSpace,
         parameters: Parameters,
@@ -126,19 +127,19 @@ class Layout:
         place: Array,
     ) -> tuple[kernels.Features, int]:
         """The features of all tokens, where the weights of each begin, and where the last of these end."""
-        layers = {name: layers[name] for name in parameters.cells}
-        lengths = {name: int(np.diff(x.key_ptr)[x.keys].sum() + len(x.token_feature)) for name, x in layers.items()}
+        incidences = {name: incidences[name] for name in parameters.cells}
+        lengths = {name: int(np.diff(x.key_ptr)[x.keys].sum() + len(x.token_feature)) for name, x in incidences.items()}
         ptr = np.zeros((3, n_tokens + 1), np.int64)
         feature = np.empty(sum(lengths.values()), np.int32)
-        valued = any(len(x.token_value) for x in layers.values())
+        valued = any(len(x.token_value) for x in incidences.values())
         value = np.empty(len(feature), np.float32) if valued else NO_VALUES
         weights_of, grams = [np.empty((0, 4), np.int32)], [np.empty(0, np.int32)]
         self.copies: dict[str, tuple[Array, Array, Array, Array]] = {}  # what `lay_out` needs
         begin = n_features = n_entries = at = 0
         for n, name in enumerate(REACH):
-            if name not in layers:
+            if name not in incidences:
                 continue
-            x = layers[name]._replace(token_value=layers[name].token_value.astype(np.float32))
+            x = incidences[name]._replace(token_value=incidences[name].token_value.astype(np.float32))
             end = kernels.flatten(x, begin, ptr[n], feature, value)
             cell_ptr, column = parameters.cells[name]
             number = np.full(len(cell_ptr) - 1, -1, np.int32)
@@ -146,15 +147,15 @@ class Layout:
             begin = end
             gram, opens = _grams_of_cells(column, n, cell_ptr, space)
             gram += np.int32(gram_begin[n])
-            gram_ptr = np.concatenate([[0], np.cumsum(opens)])[cell_ptr]
+            gram_ptr = offsets_from(opens)[cell_ptr]
             by_appearance = np.empty(len(number), np.int64)
             by_appearance[number - n_features] = np.arange(len(number))
             n_grams, n_cells = np.diff(gram_ptr)[by_appearance], np.diff(cell_ptr)[by_appearance]
             dense = (n_grams * DENSE >= widths[n]) & (not space.latent)
-            room = np.where(dense, widths[n], n_cells)
+            sizes = np.where(dense, widths[n], n_cells)
             first = n_entries + np.cumsum(n_grams) - n_grams
-            cells = at + np.cumsum(room) - room
-            if n_entries + len(gram) > MOST or at + int(room.sum()) > MOST:
+            cells = at + np.cumsum(sizes) - sizes
+            if n_entries + len(gram) > MOST or at + int(sizes.sum()) > MOST:
                 raise OptionError(f"more than {MOST:,} weights; use a larger min_count or fewer latent states")
             sorted_gram = np.empty(int(n_grams.sum()), np.int32)
             entry = gram[opens]
@@ -169,7 +170,7 @@ class Layout:
             self.copies[name] = cell_ptr, gram, begins[number - n_features], within
             n_features += len(number)
             n_entries += len(sorted_gram)
-            at += int(room.sum())
+            at += int(sizes.sum())
         features = kernels.Features(ptr, feature, value, np.concatenate(weights_of), np.concatenate(grams))
         for row in ptr:
             kernels.sort_by_size(row, feature, value, features.weights_of)
@@ -180,42 +181,42 @@ class Layout:
 
     def laid_out(self, weights: Array) -> Array:
         """The weights of a model in this layout."""
-        found = np.zeros(self.length, weights.dtype)
-        self._copy(weights, found, False)
-        return found
+        laid = np.zeros(self.length, weights.dtype)
+        self._copy(weights, laid, False)
+        return laid
 
-    def taken_back(self, found: Array) -> Array:
+    def taken_back(self, laid: Array) -> Array:
         """The weights of the model."""
-        weights = np.empty(max(part.stop for part in self.parts.values()), found.dtype)
-        self._copy(weights, found, True)
+        weights = np.empty(max(part.stop for part in self.parts.values()), laid.dtype)
+        self._copy(weights, laid, True)
         return weights
 
-    def _copy(self, weights: Array, found: Array, back: bool) -> None:
+    def _copy(self, weights: Array, laid: Array, back: bool) -> None:
         for name, copy in self.copies.items():
-            kernels.lay_out(*copy, weights[self.parts[name]], found, back)
+            kernels.lay_out(*copy, weights[self.parts[name]], laid, back)
         plain = np.s_[min(self.parts[name].start for name in PLAIN if name in self.parts) :]
         if back:
-            weights[plain] = found[self.plain_begin :]
+            weights[plain] = laid[self.plain_begin :]
         else:
-            found[self.plain_begin :] = weights[plain]
+            laid[self.plain_begin :] = weights[plain]
 
 
 def _fence(permitted: Array) -> Array:
     return np.where(permitted, 0, -np.inf).astype(np.float32)
 
 
-def _moves_of_grams(space: StateSpace) -> tuple[list[Array], list[tuple[Array, Array]]]:
+def _rows_of_grams(space: StateSpace) -> tuple[list[Array], list[tuple[Array, Array]]]:
     """For states, pairs and triples: which state, pair r * S + s or triple (r * S + s) * S + u each number of a row is,
     and place and size of the tile of each gram; grams that are forbidden have no place (-1)."""
     L, S, order = space.n_labels, space.n_states, space.graph.order
     first = space.first.astype(np.int64)
     if not space.latent:  # tiles of one number each, forbidden or not
-        moves = [np.arange(S), np.arange(S**2), np.arange(S**3 if order == 2 else 0)]
-        return moves, [(m.copy(), np.ones_like(m)) for m in moves]
+        rows = [np.arange(S), np.arange(S**2), np.arange(S**3 if order == 2 else 0)]
+        return rows, [(m.copy(), np.ones_like(m)) for m in rows]
     permitted = space.arc[np.ix_(first[:-1], first[:-1])]
     two = np.argwhere(permitted).tolist()
     three = [(a, b, c) for a, b in two for c in np.flatnonzero(permitted[b]).tolist()] if order == 2 else []
-    moves, grams = [], []
+    rows, grams = [], []
     every: list[list[Any]] = [[(y,) for y in range(L)], two, three]
     for n, labels in enumerate(every):
         size = np.ones(1, np.int64)
@@ -223,19 +224,19 @@ def _moves_of_grams(space: StateSpace) -> tuple[list[Array], list[tuple[Array, A
             size = (size[:, None] * np.diff(first)).reshape(-1)
         size = size if labels else size[:0]
         place = np.full(len(size), -1)
-        found = [np.empty(0, np.int64)]
+        parts = [np.empty(0, np.int64)]
         at = 0
         for gram in labels:
-            code, move = 0, np.zeros(1, np.int64)
+            code, tuples = 0, np.zeros(1, np.int64)
             for y in gram:
                 code = code * L + y
-                move = (move[:, None] * S + np.arange(first[y], first[y + 1])).reshape(-1)
+                tuples = (tuples[:, None] * S + np.arange(first[y], first[y + 1])).reshape(-1)
             place[code] = at
-            found.append(move)
-            at += len(move)
-        moves.append(np.concatenate(found))
+            parts.append(tuples)
+            at += len(tuples)
+        rows.append(np.concatenate(parts))
         grams.append((place, size))
-    return moves, grams
+    return rows, grams
 
 
 def _steps(space: StateSpace, grams: list[tuple[Array, Array]], row_begin: Array) -> Array:

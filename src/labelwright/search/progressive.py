@@ -1,4 +1,4 @@
-"""Wrapped progressive sampling (Van den Bosch 2004): many settings on small samples, the better ones on larger."""
+"""Wrapped progressive sampling (Van den Bosch 2004): many settings on small samples, the best ones on larger."""
 
 import reprlib
 import time
@@ -10,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import detect_scheme
-from labelwright.decode.options import check_whole
+from labelwright.decode.checks import check_whole
 from labelwright.errors import LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import Report, evaluate
 from labelwright.learn.monitor import Monitor, ProgressBar
-from labelwright.memory.store import VOTES
-from labelwright.memory.weights import WEIGHTS
+from labelwright.memory.grid import memory_settings as memory_settings
 from labelwright.parallel import n_threads
-from labelwright.search.samples import PARTS, Data, Part, fitted, looked_at, of_layer, parts_of, sizes, with_gold
+from labelwright.search.samples import PARTS, Fold, SearchData, fitted, looked_at, of_layer, parts_of, sizes, with_gold
 from labelwright.taggers.estimator import Estimator, untrained
-from labelwright.taggers.training import INTEGER
 
 Array = NDArray[Any]
 Setting = dict[str, Any]
-BINS = 10  # into which the scores of a step are cut
+BINS = 10  # of the scores of a step
 GAPS = ("pass", "stop")
 WIDEST = 24  # letters of a value in the table
 
@@ -32,15 +30,9 @@ SCORES: dict[str, Callable[[Report], float]] = {
     "accuracy": lambda report: report.token_accuracy,
     "sentence": lambda report: report.sentence_accuracy,
 }
-NEIGHBOURS = (1, 3, 5, 7, 9, 11, 13, 15, 19, 25, 35)
-TRIED_METRICS: dict[str, tuple[Setting, ...]] = {
-    "overlap": ({},),
-    "mvdm": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
-    "jeffrey": ({"mvdm_threshold": 1}, {"mvdm_threshold": 2}),
-}
 
 
-class Row(TypedDict):
+class Trial(TypedDict):
     """One setting in one step."""
 
     step: int  # from 1 on
@@ -59,16 +51,16 @@ class ProgressiveSearch(Estimator):
 
     After each step the scores are cut into ten equal bins between the lowest and the highest.  The settings in the
     highest bin stay, and so do those in the next lower one as long as it holds at least as many settings as the one
-    above it; `gaps` says what becomes of bins without any.  The samples are nested, and what is tested on in one step
-    is never trained on in another.  In the end the highest score of the last step wins; where several settings have
-    it, the estimator's own if it is among them, else the first.
+    above it; `gaps` says how empty bins are treated.  The samples are nested, and test data of one step are
+    never training data of another.  In the end the highest score of the last step wins; of several, the
+    estimator's current setting if it is among them, else the first.
 
     Parameters
     ----------
     estimator : any model with fit, predict, get_params and set_params
-    settings : {parameter: list of values}, all combinations of them; or a list of such; a value that is no list, range
-        or array stands for itself.  `part__parameter` is a parameter of a model within the model (`classifier__k`, or
-        in a Cascade `pos__l2`)
+    settings : {parameter: list of values}, all combinations of them; or a list of such; any other
+        value than a list, range or array is a single value.  `part__parameter` is a parameter of a model within the
+        model (`classifier__k`, or in a Cascade `pos__l2`)
     first : sentences (of arrays: instances) of the first sample
     steps : number of samples; they grow by the same factor, up to all data
     folds : a sample is cut in five parts; so many of them, 1 to 5, are tested on in turn and their predictions scored
@@ -94,7 +86,7 @@ class ProgressiveSearch(Estimator):
     best_params_: Setting
     best_estimator_: Any  # trained on all data; only with refit
     best_score_: float  # in the last step it took part in
-    table_: list[Row]
+    table_: list[Trial]
     n_settings_: int
     sizes_: list[int]  # of the samples, one for each step that was planned
     scoring_: str | Callable[..., float]
@@ -127,7 +119,7 @@ class ProgressiveSearch(Estimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, progress: Callable[[Row, int], None] | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, progress: Callable[[Trial, int], None] | None = None) -> Self:
         """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X [N, D] and classes y.
 
         A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C ends the search; the
@@ -143,7 +135,7 @@ class ProgressiveSearch(Estimator):
         self.n_settings_, self.sizes_, self.table_ = len(pool), sizes(self.first, data.n, self.steps), []
         bar = SearchBar(len(self.sizes_), self.scoring_) if progress is None and self.verbose else None
         try:
-            with Monitor(1, 0.0) as monitor:  # of its duties, that of Ctrl-C
+            with Monitor(1, 0.0) as monitor:  # for Ctrl-C
                 self._search(pool, data, progress or (bar.show if bar is not None else None), monitor)
         finally:
             if bar is not None:
@@ -161,7 +153,7 @@ class ProgressiveSearch(Estimator):
             check_whole(name, getattr(self, name), least)
         if self.random_state is not None:
             check_whole("random_state", self.random_state, 0)
-        folds = [self.folds] if isinstance(self.folds, INTEGER) else self.folds
+        folds = [self.folds] if isinstance(self.folds, int | np.integer) else self.folds
         if not isinstance(folds, Sequence) or not len(folds):
             raise OptionError(f"folds: expected a number from 1 to {PARTS}, or several, got {self.folds!r}")
         for number in folds:
@@ -188,7 +180,7 @@ class ProgressiveSearch(Estimator):
                     raise OptionError(f"settings: {_line(error)}") from None
                 yield setting
         if not seen:
-            raise OptionError("settings: there are none; give {parameter: [value, ...]}")
+            raise OptionError("settings: got none; give {parameter: [value, ...]}")
 
     def _model(self, setting: Setting) -> Any:
         """An untrained model with this setting."""
@@ -197,8 +189,8 @@ class ProgressiveSearch(Estimator):
             model.set_params(n_jobs=self.n_jobs)
         return model.set_params(**{name: untrained(value) for name, value in setting.items()})
 
-    def _scoring(self, data: Data) -> str | Callable[..., float]:
-        """What scores are, after a look at the labels."""
+    def _scoring(self, data: SearchData) -> str | Callable[..., float]:
+        """The scoring that fits the labels."""
         if self.scoring is not None and not isinstance(self.scoring, str):
             return self.scoring
         if not data.sequences:
@@ -211,14 +203,14 @@ class ProgressiveSearch(Estimator):
             labels: Iterable[str] = set(chain.from_iterable(data.y))
         elif data.X.label is not None:
             labels = data.X.values(data.X.label)
-        else:  # a cascade knows the columns
+        else:  # a cascade has the columns
             return self.scoring or "f1"
         if self.scoring == "f1" and detect_scheme(labels) is None:
             raise OptionError("scoring: 'f1' needs chunk labels such as B-NP; use 'accuracy' or 'sentence'")
         return self.scoring or ("accuracy" if detect_scheme(labels) is None else "f1")
 
-    def _search(self, pool: list[Setting], data: Data, progress: Any, monitor: Monitor) -> None:
-        """Fill the table step by step, and say why the last one was the last."""
+    def _search(self, pool: list[Setting], data: SearchData, progress: Any, monitor: Monitor) -> None:
+        """Fill the table step by step, and record why the search ended."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
         for step, size in enumerate(self.sizes_, 1):
             parts = parts_of(data, order[:size], self._folds(step))
@@ -251,12 +243,12 @@ class ProgressiveSearch(Estimator):
         self.stopped_ = "interrupted" if monitor.interrupted else last
 
     def _folds(self, step: int) -> int:
-        folds = [self.folds] if isinstance(self.folds, INTEGER) else list(self.folds)
+        folds = [self.folds] if isinstance(self.folds, int | np.integer) else list(self.folds)
         return int(folds[min(step, len(folds)) - 1])
 
     def _row(
-        self, step: int, parts: list[Part], setting: Setting, monitor: Monitor
-    ) -> tuple[Row | None, ValueError | None]:
+        self, step: int, parts: list[Fold], setting: Setting, monitor: Monitor
+    ) -> tuple[Trial | None, ValueError | None]:
         """One setting in one step, and the error where it failed; no row where training was interrupted."""
         begun, score = time.monotonic(), None
         error: ValueError | None = None
@@ -265,14 +257,14 @@ class ProgressiveSearch(Estimator):
             for part in parts:
                 models.append(fitted(self._model(setting), *part.train))
                 if _interrupted(getattr(models[-1], "training_", None)):
-                    monitor.interrupted = True  # the model's own monitor took the signal
+                    monitor.interrupted = True  # the monitor of the model received the signal
                     return None, None
             score = self._score(models, parts)
             if not np.isfinite(score):
                 error, score = OptionError(f"scoring: expected a finite number, got {score}"), None
         except ValueError as refused:  # a LabelwrightError is one
             error = refused
-        row: Row = {
+        row: Trial = {
             "step": step,
             "n_train": parts[0].n_train,
             "n_test": sum(part.n_test for part in parts),
@@ -284,16 +276,18 @@ class ProgressiveSearch(Estimator):
         }
         return row, error
 
-    def _score(self, models: list[Any], parts: list[Part]) -> float:
+    def _score(self, models: list[Any], parts: list[Fold]) -> float:
         """The score of all test parts together; callables give one for each, of which this is the mean."""
         if not isinstance(self.scoring_, str):
-            given = [self.scoring_(model, *with_gold(*part.test)) for model, part in zip(models, parts, strict=True)]
-            return float(np.average(given, weights=[part.n_test for part in parts]))
+            scores = [self.scoring_(model, *with_gold(*part.test)) for model, part in zip(models, parts, strict=True)]
+            return float(np.average(scores, weights=[part.n_test for part in parts]))
         answers = [(model.predict(part.test[0]), part) for model, part in zip(models, parts, strict=True)]
         if isinstance(answers[0][0], Mapping):  # of a cascade: the mean of its layers
-            layers = [[(said[name], of_layer(part, name)) for said, part in answers] for name in answers[0][0]]
+            layers = [
+                [(predicted[name], of_layer(part, name)) for predicted, part in answers] for name in answers[0][0]
+            ]
             return float(np.mean([_pooled(self.scoring_, layer) for layer in layers]))
-        return _pooled(self.scoring_, [(said, with_gold(*part.test)[1]) for said, part in answers])
+        return _pooled(self.scoring_, [(predicted, with_gold(*part.test)[1]) for predicted, part in answers])
 
     def _choose(self) -> None:
         """The best setting of the last whole step (of the first, where it was interrupted: of what there is)."""
@@ -303,8 +297,8 @@ class ProgressiveSearch(Estimator):
             raise KeyboardInterrupt
         self.best_score_ = max(_number(row) for row in rows)
         best = [row["setting"] for row in rows if row["score"] == self.best_score_]
-        own = [setting for setting in best if _is_own(self.estimator, setting)]
-        self.best_params_ = (own or best)[0]
+        unchanged = [setting for setting in best if _is_unchanged(self.estimator, setting)]
+        self.best_params_ = (unchanged or best)[0]
 
     # -- answers ----------------------------------------------------------------------------------------------
 
@@ -315,7 +309,7 @@ class ProgressiveSearch(Estimator):
 
     @property
     def takes_columns(self) -> bool:
-        """Does the model learn from columns, as a MemoryBased, not from features made of them?"""
+        """Whether the model learns from columns, like MemoryBased, not from features made of them."""
         return bool(getattr(self.estimator, "takes_columns", False))
 
     def predict(self, X: Any) -> Any:
@@ -323,16 +317,16 @@ class ProgressiveSearch(Estimator):
         return self._best().predict(X)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The score that the best model itself has for these data."""
+        """The score of the best model on these data."""
         return float(self._best().score(X) if y is None else self._best().score(X, y))
 
     def save(self, path: Any) -> Self:
-        """Write the best model, as it writes itself."""
+        """Save the best model."""
         self._best().save(path)
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else that the best model can do: decode, predict_proba, ..."""
+        """All other methods of the best model: decode, predict_proba, ..."""
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self._best(), name)
@@ -342,7 +336,7 @@ class ProgressiveSearch(Estimator):
             return self.__dict__["best_estimator_"]
         if "best_params_" in self.__dict__:
             raise NotFittedError("this ProgressiveSearch has no trained model: use refit=True, or fit one yourself")
-        raise NotFittedError("this ProgressiveSearch has not searched yet: call fit")
+        raise NotFittedError("this ProgressiveSearch is not fitted yet: call fit")
 
     def table(self, limit: int | None = None) -> str:
         """Settings with their scores in each step as a table to read, the best first; `limit` of them at most."""
@@ -351,7 +345,7 @@ class ProgressiveSearch(Estimator):
         if limit is not None:
             check_whole("limit", limit, 0)
         names = list(dict.fromkeys(chain.from_iterable(row["setting"] for row in self.table_)))
-        reached: dict[int, list[Row]] = {}
+        reached: dict[int, list[Trial]] = {}
         for row in self.table_:
             reached.setdefault(id(row["setting"]), []).append(row)
         chosen = next((r for r in reached.values() if r[0]["setting"] is self.__dict__.get("best_params_")), None)
@@ -370,7 +364,7 @@ class ProgressiveSearch(Estimator):
         how_many = tried(self.n_tried_, self.n_settings_)
         return "\n".join([*(line.rstrip() for line in aligned), f"{how_many}; {self.stopped_}"])
 
-    def _shown(self, row: Row) -> str:
+    def _shown(self, row: Trial) -> str:
         return "failed" if row["score"] is None else written(row["score"], self.scoring_)
 
     # -- scikit-learn's conventions ---------------------------------------------------------------------------
@@ -385,7 +379,7 @@ class ProgressiveSearch(Estimator):
 
 
 def written(score: float, scoring: str | Callable[..., float]) -> str:
-    """A score as people read it: shares in percent."""
+    """A score as text: shares in percent."""
     return f"{100 * score:.2f}" if isinstance(scoring, str) else f"{score:.4f}"
 
 
@@ -407,8 +401,8 @@ class SearchBar(ProgressBar):
         self._steps, self._scores, self._step, self._tried = steps, [-np.inf], 0, 0
         self._scoring = scoring
 
-    def show(self, row: Row, total: int) -> None:
-        """Take note of one setting out of so many in this step."""
+    def show(self, row: Trial, total: int) -> None:
+        """Show one setting out of so many in this step."""
         if not self.live:
             return
         if self._bar is None:
@@ -423,11 +417,11 @@ class SearchBar(ProgressBar):
 
 
 def survivors(scores: Array, gaps: str = "pass") -> Array:
-    """Which of the scores [S] stay for the next step, as booleans [S].
+    """Which of the scores [n] stay for the next step, as booleans [n].
 
     Of ten equal bins between the lowest and the highest score the highest stays, and then each next lower one while it
-    has at least as many scores as the one above it; bins without scores are passed over, or with gaps="stop" are such
-    that have fewer.
+    has at least as many scores as the one above it; empty bins are skipped, or with gaps="stop" end the
+    selection.
 
     >>> survivors(np.array([0.99, 0.93, 0.92, 0.60, 0.50])).tolist()
     [True, True, True, False, False]
@@ -436,7 +430,7 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
     if lowest == highest:
         return np.ones(len(scores), bool)
     place = np.round((scores - lowest) / (highest - lowest) * BINS, 9)  # a score on a bound belongs above it
-    place = np.minimum(place.astype(np.int64), BINS - 1)  # [S]
+    place = np.minimum(place.astype(np.int64), BINS - 1)  # [n]
     counts = np.bincount(place, minlength=BINS)
     compared = (np.flatnonzero(counts) if gaps == "pass" else np.arange(BINS))[::-1]  # from the highest bin down
     grows = np.diff(counts[compared]) >= 0
@@ -445,30 +439,14 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
     return stay
 
 
-def memory_settings(prefix: str = "") -> list[Setting]:
-    """Settings of memory-based models for a search: k, metric, weights, votes and the threshold of value differences,
-    without those that make no difference (votes with one neighbour; a threshold of overlap).
-
-    prefix : `classifier__` for a MemoryBased within another model
-
-    >>> len(memory_settings()), memory_settings()[0]
-    (1025, {'k': 1, 'metric': 'overlap', 'weights': 'gain-ratio', 'votes': 'none'})
-    """
-    found = []
-    for k, (metric, thresholds), weights in product(NEIGHBOURS, TRIED_METRICS.items(), WEIGHTS):
-        for votes, threshold in product(VOTES if k > 1 else ["none"], thresholds):
-            found.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
-    return [{prefix + name: value for name, value in setting.items()} for setting in found]
-
-
-def _is_own(estimator: Any, setting: Setting) -> bool:
-    """Whether a setting leaves the estimator as it is."""
+def _is_unchanged(estimator: Any, setting: Setting) -> bool:
+    """Whether a setting is the current one of the estimator."""
 
     parameters = estimator.get_params()
 
     def same(name: str, value: Any) -> bool:
-        own = parameters.get(name)
-        return own is value or (isinstance(value, str | int | float | tuple) and bool(own == value))
+        current = parameters.get(name)
+        return current is value or (isinstance(value, str | int | float | tuple) and bool(current == value))
 
     return all(same(name, value) for name, value in setting.items())
 
@@ -492,32 +470,32 @@ def _alternatives(value: Any) -> list[Any]:
 
 
 def _key(value: Any) -> Any:
-    """By which values are known to be equal: plain ones by what they are, others as objects."""
+    """The key by which values are equal: plain values by type and value, others by identity."""
     return (type(value), value) if isinstance(value, str | int | float | None) else id(value)
 
 
 def _pooled(scoring: str, answers: list[tuple[Any, Any]]) -> float:
     """The score of predictions with their true labels."""
-    said, gold = ([item for pair in answers for item in pair[side]] for side in (0, 1))
+    predicted, gold = ([item for pair in answers for item in pair[side]] for side in (0, 1))
     if isinstance(gold[0], list | tuple | np.ndarray):
-        return float(SCORES[scoring](evaluate(gold, said)))
-    return float(np.mean([a == b for a, b in zip(said, gold, strict=True)]))
+        return float(SCORES[scoring](evaluate(gold, predicted)))
+    return float(np.mean([a == b for a, b in zip(predicted, gold, strict=True)]))
 
 
 def _interrupted(record: Any) -> bool:
-    """Whether a training record, or one within it, tells of Ctrl-C."""
+    """Whether a training record, or one within it, was interrupted by Ctrl-C."""
     if not isinstance(record, Mapping):
         return False
-    told = record.get("stopped") == "interrupted" or record.get("interrupted") is True
-    return told or any(map(_interrupted, record.values()))
+    here = record.get("stopped") == "interrupted" or record.get("interrupted") is True
+    return here or any(map(_interrupted, record.values()))
 
 
-def _number(row: Row) -> float:
+def _number(row: Trial) -> float:
     return -np.inf if row["score"] is None else row["score"]
 
 
 def _line(error: Exception) -> str:
-    """An error in one line; others than ours with their kind."""
+    """An error in one line; errors from elsewhere with their type."""
     text = " ".join(str(error).split())
     return text if isinstance(error, LabelwrightError) else f"{type(error).__name__}: {text}"
 

@@ -1,4 +1,4 @@
-"""Samples of data for a search: each within the next, of sentences or rows, cut into parts to train and to test on."""
+"""Nested samples of data for a search, of sentences or rows, split into training and test parts."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from labelwright.memory.instances import Instances
 from labelwright.taggers.training import no_labels
 
 Array = NDArray[Any]
-PARTS = 5  # of a sample; one at a time is tested on
+PARTS = 5  # of a sample; one at a time is the test part
 
 
-class Data(NamedTuple):
-    """What is searched on; sentences are taken whole, rows of an array one by one."""
+class SearchData(NamedTuple):
+    """The data of a search: sentences, or rows of an array."""
 
     X: Any
     y: Any  # None: in the columns of the corpus X
@@ -29,8 +29,8 @@ class Data(NamedTuple):
         return _rows(self.X, rows), y if y is None or isinstance(y, dict) else _rows(y, rows)
 
 
-class Part(NamedTuple):
-    """A sample to train on and one to test on."""
+class Fold(NamedTuple):
+    """A training sample and a test sample."""
 
     train: tuple[Any, Any]
     test: tuple[Any, Any]
@@ -38,8 +38,8 @@ class Part(NamedTuple):
     n_test: int
 
 
-def looked_at(X: Any, y: Any) -> Data:
-    """What was given, looked at: sentences or rows, and how many."""
+def looked_at(X: Any, y: Any) -> SearchData:
+    """The data X and y, checked: sentences or rows, and how many."""
     if y is None:
         if not isinstance(X, Corpus):
             raise OptionError("fit: give the labels y")
@@ -59,8 +59,8 @@ def looked_at(X: Any, y: Any) -> Data:
     if n < PARTS:
         what = "sentences" if sequences else "instances"
         source = X.source if isinstance(X, Corpus) else "X"
-        raise CorpusError(f"{source}: a search needs {PARTS} {what} at least, got {n}")
-    return Data(X, y, n, sequences)
+        raise CorpusError(f"{source}: a search needs at least {PARTS} {what}, got {n}")
+    return SearchData(X, y, n, sequences)
 
 
 def _rows(values: Any, rows: Array) -> Any:
@@ -81,14 +81,14 @@ def sizes(first: int, n: int, steps: int) -> list[int]:
     return list(np.unique(np.round(np.geomspace(first, n, steps)).astype(int)).tolist())
 
 
-def parts_of(data: Data, sample: Array, folds: int) -> list[Part]:
-    """Cut a sample into those to train on and those to test on; who belongs to which part is the same in each step."""
+def parts_of(data: SearchData, sample: Array, folds: int) -> list[Fold]:
+    """Split a sample into training and test parts; the part of a sentence or row is the same in each step."""
     part_of = PARTS - 1 - np.arange(len(sample)) % PARTS  # [n]  0 is the part that every step tests on
-    found = []
+    parts = []
     for fold in range(folds):
         train, test = np.sort(sample[part_of != fold]), np.sort(sample[part_of == fold])
-        found.append(Part(data.take(train), data.take(test), len(train), len(test)))
-    return found
+        parts.append(Fold(data.take(train), data.take(test), len(train), len(test)))
+    return parts
 
 
 def fitted(model: Any, X: Any, y: Any) -> Any:
@@ -101,7 +101,7 @@ def with_gold(X: Any, y: Any) -> tuple[Any, Any]:
     return X, X.y if y is None and X.label is not None else y
 
 
-def of_layer(part: Part, name: str) -> Any:
+def of_layer(part: Fold, name: str) -> Any:
     """The labels of one layer of a cascade to test on."""
     X, y = part.test
     return X.column(name) if y is None else y[name]

@@ -1,4 +1,4 @@
-"""Directed acyclic graphs with scores on their arcs: sums, best paths and samples of all ways through them.
+"""Directed acyclic graphs with scores on their arcs: sums over all paths, best paths and samples.
 
 A path runs from a source (a node without arcs in) to a sink (a node without arcs out); parallel arcs are allowed, nodes
 without arcs do not count, and a score of minus infinity forbids an arc.
@@ -19,13 +19,13 @@ from labelwright.kernels import dag as kernels
 from labelwright.structures.lattice import Lattice
 
 Array = NDArray[Any]
-MOST = 100_000  # of best paths and samples, as in decode.options
+MOST = 100_000  # of best paths and samples, as in decode.checks
 MOST_NODES = (1 << 31) - 1
 HUGE = float(np.finfo(np.float64).max)
 
 
 class Dag(NamedTuple):
-    """Arcs in topological order: all arcs into a node stand before all arcs out of it."""
+    """Arcs in topological order: all arcs into a node come before all arcs out of it."""
 
     source: Array  # [A] int32  the arc leads from this node
     target: Array  # [A] int32  to this one
@@ -41,24 +41,24 @@ class Sums(NamedTuple):
     arcs: Array  # [A]  P(arc)
 
 
-class Pool(NamedTuple):
+class ArcPool(NamedTuple):
     """All suffixes of paths made so far, and the queue of those still open."""
 
-    priority: Array  # [M]  score of the best path with this suffix
-    suffix: Array  # [M]  score of the suffix itself
-    arc: Array  # [M]  its first arc
-    parent: Array  # [M]  the suffix behind that arc
-    heap: Array  # [M]
+    priority: Array  # [P]  score of the best path with this suffix
+    suffix: Array  # [P]  score of the suffix itself
+    arc: Array  # [P]  its first arc
+    parent: Array  # [P]  the suffix after that arc
+    heap: Array  # [P]
     counts: Array  # [4]
 
     @classmethod
-    def empty(cls, room: int) -> "Pool":
-        priority, suffix = np.empty((2, room))
-        arc, parent, heap = np.empty((3, room), np.int32)
+    def empty(cls, size: int) -> "ArcPool":
+        priority, suffix = np.empty((2, size))
+        arc, parent, heap = np.empty((3, size), np.int32)
         return cls(priority, suffix, arc, parent, heap, np.zeros(4, np.int64))
 
-    def grown(self, room: int) -> "Pool":
-        larger = Pool.empty(room)
+    def grown(self, size: int) -> "ArcPool":
+        larger = ArcPool.empty(size)
         for old, new in zip(self[:5], larger[:5], strict=True):
             new[: len(old)] = old
         return larger._replace(counts=self.counts)
@@ -76,10 +76,10 @@ def dag(source: Any, target: Any, n_nodes: int | None = None) -> Dag:
     np.minimum.at(first_out, source, number)
     late = np.flatnonzero(last_in > first_out)
     if len(late) or (source == target).any():
-        ordered(source, target, n_nodes)  # complains about a cycle
+        ordered(source, target, n_nodes)  # raises an error for a cycle
         v = late[0]
         raise OptionError(
-            f"arcs: arc {last_in[v]} leads into node {v} but stands behind arc {first_out[v]}, which leads out of it; "
+            f"arcs: arc {last_in[v]} leads into node {v} but comes after arc {first_out[v]}, which leads out of it; "
             "put the arcs into topological order (`ordered` sorts them)"
         )
     goes_in, goes_out = last_in >= 0, first_out < len(source)
@@ -101,17 +101,17 @@ def ordered(source: Any, target: Any, n_nodes: int | None = None) -> Array:
     into = target.tolist()
     ready = [arc for node in range(n_nodes) if waiting[node] == 0 for arc in leaving[node]]
     heapq.heapify(ready)
-    found = []
+    order = []
     while ready:
         arc = heapq.heappop(ready)
-        found.append(arc)
+        order.append(arc)
         waiting[into[arc]] -= 1
         if waiting[into[arc]] == 0:
             for following in leaving[into[arc]]:
                 heapq.heappush(ready, following)
-    if len(found) < len(into):
-        raise OptionError(f"arcs: there is a cycle, {_cycle(source, target, waiting)}; a path must not come back")
-    return np.array(found, np.int64)
+    if len(order) < len(into):
+        raise OptionError(f"arcs: there is a cycle, {_cycle(source, target, waiting)}; expected a graph without cycles")
+    return np.array(order, np.int64)
 
 
 def _cycle(source: Array, target: Array, waiting: list[int]) -> str:
@@ -130,8 +130,8 @@ def _cycle(source: Array, target: Array, waiting: list[int]) -> str:
 def _checked_arcs(source: Any, target: Any, n_nodes: int | None) -> tuple[Array, Array, int]:
     """Both ends of the arcs as int32, and the number of nodes."""
     ends = []
-    for name, given in {"source": source, "target": target}.items():
-        nodes = _array(name, given)
+    for name, nodes_given in {"source": source, "target": target}.items():
+        nodes = _array(name, nodes_given)
         if nodes.ndim != 1 or (nodes.dtype.kind not in "iu" and len(nodes)):
             raise OptionError(f"{name}: expected a list of whole numbers, got {nodes.dtype} of shape {nodes.shape}")
         ends.append(nodes)
@@ -152,27 +152,27 @@ def _checked_arcs(source: Any, target: Any, n_nodes: int | None) -> tuple[Array,
     return ends[0].astype(np.int32), ends[1].astype(np.int32), n_nodes
 
 
-def _array(name: str, given: Any) -> Array:
-    """What was given as an array; rows of unequal length make none."""
+def _array(name: str, values: Any) -> Array:
+    """The values as an array; an error for rows of unequal length."""
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except ValueError:
         raise OptionError(f"{name}: expected a list of numbers, got rows of unequal length") from None
 
 
 def _checked(graph: Dag, numbers: Any, name: str = "scores") -> Array:
     """One number for each arc: finite, or as a score minus infinity, and no sum of them too large for a float."""
-    given = _array(name, numbers)
-    if given.dtype.kind not in "biuf":
-        raise OptionError(f"{name}: expected numbers, one for each arc, got {given.dtype} of shape {given.shape}")
-    found = np.ascontiguousarray(given, np.float64)
-    if found.shape != graph.source.shape:
-        raise OptionError(f"{name}: expected {len(graph.source)} numbers, one for each arc, got shape {found.shape}")
-    wrong = np.flatnonzero(~(np.isfinite(found) | ((found == -np.inf) & (name == "scores"))))
+    array = _array(name, numbers)
+    if array.dtype.kind not in "biuf":
+        raise OptionError(f"{name}: expected numbers, one for each arc, got {array.dtype} of shape {array.shape}")
+    checked = np.ascontiguousarray(array, np.float64)
+    if checked.shape != graph.source.shape:
+        raise OptionError(f"{name}: expected {len(graph.source)} numbers, one for each arc, got shape {checked.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(checked) | ((checked == -np.inf) & (name == "scores"))))
     if len(wrong):
-        raise OptionError(f"{name}: arc {wrong[0]} has {found[wrong[0]]}; expected a finite number")
-    _check_sums(graph, found, name, 8.0 if name == "gains" else 1.0)  # differences of gains are taken, too
-    return found
+        raise OptionError(f"{name}: arc {wrong[0]} has {checked[wrong[0]]}; expected a finite number")
+    _check_sums(graph, checked, name, 8.0 if name == "gains" else 1.0)  # differences of gains are taken as well
+    return checked
 
 
 def _check_sums(graph: Dag, numbers: Array, name: str, times: float) -> None:
@@ -217,22 +217,22 @@ def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
     is_source = _marked(graph.sources, graph.n_nodes)
     phi = np.empty(graph.n_nodes)
     kernels.best_scores(*graph[:2], scores, graph.sources, phi)
-    pool = Pool.empty(64 + 4 * graph.n_nodes)
-    paths, bounds, found = np.empty(4 * graph.n_nodes, np.int32), np.zeros(n + 1, np.int64), np.empty(n)
+    pool = ArcPool.empty(64 + 4 * graph.n_nodes)
+    paths, bounds, best_scores = np.empty(4 * graph.n_nodes, np.int32), np.zeros(n + 1, np.int64), np.empty(n)
     through = graph.source, scores, is_source, phi, ptr, entering
-    while kernels.best_paths(*through, pool, paths, found, bounds) == kernels.FULL:
+    while kernels.best_paths(*through, pool, paths, best_scores, bounds) == kernels.FULL:
         pool, paths = pool.grown(2 * len(pool.heap)), np.concatenate([paths, np.empty_like(paths)])
     taken = int(pool.counts[kernels.TAKEN])
-    return np.split(paths[: bounds[taken]], bounds[1:taken]) if taken else [], found[:taken]
+    return np.split(paths[: bounds[taken]], bounds[1:taken]) if taken else [], best_scores[:taken]
 
 
 def covariance(graph: Dag, scores: Any, gains: Any) -> tuple[float, Array]:
     """E[G] and Cov(G, 1_e) [A], where G is the sum of the gains [A] over the arcs of a path."""
     gains, arcs = _checked(graph, gains, "gains"), _possible(graph, scores)
     into, out, before, after = np.empty((4, graph.n_nodes))
-    found = np.empty(len(arcs))
-    mean = kernels.covariances(*graph[:2], graph.sinks, arcs, gains, into, out, before, after, found)
-    return float(mean), found
+    covariances = np.empty(len(arcs))
+    mean = kernels.covariances(*graph[:2], graph.sinks, arcs, gains, into, out, before, after, covariances)
+    return float(mean), covariances
 
 
 def entropy(graph: Dag, scores: Any) -> float:
@@ -256,14 +256,14 @@ def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Ar
 
 def _possible(graph: Dag, scores: Any) -> Array:
     """P(arc) [A] of a graph that must have a path."""
-    found = sums(graph, scores)
-    if found.log_z == -np.inf:
-        raise OptionError("scores: every path is forbidden, expected one at least")
-    return found.arcs
+    sums_of_paths = sums(graph, scores)
+    if sums_of_paths.log_z == -np.inf:
+        raise OptionError("scores: every path is forbidden, expected at least one")
+    return sums_of_paths.arcs
 
 
 def _grouped(ends: Array, edge: Array, n_nodes: int) -> tuple[Array, Array]:
-    """The arcs that have each node as this end (ptr [V+2], arcs); the last group has those of all nodes `edge`."""
+    """The arcs that have each node as this end (ptr [Q+2], arcs); the last group has those of all nodes `edge`."""
     arcs = np.argsort(ends, kind="stable")
     last = np.flatnonzero(_marked(edge, n_nodes)[ends])
     ptr = np.searchsorted(ends[arcs], np.arange(n_nodes + 1))
@@ -271,10 +271,10 @@ def _grouped(ends: Array, edge: Array, n_nodes: int) -> tuple[Array, Array]:
 
 
 def _marked(nodes: Array, n_nodes: int) -> Array:
-    """Which nodes are among these [V]."""
-    found = np.zeros(n_nodes, np.bool_)
-    found[nodes] = True
-    return found
+    """Which nodes are among these [Q]."""
+    marked = np.zeros(n_nodes, np.bool_)
+    marked[nodes] = True
+    return marked
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
@@ -293,14 +293,14 @@ class Chain(NamedTuple):
     scores: Array  # [A]
     token: Array  # [A]  the token t that the arc leads to; T at the end
     node: Array  # [A]  its node q; -1 at the end
-    arc: Array  # [A]  number of the lattice's own arc; -1 where there is none
+    arc: Array  # [A]  number of the arc in the lattice; -1 where there is none
 
 
 def from_chain(lattice: Lattice) -> Chain:
     """The graph whose paths are those of a lattice: begin -> (0, q) -> .. -> (T-1, q) -> end.
 
     The score of a node is on the arcs that lead to it.  A node of order 2 that no arc of the lattice leads to, or out
-    of, hangs on the begin or on the end by a forbidden arc."""
+    of, is joined to the begin or to the end by a forbidden arc."""
     node, arc, graph = lattice
     T, Q = node.shape
     r, s = graph.ends  # nodes of each arc of the lattice

@@ -1,27 +1,28 @@
-"""What a classifier says of many instances: a predicted class and a distribution over classes for each."""
+"""The answers of a classifier for many instances: a predicted class and a distribution over classes for each."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 
 Array = NDArray[Any]
 
 
 class Distributions(NamedTuple):
-    """The predicted class of N instances, and the classes that have any weight at each."""
+    """The predicted class of M instances, and the classes that have any weight for each."""
 
-    best: Array  # [N] int32  the predicted class
-    ptr: Array  # [N+1] int64
+    best: Array  # [M] int32  the predicted class
+    ptr: Array  # [M+1] int64
     classes: Array  # [nnz] int32  classes of instance i: classes[ptr[i]:ptr[i+1]]
     weights: Array  # [nnz] float64  w(c) > 0; the confidence of c is w(c) / sum
 
 
 def from_probabilities(dense: Any, classes: Any = None) -> Distributions:
-    """Distributions from rows of probabilities, or of other weights of 0 and more [N, C]; the first of the heaviest
-    classes is the predicted one.  `classes` [C] says which class each column stands for (None: its own number).
+    """Distributions from rows of probabilities, or of other weights of 0 or more [M, C]; the first of the heaviest
+    classes is the predicted one.  `classes` [C] is the class of each column (None: its number).
 
     >>> from_probabilities([[0.25, 0.75], [1.0, 0.0]]).best.tolist()
     [1, 0]
@@ -35,14 +36,14 @@ def from_probabilities(dense: Any, classes: Any = None) -> Distributions:
         row, column = np.argwhere(wrong)[0]
         raise OptionError(f"probabilities: row {row} has {table[row, column]}; expected finite numbers of 0 or more")
     heavy = table > 0
-    ptr = np.concatenate([[0], np.cumsum(heavy.sum(axis=1))]).astype(np.int64)
+    ptr = offsets_from(heavy.sum(axis=1))
     columns = columns.astype(np.int32)
     best = columns[table.argmax(axis=1)]
     return Distributions(best, ptr, columns[np.nonzero(heavy)[1]], table[heavy])
 
 
 def certain(best: Any) -> Distributions:
-    """Distributions of a classifier that only names a class [N]: all weight is on it.
+    """Distributions of a classifier that only names a class [M]: it has all the weight.
 
     >>> certain([2, 0]).classes.tolist()
     [2, 0]

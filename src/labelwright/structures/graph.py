@@ -3,14 +3,14 @@
 First order: a node for every state, an arc for every pair.  Second order: a node for every pair of states that may
 follow each other, and for every state that may begin a sentence; arcs join (r, s) to (s, u).  Both are *blocks* in
 which every source has an arc to every target: one block of all states, or one for every state s in the middle.  So one
-set of kernels does for both.  With the labels x and y of one state each, at order 2:
+set of kernels serves both.  With the labels x and y of one state each, at order 2:
 
-    nodes     0: x x    1: x y    2: y x    3: y y    4: - x    5: - y        (the last two stand at the first token)
+    nodes     0: x x    1: x y    2: y x    3: y y    4: - x    5: - y        (the last two at the first token)
     block x   from 0, 2, 4 (they end in x) to 0, 1 (they begin with x)        arcs 0 to 5, source by source
     block y   from 1, 3, 5                 to 2, 3                            arcs 6 to 11
 
-Sums and best paths (kernels chain, inference) need no more than that.  What a *labelling* has to remember, its last
-label or two, is a *context*; kernels that follow labellings (clamped, search) walk from context to context.
+Sums and best paths (kernels chain, inference) need no more than that.  The last label or two of a *labelling* are its
+*context*; kernels that follow labellings (clamped, search) walk from context to context.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -18,8 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
+
 Array = NDArray[Any]
-N = TypeVar("N", "Blocks", "Contexts")
+NamedArrays = TypeVar("NamedArrays", "Blocks", "Contexts")
 
 
 class Blocks(NamedTuple):
@@ -32,7 +34,7 @@ class Blocks(NamedTuple):
 
 
 class Contexts(NamedTuple):
-    """What a labelling so far has to remember: its last label (order 1) or last two, each with the nodes it stands for.
+    """What a prefix of a labelling has to remember: its last label (order 1) or last two, each with its nodes.
 
     The targets of node q with label y are the nodes cut[block[q], y]:cut[block[q], y+1], neighbours in their context;
     the arc from q to its target k is number base[q] + k."""
@@ -52,7 +54,7 @@ class Graph(NamedTuple):
     """Nodes, arcs and contexts of a state space."""
 
     order: int
-    state: Array  # [Q]  the state a node stands for: of order 2, the second of its pair
+    state: Array  # [Q]  the state of a node: of order 2, the second of its pair
     previous: Array  # [Q]  the first of its pair; -1 where there is none
     label_of_node: Array  # [Q]
     origin: Array  # [width]  block in which it is a target
@@ -70,7 +72,7 @@ class Graph(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The nodes and, where rows are padded, the places behind them."""
+        """The number of nodes and, where rows are padded, of the places after them."""
         return len(self.origin)
 
     @property
@@ -79,24 +81,25 @@ class Graph(NamedTuple):
 
     @property
     def most_in_context(self) -> int:
-        """The nodes of the context that has most."""
+        """The number of nodes of the largest context."""
         return int(np.diff(self.contexts.ptr).max())
 
     @property
     def most_targets(self) -> int:
-        """The most targets of one label that a node has."""
+        """The largest number of targets with one label that a node has."""
         return int(np.diff(self.contexts.cut, axis=1).max())
 
     @property
     def names(self) -> tuple[Array, Array, Array, Array]:
-        """kernels.covariances.Names: which labels the nodes stand for."""
+        """The label of each node [Q], the label before it [Q] (-1: none; of first order -2), the first node of each
+        label [L+1] (order 1), and where the arcs from each node are numbered from [Q]."""
         n_labels = len(self.contexts.opening)
         before = np.full(self.n_nodes, -2)
         if self.order == 2:
             before = np.where(self.previous < 0, -1, self.label_of_state[self.previous])
         first = np.searchsorted(self.label_of_state, np.arange(n_labels + 1))
-        found = self.label_of_node, before, first, self.contexts.base
-        label, before, first, base = (np.ascontiguousarray(x, np.int64) for x in found)
+        arrays = self.label_of_node, before, first, self.contexts.base
+        label, before, first, base = (np.ascontiguousarray(x, np.int64) for x in arrays)
         return label, before, first, base
 
     @property
@@ -105,19 +108,19 @@ class Graph(NamedTuple):
         blocks = self.blocks
         sources, targets = [], []
         for b in range(len(blocks.arc_ptr) - 1):
-            mine = blocks.source[blocks.source_ptr[b] : blocks.source_ptr[b + 1]]
+            sources_of_block = blocks.source[blocks.source_ptr[b] : blocks.source_ptr[b + 1]]
             into = np.arange(blocks.target[b], blocks.target[b + 1])
-            sources.append(np.repeat(mine, len(into)))
-            targets.append(np.tile(into, len(mine)))
+            sources.append(np.repeat(sources_of_block, len(into)))
+            targets.append(np.tile(into, len(sources_of_block)))
         return np.concatenate(sources), np.concatenate(targets)
 
     @property
     def node_of_pair(self) -> Array:
         """The node (order 2) of each pair r * S + s; -1 where there is none [S * S]."""
-        found = np.full(self.n_states**2, -1)
+        node_of = np.full(self.n_states**2, -1)
         inner = np.flatnonzero(self.previous >= 0)
-        found[self.previous[inner] * self.n_states + self.state[inner]] = inner
-        return found
+        node_of[self.previous[inner] * self.n_states + self.state[inner]] = inner
+        return node_of
 
     @property
     def arc_of_triple(self) -> Array:
@@ -130,7 +133,7 @@ class Graph(NamedTuple):
 
 
 def first_order(label_of: Array, n_labels: int, width: int | None = None) -> Graph:
-    """All states and all pairs; with `width`, rows and columns of arcs are padded to it by nodes that no label owns."""
+    """All states and all pairs; with `width`, rows and columns of arcs are padded to it by nodes without a label."""
     S = len(label_of)
     width = width or S
     every = np.arange(width)
@@ -159,7 +162,7 @@ def second_order(label_of: Array, n_labels: int, start: Array, arc: Array) -> Gr
     source = np.argsort(state, kind="stable")
     source_ptr = np.append(np.searchsorted(state[source], np.arange(S + 1)), Q)
     n_sources, n_targets = np.diff(source_ptr), np.diff(target)
-    arc_ptr = np.concatenate([[0], np.cumsum(n_sources * n_targets)])
+    arc_ptr = offsets_from(n_sources * n_targets)
     base = np.empty(Q, np.int64)
     row = np.arange(Q) - source_ptr[state[source]]
     base[source] = arc_ptr[state[source]] + row * n_targets[state[source]] - target[state[source]]
@@ -185,6 +188,6 @@ def second_order(label_of: Array, n_labels: int, start: Array, arc: Array) -> Gr
     return Graph(2, state, previous, label, origin, label_of, _longs(blocks), _longs(contexts))
 
 
-def _longs(arrays: N) -> N:
+def _longs(arrays: NamedArrays) -> NamedArrays:
     """One type for all arrays: kernels are compiled once."""
     return type(arrays)(*(np.ascontiguousarray(array, np.int64) for array in arrays))

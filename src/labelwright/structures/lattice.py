@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
 from labelwright.structures.graph import Graph
 
@@ -45,7 +46,7 @@ def covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array
     """Covariance of every node [T, Q] and arc [T, A] with the gain of a path, the sum of on_nodes [T, Q] and on_arcs
     [T, A] along it.
 
-    For scores of any size; training goes through kernels.covariances.  Messages are means: of the gain so far given
+    For scores of any size; batches go through structures.covariances.  Messages are means: of the gain so far given
     where the path is, and of the gain to come."""
     sums = posterior(lattice)
     nodes, arcs = sums.nodes, posterior_arcs(lattice, sums)
@@ -136,12 +137,19 @@ def sample(lattice: Lattice, n: int, rng: np.random.Generator) -> Array:
     order = np.argsort(source, kind="stable")
     first = np.searchsorted(source[order], np.arange(sums.nodes.shape[1] + 1))
     paths = np.empty((n, len(sums.nodes)), np.int64)
-    begin = sums.nodes[0] / sums.nodes[0].sum()
+    begin = _shares(sums.nodes[0])
     paths[:, 0] = rng.choice(len(begin), n, p=begin)
     for t in range(1, len(sums.nodes)):
         for node in np.unique(paths[:, t - 1]):
             mine = order[first[node] : first[node + 1]]
             here = np.flatnonzero(paths[:, t - 1] == node)
-            chance = arcs[t, mine]
-            paths[here, t] = target[rng.choice(mine, len(here), p=chance / chance.sum())]
+            paths[here, t] = target[rng.choice(mine, len(here), p=_shares(arcs[t, mine]))]
     return paths
+
+
+def _shares(weights: Array) -> Array:
+    """Weights as probabilities; an error where none is above 0."""
+    total = weights.sum()
+    if not total > 0:
+        raise OptionError("sample: a sentence has no labelling that the model allows")
+    return np.asarray(weights / total)

@@ -8,16 +8,25 @@ from numpy.typing import NDArray
 from labelwright.errors import OptionError
 
 Array = NDArray[Any]
-OUTSIDE = -1  # in place of a label, where a sentence has ended or has not begun
+OUTSIDE = -1  # in place of a label before the first and after the last token
 LONGEST = 15
 
 
 def check_order(n: Any) -> int:
-    """Refuse an order of n-grams that has no middle."""
+    """Refuse an order of n-grams without a middle."""
     whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
     if not whole or not 1 <= n <= LONGEST or n % 2 == 0:
         raise OptionError(f"ngram: expected an odd number, 1 to {LONGEST}, got {n!r}")
     return int(n)
+
+
+def gram_name(n: int) -> str:
+    """What classes of so many labels are called.
+
+    >>> gram_name(1), gram_name(3), gram_name(5)
+    ('labels', 'trigrams', '5-grams')
+    """
+    return {1: "labels", 3: "trigrams"}.get(n, f"{n}-grams")
 
 
 def windows(codes: Array, offsets: Array, n: int) -> Array:
@@ -29,10 +38,10 @@ def windows(codes: Array, offsets: Array, n: int) -> Array:
     h = check_order(n) // 2
     sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     at = np.arange(len(codes))[:, None] + np.arange(-h, h + 1)
-    there = (at >= 0) & (at < len(codes))
-    at = np.where(there, at, 0)
-    there &= sentence[at] == sentence[:, None] if len(codes) else there
-    return np.where(there, codes[at] if len(codes) else OUTSIDE, OUTSIDE).astype(np.int32)
+    inside = (at >= 0) & (at < len(codes))
+    at = np.where(inside, at, 0)
+    inside &= sentence[at] == sentence[:, None] if len(codes) else inside
+    return np.where(inside, codes[at] if len(codes) else OUTSIDE, OUTSIDE).astype(np.int32)
 
 
 def ngram_classes(codes: Array, offsets: Array, n: int) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
-"""What a layer of a cascade passes to the layer above: labels that are candidates, pairs of them, probabilities.
+"""What a layer of a cascade passes to the layer above: candidate labels, pairs of them, and probabilities.
 
 A token has one candidate (the best label) or several (those with some probability); each has a *slot*, and so has each
-pair of candidates of neighbouring tokens.  Features of the layer above are weighted by what stands in the slots.
+pair of candidates of neighbouring tokens.  Features of the layer above are weighted by the probabilities in the slots.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from labelwright.corpus.offsets import offsets_from
 
 Array = NDArray[Any]
 
@@ -61,7 +63,7 @@ def candidates(offsets: Array, ptr: Array, label: Array) -> Candidates:
     pairs[1:] = sizes[:-1] * sizes[1:]
     begins = offsets[:-1][np.diff(offsets) > 0]
     pairs[begins] = 0
-    pair_ptr = len(label) + np.concatenate([[0], np.cumsum(pairs)])
+    pair_ptr = len(label) + offsets_from(pairs)
     offsets, ptr, pair_ptr = (np.ascontiguousarray(x, np.int64) for x in (offsets, ptr, pair_ptr))
     return Candidates(offsets, ptr, np.ascontiguousarray(label, np.int32), pair_ptr)
 
@@ -70,15 +72,15 @@ def likely(offsets: Array, marginals: Array, cut: float) -> Candidates:
     """All labels at least as probable as `cut`, by marginals [T, L]; the best one of each token in any case."""
     chosen = marginals >= cut
     chosen[np.arange(len(marginals)), marginals.argmax(axis=1)] = True
-    ptr = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
+    ptr = offsets_from(chosen.sum(axis=1))
     return candidates(offsets, ptr, np.nonzero(chosen)[1])
 
 
 def certain(labels: tuple[str, ...], sequences: Sequence[Sequence[str]]) -> Passed:
-    """One labelling of every sentence, as if there were no other."""
+    """One labelling of every sentence, with probability 1."""
     index = {label: code for code, label in enumerate(labels)}
     codes = np.array([index[label] for sequence in sequences for label in sequence], np.int32)
-    offsets = np.concatenate([[0], np.cumsum([len(sequence) for sequence in sequences])]).astype(np.int64)
+    offsets = offsets_from([len(sequence) for sequence in sequences])
     slots = candidates(offsets, np.arange(len(codes) + 1), codes)
     return Passed(labels, slots, np.ones(slots.n_slots))
 
@@ -86,14 +88,14 @@ def certain(labels: tuple[str, ...], sequences: Sequence[Sequence[str]]) -> Pass
 def mixed(labels: tuple[str, ...], readings: Sequence[Sequence[tuple[Sequence[str], float]]]) -> Passed:
     """Several labellings of every sentence, each with its share (of samples, or of the n best)."""
     index = {label: code for code, label in enumerate(labels)}
-    ptr, found, chances, offsets = [0], [], [], [0]
+    ptr, label_codes, chances, offsets = [0], [], [], [0]
     pair_chances: list[float] = []
     for sentence in readings:
         rows = [([index[label] for label in sequence], share) for sequence, share in sentence]
         before: list[int] = []
         for t in range(len(rows[0][0])):
             here = sorted({codes[t] for codes, _ in rows})
-            found += here
+            label_codes += here
             chances += [sum(share for codes, share in rows if codes[t] == code) for code in here]
             pair_chances += [
                 sum(share for codes, share in rows if (codes[t - 1], codes[t]) == (first, second))
@@ -101,9 +103,9 @@ def mixed(labels: tuple[str, ...], readings: Sequence[Sequence[tuple[Sequence[st
                 for second in here
             ]
             before = here
-            ptr.append(len(found))
+            ptr.append(len(label_codes))
         offsets.append(len(ptr) - 1)
-    slots = candidates(np.array(offsets), np.array(ptr), np.array(found, np.int32))
+    slots = candidates(np.array(offsets), np.array(ptr), np.array(label_codes, np.int32))
     return Passed(labels, slots, np.array(chances + pair_chances))
 
 
@@ -119,10 +121,10 @@ def part(passed: Passed, begin: int, end: int) -> Passed:
 
 
 def joined(parts: Sequence[Passed]) -> Passed:
-    """What is passed of several runs of sentences, one behind the other."""
+    """What is passed of several runs of sentences, concatenated."""
     sizes = np.concatenate([np.diff(each.candidates.offsets) for each in parts])
     numbers = np.concatenate([np.diff(each.candidates.ptr) for each in parts])
-    offsets, ptr = (np.concatenate([[0], np.cumsum(x)]) for x in (sizes, numbers))
+    offsets, ptr = (offsets_from(x) for x in (sizes, numbers))
     label = np.concatenate([each.candidates.label for each in parts])
     slots = candidates(offsets, ptr, label)
     if not all(each.candidates.has_pairs for each in parts):

@@ -1,9 +1,9 @@
-"""What overlapping predictions of label n-grams propose: candidate labels, and what it is worth to keep to them.
+"""What overlapping predictions of label n-grams propose: candidate labels, and weighted constraints on them.
 
 Every contiguous part of a predicted n-gram that lies inside the sentence is one constraint.  Its weight is the summed
-confidence of all classes in the token's distribution that put the same labels there: for a whole n-gram, that of the
-predicted class alone.  Of the trigram of the first token the end of the sentence leaves a bigram and its two unigrams,
-each of which counts once, by the same rule.  (Canisius, van den Bosch & Daelemans, 2006, section 3.)
+confidence of all classes in the token's distribution that have the same labels at these tokens: for a whole n-gram,
+that of the predicted class alone.  Of the trigram of the first token the end of the sentence leaves a bigram and its
+two unigrams, each of which counts once, by the same rule.  (Canisius, van den Bosch & Daelemans, 2006, section 3.)
 """
 
 from collections.abc import Callable, Sequence
@@ -18,28 +18,30 @@ from labelwright.structures.distributions import Distributions
 from labelwright.structures.ngrams import check_order
 
 Array = NDArray[Any]
-CERTAIN = 0.999  # no confidence above this counts where its distance to one does
+CERTAIN = 0.999  # confidences are cut here where their distance to one counts
 
-# What a constraint is worth, by the confidence in it [..] and by the number of its labels [..].
+# The weight of a constraint, from the confidence in it [..] and its number of labels [..].
 Weighting = Callable[[Array, Array], Array]
 WEIGHTINGS: dict[str, Weighting] = {
     "confidence": lambda p, length: p,  # the paper
-    "count": lambda p, length: np.ones_like(p),  # how many hold, whatever the classifier thinks of them
+    "count": lambda p, length: np.ones_like(p),  # the number of constraints that hold
     "squared": lambda p, length: p * p,
     "log": lambda p, length: -np.log1p(-np.minimum(p, CERTAIN)),  # evidence against its being wrong
     "length": lambda p, length: p * length,  # long ones count more
 }
 
 
-class Candidates(NamedTuple):
+class Proposals(NamedTuple):
     """The predictions of all tokens of N sentences, the candidates that they make, and the weights of constraints."""
 
     classes: Array  # [T] int32  predicted classes
     grams: Array  # [T, n] int32  their labels at t-h..t+h; -1 outside the sentence
     confidence: Array  # [T]  of the predicted class
     weights: Array  # [T, n, n]  of the constraint on the labels i..j of a gram; 0 where there is none
-    domains: Array  # [T, n] int32  candidates: the own prediction, then those of the nearest neighbours; -1 behind
-    sizes: Array  # [T] int32  how many there are
+    domains: (
+        Array  # [T, n] int32  candidates: the token's prediction, then those of the nearest tokens; -1 after the last
+    )
+    sizes: Array  # [T] int32  the number of candidates
     offsets: Array  # [N+1] int64
 
     @property
@@ -52,14 +54,14 @@ class Candidates(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One sentence as a weighted constraint problem, in words."""
+    """One sentence as a weighted constraint problem, with labels by name."""
 
     domains: list[list[str]]  # [T]  candidates of each token
-    factors: list[tuple[tuple[int, ...], tuple[str, ...], float]]  # positions, the labels wanted there, weight > 0
+    factors: list[tuple[tuple[int, ...], tuple[str, ...], float]]  # positions, their labels, weight > 0
 
 
 def check_weighting(weighting: Any) -> Weighting:
-    """The function that a name of WEIGHTINGS means, or the user's own."""
+    """The function of this name in WEIGHTINGS, or the user's function."""
     if callable(weighting):
         return weighting  # type: ignore[no-any-return]
     if not isinstance(weighting, str) or weighting not in WEIGHTINGS:
@@ -79,17 +81,17 @@ def check_lengths(lengths: Sequence[int] | None, n: int) -> list[int]:
         if not isinstance(length, int | np.integer) or isinstance(length, bool) or not 1 <= length <= n:
             raise OptionError(f"lengths: expected whole numbers, 1 to {n} (the ngram), got {length!r}")
     if not chosen:
-        raise OptionError("lengths: got none, expected one at least; None means all")
+        raise OptionError("lengths: got none, expected at least one; None means all")
     return chosen
 
 
 def propose(
-    found: Distributions,
+    distributions: Distributions,
     table: Array,
     offsets: Array,
     weighting: str | Weighting = "confidence",
     lengths: Sequence[int] | None = None,
-) -> Candidates:
+) -> Proposals:
     """The candidates that distributions over n-gram classes (rows of table [C, n]) make of sentences.
 
     weighting : a name of WEIGHTINGS, or a function of the confidences in constraints and of their lengths
@@ -100,12 +102,12 @@ def propose(
     >>> made.domains[:, :2].tolist(), made.weights.sum(axis=(1, 2)).tolist()
     ([[5, 7], [6, -1]], [3.0, 3.0])
     """
-    T, n = len(found.best), check_order(table.shape[1])
+    T, n = len(distributions.best), check_order(table.shape[1])
     table = np.ascontiguousarray(table, np.int32)
     if (table[:, n // 2] < 0).any():
         raise OptionError("classes: expected a label in the middle of every n-gram, got a boundary mark")
-    made = Candidates(
-        classes=found.best,
+    proposals = Proposals(
+        classes=distributions.best,
         grams=np.empty((T, n), np.int32),
         confidence=np.empty(T),
         weights=np.empty((T, n, n)),
@@ -113,18 +115,18 @@ def propose(
         sizes=np.empty(T, np.int32),
         offsets=np.asarray(offsets, np.int64),
     )
-    kernels.propose(table, *found, made.offsets, *made[1:6])
-    return made._replace(weights=_weighed(made, weighting, lengths))
+    kernels.propose(table, *distributions, proposals.offsets, *proposals[1:6])
+    return proposals._replace(weights=_weighed(proposals, weighting, lengths))
 
 
-def _weighed(made: Candidates, weighting: str | Weighting, lengths: Sequence[int] | None) -> Array:
-    """What the constraints are worth, from the confidences in them [T, n, n]."""
-    n, p = made.order, made.weights
+def _weighed(proposals: Proposals, weighting: str | Weighting, lengths: Sequence[int] | None) -> Array:
+    """The weights of constraints, from the confidences in them [T, n, n]."""
+    n, p = proposals.order, proposals.weights
     function, chosen = check_weighting(weighting), check_lengths(lengths, n)
     length = np.arange(n)[None, :] - np.arange(n)[:, None] + 1  # [n, n]
     if function is WEIGHTINGS["confidence"] and len(set(chosen)) == n:
         return p
-    counts = np.isin(length, chosen) & _inside(made.grams)
+    counts = np.isin(length, chosen) & _inside(proposals.grams)
     try:
         weights = np.asarray(function(p, np.broadcast_to(length, p.shape)), np.float64)
     except TypeError as error:
@@ -141,27 +143,27 @@ def _inside(grams: Array) -> Array:
     """Where there is a constraint on the labels i..j [T, n, n]: all of them are known."""
     known = np.cumsum(np.pad(grams >= 0, ((0, 0), (1, 0))), axis=1)  # [T, n+1]
     i, j = np.arange(grams.shape[1])[:, None], np.arange(grams.shape[1])[None, :]
-    found: Array = (known[:, None, 1:] - known[:, :-1, None] == j - i + 1) & (i <= j)
-    return found
+    inside: Array = (known[:, None, 1:] - known[:, :-1, None] == j - i + 1) & (i <= j)
+    return inside
 
 
-def n_sequences(candidates: Candidates) -> Array:
+def n_sequences(proposals: Proposals) -> Array:
     """How many candidate sequences each sentence has [N]; infinity where a float cannot hold their number."""
     with np.errstate(over="ignore"):
-        parts = np.split(candidates.sizes.astype(np.float64), candidates.offsets[1:-1])
-        return np.array([part.prod() for part in parts[: candidates.n_sentences]])
+        parts = np.split(proposals.sizes.astype(np.float64), proposals.offsets[1:-1])
+        return np.array([part.prod() for part in parts[: proposals.n_sentences]])
 
 
-def part(candidates: Candidates, begin: int, end: int) -> Candidates:
+def part(proposals: Proposals, begin: int, end: int) -> Proposals:
     """The sentences begin:end alone."""
-    t0, t1 = candidates.offsets[[begin, end]].tolist()
-    arrays = [array[t0:t1] for array in candidates[:6]]
-    return Candidates._make([*arrays, candidates.offsets[begin : end + 1] - t0])
+    t0, t1 = proposals.offsets[[begin, end]].tolist()
+    arrays = [array[t0:t1] for array in proposals[:6]]
+    return Proposals._make([*arrays, proposals.offsets[begin : end + 1] - t0])
 
 
-def widened(candidates: Candidates, sentence: int, n_labels: int) -> Candidates:
+def widened(proposals: Proposals, sentence: int, n_labels: int) -> Proposals:
     """One sentence with every label a candidate of every token, those that were proposed before the others."""
-    one = part(candidates, sentence, sentence + 1)
+    one = part(proposals, sentence, sentence + 1)
     rows = [
         list(dict.fromkeys([*row[:size], *range(n_labels)]))
         for row, size in zip(one.domains.tolist(), one.sizes.tolist(), strict=True)
@@ -170,17 +172,17 @@ def widened(candidates: Candidates, sentence: int, n_labels: int) -> Candidates:
     return one._replace(domains=domains, sizes=np.full(len(rows), n_labels, np.int32))
 
 
-def problem(candidates: Candidates, sentence: int, labels: Sequence[str]) -> Problem:
+def problem(proposals: Proposals, sentence: int, labels: Sequence[str]) -> Problem:
     """One sentence as a constraint problem with its labels by name; equal constraints are one, their weights added."""
-    a, b = candidates.offsets[sentence : sentence + 2].tolist()
-    h = candidates.order // 2
+    a, b = proposals.offsets[sentence : sentence + 2].tolist()
+    h = proposals.order // 2
     domains = [
         [labels[code] for code in row[:size]]
-        for row, size in zip(candidates.domains[a:b].tolist(), candidates.sizes[a:b].tolist(), strict=True)
+        for row, size in zip(proposals.domains[a:b].tolist(), proposals.sizes[a:b].tolist(), strict=True)
     ]
-    grams = candidates.grams[a:b].tolist()
+    grams = proposals.grams[a:b].tolist()
     factors: dict[tuple[tuple[int, ...], tuple[str, ...]], float] = {}
-    for t, i, j in np.argwhere(candidates.weights[a:b] > 0).tolist():
+    for t, i, j in np.argwhere(proposals.weights[a:b] > 0).tolist():
         scope = tuple(range(t + i - h, t + j - h + 1)), tuple(labels[code] for code in grams[t][i : j + 1])
-        factors[scope] = factors.get(scope, 0.0) + float(candidates.weights[a + t, i, j])
+        factors[scope] = factors.get(scope, 0.0) + float(proposals.weights[a + t, i, j])
     return Problem(domains, [(*scope, weight) for scope, weight in factors.items()])

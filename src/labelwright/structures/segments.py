@@ -1,4 +1,4 @@
-"""Segmentations: which segments a sentence may have, what features they have, and what labels they are written as.
+"""Segmentations: the segments that a sentence may have, their rows of scores, and the labels they are written as.
 
 Labels of a chunk scheme are read as conlleval does: every chunk is a segment, and so is every single token outside of
 chunks (type O, the last of the types).  Other labels are the types themselves, and maximal runs of one are segments.
@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
-from labelwright.errors import OptionError
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.structures.dag import Dag
+from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
 MAX_ROWS = 1 << 27  # candidates in the training data: each needs about twenty bytes
 PLACES = "BIES"  # first, inner, last and only token of a segment
-# The place whose label depends on whether the neighbour, before or behind, is of the same type.
+# The place whose label depends on whether the neighbouring segment, before or after, is of the same type.
 TOUCHY = {"iob1": "B", "ioe1": "E"}
 PARTNERS = {"L": ("S", "U"), "U": ("E", "L")}  # who writes L writes U, too: BILOU
 
@@ -31,7 +33,7 @@ class Segments(NamedTuple):
     """Segments of sentences, in order."""
 
     start: Array  # [n]  first token
-    end: Array  # [n]  the token behind the last
+    end: Array  # [n]  the token after the last
     kind: Array  # [n]  type
 
 
@@ -65,29 +67,29 @@ class SegmentSpace(NamedTuple):
     @property
     def follows(self) -> Array:
         """Which type may follow which [L+1, L+1]; the last index is the outside of the sentence, which begins it."""
-        found = np.ones((self.n_types + 1, self.n_types + 1), np.bool_)
-        found[:, -1] = False
+        permitted = np.ones((self.n_types + 1, self.n_types + 1), np.bool_)
+        permitted[:, -1] = False
         if self.scheme in (None, "io"):  # neighbours of one type would be one segment
             long = np.arange(self.n_long)
-            found[long, long] = False
-        return found
+            permitted[long, long] = False
+        return permitted
 
     def written(self, kind: int, length: int, before: bool = False, after: bool = False) -> tuple[str, ...]:
-        """The labels of a segment, which may touch others of its type before and behind it."""
+        """The labels of a segment, which may touch others of its type before and after it."""
         spelt = spelling(self)
         labels = _written(self.scheme, self.types[kind], kind < self.n_long, length, before, after)
         return tuple(spelt.get(label, label) for label in labels)
 
-    def labels_of(self, found: Segments) -> list[str]:
+    def labels_of(self, segments: Segments) -> list[str]:
         """The labels of one sentence."""
         labels: list[str] = []
         spelt = spelling(self)
-        kinds = found.kind.tolist()
-        lengths = (found.end - found.start).tolist()
+        kinds = segments.kind.tolist()
+        lengths = (segments.end - segments.start).tolist()
         around = zip([-1, *kinds[:-1]], kinds, [*kinds[1:], -1], lengths, strict=True)
         for before, kind, after, length in around:
-            own = self.types[kind], kind < self.n_long, length, before == kind, after == kind
-            labels += [spelt.get(label, label) for label in _written(self.scheme, *own)]
+            arguments = self.types[kind], kind < self.n_long, length, before == kind, after == kind
+            labels += [spelt.get(label, label) for label in _written(self.scheme, *arguments)]
         return labels
 
 
@@ -105,34 +107,34 @@ def _written(scheme: str | None, kind: str, long: bool, length: int, before: boo
 def spelling(space: SegmentSpace) -> dict[str, str]:
     """How the training data spell each label of a scheme: with L for E and U for S (BILOU), M for I (BMES).
 
-    What they do not have is spelt as in other types, and with its partner's letter where there are none."""
+    Labels that are missing are spelt as in other types, or else with the partner's letter."""
     if space.scheme is None:
         return {}
-    found: dict[str, str] = {}
+    spelt: dict[str, str] = {}
     letters: dict[str, str] = {}  # of each place
     for label in space.labels:
         letter, kind = split_label(label)
         place = ALIASES.get(letter, letter)
-        found.setdefault(join_label(place, kind), label)
+        spelt.setdefault(join_label(place, kind), label)
         letters.setdefault(place, letter)
     for letter in list(letters.values()):
         if letter in PARTNERS:
             letters.setdefault(*PARTNERS[letter])
     for place, kind in itertools.product(PLACES, space.types[: space.n_long]):
-        found.setdefault(join_label(place, kind), join_label(letters.get(place, place), kind))
-    return found
+        spelt.setdefault(join_label(place, kind), join_label(letters.get(place, place), kind))
+    return spelt
 
 
 @functools.lru_cache(maxsize=64)
 def label_table(space: SegmentSpace) -> Array:
-    """The label of each place of each type, not touching and touching its own kind [2, L, 4]."""
+    """The label of each place of each type, not touching and touching a segment of the same type [2, L, 4]."""
     index = {label: code for code, label in enumerate(space.labels)}
-    found = np.empty((2, space.n_types, len(PLACES)), np.int64)
+    labels = np.empty((2, space.n_types, len(PLACES)), np.int64)
     for touching, kind in itertools.product((0, 1), range(space.n_types)):
         one, two, three = (space.written(kind, n, bool(touching), bool(touching)) for n in (1, 2, 3))
-        # Of segments that are too long to be, the label does not matter.
-        found[touching, kind] = [index.get(label, 0) for label in (two[0], three[1], two[-1], one[0])]
-    return found
+        # The labels of segments that are too long do not matter.
+        labels[touching, kind] = [index.get(label, 0) for label in (two[0], three[1], two[-1], one[0])]
+    return labels
 
 
 def label_of_role(space: SegmentSpace) -> Array:
@@ -165,7 +167,7 @@ def read_segments(
         table = boundaries(labels)
         types = (*table.types, "O")
         type_of = np.where(table.type_of < 0, len(types) - 1, table.type_of)
-        outside = table.type_of < 0  # each token of its own
+        outside = table.type_of < 0  # each token is a segment
         starts, ends = table.starts | outside[None, :], table.ends | outside[:, None]
     before, after = np.full(len(codes), edge), np.full(len(codes), edge)
     before[1:], after[:-1] = codes[:-1], codes[1:]
@@ -181,21 +183,37 @@ def segment_space(
 ) -> tuple[SegmentSpace, Segments]:
     """The space of the labels of training data, and their segments."""
     scheme = detect_scheme(labels, pairs=pairs)
-    types, found = read_segments(labels, codes, offsets, scheme)
+    types, segments = read_segments(labels, codes, offsets, scheme)
     if len(types) < 2:
-        raise OptionError(f"labels: segments need two different types of labels at least, got only {labels[0]!r}")
-    space = SegmentSpace(tuple(labels), scheme, types, max_length or int((found.end - found.start).max()))
-    check_sizes(found, offsets, space.max_length)
+        raise OptionError(f"labels: segments need at least two types of labels, got only {labels[0]!r}")
+    space = SegmentSpace(tuple(labels), scheme, types, max_length or int((segments.end - segments.start).max()))
+    check_sizes(segments, offsets, space.max_length)
     names = dict.fromkeys(labels)
     for kind, n, touching in itertools.product(
         range(len(types)), range(1, min(space.max_length, 3) + 1), (False, True)
     ):
         names |= dict.fromkeys(space.written(kind, n, touching, touching))
-    return space._replace(labels=tuple(names)), found
+    return space._replace(labels=tuple(names)), segments
+
+
+def read_segment_space(header: HeaderReader, labels: tuple[str, ...], scheme: str | None) -> SegmentSpace:
+    """The space that a model file describes: its types are those of the labels under the scheme."""
+    space = SegmentSpace(
+        tuple(header.names("labels")),
+        header["scheme"],
+        tuple(header.names("types")),
+        header.whole("max_length", 1),
+    )
+    if space.labels != labels or space.scheme != scheme:
+        raise ModelFileError(f"{header.place}: its labels or scheme are not those of the model")
+    types = labels if scheme is None else (*boundaries(labels).types, "O")
+    if space.types != types or space.n_types < 2:
+        raise header.refuse("types", f"two types or more, those of the labels ({', '.join(types):.60})")
+    return space
 
 
 def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array) -> Segments:
-    """The segments of label sequences, in terms of a space that there is already."""
+    """The segments of label sequences, by the types of an existing space."""
     index = {label: code for code, label in enumerate(space.labels)}
     codes = np.array([index.get(label, -1) for label in labels], np.int64)[codes]
     if (codes < 0).any():
@@ -204,12 +222,12 @@ def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offset
     return read_segments(space.labels, codes, offsets, space.scheme)[1]
 
 
-def check_sizes(found: Segments, offsets: Array, max_length: int) -> None:
+def check_sizes(segments: Segments, offsets: Array, max_length: int) -> None:
     """Refuse segments that are too long, and more candidates than there is memory for."""
-    length = found.end - found.start
+    length = segments.end - segments.start
     longest = int(length.max(initial=0))
     if longest > max_length:
-        sentence = int(np.searchsorted(offsets, found.start[np.argmax(length)], side="right")) - 1
+        sentence = int(np.searchsorted(offsets, segments.start[np.argmax(length)], side="right")) - 1
         raise OptionError(
             f"max_length: sentence {sentence} has a segment of {longest} tokens, got max_length={max_length}; "
             f"use {longest} or more, or None"
@@ -226,7 +244,7 @@ def check_sizes(found: Segments, offsets: Array, max_length: int) -> None:
 
 
 def rows_before(end: Array, max_length: int) -> Array:
-    """How many rows of a sentence stand before those of segments that end before token `end` (1 or more)."""
+    """The number of rows of a sentence before those of segments that end before token `end` (1 or more)."""
     full = np.maximum(end - 1 - max_length, 0)
     short = end - 1 - full
     return np.asarray(short * (short + 1) // 2 + full * max_length)
@@ -235,49 +253,49 @@ def rows_before(end: Array, max_length: int) -> Array:
 def row_offsets(offsets: Array, max_length: int) -> Array:
     """Where the rows of segments of each sentence begin [N+1]."""
     sizes = rows_before(np.diff(offsets) + 1, max_length)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return offsets_from(sizes)
 
 
-def rows_of(found: Segments, offsets: Array, max_length: int) -> Array:
+def rows_of(segments: Segments, offsets: Array, max_length: int) -> Array:
     """The row of each of these segments."""
-    sentence = np.searchsorted(offsets, found.start, side="right") - 1
-    end = found.end - offsets[sentence]
+    sentence = np.searchsorted(offsets, segments.start, side="right") - 1
+    end = segments.end - offsets[sentence]
     rows = row_offsets(offsets, max_length)[sentence] + rows_before(end, max_length)
-    return np.asarray(rows + found.end - found.start - 1)
+    return np.asarray(rows + segments.end - segments.start - 1)
 
 
 class Arcs(NamedTuple):
-    """What the arcs of a graph of segments stand for (kernels.segments.write_graph)."""
+    """The meaning of the arcs of a graph of segments (kernels.segments.write_graph)."""
 
     dag: Dag
     first: Array  # [A]  first token
-    length: Array  # [A]  number of tokens; 0: a move
+    length: Array  # [A]  number of tokens; 0: a transition
     kind: Array  # [A]  type
-    before: Array  # [A]  type before a move, L at the beginning; -1 of a segment
+    before: Array  # [A]  type before a transition, L at the beginning; -1 for a segment
 
     def of(self, T: int, space: SegmentSpace) -> "Arcs":
         """The arcs of a shorter sentence, which are the first of these."""
         L = space.n_types
-        A, V = kernels.before_moves(L, space.n_long, space.max_length, T), 1 + 2 * T * L
-        sinks = np.arange(V - L, V, dtype=np.int32)
+        A, Q = kernels.before_transitions(L, space.n_long, space.max_length, T), 1 + 2 * T * L
+        sinks = np.arange(Q - L, Q, dtype=np.int32)
         whole = self.dag
-        dag = Dag(whole.source[:A], whole.target[:A], V, whole.sources, sinks)
+        dag = Dag(whole.source[:A], whole.target[:A], Q, whole.sources, sinks)
         return Arcs(dag, self.first[:A], self.length[:A], self.kind[:A], self.before[:A])
 
     def segments(self, path: Array) -> Segments:
         """The segments on a path."""
-        own = path[self.length[path] > 0]
-        return Segments(self.first[own], self.first[own] + self.length[own], self.kind[own])
+        arcs = path[self.length[path] > 0]
+        return Segments(self.first[arcs], self.first[arcs] + self.length[arcs], self.kind[arcs])
 
 
 def arcs_of(space: SegmentSpace, T: int) -> Arcs:
     """The arcs of T tokens."""
     L, n_long, longest = space.n_types, space.n_long, space.max_length
-    A = kernels.before_moves(L, n_long, longest, T)
+    A = kernels.before_transitions(L, n_long, longest, T)
     source, target, first, length, kind, before = np.empty((6, A), np.int32)
     kernels.write_graph(L, n_long, longest, T, source, target, first, length, kind, before)
-    V = 1 + 2 * T * L
-    dag = Dag(source, target, V, np.zeros(1, np.int32), np.arange(V - L, V, dtype=np.int32))
+    Q = 1 + 2 * T * L
+    dag = Dag(source, target, Q, np.zeros(1, np.int32), np.arange(Q - L, Q, dtype=np.int32))
     return Arcs(dag, first, length, kind, before)
 
 
@@ -286,34 +304,34 @@ def permitted_arcs(space: SegmentSpace, arcs: Arcs, permitted: Array) -> Array:
     table, touchy = label_table(space), TOUCHY.get(space.scheme or "")
     T = len(permitted)
     free = permitted[:, table[0]] | permitted[:, table[1]]  # [T, L, places]
-    if touchy == "E":  # nothing touches the last token from behind
+    if touchy == "E":  # no segment follows the last token
         free[-1] = permitted[-1][table[0]]
     begin, inner, end, single = (free[:, :, PLACES.index(place)] for place in PLACES)
     shut = np.concatenate([np.zeros((1, space.n_types), np.int64), np.cumsum(~inner, axis=0)])  # [T+1, L]
     first, length, kind = arcs.first, arcs.length, arcs.kind
     last = np.maximum(first + length - 1, first)
     long = begin[first, kind] & end[last, kind] & (shut[last, kind] == shut[np.minimum(first + 1, T), kind])
-    found = np.where(length > 1, long, np.where(length == 1, single[first, kind], True))
-    move = length == 0
+    allowed = np.where(length > 1, long, np.where(length == 1, single[first, kind], True))
+    transition = length == 0
     same = (arcs.before == kind).astype(np.int64)
     if touchy == "B":
-        found[move] &= permitted[first, table[same, kind, PLACES.index("B")]][move]
+        allowed[transition] &= permitted[first, table[same, kind, PLACES.index("B")]][transition]
     elif touchy == "E":
-        move &= first > 0
-        label = table[same[move], arcs.before[move], PLACES.index("E")]
-        found[move] &= permitted[first[move] - 1, label]
-    return np.asarray(found)
+        transition &= first > 0
+        label = table[same[transition], arcs.before[transition], PLACES.index("E")]
+        allowed[transition] &= permitted[first[transition] - 1, label]
+    return np.asarray(allowed)
 
 
 def label_marginals(space: SegmentSpace, roles: Array, arcs: Arcs, p: Array) -> Array:
     """P(label at t) [T, labels] from P(role at t) [T, R] and P(arc) [A]."""
     table, touchy, n = label_table(space), TOUCHY.get(space.scheme or ""), space.n_long
-    found = np.zeros((len(roles), len(space.labels)))
-    np.add.at(found.T, _untouched(space), roles.T)
-    if touchy is not None:  # what touches its own kind has another label
+    marginals = np.zeros((len(roles), len(space.labels)))
+    np.add.at(marginals.T, _untouched(space), roles.T)
+    if touchy is not None:  # segments that touch one of the same type have another label
         place = PLACES.index(touchy)
-        own = np.flatnonzero((arcs.length == 0) & (arcs.before == arcs.kind) & (arcs.kind < n))
-        token, kind = arcs.first[own] - (touchy == "E"), arcs.kind[own]
-        np.add.at(found, (token, table[0, kind, place]), -p[own])
-        np.add.at(found, (token, table[1, kind, place]), p[own])
-    return np.clip(found, 0.0, 1.0)
+        touching = np.flatnonzero((arcs.length == 0) & (arcs.before == arcs.kind) & (arcs.kind < n))
+        token, kind = arcs.first[touching] - (touchy == "E"), arcs.kind[touching]
+        np.add.at(marginals, (token, table[0, kind, place]), -p[touching])
+        np.add.at(marginals, (token, table[1, kind, place]), p[touching])
+    return np.clip(marginals, 0.0, 1.0)

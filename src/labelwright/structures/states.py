@@ -1,6 +1,6 @@
-"""The state space: labels, the latent states each label owns, and which moves between states are allowed.
+"""The state space: labels, the latent states of each label, and the allowed transitions between states.
 
-Latent variables live here and nowhere else: kernels see plain states.
+Latent variables are defined only here: kernels see plain states.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ MAX_ARCS = 1 << 27  # a gigabyte for one number on each
 
 
 class StateSpace(NamedTuple):
-    """Label l owns the states first[l]:first[l+1]; `arc` says which may follow which, `graph` how lattices look."""
+    """Label l has the states first[l]:first[l+1]; `arc` says which may follow which; lattices have this `graph`."""
 
     labels: tuple[str, ...]  # [L]
     first: NDArray[np.int32]  # [L+1]
@@ -37,11 +37,11 @@ class StateSpace(NamedTuple):
 
     @property
     def latent(self) -> bool:
-        """Has any label more than one state?"""
+        """Whether any label has more than one state."""
         return self.n_states > self.n_labels
 
     def constrained(self, scheme: str) -> "StateSpace":
-        """The same states and graph with only the moves that a label scheme permits."""
+        """The same states and graph with only the transitions that a label scheme permits."""
         permitted = allowed(self.labels, scheme)
         label = self.label_of
         return self._replace(
@@ -54,8 +54,8 @@ class StateSpace(NamedTuple):
 def state_space(
     labels: Sequence[str], n_latent: int | Sequence[int] = 1, order: int = 1, scheme: str | None = None
 ) -> StateSpace:
-    """Labels with their latent states (one number for all labels, or one per label), every move allowed but those that
-    a label scheme forbids: of these, order 2 builds no pairs.
+    """Labels with their latent states (one number for all labels, or one per label), all transitions allowed except
+    those that a label scheme forbids: for these, order 2 builds no pairs.
 
     >>> state_space(["O", "B"], 2).label_of.tolist()
     [0, 0, 1, 1]

@@ -2,55 +2,88 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
+from labelwright.answers.batch import Batch
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
 from labelwright.decode import Decoding
-from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.decode.checks import MOST, check_whole
+from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import kind_of
-from labelwright.features.lexicon import Lexicon
+from labelwright.features.lexicon import Lexicon, read_lexicon
+from labelwright.inspection import cascade as inspection
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
+from labelwright.modelfile import pack_strings
 from labelwright.parallel import Workers
+from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
 from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
-from labelwright.taggers.estimator import Estimator
-from labelwright.taggers.linear import Forced
-from labelwright.taggers.loglinear import LogLinearModel
+from labelwright.taggers import declared, registry
+from labelwright.taggers.base import FORCED, JOINT, NBEST, PROBABILITY, RULES, Forced, rules_among
+from labelwright.taggers.estimator import Estimator, InputSchema, Summary
+from labelwright.taggers.kinds import Shares
+from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
+from labelwright.taggers.packing import Packed, as_json, check_run, read_record
+from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
-from labelwright.taggers.training import INTEGER, REAL, TrainableModel
+from labelwright.taggers.training import TrainableModel
+from labelwright.validation import HeaderReader, TensorReader
+from labelwright.wording import counted
 
 Array = NDArray[Any]
-PASSING = ("best", "marginal", "joint", "sample", "nbest")
+R = TypeVar("R")
 READINGS = 10  # labellings passed by "sample" and "nbest"
 FOLDS = 5
+
+Layers = Annotated[
+    Sequence[tuple[str, Any]],
+    LayerTables(),
+    RecipeOnly(),
+    Help(
+        "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing best also perceptrons. "
+        "Templates read the labels below by %y[row]; one without it gets the usual lines."
+    ),
+]
+Passing = Annotated[
+    str,
+    OneOf("best", "marginal", "joint", "sample", "nbest"),
+    Help(
+        "What a layer passes upwards: its best labels, all likely labels by their marginal probabilities, joint (the "
+        "same, then all layers learn together), labels of a sample of labellings, or of the nbest."
+    ),
+]
+LayerShares = Annotated[
+    Mapping[str, float] | None,
+    Shares(),
+    RecipeOnly(),
+    Help("Weight of the loss of each layer in joint training, by name."),
+    Default("1 each"),
+]
+Jackknife = Annotated[
+    bool, Help("Train upper layers on labels of sentences that the lower layers were not trained on (5 parts).")
+]
+Cut = Annotated[float, AtLeast(0), Below(1), RecipeOnly(), Help("Labels less probable than this are not passed.")]
+LexiconOf = Annotated[
+    str | None,
+    RecipeOnly(),
+    Help(
+        "Name of a layer: the labels of it that each word had in training become one more column, as in NN|VB, which "
+        "%each reads."
+    ),
+]
 
 
 class Cascade(Estimator):
     """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
-
-    Parameters
-    ----------
-    layers : [(name, model), ...]: CRF, LatentCRF, SemiCRF; with passing="best" also Perceptron and LatentPerceptron.
-        Templates read the labels below by `%y[row]`; a template without it gets the usual lines.
-    passing : what a layer is passed: "best" (the best labels), "marginal" (all likely labels, their features weighted
-        by their probabilities), "joint" (the same, and then all layers learn together), "sample" (labels
-        of drawn labellings), "nbest" (labels of the most probable labellings)
-    shares : how much the loss of each layer counts in joint training: {name: number}; 1 where none is given
-    jackknife : train upper layers on what lower ones say of sentences that they were not trained on (in five parts)
-    cut : labels less probable than this are not passed
-    lexicon : name of a layer: the labels of this layer that each word had in training become one more column of input,
-        as in `NN|VB`, which `%each` reads
-    max_iter, tol : limit of joint training, and when it stops; each layer has its own for the training before it
-    n_jobs, random_state, verbose : as elsewhere; they hold for every layer
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
     >>> y = {"pos": [["D", "N", "V"]] * 2, "chunk": [["B-NP", "I-NP", "B-VP"]] * 2}
@@ -59,6 +92,8 @@ class Cascade(Estimator):
     {'pos': [['D', 'N', 'V']], 'chunk': [['B-NP', 'I-NP', 'B-VP']]}
     """
 
+    can: ClassVar[frozenset[str]] = frozenset({NBEST, FORCED, PROBABILITY, RULES})  # as far as its layers can
+    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "layer_progress", "plot"})
     layers_: dict[str, TrainableModel]
     training_: dict[str, Any]
     history_: list[dict[str, Any]]
@@ -67,17 +102,17 @@ class Cascade(Estimator):
 
     def __init__(
         self,
-        layers: Sequence[tuple[str, Any]],
-        passing: str = "joint",
-        shares: Mapping[str, float] | None = None,
-        jackknife: bool = False,
-        cut: float = 0.001,
-        lexicon: str | None = None,
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
+        layers: Layers,
+        passing: Passing = "joint",
+        shares: LayerShares = None,
+        jackknife: Jackknife = False,
+        cut: Cut = 0.001,
+        lexicon: LexiconOf = None,
+        max_iter: declared.MaxIter = None,
+        tol: declared.Tol = 1e-5,
+        n_jobs: declared.Jobs = None,
+        random_state: declared.Seed = None,
+        verbose: declared.Verbose = 0,
     ):
         self.layers = layers
         self.passing = passing
@@ -108,7 +143,7 @@ class Cascade(Estimator):
         progress : called with every iteration of joint training
         layer_progress : called with the name and the model of each layer before it is trained (once for each part of
             the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be"""
-        self._check()
+        self._check_parameters()
         names = [name for name, _ in self.layers]
         X, gold = self._labelled(X, y, names)
         development = None if dev is None else self._labelled(*_pair(dev), names, "dev: ")
@@ -133,8 +168,8 @@ class Cascade(Estimator):
         self.history_ = [dict(record) for record in fitted[names[-1]].history_]
         self.training_ = {"layers": {name: model.training_ for name, model in fitted.items()}}
         try:
-            if self.passing == "joint" and len(names) > 1 and not run.interrupted:
-                self.before_ = self._as_it_is()
+            if self.learns_together and not run.interrupted:
+                self.before_ = self._with_weights(np.concatenate([model.weights_ for model in fitted.values()]))
                 self._learn_together(inputs, gold, versions, development, progress)
         except BaseException:
             del self.layers_  # no mixture of weights is left behind
@@ -146,25 +181,13 @@ class Cascade(Estimator):
         }
         return self
 
-    def _check(self) -> None:
-        layers = self.layers
-        sound = isinstance(layers, Sequence) and not isinstance(layers, str) and len(layers) > 0
-        if not sound or not all(isinstance(layer, Sequence) and len(layer) == 2 for layer in layers):
-            raise OptionError("layers: expected a list of pairs, [('pos', CRF()), ('chunk', CRF())]")
-        if self.passing not in PASSING:
-            raise OptionError(f"passing: expected one of {', '.join(PASSING)}, got {self.passing!r}")
-        names = [name for name, _ in layers]
-        for name, model in layers:
-            if not isinstance(name, str) or not name:
-                raise OptionError(f"layers: the name of a layer must be a word, got {name!r}")
-            if names.count(name) > 1:
-                raise OptionError(f"layers: two layers are named {name!r}; give each a name of its own")
-            if not isinstance(model, TrainableModel):
-                raise OptionError(
-                    f"layers: {name}: expected a model with features (CRF, LatentCRF, SemiCRF, a perceptron), got "
-                    f"{type(model).__name__}; the labels of others can be a column"
-                )
-            if not model.probabilistic and self.passing != "best":
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        names = [name for name, _ in self.layers]
+        for name, model in self.layers:
+            if JOINT not in model.can and PROBABILITY in model.can and self.passing == "joint":
+                raise OptionError(f"layers: {name}: {model.lacks(JOINT)} training; use passing='marginal'")
+            if PROBABILITY not in model.can and self.passing != "best":
                 raise OptionError(
                     f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use passing='best'"
                 )
@@ -176,21 +199,63 @@ class Cascade(Estimator):
                 raise OptionError(f"layers: {name}: joint training has no L1 penalty; use l1=0, or passing='marginal'")
         if self.lexicon is not None and self.lexicon not in names:
             raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")
-        if not isinstance(self.jackknife, bool):
-            raise OptionError(f"jackknife: expected True or False, got {self.jackknife!r}")
-        if not isinstance(self.cut, REAL) or not 0 <= self.cut < 1:
-            raise OptionError(f"cut: expected a probability below 1, got {self.cut!r}")
-        if self.max_iter is not None and (not isinstance(self.max_iter, INTEGER) or self.max_iter < 1):
-            raise OptionError(f"max_iter: expected a whole number of 1 or more, got {self.max_iter!r}")
-        if not isinstance(self.tol, REAL) or not self.tol >= 0:
-            raise OptionError(f"tol: expected a number of 0 or more, got {self.tol!r}")
-        if self.shares is not None and not isinstance(self.shares, Mapping):
-            raise OptionError(f"shares: expected {{layer: number}}, got {self.shares!r}")
-        for name, share in (self.shares or {}).items():
+        for name in self.shares or ():
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
-            if not isinstance(share, REAL) or isinstance(share, bool) or not 0 <= share < float("inf"):
-                raise OptionError(f"shares: {name}: expected a number of 0 or more, got {share!r}")
+
+    @classmethod
+    def refusal(cls, setting: str) -> str | None:
+        known = {
+            "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
+            "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
+        }
+        if setting in known:
+            return known[setting]
+        of_layers = any(setting in layer_settings(name) for name in layer_names())
+        return "belongs to a layer; write it in a table of [[layers]]" if of_layers else None
+
+    @classmethod
+    def label_columns(cls, recipe: Mapping[str, Any]) -> dict[str, str | None]:
+        return {table["name"]: table.get("scheme") for table in recipe["layers"]}
+
+    @property
+    def learns_together(self) -> bool:
+        """Whether all layers are trained together in the end."""
+        return self.passing == "joint" and len(self.layers) > 1
+
+    def remember_input(self, columns: list[str], label: str | None) -> None:
+        self.training_["columns"] = columns
+        for name, layer in self.layers_.items():
+            layer.remember_input(columns, name)
+
+    def forget_run(self) -> None:
+        super().forget_run()
+        for layer in self.layers_.values():
+            layer.forget_run()
+
+    def progress_bar(self, title: str = "training") -> ProgressBar:
+        """A bar for `fit(progress=...)`, which shows joint training."""
+        return ProgressBar(self.max_iter, self.tol, title)
+
+    def trouble(self) -> str | None:
+        records = [*self.training_["layers"].values(), *filter(None, [self.training_.get("joint")])]
+        sound = all(np.isfinite(record["loss"] or 0.0) for record in records)
+        return None if sound else "the loss is no longer a number; raise the l2 of the layers"
+
+    def summary(self) -> Summary:
+        record, layers = self.training_, list(self.training_["layers"].values())
+        weights, features = (sum(each[name] for each in layers) for name in ("weights", "features"))
+        labels = [f"{name} {counted(len(layer.classes_), 'label')}" for name, layer in self.layers_.items()]
+        sizes = [
+            counted(weights, "weight"),
+            counted(features, "feature"),
+            f"{counted(len(layers), 'layer')} ({', '.join(labels)})",
+        ]
+        joint = record.get("joint")
+        turns = [f"{counted(joint['iterations'], 'iteration')} together"] if joint else []
+        run = [counted(layers[0]["sentences"], "sentence"), *turns, f"{record['seconds']:.1f} s"]
+        reasons = [f"{name}: {layer.summary().stopped}" for name, layer in self.layers_.items()]
+        return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))
 
     def _labelled(
         self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None, names: list[str], place: str = ""
@@ -265,16 +330,19 @@ class Cascade(Estimator):
 
     def _passed(self, model: TrainableModel, X: Any, forced: Forced | None = None) -> Passed:
         """What a trained layer passes to the next."""
+        return joined(model._ask(X, lambda batch: [self._passed_by(model, batch)], forced))
+
+    def _passed_by(self, model: TrainableModel, batch: Batch) -> Passed:
+        """What a trained layer passes of sentences that it has scored."""
         labels = model.space_.labels
         if self.passing == "best":
-            return certain(labels, [d.labels for d in model.decode(X, forced=forced, probabilities=False)])
+            records = batch.decode(model.default_decoder, probabilities=False)
+            return certain(labels, [record.labels for record in records])
         if self.passing == "nbest":
-            found = model.predict_nbest(X, n=READINGS, forced=forced)
-            return mixed(labels, [_normalised(readings) for readings in found])
-        assert isinstance(model, LogLinearModel)
+            return mixed(labels, [_normalised(readings) for readings in batch.nbest(READINGS)])
         if self.passing == "sample":
-            return mixed(labels, model.sample(X, READINGS, self.random_state, forced=forced))
-        return model.passed(X, self.cut, forced=forced)
+            return mixed(labels, batch.sample(READINGS, self.random_state))
+        return model._passed_by(batch, self.cut)
 
     def _trained_passing(
         self, run: "_Run", name: str, trained: TrainableModel, X: Any, gold: Sequence[Sequence[str]]
@@ -316,7 +384,7 @@ class Cascade(Estimator):
             weights = lbfgs(Joint(made, sizes, l2), start, 0.0, monitor, workers)
         if bar is not None:
             bar.close()
-        self._set_weights(weights)
+        self.layers_ = self._with_weights(weights).layers_
         self.history_ = [dict(record) for record in monitor.history]
         last = self.history_[-1]
         self.training_["joint"] = {
@@ -327,65 +395,101 @@ class Cascade(Estimator):
         if monitor.best_iteration is not None:
             self.training_["joint"] |= {"best_iteration": monitor.best_iteration, "best_dev": monitor.merit}
 
-    def _set_weights(self, weights: Array) -> None:
-        begin = 0
-        for model in self.layers_.values():
-            model.weights_ = weights[begin : begin + len(model.weights_)].copy()
-            begin += len(model.weights_)
-
-    def _as_it_is(self) -> "Cascade":
-        """A copy with the weights of now."""
-        twin = copy.copy(self)
-        twin.layers_ = {name: copy.copy(model) for name, model in self.layers_.items()}
+    def _with_weights(self, weights: Array) -> "Cascade":
+        """A copy whose layers have these weights [of all layers in a row]."""
+        twin, begin = copy.copy(self), 0
+        twin.layers_ = {}
+        for name, model in self.layers_.items():
+            end = begin + len(model.weights_)
+            twin.layers_[name] = copy.copy(model)
+            twin.layers_[name]._assemblies = model._assemblies
+            twin.layers_[name].trained_ = model.trained_._replace(weights=weights[begin:end].copy())
+            begin = end
         return twin
 
     def _dev_score(self, X: Any, gold: Mapping[str, Any]) -> Callable[[Array], float]:
         def score(weights: Array) -> float:
-            self._set_weights(weights)
-            found = self.predict(X)
-            return sum(evaluate(gold[name], found[name]).score for name in found) / len(found)
+            predicted = self._with_weights(weights).predict(X)
+            return sum(evaluate(gold[name], predicted[name]).score for name in predicted) / len(predicted)
 
         return score
 
-    # -- answers ----------------------------------------------------------------------------------------------
+    # -- what was learnt, for people ----------------------------------------------------------------------------------
 
-    def climb(self, X: Any, forced: Mapping[str, Forced] | None = None) -> Iterator[tuple[str, TrainableModel, Any]]:
-        """Every layer with its input, the lowest first: (name, model, what the model reads).
-
-        forced : known labels of some layers, {name: as `decode` of a single model takes them}; those above know them"""
+    def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        _check_layers("forced", forced, self.layers_)
-        source = self._input(X)
-        above = source
-        for k, (name, model) in enumerate(self.layers_.items()):
-            yield name, model, above
-            if k + 1 < len(self.layers_):
-                above = Layered(source, self._passed(model, above, (forced or {}).get(name)))
+        return inspection.describe(self, {name: signature(layer) for name, layer in self.layers_.items()})
 
-    def _asked(
+    def _signature(self) -> str:
+        """One line that says how each layer was made."""
+        layers = [f"{name}:{signature(layer)}" for name, layer in self.layers_.items()]
+        return "|".join(["cascade", f"passing:{self.passing}", *layers])
+
+    def knows(self, words: Sequence[str]) -> list[bool] | None:
+        self._check_fitted()
+        return next(iter(self.layers_.values())).knows(words)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def ask(
         self,
         X: Any,
-        question: Callable[..., Any],
-        forced: Mapping[str, Forced] | None,
-        constraints: str | Mapping[str, str] | None,
-    ) -> dict[str, Any]:
-        """question(model, its input, forced=..., constraints=...) for every layer; constraints given as one word hold
-        for the layers whose labels follow a scheme."""
+        question: Callable[[str, TrainableModel, Batch], list[R]],
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, str] | None = None,
+    ) -> dict[str, list[R]]:
+        """question(name, layer, batch) for every layer, the lowest first: the answers about all sentences, by layer.
+
+        A layer is encoded once, and scored once for its answers and for what it passes on (again only under
+        constraints, which what is passed on knows nothing of).
+
+        forced : known labels of some layers, {name: as `decode` of a single tagger takes them}; those above know them
+        constraints : one name holds for the layers whose labels follow a scheme"""
+        self._check_fitted()
+        _check_layers("forced", forced, self.layers_)
         if not isinstance(constraints, str):
             _check_layers("constraints", constraints, self.layers_)
-        answers = {}
-        for name, model, x in self.climb(X, forced):
-            words: dict[str, Any] = {"forced": (forced or {}).get(name)}
-            if isinstance(constraints, str):
-                words["constraints"] = constraints if model.scheme_ is not None else None
-            else:
-                words["constraints"] = (constraints or {}).get(name)
-            answers[name] = question(model, x, **words)
+        if isinstance(X, list | tuple) and not X:
+            return {name: question(name, model, Batch([])) for name, model in self.layers_.items()}
+        source = self._input(X)
+        answers: dict[str, list[R]] = {}
+        above, names = source, list(self.layers_)
+        for name, model in self.layers_.items():
+            known, scheme = (forced or {}).get(name), _constraints_of(model, name, constraints)
+            passes = name != names[-1]
+            data = model.encode(above)
+
+            def block(
+                batch: Batch, name: str = name, model: TrainableModel = model, passes: bool = passes and scheme is None
+            ) -> list[tuple[list[R], Passed | None]]:
+                return [(question(name, model, batch), self._passed_by(model, batch) if passes else None)]
+
+            blocks = model._ask(data, block, known, scheme)
+            answers[name] = [answer for part, _ in blocks for answer in part]
+            if passes and scheme is None:
+                above = Layered(source, joined([part for _, part in blocks if part is not None]))
+            elif passes:
+                above = Layered(source, self._passed(model, data, known))
         return answers
+
+    @property
+    def outputs(self) -> dict[str, TrainableModel]:
+        """The layers by name."""
+        self._check_fitted()
+        return self.layers_
+
+    def reads(self) -> InputSchema:
+        lowest = next(iter(self.outputs.values())).reads()
+        return InputSchema(lowest.kind, tuple(self.inputs_))
+
+    def input_of_lowest(self, X: Any) -> Any:
+        """What the lowest layer reads of sentences."""
+        self._check_fitted()
+        return self._input(X)
 
     def predict(self, X: Any) -> dict[str, list[list[str]]]:
         """The best labels of each sentence, layer by layer."""
-        return {name: model.predict(x) for name, model, x in self.climb(X)}
+        return {name: [d.labels for d in records] for name, records in self.decode(X, probabilities=False).items()}
 
     def decode(
         self,
@@ -396,10 +500,24 @@ class Cascade(Estimator):
         constraints: str | Mapping[str, str] | None = None,
         **options: Any,
     ) -> dict[str, list[Decoding]]:
-        """Decoding records, layer by layer; probabilities are those of a layer given what it is passed."""
-        return self._asked(
-            X, lambda model, x, **words: model.decode(x, decoder, **words, **options), forced, constraints
-        )
+        """Decoding records, layer by layer; probabilities are those of a layer given what it is passed.
+
+        constraints : a label scheme for all layers that follow one, or {layer: a scheme or rules}"""
+        self._check_fitted()
+        if not isinstance(constraints, str):
+            _check_layers("constraints", constraints, self.layers_)
+        decoders = {name: model.checked_decoder(decoder) for name, model in self.layers_.items()}
+        asked, schemes = {}, {}
+        for name, model in self.layers_.items():
+            schemes[name], rules = rules_among(_constraints_of(model, name, constraints))
+            takes = model.rule_options if rules else model.decoder_options(decoders[name])
+            asked[name] = {option: value for option, value in options.items() if option in takes}
+            asked[name] |= model._with_rules(X, rules) if rules else {}
+        for option in options:
+            if not any(option in given for given in asked.values()):
+                self.layers_[next(reversed(self.layers_))]._check_options(decoders[name], {option: None}, False)
+        limits = {name: scheme for name, scheme in schemes.items() if scheme is not None}
+        return self.ask(X, lambda name, _, batch: batch.decode(decoders[name], **asked[name]), forced, limits)
 
     def predict_nbest(
         self,
@@ -410,7 +528,8 @@ class Cascade(Estimator):
         constraints: str | Mapping[str, str] | None = None,
     ) -> dict[str, list[list[tuple[list[str], float]]]]:
         """Up to n labellings of each sentence with their probabilities, layer by layer."""
-        return self._asked(X, lambda model, x, **words: model.predict_nbest(x, n, **words), forced, constraints)
+        check_whole("n", n, 1, MOST)
+        return self.ask(X, lambda name, model, batch: batch.nbest(n), forced, constraints)
 
     def predict_marginals(
         self,
@@ -420,7 +539,10 @@ class Cascade(Estimator):
         constraints: str | Mapping[str, str] | None = None,
     ) -> dict[str, list[list[dict[str, float]]]]:
         """The probability of every label at every token, layer by layer."""
-        return self._asked(X, lambda model, x, **words: model.predict_marginals(x, **words), forced, constraints)
+        self._check_fitted()
+        for model in self.layers_.values():
+            model._require(PROBABILITY, "predict_marginals", "use predict_nbest")
+        return self.ask(X, lambda name, model, batch: batch.marginals(), forced, constraints)
 
     def predict_spans(
         self,
@@ -430,7 +552,12 @@ class Cascade(Estimator):
         constraints: str | Mapping[str, str] | None = None,
     ) -> dict[str, list[list[Span]]]:
         """The spans of the best labelling with their probabilities, layer by layer; none where there are no chunks."""
-        return self._asked(X, lambda model, x, **words: model.predict_spans(x, **words), forced, constraints)
+
+        def question(name: str, model: TrainableModel, batch: Batch) -> list[list[Span]]:
+            records = batch.decode(model.default_decoder, probabilities=False)
+            return batch.spans([record.labels for record in records])
+
+        return self.ask(X, question, forced, constraints)
 
     def score(self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None = None) -> float:
         """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers)."""
@@ -438,6 +565,59 @@ class Cascade(Estimator):
         names = list(self.layers_)
         X, gold = self._labelled(X, y, names)
         return evaluate(gold[names[-1]], self.predict(X)[names[-1]], reading="token").token_accuracy
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        """The tensors and the header of the model file: layer{i}.* are those of each layer."""
+        tensors: dict[str, Array] = {}
+        layers: list[dict[str, Any]] = []
+        for i, (name, layer) in enumerate(self.layers_.items()):
+            stored, header = layer.pack()
+            tensors |= {f"layer{i}.{key}": tensor for key, tensor in stored.items()}
+            layers.append({"name": name, "model": header})
+        if self.lexicon_ is not None:
+            words = self.lexicon_.words
+            tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
+            tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
+        settings = {k: as_json(v) for k, v in self.get_params(deep=False).items() if k not in ("layers", "shares")}
+        return tensors, {
+            "kind": type(self).__name__,
+            "labelwright": __version__,
+            "signature": self._signature(),
+            "parameters": settings | {"shares": dict(self.shares) if self.shares else None},
+            "inputs": list(self.inputs_),
+            "layers": layers,
+            "training": self.training_,
+            "history": self.history_,
+        }
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        """The cascade that `pack` stored; each layer is read by its own model."""
+        tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
+        layers: dict[str, Any] = {}
+        for i, layer in enumerate(header.parts("layers")):
+            model = layer.part("model")
+            kind = registry.class_named(model.text("kind"))
+            if not issubclass(kind, TrainableModel):
+                raise model.refuse("kind", "a tagger with features")
+            layers[layer.text("name")] = kind.unpack(tensors.part(f"layer{i}."), model)
+        if len(layers) != len(header.listed("layers")):
+            raise header.refuse("layers", "a name of its own for each layer")
+        for i, layer in enumerate(layers.values()):
+            reads_labels = "above" in layer.extractor_.header()
+            if reads_labels != (i > 0):
+                raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
+        check_run(header.part("parameters"))
+        untrained = [(name, model.untrained()) for name, model in layers.items()]
+        settings = {k: v for k, v in header.part("parameters").items() if k in cls._parameter_names()}
+        cascade = cls(**settings | {"layers": untrained})
+        cascade._check_parameters()
+        cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
+        cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
+        cascade.training_, cascade.history_ = read_record(header)
+        return cascade
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "layers_"):
@@ -470,6 +650,13 @@ def _pair(dev: Any) -> tuple[Any, Any]:
     if isinstance(dev, tuple | list) and len(dev) == 2:
         return dev[0], dev[1]
     raise OptionError("dev: expected a pair (X, y) or a Corpus")
+
+
+def _constraints_of(model: TrainableModel, name: str, constraints: str | Mapping[str, str] | None) -> str | None:
+    """The constraints of one layer; a name given for all holds where the labels follow a scheme."""
+    if isinstance(constraints, str):
+        return constraints if model.scheme_ is not None else None
+    return (constraints or {}).get(name)
 
 
 def _check_layers(word: str, given: Any, layers: Mapping[str, Any]) -> None:

@@ -1,26 +1,105 @@
 """scikit-learn's estimator conventions without scikit-learn: parameters are what the constructor names."""
 
 import copy
-import inspect
-from collections.abc import Mapping
-from typing import Any, Self
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
-from labelwright.errors import OptionError
+from labelwright import modelfile
+from labelwright.errors import ModelFileError, OptionError
+from labelwright.inspection import plain
+from labelwright.settings import OfTheRun, Signed, settings_of
+
+
+class Summary(NamedTuple):
+    """What a training run came to, in short phrases."""
+
+    sizes: list[str]  # of the model: "12 labels"
+    run: list[str]  # of the run: "35 sentences", "3 passes"
+    stopped: str = ""  # why it ended
+
+
+class InputSchema(NamedTuple):
+    """What a model reads: sentences as columns of a file, as feature dicts, as arrays; or rows of a table."""
+
+    kind: str  # "columns", "dicts", "arrays", "rows"
+    columns: tuple[str, ...] = ()  # names of the columns that are read
 
 
 class Estimator:
-    """get_params, set_params, save and a readable repr; constructors only store, `fit` checks."""
+    """get_params, set_params, save and a readable repr; constructors only store, `fit` checks.
+
+    A setting is declared once, in the constructor's signature; see labelwright.settings."""
+
+    # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
+    training_options: ClassVar[frozenset[str]] = frozenset()  # arguments of fit: dev, init, checkpoint, progress, ...
+    trains_in: ClassVar[str] = "iteration"  # what training is counted in
+    can_start_from: ClassVar[tuple[str, ...]] = ()  # the names of taggers whose weights it can begin with
+    can: ClassVar[frozenset[str]] = frozenset()  # abilities, named in taggers.base
+    scheme_: str | None = None  # the scheme of the labels, where they follow one
+    searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Write the sentences of the settings into the docstring."""
+        super().__init_subclass__(**options)
+        described = [s for s in settings_of(cls).values() if "__init__" in vars(cls) and s.help]
+        if described:
+            lines = [textwrap.fill(f"{s.name} : {s.help}", 110, subsequent_indent="    ") for s in described]
+            parameters = textwrap.indent("\n".join(["Parameters", "----------", *lines]), "    ")
+            cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\n{parameters}\n    "
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        return list(settings_of(cls))
+
+    def _check_parameters(self) -> None:
+        """Refuse settings out of range; subclasses add what settings must hold together."""
+        for name, setting in settings_of(type(self)).items():
+            setting.check(getattr(self, name))
+
+    def signed_settings(self) -> dict[str, Any]:
+        """The settings that a signature shows."""
+        return {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
+
+    @classmethod
+    def refusal(cls, setting: str) -> str | None:
+        """What to say of a setting that only other taggers have, where there is more to say than that."""
+        return None
+
+    @classmethod
+    def label_columns(cls, recipe: Mapping[str, Any]) -> dict[str, str | None] | None:
+        """The columns with labels that a recipe names, each with the scheme to rewrite it in; None: one, by --label."""
+        return None
+
+    def searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The settings that a search shall try, with these values that were given."""
+        return []
+
+    def remember_input(self, columns: list[str], label: str | None) -> None:
+        """Keep in the record which columns the training file had, and which of them is the label."""
+        vars(self).setdefault("training_", {}).update(columns=columns, label=label)
+
+    def forget_run(self) -> None:
+        """Put settings that belong to the run, not to the model, back to their defaults."""
+        settings = settings_of(type(self)).values()
+        self.set_params(**{setting.name: setting.default for setting in settings if setting.has(OfTheRun)})
+
+    def trouble(self) -> str | None:
+        """Why a trained model is of no use, with the remedy."""
+        return None
+
+    def summary(self) -> Summary:
+        """What a training run came to."""
+        return Summary([type(self).__name__], [])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters; with `deep` those of models among them, too: `classifier__k`, or where they
         stand in a list of pairs, as the layers of a cascade, `pos__l2`."""
-        own = {name: getattr(self, name) for name in self._parameter_names()}
-        inner = models_in(own) if deep else {}
-        return own | {f"{part}__{name}": v for part, model in inner.items() for name, v in model.get_params().items()}
+        parameters = {name: getattr(self, name) for name in self._parameter_names()}
+        inner = models_in(parameters) if deep else {}
+        for part, model in inner.items():
+            parameters |= {f"{part}__{name}": value for name, value in model.get_params().items()}
+        return parameters
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters by name, those of models among them as get_params names them."""
@@ -35,12 +114,12 @@ class Estimator:
             else:
                 setattr(self, name, value)
         models = models_in(self.get_params(deep=False)) if inner else {}
-        for part, words in inner.items():
+        for part, changed in inner.items():
             if part not in models:
                 has = f"expected one of {', '.join(models)}" if models else "and none at all"
-                name = f"{part}__{next(iter(words))}"
+                name = f"{part}__{next(iter(changed))}"
                 raise OptionError(f"{type(self).__name__}: no model {part!r} within it for {name!r}, {has}")
-            models[part].set_params(**words)
+            models[part].set_params(**changed)
         return self
 
     def _check_fitted(self) -> None:
@@ -48,18 +127,50 @@ class Estimator:
 
     def save(self, path: Any) -> Self:
         """Write the model to one safetensors file, whole or not at all."""
-        from labelwright.taggers.files import save
-
         self._check_fitted()
-        save(self, path)
+        modelfile.write(path, *self.pack())
         return self
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The models whose labels are answered, by the name of their layer: of a cascade its layers, else this one."""
+        return {"": self}
+
+    def reads(self) -> InputSchema:
+        """What the model reads; by default the columns of its training file that are no labels."""
+        record = self.__dict__.get("training_", {})
+        labels = {record.get("label")}
+        return InputSchema("columns", tuple(name for name in record.get("columns") or () if name not in labels))
+
+    def describe(self, top: int = 5) -> dict[str, Any]:
+        """What the model has learnt, ready for JSON: what `inspect` shows; "view" says how it is drawn."""
+        self._check_fitted()
+        return plain.describe(self)
+
+    def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
+        """How the model uses its labels on data, ready for JSON."""
+        self._check_fitted()
+        return plain.describe_use(self, corpora, top)
+
+    def knows(self, words: Sequence[str]) -> list[bool] | None:
+        """Which of these words were in the training data; None where the model does not tell."""
+        return None
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tensors and the header of the model file."""
+        raise NotImplementedError
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Any], header: Mapping[str, Any]) -> Self:
+        """The model that `pack` stored; what does not fit together is a ModelFileError."""
+        raise ModelFileError(f"a {cls.__name__} cannot be stored in a model file")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._changed())})"
 
     def _changed(self, but: tuple[str, ...] = ()) -> list[str]:
-        """The parameters that are not as they are by themselves, as they are written."""
-        defaults = inspect.signature(type(self).__init__).parameters
+        """The settings that are not at their default, as they are written."""
+        defaults = settings_of(type(self))
         return [
             f"{k}={v!r}"
             for k, v in self.get_params(deep=False).items()
@@ -79,14 +190,14 @@ class Estimator:
 
 def models_in(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Models among parameters, by name; those in lists of pairs, as of a cascade, too."""
-    found = {}
+    models = {}
     for name, value in parameters.items():
         pairs = value if isinstance(value, list | tuple) else []
         named = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
         for key, part in [(name, value), *named]:
             if isinstance(key, str) and hasattr(part, "set_params") and not isinstance(part, type):
-                found[key] = part
-    return found
+                models[key] = part
+    return models
 
 
 def untrained(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """A trained model made larger for one more batch: new words, labels and cells; what it knows stays."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,18 +10,17 @@ from labelwright.corpus.schemes import allowed, detect_scheme, pairs_of_codes
 from labelwright.errors import OptionError
 from labelwright.features.extract import learn
 from labelwright.scoring.parameters import Before, make_parameters
+from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
-from labelwright.taggers.linear import check_lengths
+from labelwright.taggers.base import check_lengths
 from labelwright.taggers.training import Data, TrainableModel, cut, labelled
 
 Array = NDArray[Any]
 
 
-def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None) -> Data:
-    """Add the features, labels and cells of a batch to a trained model; the batch as integers.
-
-    The weights are still the old ones: `carry_over` brings them to their new places.  Where anything fails, the model
-    stays as it was."""
+def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None) -> tuple[Data, Trained]:
+    """A trained model with the features, labels and cells of a batch added: the batch as integers, and what is known of
+    the grown model, with zero weights (`carry_over` brings the old ones to their new places)."""
     model._check_fitted()
     if model.order != model.space_.graph.order:
         raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
@@ -35,18 +33,15 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     labels = list(dict.fromkeys([*model.space_.labels, *batch_labels]))
     number = {label: i for i, label in enumerate(labels)}
     gold = np.array([number[label] for label in batch_labels], np.int32)[codes]  # [T]
-    grown = copy.copy(model)  # takes the new scheme, which its checks ask for
-    grown.scheme_ = _scheme(model, labels, gold, offsets)
-    scheme = None
+    of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
-        scheme = grown._checked_scheme(cut([labels[g] for g in gold], offsets))
+        scheme = model._checked_scheme(of_labels, cut([labels[g] for g in gold], offsets))
     space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
     parameters = make_parameters(layers, extractor.n_features, gold, offsets, space, model.cells, before)
-    model.extractor_, model.space_, model.parameters_ = extractor, space, parameters
-    model.scheme_ = grown.scheme_
-    return Data(layers, offsets, gold)
+    none = np.zeros(parameters.n_weights, np.float32)
+    return Data(layers, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
 
 
 def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Array) -> str | None:

@@ -1,12 +1,12 @@
 """Latent conditional random fields (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.features.template import Template
+from labelwright.scoring.trained import Trained
+from labelwright.taggers import declared
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.training import LatentStates
 
@@ -16,13 +16,6 @@ SPLIT = 0.03  # and of what is added to those of a trained model
 
 class LatentCRF(LatentStates, LogLinearModel):
     """A CRF over latent states: each label owns private states, and P(y|x) sums over all their paths.
-
-    Parameters
-    ----------
-    n_latent : latent states per label: one number for all, or {label: number}
-    n_restarts : train from so many random starts and keep the best on development data (or by objective)
-    random_state : seed of the random starts, and of the shuffling of SGD
-    All other parameters are those of CRF.
 
     >>> X = [["her", "brother", "ran"], ["he", "saw", "her"]]
     >>> y = [["B", "I", "O"], ["B", "O", "B"]]
@@ -34,26 +27,27 @@ class LatentCRF(LatentStates, LogLinearModel):
     """
 
     default_decoder: ClassVar[str] = "exact"
+    can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
     def __init__(
         self,
-        n_latent: int | Mapping[str, int] = 4,
-        template: str | Template = "default",
-        order: int = 1,
-        cells: str = "observed",
-        min_count: int = 1,
-        l1: float = 0.0,
-        l2: float = 1.0,
-        optimizer: str = "lbfgs",
-        averaging: str = "none",
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        n_restarts: int = 1,
-        constraints: str | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
+        n_latent: declared.Latent = 4,
+        template: declared.Template = "default",
+        order: declared.Order = 1,
+        cells: declared.Cells = "observed",
+        min_count: declared.MinCount = 1,
+        l1: declared.L1 = 0.0,
+        l2: declared.L2 = 1.0,
+        optimizer: declared.Optimizer = "lbfgs",
+        averaging: declared.SgdAveraging = "none",
+        max_iter: declared.MaxIter = None,
+        tol: declared.Tol = 1e-5,
+        n_restarts: declared.Restarts = 1,
+        constraints: declared.Constraints = None,
+        warm_start: declared.WarmStart = False,
+        n_jobs: declared.Jobs = None,
+        random_state: declared.Seed = None,
+        verbose: declared.Verbose = 0,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -73,9 +67,9 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _start(self, restart: int, split: bool) -> NDArray[Any]:
+    def _start(self, trained: Trained, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""
         rng = np.random.default_rng([self.random_state or 0, restart])
-        if self.space_.n_states == self.space_.n_labels:
-            return super()._start(restart, split)
-        return rng.normal(0, SPLIT if split else NOISE, self.parameters_.n_weights).astype(np.float32)
+        if not trained.space.latent:
+            return super()._start(trained, restart, split)
+        return rng.normal(0, SPLIT if split else NOISE, trained.parameters.n_weights).astype(np.float32)

@@ -4,36 +4,116 @@ Daelemans & van den Bosch (2005), "Memory-Based Language Processing"; the semant
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.table import Corpus
-from labelwright.decode.options import check_whole
-from labelwright.errors import CorpusError, NotFittedError, OptionError
-from labelwright.features.template import Template
+from labelwright.decode.checks import check_whole
+from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.inspection import memory as inspection
+from labelwright.inspection.known import by_memory
 from labelwright.memory import igtree as trees
 from labelwright.memory import store
 from labelwright.memory.distances import METRICS, numbers_of
+from labelwright.memory.grid import SEARCHED, settings_with
 from labelwright.memory.igtree import IGTree
 from labelwright.memory.instances import Instances, instances, is_frame, joined, translated
 from labelwright.memory.store import VOTES, Answers, Memory
+from labelwright.memory.stored import (
+    HEAVIEST,
+    packed_index,
+    packed_values,
+    read_classes,
+    read_index,
+    read_instances,
+)
 from labelwright.memory.weights import WEIGHTS
-from labelwright.memory.windows import Windows, windows
-from labelwright.parallel import Workers, n_threads
+from labelwright.memory.windows import Windows, restored, windows
+from labelwright.modelfile import pack_strings
+from labelwright.parallel import Workers
+from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.structures.distributions import Distributions
-from labelwright.structures.proposals import Weighting
-from labelwright.taggers.estimator import Estimator
-from labelwright.taggers.ngram import NgramModel, Proposed, remembered
-from labelwright.taggers.training import listed
+from labelwright.structures.ngrams import check_order, gram_name
+from labelwright.taggers import declared
+from labelwright.taggers.base import NEIGHBOURS, listed
+from labelwright.taggers.estimator import Estimator, InputSchema, Summary
+from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
+from labelwright.taggers.ngram import InferenceName, Lengths, Ngram, NgramModel, Proposed, WeightingName, remembered
+from labelwright.taggers.packing import (
+    Packed,
+    as_json,
+    constructed,
+    header_of,
+    read_labels,
+    read_record,
+    read_scheme,
+    template_setting,
+)
+from labelwright.taggers.signature import signature
+from labelwright.validation import HeaderReader, TensorReader, check_indices
+from labelwright.wording import counted
 
 Array = NDArray[Any]
-ALGORITHMS = "ib1", "igtree"
-HEAVIEST = 1e100  # weight of a column: distances stay finite
+
+Neighbours = Annotated[
+    int,
+    AtLeast(1),
+    Signed(),
+    OnlyWith("algorithm", "ib1"),
+    Flag(metavar="K"),
+    Help("Neighbours at the K nearest distances vote."),
+]
+Metric = Annotated[
+    str | Sequence[str],
+    NameByColumn(METRICS),
+    Signed(),
+    OnlyWith("algorithm", "ib1"),
+    Help(
+        "Distance of two values: overlap (equal or not), mvdm (how differently they go with the classes), jeffrey "
+        "(the same as Jeffrey divergence), jensen-shannon (bounded by 1), numeric (difference divided by range); or "
+        "one for each line of the template, separated by commas."
+    ),
+]
+Threshold = Annotated[
+    int,
+    AtLeast(1),
+    Signed(),
+    OnlyWith("metric", "mvdm", "jeffrey", "jensen-shannon"),
+    Help("Values that occur less often are compared by overlap."),
+]
+ColumnWeights = Annotated[
+    str | Sequence[float],
+    NameOrNumbers(WEIGHTS),
+    Signed(),
+    Help(
+        "Weights of the lines of the template: gain-ratio, information-gain, chi-squared, shared-variance, none; or "
+        "a number for each, separated by commas."
+    ),
+]
+Votes = Annotated[
+    str,
+    OneOf(*VOTES),
+    Signed(),
+    OnlyWith("algorithm", "ib1"),
+    Help("Vote of a neighbour: none (1 each), inverse-distance, inverse-linear or exponential-decay."),
+]
+DecayNumbers = Annotated[
+    tuple[float, float],
+    Decay(),
+    OnlyWith("votes", "exponential-decay"),
+    Help("Exponential decay is exp(-A d^B)."),
+]
+Algorithm = Annotated[
+    str,
+    OneOf("ib1", "igtree"),
+    Signed(),
+    Help("ib1 compares with all instances; igtree is a decision tree by weights: fast, coarser."),
+]
 
 
 class Neighbour(NamedTuple):
@@ -52,16 +132,6 @@ class MemoryBased(Estimator):
     count: all instances at one distance belong together.  Where classes tie, the next distance is asked, too; if that
     does not decide, the class that is more frequent in all instances wins, then the one first seen.
 
-    k : how many distances
-    metric : overlap (equal or not), mvdm (how differently two values go with the classes, 0..1), jeffrey (the same as
-        Jeffrey divergence), jensen-shannon (bounded by 1), numeric (difference by range); or one of them per column
-    mvdm_threshold : values that occur less often are compared by overlap
-    weights : of columns: gain-ratio, information-gain, chi-squared, shared-variance, none; or a number per column
-    votes : none (each instance counts 1), inverse-distance, inverse-linear, exponential-decay
-    decay : (a, b) of exponential decay, exp(-a d^b)
-    algorithm : ib1 (all instances), or igtree (a decision tree by weights, which knows no k or votes; of metrics only
-        that columns of numbers are put into bins before they are weighed)
-
     >>> memory = MemoryBased().fit([["a", "x"], ["b", "x"], ["b", "y"]], ["one", "two", "two"])
     >>> memory.predict([["a", "y"]]).tolist()
     ['one']
@@ -74,6 +144,7 @@ class MemoryBased(Estimator):
     n_features_in_: int
     feature_weights_: Array  # [F]
     index_: Memory | IGTree
+    training_: dict[str, Any]
     data_: Instances  # what is remembered,
     targets_: Array  # [N] int32  its classes, in order of first appearance
     seen_: list[Any]  # [C]  and what they are
@@ -81,14 +152,14 @@ class MemoryBased(Estimator):
 
     def __init__(
         self,
-        k: int = 1,
-        metric: str | Sequence[str] = "overlap",
-        mvdm_threshold: int = 1,
-        weights: str | Sequence[float] = "gain-ratio",
-        votes: str = "none",
-        decay: tuple[float, float] = (1.0, 1.0),
-        algorithm: str = "ib1",
-        n_jobs: int | None = None,
+        k: Neighbours = 1,
+        metric: Metric = "overlap",
+        mvdm_threshold: Threshold = 1,
+        weights: ColumnWeights = "gain-ratio",
+        votes: Votes = "none",
+        decay: DecayNumbers = (1.0, 1.0),
+        algorithm: Algorithm = "ib1",
+        n_jobs: declared.Jobs = None,
     ):
         self.k = k
         self.metric = metric
@@ -141,23 +212,6 @@ class MemoryBased(Estimator):
     def _name_classes(self, seen: list[Any]) -> None:
         self.seen_ = seen
         self.classes_ = _sorted(seen)
-
-    def _check_parameters(self) -> None:
-        check_whole("k", self.k, 1)
-        check_whole("mvdm_threshold", self.mvdm_threshold, 1)
-        for name, choices in {"votes": tuple(VOTES), "algorithm": ALGORITHMS}.items():
-            if getattr(self, name) not in choices:
-                raise OptionError(f"{name}: expected one of {', '.join(choices)}, got {getattr(self, name)!r}")
-        if isinstance(self.weights, str) and self.weights not in WEIGHTS:
-            raise OptionError(f"weights: expected one of {', '.join(WEIGHTS)}, got {self.weights!r}")
-        named = [self.metric] if isinstance(self.metric, str) or not hasattr(self.metric, "__len__") else self.metric
-        for metric in named:
-            if not isinstance(metric, str) or metric not in METRICS:
-                raise OptionError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
-        sound = hasattr(self.decay, "__len__") and len(self.decay) == 2
-        if not sound or not all(isinstance(x, Real) and 0 <= x < np.inf for x in self.decay):
-            raise OptionError(f"decay: expected two numbers of 0 or more, got {self.decay!r}")
-        n_threads(self.n_jobs)
 
     def _metrics(self, n: int) -> tuple[str, ...]:
         """The metric of each column."""
@@ -275,6 +329,49 @@ class MemoryBased(Estimator):
             "bytes_per_instance": n_bytes / n,
         }
 
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        """The tensors (memory.stored) and the header of the model file."""
+        header = header_of(self) | {"parameters": _settings_as_json(self)}
+        return self._tensors(), header | {"columns": len(self.data_.values), "names": self.names_}
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        """The model that `pack` stored, after checking that everything fits together."""
+        tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
+        model: Self = constructed(cls, header, **_decay(header))
+        model._restore(tensors, header)
+        model.training_, _ = read_record(header)
+        return model
+
+    def _tensors(self) -> dict[str, Array]:
+        tensors = {"targets": self.targets_, "codes": self.data_.codes, "weights": self.feature_weights_}
+        for i, values in enumerate(self.data_.values):
+            tensors |= packed_values(f"values{i}", values)
+        return tensors | packed_values("seen", self.seen_) | packed_index(self.index_)
+
+    def _restore(self, tensors: TensorReader, header: HeaderReader) -> None:
+        seen, n_columns = read_classes(tensors), header.whole("columns", 1, 1 << 31)
+        self.data_, self.targets_ = read_instances(tensors, n_columns, len(seen))
+        self.index_ = read_index(tensors, self.data_, len(seen))
+        self.feature_weights_ = tensors.numbers("weights", np.float64, n_columns, least=0, most=HEAVIEST)
+        self.n_features_in_ = n_columns
+        self.names_ = header.names("names") if header.get("names") is not None else None
+        if self.names_ is not None and len(self.names_) != n_columns:
+            raise header.refuse("names", f"names of {n_columns} columns")
+        self._name_classes(seen)
+
+    def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
+        return "columns", None
+
+    def reads(self) -> InputSchema:
+        return InputSchema("rows")
+
+    def describe(self, top: int = 5) -> dict[str, Any]:
+        self._check_fitted()
+        return {"signature": signature(self), **inspection.describe_classifier(self)}
+
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
 
@@ -284,6 +381,23 @@ class MemoryBased(Estimator):
         tags.input_tags.two_d_array = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _settings_as_json(model: Estimator) -> dict[str, Any]:
+    """The settings, some of which may be sequences."""
+    settings = model.get_params(deep=False)
+    if callable(settings.get("weighting")):
+        raise ModelFileError("weighting: a function cannot be stored in a model file; name a weighting, or pickle it")
+    lists = {"metric", "weights", "decay", "lengths"}
+    return {
+        name: np.asarray(value).tolist() if name in lists and not isinstance(value, str | None) else as_json(value)
+        for name, value in settings.items()
+    }
+
+
+def _decay(header: HeaderReader) -> dict[str, tuple[Any, ...]]:
+    settings = header.part("parameters")
+    return {"decay": tuple(settings.listed("decay"))} if "decay" in settings else {}
 
 
 def frame_names(X: Any) -> list[str] | None:
@@ -331,33 +445,36 @@ def _sorted(labels: list[Any], keep_order: bool = False) -> Array:
 class MemoryTagger(NgramModel):
     """Memory-based tagging: label n-grams from nearest neighbours, made one labelling by constraint satisfaction.
 
-    The words of MemoryBased say how neighbours are found (`metric` and `weights` by column: the lines of the template),
-    those of NgramTagger what is made of their classes.
+    The settings of MemoryBased say how neighbours are found (`metric` and `weights` by column: the lines of the
+    template), those of NgramTagger what is made of their classes.
 
     >>> tagger = MemoryTagger().fit([["the", "dog"], ["a", "dog"]], [["D", "N"], ["D", "N"]])
     >>> tagger.predict([["a", "cat"]])
     [['D', 'N']]
     """
 
+    can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
+    training_options: ClassVar[frozenset[str]] = frozenset({"search"})
+    searched: ClassVar[tuple[str, ...]] = SEARCHED
     learner_: MemoryBased
     windows_: Windows
 
     def __init__(
         self,
-        k: int = 1,
-        metric: str | Sequence[str] = "overlap",
-        mvdm_threshold: int = 1,
-        weights: str | Sequence[float] = "gain-ratio",
-        votes: str = "none",
-        decay: tuple[float, float] = (1.0, 1.0),
-        algorithm: str = "ib1",
-        ngram: int = 3,
-        inference: str = "csi",
-        template: str | Template = "window",
-        weighting: str | Weighting = "confidence",
-        lengths: Sequence[int] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
+        k: Neighbours = 1,
+        metric: Metric = "overlap",
+        mvdm_threshold: Threshold = 1,
+        weights: ColumnWeights = "gain-ratio",
+        votes: Votes = "none",
+        decay: DecayNumbers = (1.0, 1.0),
+        algorithm: Algorithm = "ib1",
+        ngram: Ngram = 3,
+        inference: InferenceName = "csi",
+        template: declared.Template = "window",
+        weighting: WeightingName = "confidence",
+        lengths: Lengths = None,
+        n_jobs: declared.Jobs = None,
+        verbose: declared.Verbose = 0,
     ):
         self.k = k
         self.metric = metric
@@ -375,12 +492,8 @@ class MemoryTagger(NgramModel):
         self.verbose = verbose
 
     def _learner(self) -> MemoryBased:
-        """The classifier that these words ask for."""
+        """The classifier with these settings."""
         return MemoryBased(**{name: getattr(self, name) for name in MemoryBased._parameter_names()})
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._learner()._check_parameters()
 
     def _fit_classifier(self, X: Any, classes: Array, n_classes: int) -> None:
         self.windows_ = windows(X, self.template)
@@ -411,6 +524,71 @@ class MemoryTagger(NgramModel):
         ]
         bounds = offsets.tolist()
         return [found[a:b] for a, b in pairwise(bounds)]
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        """The tensors and the header of the model file: those of the learner, and grams [C, n] and labels."""
+        learner = self.learner_
+        tensors = learner._tensors() | {"grams": self.grams_}
+        tensors["labels.text"], tensors["labels.offsets"] = pack_strings(self.labels_)
+        return tensors, header_of(self) | {
+            "parameters": _settings_as_json(self),
+            "columns": len(learner.data_.values),
+            "names": learner.names_,
+            "windows": self.windows_.header(),
+            "scheme": self.scheme_,
+            "mark": self.mark_,
+        }
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        """The model that `pack` stored, after checking that everything fits together."""
+        tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
+        described = header.part("windows")
+        model: Self = constructed(cls, header, **_decay(header), **template_setting(described))
+        model.windows_, model.labels_ = restored(described), read_labels(tensors)
+        model.scheme_, model.mark_ = read_scheme(header), header.text("mark")
+        model.grams_ = tensors.indices("grams", np.int32, len(model.labels_), None, None, least=-1)
+        n = check_order(model.grams_.shape[1])
+        check_indices("grams", model.grams_[:, n // 2], len(model.labels_))
+        model.learner_ = model._learner()
+        model.learner_._restore(tensors, header)
+        if model.learner_.seen_ != list(range(len(model.grams_))):
+            raise ModelFileError("tensor seen: expected a class for each of the n-grams")
+        if len(model.windows_.names) != model.learner_.n_features_in_:
+            raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
+        model.training_, _ = read_record(header)
+        return model
+
+    def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
+        return self.windows_.kind, self.windows_.header()["template"]
+
+    def reads(self) -> InputSchema:
+        self._check_fitted()
+        return InputSchema(self.windows_.kind, tuple(self.windows_.inputs))
+
+    def describe(self, top: int = 5) -> dict[str, Any]:
+        self._check_fitted()
+        return {"signature": signature(self), **inspection.describe(self)}
+
+    def knows(self, words: Sequence[str]) -> list[bool] | None:
+        self._check_fitted()
+        return by_memory(self.windows_, self.learner_.data_.values, words)
+
+    def searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return settings_with(self.algorithm, given)
+
+    def summary(self) -> Summary:
+        record, memory = self.training_, self.memory_
+        sizes = [
+            counted(int(memory["instances"]), "instance"),
+            counted(len(self.windows_.names), "column"),
+            f"{counted(len(self.grams_), 'class')} ({gram_name(self.ngram)})",
+            counted(len(self.labels_), "label"),
+        ]
+        run = [counted(record["sentences"], "sentence"), f"{record['seconds']:.1f} s"]
+        return Summary(sizes, [*run, f"{memory['bytes_per_instance']:,.0f} bytes an instance"])
 
     @property
     def feature_weights_(self) -> dict[str, float]:

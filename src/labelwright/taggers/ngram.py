@@ -7,58 +7,131 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
-from labelwright.corpus.schemes import SCHEMES, Allowed, allowed, detect_scheme, pairs_of_codes
-from labelwright.corpus.spans import Span, spans_of
+from labelwright.answers.batch import Batch
+from labelwright.answers.proposed import ProposalBlock
+from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
-from labelwright.decode.csi import ANYTHING, best_labellings, csi
+from labelwright.decode.checks import check_seconds
+from labelwright.decode.csi import ANYTHING
 from labelwright.decode.inference import inference_named
-from labelwright.decode.options import MOST, check_seconds, check_whole
 from labelwright.decode.record import Decoding
-from labelwright.decode.vote import Inferred, oracle
-from labelwright.errors import CorpusError, NotFittedError, OptionError
-from labelwright.evaluate import evaluate
+from labelwright.decode.vote import oracle
+from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import Extractor, kind_of, learn
 from labelwright.features.incidence import Incidence, with_frequent_keys
-from labelwright.features.template import Template
 from labelwright.memory.windows import Windows, offsets_of, windows
-from labelwright.parallel import Workers, n_threads, sentence_ranges
+from labelwright.parallel import Workers, sentence_ranges
+from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
 from labelwright.structures.distributions import Distributions, certain, from_probabilities
-from labelwright.structures.ngrams import check_order, ngram_classes
-from labelwright.structures.proposals import Candidates, Weighting
-from labelwright.taggers.estimator import Estimator
-from labelwright.taggers.linear import check_lengths, rules_among, words_of
-from labelwright.taggers.training import labelled, listed
+from labelwright.structures.ngrams import LONGEST, ngram_classes
+from labelwright.structures.proposals import Proposals, Weighting
+from labelwright.taggers import declared
+from labelwright.taggers.base import (
+    FORCED,
+    NBEST,
+    ORACLE,
+    RULES,
+    Tagger,
+    check_lengths,
+    listed,
+    rules_among,
+    true_labels,
+)
+from labelwright.taggers.kinds import WholeNumbers
+from labelwright.taggers.training import labelled
 
 Array = NDArray[Any]
+R = TypeVar("R")
 BLOCK_NUMBERS = 1 << 22  # probabilities that a classifier is asked for at once,
 BLOCK_TOKENS = 1 << 14  # and tokens that a memory is
+
+
+class OddNumber(Whole):
+    """An odd number of labels."""
+
+    expected = f"an odd number, 1 to {LONGEST}"
+
+    def __init__(self) -> None:
+        self.bounds = Bounds(AtLeast(1), AtMost(LONGEST))
+
+    def accepts(self, value: Any) -> bool:
+        return super().accepts(value) and value % 2 == 1
+
+
+class Inference(Choice):
+    """How overlapping predictions become one labelling, without the true labels."""
+
+    def complaint(self, value: Any) -> str | None:
+        if value == "oracle":
+            return "the oracle needs the true labels; use predict_oracle, or labelwright eval MODEL TEST --oracle"
+        return super().complaint(value)
+
+
+class NameOrFunction(Choice):
+    """The name of a weighting, or a function."""
+
+    def complaint(self, value: Any) -> str | None:
+        wrong = None if callable(value) else super().complaint(value)
+        return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {value!r:.60}"
+
+
+Ngram = Annotated[int, OddNumber(), Signed(), Help("Labels that are predicted at once, the token's own in the middle.")]
+InferenceName = Annotated[
+    str,
+    Inference(("none", "vote", "csi")),
+    Signed(),
+    Help("How predictions that overlap become one labelling: csi (satisfies the most constraints), vote or none."),
+]
+WeightingName = Annotated[
+    str | Weighting,
+    NameOrFunction(proposals.WEIGHTINGS),
+    Signed(),
+    Help("Weight of a constraint: confidence, count, squared, log or length."),
+]
+Lengths = Annotated[
+    Sequence[int] | None,
+    WholeNumbers(),
+    RecipeOnly(),
+    Help("Lengths of the constraints that count, a list of whole numbers."),
+    Default("all of 1 to ngram"),
+]
+Classifier = Annotated[
+    Any,
+    Help(
+        "Has fit and predict_proba, decision_function (through a softmax) or only predict; learns from a sparse matrix "
+        "with a column for each feature, a MemoryBased from the columns of the template themselves."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposed:
     """What the classifier says of some sentences, asked once; its length is their number."""
 
-    blocks: list[Candidates]
+    blocks: list[Proposals]
     owner: str  # which fit made it
 
     def __len__(self) -> int:
         return sum(block.n_sentences for block in self.blocks)
 
 
-class NgramModel(Estimator):
+class NgramModel(Tagger):
     """A tagger over label n-grams; subclasses say how their classes are learnt and predicted (two methods)."""
 
+    can: ClassVar[frozenset[str]] = frozenset({NBEST, ORACLE, RULES})
+    decoders: ClassVar[tuple[str, ...]] = ("none", "vote", "csi")
+    default_decoder: ClassVar[str] = "csi"
+    decoder_flag: ClassVar[str] = "--inference"
+    rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
     ngram: int
     inference: str
     weighting: str | Weighting
@@ -110,11 +183,8 @@ class NgramModel(Estimator):
         return self
 
     def _check_parameters(self) -> None:
-        check_order(self.ngram)
-        inference_named(self.inference)
-        proposals.check_weighting(self.weighting)
+        super()._check_parameters()
         proposals.check_lengths(self.lengths, self.ngram)
-        n_threads(self.n_jobs)
 
     @property
     def classes_(self) -> list[str]:
@@ -122,9 +192,8 @@ class NgramModel(Estimator):
         self._check_fitted()
         return list(self.labels_)
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "grams_"):
-            raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit")
+    def _is_fitted(self) -> bool:
+        return "grams_" in self.__dict__
 
     # -- candidates -------------------------------------------------------------------------------------------
 
@@ -137,8 +206,8 @@ class NgramModel(Estimator):
             return X
         return Proposed(list(self._blocks(X)), self.mark_)
 
-    def _blocks(self, X: Any) -> Iterator[Candidates]:
-        """Candidates of all sentences, block by block."""
+    def _blocks(self, X: Any) -> Iterator[Proposals]:
+        """Proposals of all sentences, block by block."""
         self._check_fitted()
         if isinstance(X, Proposed):
             yield from self.encode(X).blocks
@@ -167,125 +236,66 @@ class NgramModel(Estimator):
         table = [tuple(names[code] for code in gram) for gram in self.grams_.tolist()]
         return [[table[c] for c in row.tolist()] for block in self._blocks(X) for row in _cut(block.classes, block)]
 
-    # -- answers ----------------------------------------------------------------------------------------------
+    # -- scores -------------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        X: Any,
+        question: Callable[[Batch], list[R]],
+        forced: Any = None,
+        constraints: str | None = None,
+    ) -> list[R]:
+        if forced is not None:
+            self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
+        allowed_next, answers, first = self._allowed(constraints), list[R](), 0
+        with Workers(self.n_jobs) as workers:
+            for candidates in self._blocks(X):
+                block = ProposalBlock(candidates, self.labels_, self.scheme_, allowed_next, constraints, workers, first)
+                answers += question(Batch(block.sentences, first, probabilistic=False))
+                first += candidates.n_sentences
+        return answers
+
+    # -- answers ------------------------------------------------------------------------------------------------------
 
     def decode(
-        self, X: Any, inference: str | None = None, *, constraints: Any = None, time_limit: float | None = None
+        self,
+        X: Any,
+        decoder: str | None = None,
+        *,
+        inference: str | None = None,
+        forced: Any = None,
+        constraints: Any = None,
+        time_limit: float | None = None,
+        **options: Any,
     ) -> list[Decoding]:
         """The labelling of each sentence; its score is the weight of the constraints that it satisfies.
 
-        inference : none, vote or csi (None: as the model says); only the labelling of csi is a proven optimum
-        constraints : "scheme" (or a scheme's name) allows only valid labellings (where the candidates make none, every
-            label of the model is a candidate); rules
-            (labelwright.constraints: one, a list, functions of the sentence) go to a solver, for `time_limit`
-            seconds a sentence at most (both with csi only)
+        decoder, inference : two names for one thing: none, vote or csi (None: as the model says); only the labelling
+            of csi is a proven optimum
+        constraints : "scheme" (or a scheme's name) allows only valid labellings (where the proposals make none, every
+            label of the model is a candidate); rules (labelwright.constraints: one, a list, functions of the sentence)
+            go to a solver, for `time_limit` seconds a sentence at most (both with csi only)
         """
         self._check_fitted()
-        name = self.inference if inference is None else inference
-        find = inference_named(name)
+        name = self.checked_decoder(decoder if inference is None else inference)
         check_seconds(time_limit)
-        if constraints is not None and name != "csi":
-            raise OptionError(f"constraints: inference {name!r} looks at single tokens; use 'csi'")
-        scheme, rules = rules_among(constraints)
-        permitted, X = self._allowed(scheme), listed(X)
-        answers: list[Decoding] = []
-        with Workers(self.n_jobs) as workers:
-            for block in self._blocks(X):
-                found = csi(block, permitted, workers) if name == "csi" else find(block)
-                wide = {
-                    sentence: self._widen(block, sentence, permitted, found, len(answers) + sentence, scheme)
-                    for sentence in np.flatnonzero(found.scores == -np.inf).tolist()
-                }
-                answers += self._decodings(block, found, proven=name == "csi")
-                if rules:
-                    kept = [*([scheme] if scheme else []), *rules]
-                    self._keep_rules(block, wide, kept, words_of(X), time_limit, answers)
-        return answers
+        if time_limit is not None and rules_among(constraints)[1]:
+            options["time_limit"] = time_limit
+        return super().decode(X, name, forced=forced, constraints=constraints, **options)
 
-    def _widen(
-        self, block: Candidates, sentence: int, permitted: Allowed, found: Inferred, number: int, scheme: Any
-    ) -> Candidates:
-        """Find the best labelling of a sentence whose candidates allow none, with every label a candidate."""
-        a, b = block.offsets[sentence : sentence + 2].tolist()
-        wide = proposals.widened(block, sentence, len(self.labels_))
-        with _too_wide(number, scheme):
-            best = csi(wide, permitted)
-        if best.scores[0] == -np.inf:
-            raise _impossible(number, scheme)
-        found.labels[a:b], found.scores[sentence] = best.labels, best.scores[0]
-        return wide
+    def checked_decoder(self, decoder: str | None) -> str:
+        name = self.inference if decoder is None else decoder
+        inference_named(name)
+        return name
 
-    def _decodings(self, block: Candidates, found: Inferred, proven: bool) -> list[Decoding]:
-        return [
-            Decoding(self._names(row.tolist()), score, None, proven, 0.0 if proven else None)
-            for row, score in zip(_cut(found.labels, block), found.scores.tolist(), strict=True)
-        ]
-
-    def _keep_rules(
-        self,
-        block: Candidates,
-        wide: dict[int, Candidates],
-        rules: Any,
-        words: Any,
-        time_limit: float | None,
-        answers: list[Decoding],
-    ) -> None:
-        """Put the labellings that users' own rules leave in place of the last answers, by the solver; `wide` are the
-        sentences that had to be widened, as are those now whose candidates cannot keep the rules."""
-        from labelwright.rules.solver import solve_candidates
-
-        for sentence, number in enumerate(range(len(answers) - block.n_sentences, len(answers))):
-            one = proposals.part(block, sentence, sentence + 1) if sentence not in wide else wide[sentence]
-            found = solve_candidates(
-                proposals.problem(one, 0, self.labels_),
-                rules,
-                time_limit,
-                words=None if words is None else words[number],
-                number=number,
-                labels=self.labels_,
-                scheme=self.scheme_,
-                best=answers[number].labels,
-                wider=None if sentence in wide else partial(self._wider, block, sentence),
-            )
-            proven = found.status == "optimal"
-            gap = 0.0 if proven else None
-            answers[number] = Decoding(found.labels, found.score, None, proven, gap, status=found.status)
-
-    def _wider(self, block: Candidates, sentence: int) -> proposals.Problem:
-        """A sentence with every label a candidate, for the solver."""
-        return proposals.problem(proposals.widened(block, sentence, len(self.labels_)), 0, self.labels_)
-
-    def predict(self, X: Any) -> list[list[str]]:
-        """The labels of each sentence, by the model's own inference."""
-        return [found.labels for found in self.decode(X)]
-
-    def predict_nbest(
-        self, X: Any, n: int = 5, *, constraints: str | None = None
-    ) -> list[list[tuple[list[str], float]]]:
-        """Up to n labellings of each sentence that satisfy most, the best first, with their scores (the model's own
-        inference does not matter)."""
-        check_whole("n", n, 1, MOST)
-        self._check_fitted()
-        if constraints is not None and not isinstance(constraints, str):
-            raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; rules are for decode")
-        permitted = self._allowed(constraints)
-        answers: list[list[tuple[list[str], float]]] = []
-        for block in self._blocks(X):
-            for sentence in range(block.n_sentences):
-                rows, scores = best_labellings(block, sentence, n, permitted)
-                if not rows:
-                    wide = proposals.widened(block, sentence, len(self.labels_))
-                    with _too_wide(len(answers), constraints):
-                        rows, scores = best_labellings(wide, 0, n, permitted)
-                if not rows:
-                    raise _impossible(len(answers), constraints)
-                answers.append([(self._names(row.tolist()), score) for row, score in zip(rows, scores, strict=True)])
-        return answers
+    def _check_constraints(self, decoder: str, constraints: Any) -> None:
+        if constraints is not None and decoder != "csi":
+            raise OptionError(f"constraints: inference {decoder!r} looks at single tokens; use 'csi'")
 
     def predict_oracle(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> list[list[str]]:
         """The true label wherever it is among the candidates, else the token's own prediction: for evaluation only."""
         self._check_fitted()
-        y = _true_labels("predict_oracle", X, y)
+        y = true_labels("predict_oracle", X, y)
         data = self.encode(X)
         lengths = [np.diff(block.offsets) for block in data.blocks]
         check_lengths(y, np.concatenate([[0], np.cumsum(np.concatenate([[], *lengths]))]).astype(np.int64))
@@ -294,17 +304,9 @@ class NgramModel(Estimator):
         for block in data.blocks:
             known = y[len(answers) : len(answers) + block.n_sentences]
             gold = np.array([index.get(label, -1) for labels in known for label in labels], np.int32)
-            answers += [d.labels for d in self._decodings(block, oracle(block, gold), proven=False)]
+            codes = oracle(block, gold).labels
+            answers += [self._names(row.tolist()) for row in _cut(codes, block)]
         return answers
-
-    def predict_spans(self, X: Any, *, constraints: Any = None) -> list[list[Span]]:
-        """The spans (chunks, entities) of the labelling, without a probability; `constraints` as in `decode`."""
-        found = self.decode(X, constraints=constraints)
-        return [spans_of(one.labels) if self.scheme_ is not None else [] for one in found]
-
-    def score(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> float:
-        """Token accuracy (the convention of scikit-learn's classifiers)."""
-        return evaluate(_true_labels("score", X, y), self.predict(X), reading="token").token_accuracy
 
     def _names(self, codes: list[int]) -> list[str]:
         return [self.labels_[code] for code in codes]
@@ -313,28 +315,13 @@ class NgramModel(Estimator):
         """What may follow what under these constraints."""
         if constraints is None:
             return ANYTHING
-        if constraints != "scheme" and constraints not in SCHEMES:
-            raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
-        if self.scheme_ is None and constraints == "scheme":
-            raise OptionError("constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)")
-        if self.scheme_ is not None and constraints not in ("scheme", self.scheme_):
-            raise OptionError(f"constraints: the labels follow {self.scheme_}, got {constraints!r}; use 'scheme'")
-        return allowed(self.labels_, self.scheme_ or constraints)
+        if not isinstance(constraints, str):
+            raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; rules are for decode")
+        return allowed(self.labels_, self._scheme(constraints))
 
 
 class NgramTagger(NgramModel):
     """Label n-grams from any scikit-learn classifier, made one labelling by constraint satisfaction inference.
-
-    classifier : whatever has fit and predict_proba, or decision_function (through a softmax), or only predict (which is
-        certain of what it says); a copy of it learns from a sparse matrix (dense, where it must be) with one column for
-        each feature, a MemoryBased (or a search for one) from the columns themselves, with its own n_jobs and whatever
-        min_count
-    ngram : how many labels a class has, the token's own in the middle (1, 3, 5, ...)
-    inference : csi, vote, or none (the middle label of the predicted class; with ngram=1 a plain classifier)
-    template, min_count : which features tokens have, as in the other models; transitions (B lines) are left out
-    weighting : what a constraint is worth: confidence (the paper), count, squared, log, length, or a function of the
-        confidences and lengths of constraints (arrays)
-    lengths : the lengths of the constraints that count; None for all of 1..ngram
 
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> tagger = NgramTagger(DecisionTreeClassifier(random_state=0)).fit([["the", "dog"], ["it"]], [["B", "I"], ["B"]])
@@ -343,21 +330,21 @@ class NgramTagger(NgramModel):
     """
 
     extractor_: Extractor
-    windows_: Windows  # in its stead, where the classifier is a MemoryBased
+    windows_: Windows  # instead of it, where the classifier is a MemoryBased
     dense_: bool  # does the classifier refuse sparse matrices?
     classifier_: Any  # trained; None where all tokens of the training data are of one class
 
     def __init__(
         self,
-        classifier: Any,
-        ngram: int = 3,
-        inference: str = "csi",
-        template: str | Template = "window",
-        min_count: int = 1,
-        weighting: str | Weighting = "confidence",
-        lengths: Sequence[int] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
+        classifier: Classifier,
+        ngram: Ngram = 3,
+        inference: InferenceName = "csi",
+        template: declared.Template = "window",
+        min_count: declared.MinCount = 1,
+        weighting: WeightingName = "confidence",
+        lengths: Lengths = None,
+        n_jobs: declared.Jobs = None,
+        verbose: declared.Verbose = 0,
     ):
         self.classifier = classifier
         self.ngram = ngram
@@ -371,7 +358,6 @@ class NgramTagger(NgramModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_whole("min_count", self.min_count, 1)
         can = [name for name in ("fit", *ASK) if callable(getattr(self.classifier, name, None))]
         if isinstance(self.classifier, type) or can[:1] != ["fit"] or len(can) < 2:
             raise OptionError(
@@ -408,9 +394,9 @@ class NgramTagger(NgramModel):
         for begin, end in sentence_ranges(offsets, max(1, BLOCK_NUMBERS // len(self.grams_))):
             bounds = offsets[begin : end + 1]
             t0, t1 = bounds[[0, -1]].tolist()
-            yield self._ask(matrix[t0:t1]), bounds - t0
+            yield self._classify(matrix[t0:t1]), bounds - t0
 
-    def _ask(self, rows: Any) -> Distributions:
+    def _classify(self, rows: Any) -> Distributions:
         """What the classifier says of rows of features."""
         if self.classifier_ is None or not rows.shape[0]:
             return certain(np.zeros(rows.shape[0], np.int32))
@@ -422,7 +408,7 @@ class NgramTagger(NgramModel):
         except OptionError as error:
             raise OptionError(f"{type(self.classifier_).__name__}.{method}: {error}") from None
 
-    def save(self, path: Any) -> Self:
+    def pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Not for this model: what a foreign classifier has learnt is code as well as numbers."""
         raise OptionError(
             "save: a NgramTagger holds a classifier that only pickle can store; pickle the tagger, and load only "
@@ -499,34 +485,8 @@ def _offsets(X: Any) -> Array:
     return offsets_of(X)
 
 
-def _cut(flat: Array, block: Candidates) -> list[Array]:
+def _cut(flat: Array, block: Proposals) -> list[Array]:
     return [flat[a:b] for a, b in pairwise(block.offsets.tolist())]
-
-
-def _true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Sequence[Sequence[str]]:
-    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else y
-    if gold is None:
-        raise OptionError(f"{asker}: give the true labels y")
-    return gold
-
-
-def _impossible(sentence: int, scheme: Any) -> OptionError:
-    return OptionError(
-        f"sentence {sentence}: no labelling with the labels of this model is valid under constraints={scheme!r}; "
-        "decode it without constraints"
-    )
-
-
-@contextmanager
-def _too_wide(sentence: int, scheme: Any) -> Iterator[None]:
-    """Say why the search of a sentence that was widened is too large."""
-    try:
-        yield
-    except OptionError:
-        raise OptionError(
-            f"sentence {sentence}: its candidates make no valid labelling under constraints={scheme!r}, and with every "
-            "label a candidate there are too many tuples of them; use a lower ngram, or decode it without constraints"
-        ) from None
 
 
 def _shown(

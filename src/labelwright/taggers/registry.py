@@ -7,13 +7,14 @@ joins by an entry point of the group `labelwright.taggers` (its name, and "modul
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
-from labelwright.errors import OptionError
+from labelwright.errors import LabelwrightError, ModelFileError, OptionError
 
 GROUP = "labelwright.taggers"
 
-# Name on the command line and in recipes -> where it. class is.
+# Name on the command line and in recipes -> where its class is.
 TAGGERS = {
     "crf": "labelwright.taggers.crf:CRF",
     "latent-crf": "labelwright.taggers.latent_crf:LatentCRF",
@@ -24,6 +25,9 @@ TAGGERS = {
     "cascade": "labelwright.taggers.cascade:Cascade",
     "ngram": "labelwright.taggers.ngram:NgramTagger",
 }
+
+# Taggers that no command trains: they hold a classifier that no model file can store.
+PYTHON_ONLY = ("ngram",)
 
 # Models that a file may hold but that label no sequences.
 CLASSIFIERS = {"memory-based": "labelwright.taggers.memory:MemoryBased"}
@@ -36,13 +40,18 @@ def _installed() -> dict[str, str]:
 
 
 def homes() -> dict[str, str]:
-    """Every name wit. its "module:Class": our own taggers first, then those of others."""
+    """Every name with its "module:Class": our own taggers first, then those of others."""
     return TAGGERS | {name: home for name, home in _installed().items() if name not in TAGGERS} | CLASSIFIERS
 
 
 def tagger_names() -> list[str]:
     """The names of all taggers."""
     return [name for name in homes() if name not in CLASSIFIERS]
+
+
+def command_line_names() -> list[str]:
+    """The names of the taggers that `labelwright train` can train."""
+    return [name for name in tagger_names() if name not in PYTHON_ONLY]
 
 
 def register(name: str, home: str) -> None:
@@ -61,10 +70,38 @@ def model_class(name: str) -> type[Any]:
 
 
 def class_names() -> dict[str, str]:
-    """Class name, as it stands in the header of a model file -> name of the tagger."""
-    return {home.partition(":")[2]: name for name, home in homes().items()}
+    """Class name, as it stands in the header of a model file -> name of the tagger; our own taggers go first."""
+    return {home.partition(":")[2]: name for name, home in reversed(homes().items())}
+
+
+def class_named(kind: str) -> type[Any]:
+    """The class that the header of a model file names."""
+    names = class_names()
+    if kind not in names:
+        raise ModelFileError(f"kind: expected one of {', '.join(reversed(names))}, got {kind!r:.40}")
+    return model_class(names[kind])
 
 
 def name_of(kind: type[Any]) -> str:
-    """The name under which a class is registered; it. class name where it is not."""
+    """The name under which a class is registered; its class name where it is not."""
     return class_names().get(kind.__name__, kind.__name__)
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that its `save` wrote.  Nothing in the file is executed or trusted: whatever is wrong with it is one
+    ModelFileError."""
+    from labelwright import modelfile  # and NumPy, which the names of taggers do not need
+
+    tensors, header = modelfile.read(path)
+    kind = header.get("kind")
+    if kind == "checkpoint":
+        raise ModelFileError(f"{path}: expected a model, got a checkpoint; train again with --resume to go on from it")
+    if not isinstance(kind, str) or kind not in class_names():
+        raise ModelFileError(f"{path}: expected a model, got a {kind!r:.40}")
+    try:
+        return class_named(kind).unpack(tensors, header)
+    except LabelwrightError as error:
+        raise ModelFileError(f"{path}: {error}; copy or train it again") from error
+    except Exception as error:  # whatever a made file can cause
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ModelFileError(f"{path}: the file does not fit together ({what:.80}); copy or train it again") from error

@@ -2,13 +2,14 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
+from labelwright.answers.batch import Batch
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.corpus.table import Corpus, intern_values
 from labelwright.errors import CorpusError, OptionError
@@ -18,19 +19,24 @@ from labelwright.features.incidence import Incidence
 from labelwright.features.template import Template
 from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
 from labelwright.parallel import Workers
-from labelwright.scoring.carry import Trained, carry_over
+from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import make_parameters
+from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
-from labelwright.taggers.linear import LinearModel, check_lengths
+from labelwright.taggers.base import LAYER, check_lengths, listed, scheme_named
+from labelwright.taggers.estimator import Summary
+from labelwright.taggers.linear import LinearTagger, encode
+from labelwright.wording import counted
 
 Array = NDArray[Any]
-CELLS = ("observed", "all")
-INTEGER, REAL = (int, np.integer), (int, float, np.integer, np.floating)
 
 
-class TrainableModel(LinearModel):
+class TrainableModel(LinearTagger):
     """A linear model that learns its weights from data; subclasses say how (`_optimise`) and when to stop."""
+
+    can: ClassVar[frozenset[str]] = LinearTagger.can | {LAYER}
+    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "init", "checkpoint", "progress"})
 
     template: str | Template
     order: int
@@ -42,15 +48,7 @@ class TrainableModel(LinearModel):
     random_state: int | None
     verbose: int
     n_restarts: int = 1
-
-    # Numbers among the parameters: type and least value; and those that may be None.
-    _numbers: ClassVar[dict[str, tuple[Any, float]]] = {
-        "min_count": (INTEGER, 1),
-        "max_iter": (INTEGER, 1),
-        "n_restarts": (INTEGER, 1),
-        "random_state": (INTEGER, 0),
-    }
-    _optional: ClassVar[tuple[str, ...]] = ("max_iter", "random_state")
+    _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
         self,
@@ -67,42 +65,39 @@ class TrainableModel(LinearModel):
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
-        init : a trained model to start from; labels that have more latent states here get copies of its states, told
-            apart by a little noise, as are further restarts (warm_start=True starts from this model's own last fit)
-        checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds, and with
-            resume=True a run goes on from it, to the very weights that an undisturbed run gives
+        init : a trained model to start from; labels that have more latent states here get copies of its states, with
+            small noise to break the symmetry, as do further restarts (warm_start=True starts from the last fit)
+        checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds; with resume=True a
+            run resumes from it, and the result is identical to an uninterrupted run
         """
         self._check_parameters()
         if resume and checkpoint is None:
-            raise OptionError("resume: name the checkpoint to go on from")
+            raise OptionError("resume: name the checkpoint to resume from")
         before = None
-        old = self if init is None and self.warm_start and hasattr(self, "weights_") else init
+        old = self if init is None and self.warm_start and self._is_fitted() else init
         if old is not None:
-            old._check_fitted()
-            before = Trained(old.extractor_, old.space_, old.parameters_, old.weights_)
-        data = self._prepare(X, y)
+            before = old._learnt()
+        data, trained = self._prepare(X, y)
+        development = None if dev is None else self._development(trained, dev)
         bar = self.progress_bar() if progress is None and self.verbose else None
         runs: list[tuple[Array, Monitor]] = []
         try:
-            self.weights_ = np.zeros(self.parameters_.n_weights, np.float32)  # data can be encoded from here on
-            development = None if dev is None else self._development(dev)
             for restart in range(self.n_restarts):
-                weights = self._start(restart, before is not None)
+                start = trained._replace(weights=self._start(trained, restart, before is not None))
                 if before is not None:
-                    now = Trained(self.extractor_, self.space_, self.parameters_, weights)
-                    weights = carry_over(before, now, shake=restart > 0)
+                    start = start._replace(weights=carry_over(before, start, shake=restart > 0))
                 place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
-                monitor = self._monitor(development, progress or bar, place, checkpoint_every, data, weights)
+                monitor = self._monitor(start, data, development, progress or bar, place, checkpoint_every)
                 state = monitor.resume() if resume else None
                 with monitor, Workers(self.n_jobs) as workers:
-                    runs.append((self._optimise(data, weights, monitor, workers, state), monitor))
+                    runs.append((self._optimise(start, data, monitor, workers, state), monitor))
                 if monitor.interrupted:
                     break
         finally:
-            self.__dict__.pop("weights_", None)
             if bar is not None:
                 bar.close()
-        self.weights_, best = max(runs, key=lambda run: run[1].merit)
+        weights, best = max(runs, key=lambda run: run[1].merit)
+        self.trained_ = trained._replace(weights=weights)
         self.history_ = [dict(record) for record in best.history]
         self.training_ = self._record(data, best, [monitor for _, monitor in runs])
         if not runs[-1][1].interrupted:
@@ -130,15 +125,15 @@ class TrainableModel(LinearModel):
         return self.untrained()
 
     def weights_of(self, other: Any) -> Array:
-        """The weights of another model for the features and labels of this one; 0 for those that it has not."""
-        before = Trained(other.extractor_, other.space_, other.parameters_, other.weights_)
-        none = np.zeros_like(self.weights_)
-        return carry_over(before, Trained(self.extractor_, self.space_, self.parameters_, none))
+        """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
+        learnt = self._learnt()
+        return carry_over(other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights)))
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> "Data":
-        """Learn the features and the state space; the training data as integers.  With `more`, labels may yet come."""
+    def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> tuple["Data", Trained]:
+        """Learn the features and the state space: the training data as integers, and what is known before training
+        (all weights are zero).  With `more`, further labels may come later."""
         corpus, labels, gold = labelled(X, y)
         extractor, layers, offsets = learn(corpus, self.template, self.min_count)
         patterns = extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
@@ -146,16 +141,15 @@ class TrainableModel(LinearModel):
             raise OptionError("template: T lines are features on three labels; use order=2")
         if y is not None:
             check_lengths(y, offsets)
-        self.__dict__.pop("weights_", None)  # a fit that fails from here on leaves no mixture of two models
-        self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
+        of_labels = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         scheme = None
         if self.constraints is not None:
-            scheme = self._checked_scheme(cut([labels[g] for g in gold], offsets))
+            scheme = self._checked_scheme(of_labels, cut([labels[g] for g in gold], offsets))
         space = state_space(labels, self._latent_states(labels, more), self.order, scheme)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        self.parameters_ = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
-        self.extractor_, self.space_ = extractor, space
-        return Data(layers, offsets, gold)
+        parameters = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
+        none = np.zeros(parameters.n_weights, np.float32)
+        return Data(layers, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
 
     def _record(self, data: "Data", best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         """What is worth knowing about the training run, in the model file too."""
@@ -185,31 +179,14 @@ class TrainableModel(LinearModel):
         """How many states each label has."""
         return [1] * len(labels)
 
-    def _start(self, restart: int, split: bool) -> Array:
+    def _start(self, trained: Trained, restart: int, split: bool) -> Array:
         """The weights to start from, or to add to those of a model that is split: zero, since a CRF has one optimum."""
-        return np.zeros(self.parameters_.n_weights, np.float32)
+        return np.zeros(trained.parameters.n_weights, np.float32)
 
-    def _check_parameters(self) -> None:
-        if self.order not in (1, 2) or not isinstance(self.order, INTEGER) or isinstance(self.order, bool):
-            raise OptionError(f"order: expected 1 or 2, got {self.order!r}")
-        self._check_choice("cells", CELLS)
-        for name, (kinds, least) in self._numbers.items():
-            value = getattr(self, name, None)
-            if value is None and name in self._optional:
-                continue
-            sound = isinstance(value, kinds) and not isinstance(value, bool) and least <= value < float("inf")
-            if not sound:
-                what = "a whole number" if kinds is INTEGER else "a number"
-                raise OptionError(f"{name}: expected {what} of {least} or more, got {value!r}")
-
-    def _check_choice(self, name: str, choices: Sequence[str]) -> None:
-        if getattr(self, name) not in choices:
-            raise OptionError(f"{name}: expected one of {', '.join(choices)}, got {getattr(self, name)!r}")
-
-    def _checked_scheme(self, sentences: list[list[str]]) -> str:
+    def _checked_scheme(self, of_labels: str | None, sentences: list[list[str]]) -> str:
         """The scheme that the constraints name, after a check that the training labels keep it."""
         assert self.constraints is not None
-        scheme = self._scheme(self.constraints)
+        scheme = scheme_named(self.constraints, of_labels)
         problems = validate(sentences, scheme)
         if problems:
             p = problems[0]
@@ -221,26 +198,50 @@ class TrainableModel(LinearModel):
 
     def _monitor(
         self,
+        start: Trained,
+        data: "Data",
         dev: "Development | None",
         progress: Any,
         checkpoint: Any,
         every: float,
-        data: "Data",
-        weights: Array,
     ) -> Monitor:
-        place = None if checkpoint is None else Checkpoint(checkpoint, self._fingerprint(data, dev, weights), every)
-        score = None if dev is None else self._dev_score(dev)
+        place = None if checkpoint is None else Checkpoint(checkpoint, self._fingerprint(start, data, dev), every)
+        score = None if dev is None else self._dev_score(start, dev)
         return Monitor(**self._stopping(), dev=score, progress=progress, checkpoint=place)
 
     def _stopping(self) -> dict[str, Any]:
-        """When training stops: the words of Monitor."""
+        """When training stops: arguments of Monitor."""
         raise NotImplementedError
 
-    def progress_bar(self) -> ProgressBar:
+    def progress_bar(self, title: str = "training") -> ProgressBar:
         """A bar for `fit(progress=...)` that shows what this training is about."""
-        return ProgressBar(self.max_iter)
+        return ProgressBar(self.max_iter, None, title)
 
-    def _development(self, dev: Any, name: str = "dev") -> "Development":
+    def trouble(self) -> str | None:
+        lost = not np.isfinite(self.training_["loss"] or 0.0)
+        return f"the loss is no longer a number; {self._remedy}" if lost else None
+
+    def summary(self) -> Summary:
+        record, used = self.training_, int((self.weights_ != 0).sum())
+        weights = counted(len(self.weights_), "weight")
+        sizes = [
+            weights if used == len(self.weights_) else f"{weights} ({used:,} not zero)",
+            counted(record["features"], "feature"),
+            counted(len(self.classes_), "label"),
+            *([f"{self.space_.n_states} latent states"] if self.space_.latent else []),
+        ]
+        turns = counted(record["iterations"], self.trains_in)
+        run = [counted(record["sentences"], "sentence"), turns, *self._facts_of_run(), f"{record['seconds']:.1f} s"]
+        return Summary(sizes, [*run, *_spread(record)], self._why_stopped())
+
+    def _facts_of_run(self) -> list[str]:
+        """What else is worth knowing about the run."""
+        return []
+
+    def _why_stopped(self) -> str:
+        return str(self.training_["stopped"])
+
+    def _development(self, trained: Trained, dev: Any, name: str = "dev") -> "Development":
         """Development data, encoded and checked before the first iteration; `name` is what errors call them."""
         if isinstance(dev, Corpus):
             X, y = dev, dev.y
@@ -248,26 +249,31 @@ class TrainableModel(LinearModel):
             X, y = dev
         else:
             raise OptionError(f"{name}: expected a pair (X, y) or a Corpus")
-        encoded = self.encode(X)
+        encoded = encode(trained.extractor, X)
         try:
             check_lengths(y, encoded.offsets)
         except CorpusError as error:
             raise CorpusError(f"{name}: {error}") from None
         return Development(encoded, [list(labels) for labels in y])
 
-    def _dev_score(self, development: "Development") -> Callable[[Array], float]:
+    def _dev_score(self, trained: Trained, development: "Development") -> Callable[[Array], float]:
+        """The score on development data of given weights."""
+
+        def labels_of(batch: Batch) -> list[list[str]]:
+            return [record.labels for record in batch.decode(self.default_decoder, probabilities=False)]
+
         def score(weights: Array) -> float:
-            self.weights_ = weights
-            return evaluate(development.y, self.predict(development.X)).score
+            predicted = self._ask_with(trained._replace(weights=weights), development.X, labels_of)
+            return evaluate(development.y, predicted).score
 
         return score
 
-    def _fingerprint(self, data: "Data", dev: "Development | None", weights: Array) -> str:
+    def _fingerprint(self, start: Trained, data: "Data", dev: "Development | None") -> str:
         """A hash of all that decides the course of training."""
         idle = "n_jobs", "verbose", "warm_start", *self._may_change()
-        words = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
-        digest = hashlib.sha256(repr((words, self.space_.labels, dev and dev.y)).encode())
-        arrays = [data.offsets, data.gold, weights, *(a for layer in data.layers.values() for a in layer)]
+        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
+        digest = hashlib.sha256(repr((settings, start.space.labels, dev and dev.y)).encode())
+        arrays = [data.offsets, data.gold, start.weights, *(a for layer in data.layers.values() for a in layer)]
         if dev is not None:
             arrays += [dev.X.offsets, *(a for layer in dev.X.layers.values() for a in layer)]
         for array in arrays:
@@ -279,10 +285,23 @@ class TrainableModel(LinearModel):
         return ("max_iter",)
 
     def _optimise(
-        self, data: "Data", weights: Array, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
+        self, start: Trained, data: "Data", monitor: Monitor, workers: Workers, state: dict[str, Array] | None
     ) -> Array:
-        """The best weights from these; `state` is that of a run to go on with."""
+        """The best weights from a starting point; `state` is that of a run to resume."""
         raise NotImplementedError
+
+
+def _spread(record: dict[str, Any]) -> list[str]:
+    """How far the random starts lie apart."""
+    runs = record.get("restarts")
+    if not runs:
+        return []
+    losses = [run["loss"] for run in runs]
+    spread = f"best of {len(runs)} starts with losses of {min(losses):,.1f} to {max(losses):,.1f}"
+    if "best_dev" in record:
+        scores = [100 * run["merit"] for run in runs]
+        spread += f" and {min(scores):.2f} to {max(scores):.2f} on the development data"
+    return [spread]
 
 
 class LatentStates(TrainableModel):
@@ -293,12 +312,6 @@ class LatentStates(TrainableModel):
     def _numbers_of_states(self) -> list[int]:
         """All that `n_latent` names."""
         return list(self.n_latent.values()) if isinstance(self.n_latent, Mapping) else [self.n_latent]
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for size in self._numbers_of_states():
-            if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-                raise OptionError(f"n_latent: expected 1 or more states per label, got {size!r}")
 
     def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
         if not isinstance(self.n_latent, Mapping):
@@ -332,11 +345,6 @@ def no_labels(corpus: Corpus) -> CorpusError:
     named = f"name one of {', '.join(corpus.names)} as the label"
     mend = named if len(corpus.names) > 1 else "give it one behind its only column"
     return CorpusError(f"{corpus.source}: has no label column; {mend}")
-
-
-def listed(X: Any) -> Any:
-    """Sentences that can be read twice."""
-    return X if hasattr(X, "__len__") or not isinstance(X, Iterable) else list(X)
 
 
 def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Array]:

@@ -7,6 +7,7 @@ from labelwright.corpus.table import Corpus
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
 from labelwright.scoring.parameters import make_parameters
+from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
 from labelwright.taggers.latent_crf import LatentCRF
 
@@ -15,7 +16,7 @@ TEMPLATE = "U:%x[0,0]\nB"
 
 def true_model(p: float = 0.9, emission: float | None = 0.1) -> LatentCRF:
     """The hidden Markov model of `synthetic_hmm` as a trained LatentCRF: its weights are log probabilities, so that its
-    P(y|x) is that of the hidden Markov model; moves of probability 0 are forbidden by the state space.
+    P(y|x) is that of the hidden Markov model; transitions of probability 0 are forbidden by the state space.
 
     >>> model = true_model(emission=None)
     >>> model.decode([["x1", "x1", "x1"]])[0].labels
@@ -37,8 +38,8 @@ def true_model(p: float = 0.9, emission: float | None = 0.1) -> LatentCRF:
         here = slice(cells.ptr[feature], cells.ptr[feature + 1])
         own[here] = np.log(hmm.emission[cells.column[here], names.index(extractor.name(feature))])
     weights[parameters.slices["transitions"]] = np.log(np.where(space.arc, hmm.transition, 1.0)).reshape(-1)
-    model.extractor_, model.space_, model.parameters_, model.weights_ = extractor, space, parameters, weights
-    model.scheme_, model.training_, model.history_ = None, {}, []  # nothing was trained
+    model.trained_ = Trained(extractor, space, parameters, weights)
+    model.training_, model.history_ = {}, []  # nothing was trained
     return model
 
 

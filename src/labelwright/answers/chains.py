@@ -1,0 +1,294 @@
+"""Scored sentences whose structure is a chain lattice, of order 1 or 2, with or without latent states."""
+
+import inspect
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.protocol import Ranked, impossible
+from labelwright.corpus.schemes import Boundaries, boundaries
+from labelwright.corpus.spans import Span, spans_of
+from labelwright.decode import DECODERS, Decoding
+from labelwright.decode.exact import labellings
+from labelwright.decode.paths import best_paths
+from labelwright.kernels import COMPILED
+from labelwright.parallel import one_blas_thread
+from labelwright.structures.lattice import (
+    Lattice,
+    Posterior,
+    best_path,
+    label_marginals,
+    labelling_weight,
+    margins,
+    posterior,
+    sample,
+    span_probability,
+    state_marginals,
+)
+from labelwright.structures.states import StateSpace
+from labelwright.structures.timeorder import Best, Plan, plan, posteriors, viterbi
+
+Array = NDArray[Any]
+COLD = 1e6  # what the largest score becomes where sums of exponentials are to be their largest terms
+# Sums of a whole batch in time order against one compiled call a sentence: 0.8 times the speed with 22 nodes, 1.2 with
+# 44, 1.8 with 100, 1.2 with 500 (order 2); best paths 0.2 to 0.5 times (two ARM cores, sentences of 25 words).  So sums
+# of many nodes go in time order, and so does everything where there are no compiled kernels.
+WIDE = 32  # nodes
+SEVERAL = 8  # sentences
+REUSED = ("path", "sums")  # what decoders may take over from the sentence instead of computing it again
+
+
+class Chains:
+    """The lattices of some sentences, scored together.
+
+    by_paths : a labelling is worth its best path (perceptrons), not the sum over its paths"""
+
+    def __init__(
+        self,
+        node: Array,  # [T, Q]
+        arc: Array,  # [T or 1, A]
+        bounds: Sequence[tuple[int, int]],  # [N]  first token and end of each sentence
+        space: StateSpace,
+        scheme: str | None = None,
+        by_paths: bool = False,
+    ):
+        self.node, self.arc, self.bounds = node, arc, list(bounds)
+        self.space, self.scheme, self.by_paths = space, scheme, by_paths
+
+    @property
+    def sentences(self) -> "list[Chain | None]":
+        """The sentences; None where there are no tokens."""
+        return [Chain(self, n) if b > a else None for n, (a, b) in enumerate(self.bounds)]
+
+    def lattice(self, n: int) -> Lattice:
+        a, b = self.bounds[n]
+        arc = self.arc[a:b] if len(self.arc) > 1 else self.arc
+        return Lattice(self.node[a:b], arc, self.space.graph)
+
+    def restrict(self, permitted: Array) -> None:
+        """Forbid all states [T, S] that are not permitted."""
+        self.node[~permitted[:, self.space.graph.state]] = -np.inf
+
+    def tempered(self, temperature: float) -> "Chains":
+        """The same scores, divided by a temperature, as log-probabilities."""
+        node, arc = self.node / temperature, self.arc / temperature
+        return Chains(node, arc, self.bounds, self.space, self.scheme)
+
+    @property
+    def _several(self) -> bool:
+        return sum(b > a for a, b in self.bounds) >= SEVERAL
+
+    @cached_property
+    def _in_time_order(self) -> tuple[Plan, Array, Array]:
+        """The plan of the batch, and its scores in time order."""
+        offsets = np.array([0, *(b for _, b in self.bounds)])
+        order = plan(offsets)
+        return order, self.node[order.token], self.arc[order.token] if len(self.arc) > 1 else self.arc
+
+    @cached_property
+    def sums(self) -> list[Posterior | None] | None:
+        """The sums of all sentences, computed together; None where one by one is faster."""
+        if not self._several or (COMPILED and self.node.shape[1] < WIDE):
+            return None
+        order, node, arc = self._in_time_order
+        with one_blas_thread():
+            together = posteriors(node, arc, self.space.graph, order)
+        nodes, log_beta = np.empty_like(self.node), np.empty_like(self.node)
+        nodes[order.token], log_beta[order.token] = together.nodes, together.log_beta
+        return [
+            Posterior(nodes[a:b], log_beta[a:b], float(together.log_z[n])) if b > a else None
+            for n, (a, b) in enumerate(self.bounds)
+        ]
+
+    @cached_property
+    def paths(self) -> Best | None:
+        """The best paths of all sentences, computed together; None where one by one is faster."""
+        if not self._several or COMPILED:
+            return None
+        order, node, arc = self._in_time_order
+        return viterbi(node, arc, order, self.space.graph)
+
+    @cached_property
+    def node_of_pair(self) -> Array:
+        return self.space.graph.node_of_pair
+
+    @cached_property
+    def span_table(self) -> Boundaries:
+        return boundaries(self.space.labels)
+
+    @cached_property
+    def _span_transitions(self) -> dict[str, tuple[Array, Array, Array]]:
+        return {}
+
+    def span_transitions(self, kind: str) -> tuple[Array, Array, Array]:
+        """Which transitions between states open, continue and close a span of this type."""
+        known = self._span_transitions
+        if kind not in known:
+            known[kind] = _span_transitions(self.span_table, self.span_table.types.index(kind), self.space)
+        return known[kind]
+
+
+class Chain:
+    """One sentence of a batch of lattices."""
+
+    def __init__(self, chains: Chains, n: int):
+        self.chains, self.n = chains, n
+        self.lattice = chains.lattice(n)
+        self.labels = chains.space.labels
+
+    def __len__(self) -> int:
+        return len(self.lattice.node)
+
+    @cached_property
+    def _sums(self) -> Posterior:
+        known = None if self.chains.sums is None else self.chains.sums[self.n]
+        return posterior(self.lattice) if known is None else known
+
+    @cached_property
+    def _path(self) -> tuple[Array, float]:
+        together = self.chains.paths
+        if together is None:
+            return best_path(self.lattice)
+        a, b = self.chains.bounds[self.n]
+        return together.nodes[a:b], float(together.scores[self.n])
+
+    @property
+    def fingerprint(self) -> Array:
+        return self.lattice.node
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def decode(
+        self, decoder: str, *, number: int = 0, rules: Any = None, words: Any = None, **options: Any
+    ) -> Decoding:
+        """The labelling that a decoder finds; with rules, the best one that keeps them."""
+        if rules:
+            record = self._decode_with_rules(decoder, number, rules, words, options)
+        else:
+            find = DECODERS[decoder]
+            known: dict[str, Any] = {"path": lambda: self._path, "sums": lambda: self._sums}
+            reused = {name: known[name] for name in _reused(decoder)}
+            record = find(self.lattice, self.chains.space, **reused, **options)
+            if record.score == -np.inf and self._sums.log_z == -np.inf:
+                raise impossible(number)
+        if not self.chains.by_paths:
+            return record
+        proven = record.status in (None, "optimal")  # the score of a labelling is that of its best path
+        return record._replace(log_probability=None, exact=proven, gap=0.0 if proven else None)
+
+    def _decode_with_rules(
+        self, decoder: str, number: int, rules: Any, words: Any, options: dict[str, Any]
+    ) -> Decoding:
+        from labelwright.rules.lattices import candidates_of, solve_lattice
+        from labelwright.rules.rules import Sentence
+
+        space = self.chains.space
+        tokens = None if words is None else words[number]
+        sentence = Sentence(candidates_of(self.lattice, space), space.labels, tokens, number, self.chains.scheme)
+        if self.chains.by_paths:
+            options = {**options, "probabilities": False}
+        return solve_lattice(self.lattice, space, rules, sentence=sentence, sums=decoder == "exact", **options)
+
+    def best(self, n: int, max_expansions: int | None = None) -> Ranked:
+        """Up to n labellings in order; of latent models by exact search."""
+        graph, latent = self.lattice.graph, self.chains.space.latent
+        if not latent:
+            paths, scores = best_paths(self.lattice, n)
+            return Ranked(list(graph.label_of_node[paths]), scores.tolist())
+        if not self.chains.by_paths:
+            search = labellings(self.lattice, n, max_expansions)
+            proven = max(1, search.proven)
+            return Ranked(search.labels[:proven], search.log_weights[:proven])
+        rows = _by_best_path(self.lattice, n, max_expansions)
+        values = [margins(self.lattice, row).best for row in rows]
+        order = sorted(range(len(rows)), key=lambda i: -values[i])
+        return Ranked([rows[i] for i in order], [values[i] for i in order])
+
+    def log_z(self) -> float:
+        return self._sums.log_z
+
+    def marginals(self) -> Array:
+        """P(label at t) [T, L]."""
+        return label_marginals(self._sums.nodes, self.lattice.graph)
+
+    def state_marginals(self) -> Array:
+        """P(latent state at t) [T, S]."""
+        return state_marginals(self._sums.nodes, self.lattice.graph)
+
+    def weight_of(self, codes: Array) -> float:
+        return labelling_weight(self.lattice, codes)
+
+    def spans_in(self, labels: list[str]) -> list[Span]:
+        return spans_of(labels) if self.chains.scheme is not None else []
+
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        return tuple(self.chains.span_table.types)
+
+    def span(self, span: Span) -> float:
+        transitions = self.chains.span_transitions(span.type)
+        return span_probability(self.lattice, self._sums, span.start, span.end, transitions)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        codes: Array = self.lattice.graph.label_of_node[sample(self.lattice, n, rng)]
+        return codes
+
+    def pair_marginals(self, token: Array, first: Array, second: Array) -> Array:
+        """P(label `first` at token - 1 and label `second` at token) [P]."""
+        graph, (node, arc, _), sums = self.lattice.graph, self.lattice, self._sums
+        begin = np.searchsorted(graph.label_of_state, np.arange(len(self.labels) + 1))  # states of each label
+        n_first, n_second = np.diff(begin)[first], np.diff(begin)[second]
+        sizes = n_first * n_second
+        pair = np.repeat(np.arange(len(token)), sizes)
+        within = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        r = begin[first][pair] + within // n_second[pair]
+        s = begin[second][pair] + within % n_second[pair]
+        t = token[pair]
+        if graph.order == 2:  # a node is a pair of states
+            q = self.chains.node_of_pair[r * graph.n_states + s]
+            return np.bincount(pair, np.where(q < 0, 0.0, sums.nodes[t, q]), len(token))
+        scores = arc[t if len(arc) > 1 else 0, graph.contexts.base[r] + s] + node[t, s] + sums.log_beta[t, s]
+        with np.errstate(invalid="ignore"):
+            onwards = np.exp(scores - sums.log_beta[t - 1, r])
+        p = sums.nodes[t - 1, r]
+        return np.bincount(pair, np.where(p > 0, p * np.where(p > 0, onwards, 0.0), 0.0), len(token))
+
+    def posterior(self) -> Posterior:
+        """Sums over all paths."""
+        return self._sums
+
+
+@cache
+def _reused(decoder: str) -> list[str]:
+    """What a decoder takes over from the sentence."""
+    return [name for name in inspect.signature(DECODERS[decoder]).parameters if name in REUSED]
+
+
+@cache
+def decoder_options(decoder: str) -> list[str]:
+    """The options of a decoder that a caller may set."""
+    return [name for name in list(inspect.signature(DECODERS[decoder]).parameters)[2:] if name not in REUSED]
+
+
+def _by_best_path(lattice: Lattice, n: int, max_expansions: int | None) -> Array:
+    """The n labellings [n, T] with the best paths: at a low temperature the sum over the paths of a labelling, which
+    the exact search orders by, is its largest term."""
+    node, arc, graph = lattice
+    largest = max(float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0)) for scores in (node, arc)) or 1.0
+    search = labellings(Lattice(node * (COLD / largest), arc * (COLD / largest), graph), n, max_expansions)
+    rows: Array = np.asarray(search.labels)
+    return rows[: max(1, search.proven)]
+
+
+def _span_transitions(table: Boundaries, kind: int, space: StateSpace) -> tuple[Array, Array, Array]:
+    """Which transitions between states open, continue and close a span of this type (last index: outside)."""
+    inside_label = table.type_of == kind  # [L+1]
+    state = np.append(space.label_of, space.n_labels)  # the outside is one more state
+    opening = (table.starts & inside_label[None, :])[np.ix_(state, state[:-1])]
+    staying = inside_label[:, None] & inside_label[None, :] & ~table.starts & ~table.ends
+    inside = staying[np.ix_(state[:-1], state[:-1])]
+    closing = (table.ends & inside_label[:, None])[np.ix_(state[:-1], state)]
+    return opening, inside, closing

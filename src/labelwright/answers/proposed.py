@@ -1,0 +1,209 @@
+"""Scored sentences whose structure is a set of overlapping n-gram proposals: the score is the weight of what holds."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.protocol import Ranked
+from labelwright.corpus.schemes import Allowed
+from labelwright.corpus.spans import Span, spans_of
+from labelwright.decode.csi import ANYTHING, best_labellings, csi
+from labelwright.decode.inference import INFERENCE
+from labelwright.decode.record import Decoding
+from labelwright.decode.vote import Inferred, oracle, satisfied
+from labelwright.errors import OptionError
+from labelwright.parallel import Workers
+from labelwright.structures import proposals
+from labelwright.structures.proposals import Proposals
+
+Array = NDArray[Any]
+
+
+class ProposalBlock:
+    """The proposals of some sentences.
+
+    allowed : which label may follow which; `scheme` is the name of that constraint, for error messages
+    of_labels : the label scheme of the training labels
+    first : the number of the first sentence"""
+
+    def __init__(
+        self,
+        candidates: Proposals,
+        labels: Sequence[str],
+        of_labels: str | None,
+        allowed: Allowed = ANYTHING,
+        scheme: str | None = None,
+        workers: Workers | None = None,
+        first: int = 0,
+    ):
+        self.candidates, self.labels, self.of_labels = candidates, tuple(labels), of_labels
+        self.allowed, self.scheme, self.workers, self.first = allowed, scheme, workers, first
+        self._inferred: dict[str, Inferred] = {}
+        self._widened: dict[int, Proposals] = {}
+
+    @property
+    def sentences(self) -> "list[ProposalSentence]":
+        return [ProposalSentence(self, n) for n in range(self.candidates.n_sentences)]
+
+    def inferred(self, name: str) -> Inferred:
+        """The labels of all sentences by one kind of inference, computed once."""
+        if name not in self._inferred:
+            if name == "csi":
+                self._inferred[name] = csi(self.candidates, self.allowed, self._open_workers())
+            else:
+                self._inferred[name] = INFERENCE[name](self.candidates)
+        return self._inferred[name]
+
+    def _open_workers(self) -> Workers | None:
+        """The threads of the call that scored the block; none once it has returned."""
+        return self.workers if self.workers is not None and self.workers.open else None
+
+    def oracle(self, gold: Array) -> Inferred:
+        """The true labels gold [T] wherever they are proposed."""
+        return oracle(self.candidates, gold)
+
+    def widened(self, n: int) -> Proposals:
+        """One sentence with every label proposed for every token."""
+        if n not in self._widened:
+            self._widened[n] = proposals.widened(self.candidates, n, len(self.labels))
+        return self._widened[n]
+
+
+class ProposalSentence:
+    """One sentence of a block of proposals."""
+
+    def __init__(self, block: ProposalBlock, n: int):
+        self.block, self.n = block, n
+        self.labels = block.labels
+        self.begin, self.end = block.candidates.offsets[n : n + 2].tolist()
+
+    def __len__(self) -> int:
+        return int(self.end - self.begin)
+
+    @property
+    def fingerprint(self) -> Array:
+        return self.block.candidates.weights[self.begin : self.end]
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def decode(
+        self,
+        decoder: str,
+        *,
+        number: int = 0,
+        probabilities: bool = True,
+        rules: Any = None,
+        words: Any = None,
+        time_limit: float | None = None,
+        **_: Any,
+    ) -> Decoding:
+        """The labelling by one kind of inference; only that of csi is a proven optimum."""
+        inferred, proven = self.block.inferred(decoder), decoder == "csi"
+        codes, score = inferred.labels[self.begin : self.end], float(inferred.scores[self.n])
+        wide = score == -np.inf  # the proposals make no labelling that is allowed
+        if wide:
+            codes, score = self._best_of_all_labels(number)
+        labels = self._names(codes)
+        if rules:
+            return self._decode_with_rules(number, rules, words, time_limit, labels, wide)
+        return Decoding(labels, score, None, proven, 0.0 if proven else None)
+
+    def _best_of_all_labels(self, number: int) -> tuple[Array, float]:
+        """The best labelling with every label a candidate."""
+        with _too_wide(number, self.block.scheme):
+            best = csi(self.block.widened(self.n), self.block.allowed)
+        if best.scores[0] == -np.inf:
+            raise _impossible(number, self.block.scheme)
+        return best.labels, float(best.scores[0])
+
+    def _decode_with_rules(
+        self, number: int, rules: Any, words: Any, time_limit: float | None, best: list[str], wide: bool
+    ) -> Decoding:
+        """The best labelling that keeps users' own rules, by the solver; all labels are candidates where those that
+        were proposed cannot keep the rules."""
+        from labelwright.rules.solver import solve_candidates
+
+        block = self.block
+        one = block.widened(self.n) if wide else proposals.part(block.candidates, self.n, self.n + 1)
+        solution = solve_candidates(
+            proposals.problem(one, 0, self.labels),
+            [*([block.scheme] if block.scheme else []), *rules],
+            time_limit,
+            words=None if words is None else words[number],
+            number=number,
+            labels=self.labels,
+            scheme=block.of_labels,
+            best=best,
+            wider=None if wide else lambda: proposals.problem(block.widened(self.n), 0, self.labels),
+        )
+        proven = solution.status == "optimal"
+        gap = 0.0 if proven else None
+        return Decoding(solution.labels, solution.score, None, proven, gap, status=solution.status)
+
+    def best(self, n: int, max_expansions: int | None = None) -> Ranked:
+        """Up to n labellings that satisfy most, the best first."""
+        block, number = self.block, self.block.first + self.n
+        rows, scores = best_labellings(block.candidates, self.n, n, block.allowed)
+        if not rows:
+            with _too_wide(number, block.scheme):
+                rows, scores = best_labellings(block.widened(self.n), 0, n, block.allowed)
+        if not rows:
+            raise _impossible(number, block.scheme)
+        return Ranked(rows, scores)
+
+    def log_z(self) -> float:
+        raise _scores_alone("log_z")
+
+    def marginals(self) -> Array:
+        raise _scores_alone("marginals")
+
+    @cached_property
+    def _candidates(self) -> Proposals:
+        return proposals.part(self.block.candidates, self.n, self.n + 1)
+
+    def weight_of(self, codes: Array) -> float:
+        """The weight of the constraints that a labelling satisfies."""
+        return float(satisfied(self._candidates, codes)[0])
+
+    def spans_in(self, labels: list[str]) -> list[Span]:
+        return spans_of(labels) if self.block.of_labels is not None else []
+
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        raise _scores_alone("span_types")
+
+    def span(self, span: Span) -> float:
+        raise _scores_alone("span")
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        raise _scores_alone("sample")
+
+    def _names(self, codes: Array) -> list[str]:
+        return [self.labels[code] for code in codes.tolist()]
+
+
+def _scores_alone(question: str) -> OptionError:
+    return OptionError(f"{question}: n-gram proposals have scores, not probabilities")
+
+
+def _impossible(sentence: int, scheme: Any) -> OptionError:
+    return OptionError(
+        f"sentence {sentence}: no labelling with the labels of this model is valid under constraints={scheme!r}; "
+        "decode it without constraints"
+    )
+
+
+@contextmanager
+def _too_wide(sentence: int, scheme: Any) -> Iterator[None]:
+    """Say why the search of a sentence that was widened is too large."""
+    try:
+        yield
+    except OptionError:
+        raise OptionError(
+            f"sentence {sentence}: its candidates make no valid labelling under constraints={scheme!r}, and with every "
+            "label a candidate there are too many tuples of them; use a lower ngram, or decode it without constraints"
+        ) from None

@@ -1,0 +1,76 @@
+"""What a scored sentence can be asked, whatever its structure."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.spans import Span
+from labelwright.decode.record import Decoding
+from labelwright.errors import OptionError
+
+Array = NDArray[Any]
+
+
+class Ranked(NamedTuple):
+    """Labellings, the best first, with their weights: logarithms up to log Z, or plain scores."""
+
+    codes: list[Array]  # each [T]
+    weights: list[float]
+
+
+class Scored(Protocol):
+    """One sentence with its scores.  What a structure cannot answer, its tagger's `can` does not declare."""
+
+    labels: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """The number of tokens."""
+        ...
+
+    def decode(self, decoder: str, **options: Any) -> Decoding:
+        """The labelling that a decoder finds."""
+        ...
+
+    def best(self, n: int, max_expansions: int | None = None) -> Ranked:
+        """Up to n labellings in order; on a search that stops early, those that are proven (at least one)."""
+        ...
+
+    def log_z(self) -> float:
+        """The logarithm of the summed weight of all labellings; minus infinity where there is none."""
+        ...
+
+    def marginals(self) -> Array:
+        """P(label at t) [T, L]."""
+        ...
+
+    def weight_of(self, codes: Array) -> float:
+        """The weight of one labelling [T]."""
+        ...
+
+    def spans_in(self, labels: list[str]) -> list[Span]:
+        """The spans of a labelling; none where the labels make no spans."""
+        ...
+
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        """The types that a span may have."""
+        ...
+
+    def span(self, span: Span) -> float:
+        """The probability that exactly this span is in the labelling."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n labellings [n, T], drawn from their probabilities."""
+        ...
+
+    @property
+    def fingerprint(self) -> Array:
+        """Scores that tell this sentence from others: the seed of its samples."""
+        ...
+
+
+def impossible(sentence: int) -> OptionError:
+    """The error for a sentence without any labelling that is allowed."""
+    return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")

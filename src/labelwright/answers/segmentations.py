@@ -1,0 +1,109 @@
+"""Scored sentences whose structure is a segment graph: every path is a segmentation."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.protocol import Ranked, impossible
+from labelwright.corpus.spans import Span
+from labelwright.decode.record import Decoding
+from labelwright.kernels import segments as kernels
+from labelwright.structures import dag
+from labelwright.structures.segments import (
+    Arcs,
+    SegmentSpace,
+    label_marginals,
+    rows_of,
+    segments_in,
+)
+
+Array = NDArray[Any]
+
+
+class SegmentGraph:
+    """One sentence: the graph of its segmentations, with scores on the arcs [A]."""
+
+    def __init__(self, arcs: Arcs, scores: Array, space: SegmentSpace):
+        self.arcs, self.scores, self.space = arcs, scores, space
+        self.labels = space.labels
+        self._index = {label: code for code, label in enumerate(space.labels)}
+
+    def __len__(self) -> int:
+        return int(self.arcs.dag.n_nodes // (2 * self.space.n_types))
+
+    @cached_property
+    def _sums(self) -> dag.Sums:
+        return dag.sums(self.arcs.dag, self.scores)
+
+    @property
+    def fingerprint(self) -> Array:
+        return self.scores
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **_: Any) -> Decoding:
+        """The best segmentation as labels, which is proven to be the most probable."""
+        path, score = dag.best_path(self.arcs.dag, self.scores)
+        if not len(path):
+            raise impossible(number)
+        log_p = min(0.0, score - self._sums.log_z) if probabilities else None
+        return Decoding(self.space.labels_of(self.arcs.segments(path)), score, log_p, True, 0.0)
+
+    def best(self, n: int, max_expansions: int | None = None) -> Ranked:
+        """Up to n labellings in order (nothing is searched for, so that no limit applies)."""
+        paths, scores = dag.best_paths(self.arcs.dag, self.scores, n)
+        return Ranked([self._codes(path) for path in paths], scores.tolist())
+
+    def _codes(self, path: Array) -> Array:
+        labels = self.space.labels_of(self.arcs.segments(path))
+        return np.array([self._index[label] for label in labels], np.int32)
+
+    def log_z(self) -> float:
+        return self._sums.log_z
+
+    def marginals(self) -> Array:
+        """P(label at t) [T, L]."""
+        space, T = self.space, len(self)
+        shape = space.n_types, space.n_long, space.max_length, T
+        roles = np.empty((T, len(space.roles)))
+        rows = np.empty((kernels.n_rows(space.max_length, T), space.n_types))
+        inner, transitions = np.empty((T + 1, space.n_long)), np.zeros((space.n_types + 1, space.n_types + 1))
+        kernels.arc_counts(self._sums.arcs, *shape, inner, roles, 0, rows, 0, transitions)
+        return label_marginals(space, roles, self.arcs, self._sums.arcs)
+
+    def weight_of(self, codes: Array) -> float:
+        """The weight of a labelling; minus infinity for one that the scheme does not write."""
+        space, T = self.space, len(self)
+        labels = [self.labels[code] for code in codes]
+        bounds = np.array([0, T])
+        segments = segments_in(space, labels, np.arange(T), bounds)
+        longest = int((segments.end - segments.start).max())
+        if longest > space.max_length or space.labels_of(segments) != labels:
+            return -np.inf
+        gold = np.full(kernels.n_rows(space.max_length, T), -1, np.int32)
+        gold[rows_of(segments, bounds, space.max_length)] = segments.kind
+        shape = space.n_types, space.n_long, space.max_length, T
+        return float(kernels.subtract_gold(gold, 0, *shape, self.scores, np.zeros(len(self.scores))))
+
+    def spans_in(self, labels: list[str]) -> list[Span]:
+        """The spans of a labelling (of labels that follow no scheme: the runs of equal ones)."""
+        T = len(labels)
+        start, end, kind = segments_in(self.space, labels, np.arange(T), np.array([0, T]))
+        rows = zip(start.tolist(), end.tolist(), kind.tolist(), strict=True)
+        return [Span(a, b, self.space.types[k]) for a, b, k in rows if k < self.space.n_long]
+
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        return self.space.types[: self.space.n_long]
+
+    def span(self, span: Span) -> float:
+        """The probability of exactly this span; 0 for one of more than max_length tokens."""
+        arcs = self.arcs
+        same = (arcs.first == span.start) & (arcs.length == span.end - span.start)
+        same &= arcs.kind == self.span_types.index(span.type)
+        return min(1.0, float(self._sums.arcs[same].sum()))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return np.stack([self._codes(path) for path in dag.sample(self.arcs.dag, self.scores, n, rng)])

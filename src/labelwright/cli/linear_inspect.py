@@ -1,0 +1,220 @@
+"""labelwright inspect of CRFs, perceptrons and segment models: training, weights, latent states, use on data."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from labelwright.cli.common import aligned, counted, heading, percent, show, turns, why_stopped
+from labelwright.cli.layout import (
+    NO_COLUMNS,
+    curves,
+    label_row,
+    score_text,
+    show_rows,
+    size_of_data,
+    template_row,
+    weights_text,
+)
+
+MANY = 16  # passes whose mistakes are shown one by one
+WHAT = {"state": "each label", "edge": "transitions", "triple": "triples", "segment": "segments"}  # by kind of feature
+PLACES = "tokens by their place in a segment (B first, I inside, E last, S single)"
+
+
+def show_facts(facts: dict[str, Any], name: str, with_data: bool) -> None:
+    """All facts about a linear model as text."""
+    heading(f"{name}: {facts['signature']}")
+    show_rows(_rows(facts))
+    _show_transitions(facts["transitions"], facts["triples"])
+    if "latent" in facts:
+        _show_latent(facts["latent"], with_data, facts["probabilistic"])
+    if "use" in facts:
+        show_use(facts["use"], facts["probabilistic"])
+    for layer, labels in facts["features"].items():
+        if not (layer == "state" and "latent" in facts):
+            _show_features(PLACES if layer == "state" and "segment" in facts["features"] else WHAT[layer], labels)
+    if "path_mass" in facts:
+        _show_mass(facts["path_mass"], facts["paths"])
+
+
+# -- rows at the top --------------------------------------------------------------------------------------------------
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    training, probabilistic = facts["training"], facts["probabilistic"]
+    rows = [
+        ("labels", f"{len(facts['labels'])}: {' '.join(facts['labels'])}"),
+        *([("states", f"{len(facts['states'])} latent")] if "latent" in facts else []),
+        ("scheme", facts["scheme"] or "none"),
+        ("columns", ",".join(facts["columns"]) or NO_COLUMNS),
+        *label_row(training),
+        template_row(facts["template"]),
+        ("features", f"{facts['n_features']:,}"),
+        ("weights", weights_text(facts)),
+    ]
+    if training:
+        rows += _training(training, facts["scheme"], probabilistic)
+    if not probabilistic:
+        rows += _passes(facts["history"], training, facts["parameters"])
+    return rows + curves(facts["history"], probabilistic)
+
+
+def _training(training: dict[str, Any], scheme: str | None, probabilistic: bool) -> list[tuple[str, str]]:
+    """How the training went; a model that partial_fit made knows less about it."""
+    turn, length = turns(probabilistic), counted(training["iterations"], turns(probabilistic))
+    rows = [("trained on", size_of_data(training))]
+    if "stopped" in training:
+        reason = why_stopped(training, probabilistic)
+        rows.append(("training", f"{length}, {training['seconds']:.1f} s; {reason}"))
+        rows.append(("version", f"labelwright {training['labelwright']}"))
+    else:
+        rows.append(("training", f"{length} of partial_fit"))
+    if "best_iteration" in training:
+        best = f"{training['best_iteration']}, {score_text(training['best_dev'], scheme)} on the development data"
+        rows.append((f"best {turn}", best))
+    return rows + _starts(training.get("restarts"), scheme, "best_dev" in training)
+
+
+def _starts(runs: Sequence[dict[str, Any]] | None, scheme: str | None, with_dev: bool) -> list[tuple[str, str]]:
+    """The spread of the random starts."""
+    if not runs:
+        return []
+    rows = [("starts", f"{len(runs)}, losses {' '.join(format(run['loss'], ',.1f') for run in runs)}")]
+    if with_dev:
+        name = score_text(0.0, scheme).split()[0]
+        scores = " ".join(format(100 * run["merit"], ".2f") for run in runs)
+        rows.append(("", f"{name} on the development data {scores}"))
+    return rows
+
+
+def _passes(
+    history: Sequence[dict[str, Any]], training: dict[str, Any], parameters: dict[str, Any]
+) -> list[tuple[str, str]]:
+    """The mistakes of a perceptron, pass by pass, and what they show about the data."""
+    made = [record["mistakes"] for record in history]
+    shown = [f"{number:,}" for number in made]
+    if len(shown) > MANY:
+        shown = [*shown[: MANY // 2], "...", *shown[-MANY // 2 :]]
+    rows = [("mistakes", f"{sum(made):,}; by pass {' '.join(shown)}")]
+    convergence = training.get("convergence")
+    if convergence is not None:
+        shares = f"{percent(convergence['separable'])} of the training sentences"
+        if "n_latent" in parameters:
+            shares += f", {percent(convergence['strictly_separable'])} strictly (by every path of their labels)"
+        rows.append(("separable", shares))
+        rows.append(("bound", _bound(convergence, parameters, training["sentences"] * len(made))))
+    return [*rows, ("confidence", _confidence(training.get("calibration")))]
+
+
+def _confidence(calibration: dict[str, Any] | None) -> str:
+    if calibration is None:
+        return "not calibrated; train with --dev FILE"
+    temperature = f"temperature {calibration['temperature']:.4g}, on {counted(calibration['sentences'], 'sentence')}"
+    return f"{temperature}; {calibration['log_likelihood_per_token']:.4f} log-likelihood per token"
+
+
+def _bound(convergence: dict[str, Any], parameters: dict[str, Any], sentences: int) -> str:
+    """How many mistakes the theory allows, or why it gives no bound; `sentences` were read in all passes together."""
+    bound = convergence["mistake_bound"]
+    if bound is not None:
+        text = f"{bound:,.0f} mistakes at most, by theorem {convergence['theorem']} of Sun et al. (2009)"
+        return text + (f"; trivial: all passes read {counted(sentences, 'sentence')}" if bound >= sentences else "")
+    why = "these weights or feature values (negative ones) give none"
+    if parameters["update"] != "perceptron":
+        why = f"the theorems are about whole steps, which {parameters['update']} updates are not"
+    elif parameters["margin"]:
+        why = "the theorems are about mistakes alone, and with a margin right answers lead to updates, too"
+    elif parameters["averaging"] == "mavg":
+        why = "the theorems are about one sequence of updates, and with mavg passes begin from the mean"
+    return f"none: {why}"
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _show_transitions(transitions: Sequence[dict[str, Any]], triples: Sequence[dict[str, Any]]) -> None:
+    if transitions:
+        show()
+        heading("strongest transitions")
+        width = max(len(row["from"]) for row in transitions)
+        for row in transitions:
+            show(f"  {row['weight']:+8.3f}  {row['from']:<{width}} → {row['to']}")
+    if triples:
+        show()
+        heading("strongest triples")
+        for row in triples:
+            show(f"  {row['weight']:+8.3f}  {row['first']} → {row['second']} → {row['third']}")
+
+
+def _show_features(what: str, labels: dict[str, list[dict[str, Any]]]) -> None:
+    """The strongest features of each label, transition, triple or type of segment."""
+    if not any(labels.values()):
+        return
+    show()
+    heading(f"strongest features of {what}")
+    width = max(16, *(len(label) + 2 for label, features in labels.items() if features))
+    for label, features in labels.items():
+        for k, row in enumerate(features):
+            show(f"  {label if k == 0 else '':<{width}}{row['weight']:+8.3f}  {row['feature']}")
+
+
+def _show_mass(mass: dict[str, dict[int, float]], paths: str) -> None:
+    show()
+    heading(f"probability of the n best {paths} together, mean over the sentences")
+    numbers = list(next(iter(mass.values())))
+    table = [["n", *map(str, numbers)]]
+    table += [[path, *(f"{value:.1%}" for value in row.values())] for path, row in mass.items()]
+    for line in aligned(table, right=range(1, len(numbers) + 1)):
+        show(f"  {line}")
+
+
+# -- labels and states on data --------------------------------------------------------------------------------------
+
+
+def show_use(views: Sequence[dict[str, Any]], probabilistic: bool) -> None:
+    """The labels, the most frequent first, with their typical words and what is around them."""
+    show()
+    counts = "expected counts" if probabilistic else "counted on the best labellings"
+    heading(f"labels by their share of the tokens of the data ({counts})")
+    width = max(len(view["label"]) for view in views)
+    for view in views:
+        _show_view(view, f"  {view['label']:<{width}}  {view['share']:>6.1%}", width + 11, True)
+
+
+def _show_latent(views: Sequence[dict[str, Any]], with_data: bool, probabilistic: bool) -> None:
+    """The states of each label, with what tells them from the others and what is around them."""
+    show()
+    source = "by their use on the data" if with_data else "by their weights alone; --data FILE shows their use"
+    if with_data and not probabilistic:
+        source += ", counted on best paths"
+    heading(f"latent states of each label ({source})")
+    label = None
+    for view in views:
+        if view["label"] != label:
+            label = view["label"]
+            show()
+            heading(f"  {label}")
+        begin = f"    {view['state'].removeprefix(label) or '#1':<4}{view['share']:>5.0%}"
+        _show_view(view, begin, 14, with_data)
+
+
+def _show_view(view: dict[str, Any], begin: str, width: int, with_data: bool) -> None:
+    """A label or state in lines of its words, features and neighbours; `begin` begins the first."""
+    lines = [
+        ("words", "  ".join(word for word, _ in view["words"])),
+        ("features", ", ".join(f"{name} ({weight:+.2f})" for name, weight in view["features"])),
+        ("before it", _neighbours(view["before"], with_data)),
+        ("after it", _neighbours(view["after"], with_data)),
+    ]
+    for name, text in lines:
+        if text:
+            show(f"{begin:<{width}} {name:<10} {text}")
+            begin = ""
+    if begin:
+        show(begin)
+
+
+def _neighbours(states: Sequence[tuple[str, float]], with_data: bool) -> str:
+    """States with their probabilities (but those of 0 %) or, without data, with the weights of the transitions."""
+    if with_data:
+        return ", ".join(f"{name} {value:.0%}" for name, value in states if value >= 0.005)
+    return ", ".join(f"{name} {value:+.2f}" for name, value in states)

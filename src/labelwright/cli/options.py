@@ -1,0 +1,109 @@
+"""Options made from settings, their help in groups, and messages that speak of options instead of Python."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from labelwright.settings import OptionOnly, Setting, Switch
+from labelwright.wording import did_you_mean
+
+ClickException: Any = typer.BadParameter.__mro__[2]  # of click, or of the click inside Typer
+NoSuchOption: Any = sys.modules[ClickException.__module__].NoSuchOption  # type: ignore[attr-defined]
+SETTINGS = {"--threads": "n_jobs"}  # options that every command has, and what Python calls them
+OTHER = "Options"  # the heading of options without one
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help shows its options under headings, and which corrects a misspelt option."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                record = (parameter.metavar or parameter.name.upper(), record[1])
+            last = next(reversed(groups), OTHER)  # for --help
+            heading = last if parameter.name == "help" else getattr(parameter, "rich_help_panel", None) or OTHER
+            groups.setdefault(heading, []).append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records, col_max=26)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except ClickException as error:
+            if isinstance(error, NoSuchOption):
+                error.message, error.possibilities = self.unknown(error.option_name), None
+            raise
+
+    def unknown(self, option: str) -> str:
+        """What to say of an option that the command does not have."""
+        known = [name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)]
+        return f"no such option {option}{did_you_mean(option, known).replace(chr(39), '')}"
+
+
+def parameter_of(setting: Setting, group: str) -> inspect.Parameter:
+    """The parameter of a command that gives this setting; a text, or whether a switch is on."""
+    flags = list(setting.flags)
+    switch = isinstance(setting.kind, Switch)
+    if switch and not setting.has(OptionOnly):
+        flags[-1] = f"{flags[-1]}/--no-{flags[-1][2:]}"
+    option = typer.Option(
+        *flags,
+        help=setting.help,
+        metavar=None if switch else setting.metavar,
+        show_default=False,
+        rich_help_panel=setting.group or group,
+    )
+    sort = bool if switch else str
+    annotation = Annotated[sort, option] if setting.required else Annotated[sort | None, option]
+    default = inspect.Parameter.empty if setting.required else None
+    return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def command_of(
+    run: Callable[..., None], arguments: Iterable[inspect.Parameter], settings: Iterable[Setting], group: str, text: str
+) -> Callable[..., None]:
+    """A function for Typer with these arguments and an option for each of these settings; `text` is its help, and
+    `group` the heading of the settings that have none of their own."""
+    parameters = [*arguments, *(parameter_of(setting, group) for setting in settings if setting.in_options)]
+
+    def command(**values: Any) -> None:
+        run(**values)
+
+    command.__doc__ = text
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def flags_of(command: Any) -> dict[str, str]:
+    """The options of a command by the names of their settings."""
+    flags = {each.name: each.opts[-1] for each in command.params if each.param_type_name == "option"}
+    return flags | {SETTINGS[flag]: flag for flag in flags.values() if flag in SETTINGS}
+
+
+def in_options(message: str, flags: Mapping[str, str]) -> str:
+    """A message about settings as one about options.
+
+    >>> flags = {"max_iter": "--iterations", "optimizer": "--optimizer"}
+    >>> in_options("max_iter: expected a whole number of 1 or more, got 0", flags)
+    '--iterations: expected a whole number of 1 or more, got 0'
+    >>> in_options("averaging: only with optimizer='sgd'", flags)
+    'averaging: only with --optimizer sgd'
+    """
+    name, colon, rest = message.partition(": ")
+    message = f"{flags.get(name, name)}{colon}{rest}"
+
+    def option(match: re.Match[str]) -> str:
+        return f"{flags[match[1]]} {match[2].strip(chr(39))}" if match[1] in flags else match[0]
+
+    return re.sub(r"\b([a-z_][a-z_0-9]*)=('[^']*'|[\w.+-]*\w)", option, message)

@@ -1,0 +1,124 @@
+"""labelwright train with several label columns: reading them, progress by layer, scores before and after."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from labelwright.cli.common import Lines, check_columns, counted, is_conllu, say
+from labelwright.cli.plots import draw_moves
+from labelwright.errors import CorpusError
+
+if TYPE_CHECKING:
+    from labelwright.corpus.table import Corpus
+    from labelwright.evaluate.moves import Move
+
+SHOWN = 5  # changes of labels that are written out
+
+
+def read_layers(path: str, columns: str | None, schemes: Mapping[str, str | None]) -> "Corpus":
+    """A file with a column for every layer, its labels in the scheme that is named for it."""
+    from labelwright.corpus import read_columns, read_conllu
+
+    names = list(schemes)
+    if is_conllu(path):
+        chosen = [name.strip() for name in columns.split(",")] if columns else ["form", *names]
+        corpus = read_conllu(path).select(chosen).renamed(chosen, None)
+    else:
+        corpus = read_columns(path, names=columns, label=False)
+    check_columns(corpus, names)
+    if len(corpus.names) == len(names):
+        raise CorpusError(
+            f"{path}: all columns ({', '.join(names)}) are layers; expected one more, as the word, to read"
+        )
+    for name, scheme in schemes.items():
+        if scheme is not None:
+            corpus = corpus.renamed(corpus.names, name).with_scheme(scheme).renamed(corpus.names, None)
+    return corpus
+
+
+class LayerProgress:
+    """What a person sees of the training: a bar for each layer, one for each part of the jackknife, one for the end."""
+
+    def __init__(self, quiet: bool, verbose: bool):
+        self._quiet, self._verbose = quiet, verbose
+        self._parts: dict[str, int] = {}
+
+    def started(self, name: str, model: Any) -> Any:
+        """A bar, or a line for every iteration, or nothing."""
+        part = self._parts[name] = self._parts.get(name, -1) + 1
+        title = f"{name} without part {part}" if part else name
+        if self._quiet:
+            return None
+        return _Titled(title) if self._verbose else model.progress_bar(title)
+
+
+class _Titled(Lines):
+    """Lines on stderr under a title."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title: str | None = title
+
+    def __call__(self, record: Any, max_iter: int) -> None:
+        if self._title is not None:
+            say(self._title)
+        self._title = None
+        super().__call__(record, max_iter)
+
+
+Predictions = dict[str, dict[str, list[list[str]]]]  # "before" and "after" joint training: labels by layer
+
+
+def predictions(model: Any, dev: "Corpus") -> Predictions:
+    """What the layers say of the development data, and what they said before they learnt together."""
+    before = vars(model).get("before_")
+    return ({} if before is None else {"before": before.predict(dev)}) | {"after": model.predict(dev)}
+
+
+def dev_scores(dev: "Corpus", predicted: Predictions, name: Callable[[Any], str]) -> tuple[dict[str, Any], str]:
+    """The scores of every layer, and all of them in a phrase; `name` gives the name of a report's score."""
+    from labelwright.evaluate import evaluate
+
+    reports = {
+        when: {layer: evaluate(dev.column(layer), labels) for layer, labels in by_layer.items()}
+        for when, by_layer in predicted.items()
+    }
+    phrases = []
+    for layer in predicted["after"]:
+        scores = " -> ".join(f"{100 * reports[when][layer].score:.2f}" for when in reports)
+        phrases.append(f"{layer} {name(reports['after'][layer])} {scores}")
+    scores_of = {when: {layer: report.score for layer, report in by.items()} for when, by in reports.items()}
+    return scores_of, f"on the development data {', '.join(phrases)}"
+
+
+def plot(path: str, scores: dict[str, Any], dev: "Corpus", predicted: Predictions, quiet: bool) -> None:
+    """Draw the scores before and after joint training, and what changed labels did to the layer above."""
+    moves = _moves(dev, predicted["before"], predicted["after"])
+    draw_moves(scores["before"], scores["after"], moves, path)
+    if not quiet:
+        for (lower, upper), changes in moves.items():
+            _say_moves(lower, upper, changes, dev.source)
+        say(f"{path}: drawn")
+
+
+def _moves(gold: "Corpus", before: Any, after: Any) -> dict[tuple[str, str], list["Move"]]:
+    """What changed labels of each layer did to the layer above it."""
+    from labelwright.evaluate.moves import Versions, label_moves
+
+    versions = {name: Versions(gold.column(name), before[name], after[name]) for name in after}
+    return {(low, high): label_moves(versions[low], versions[high]) for low, high in pairwise(versions)}
+
+
+def _say_moves(lower: str, upper: str, moves: Sequence["Move"], source: str) -> None:
+    """The most frequent changes, in a few lines."""
+    n, right, wrong = (sum(getattr(move, name) for move in moves) for name in ("n", "right", "wrong"))
+    say(
+        f"{source}: joint training changed {counted(n, 'label')} of {lower}; near them, labels of {upper} became right "
+        f"at {right:,}, wrong at {wrong:,}, neither at {n - right - wrong:,}"
+    )
+    width = max((len(f"{move.before} -> {move.after}") for move in moves[:SHOWN]), default=0)
+    for move in moves[:SHOWN]:
+        say(
+            f"  {f'{move.before} -> {move.after}':<{width}}  {move.n:6,}: {move.right:,} right, {move.wrong:,} wrong, "
+            f"{move.same:,} neither ({move.mended:,} mended in {lower}, {move.broken:,} broken)"
+        )

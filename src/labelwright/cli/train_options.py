@@ -1,0 +1,136 @@
+"""The options of labelwright train that are not settings of one tagger: data, the run, output."""
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from labelwright.cli.common import SCHEME_NAMES
+from labelwright.settings import AtLeast, Default, Flag, Group, Help, Needs, OptionOnly, Place, Text, settings_of
+from labelwright.taggers import declared
+
+DATA, OUTPUT = "Data", "Output"
+
+
+class FileName(Text):
+    """A file that is read."""
+
+    metavar = "FILE"
+
+    def files(self, value: Any, place: Place) -> list[str]:
+        return [value] if isinstance(value, str) else []
+
+
+class ColumnNames(Text):
+    """Names separated by commas; in a recipe also a list of them."""
+
+    metavar = "NAMES"
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def of_the_run(
+    *,
+    model: Annotated[str, Group(DATA), Flag(metavar="NAME"), Help("The tagger to train.")] = "crf",
+    columns: Annotated[
+        str | None, ColumnNames(), Group(DATA), Help("Names of the columns, as in word,pos,chunk.")
+    ] = None,
+    label: Annotated[str | None, Group(DATA), Help("The label column."), Default("the last")] = None,
+    scheme: Annotated[str | None, Group(DATA), Help(f"Rewrite labels as {SCHEME_NAMES}.")] = None,
+    dev: Annotated[
+        str | None, FileName(), Group(DATA), Help("Development data: keep the best weights, stop when no better.")
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        OptionOnly(),
+        Group(DATA),
+        Flag(metavar="FILE.toml"),
+        Help("Settings from a file; options override them."),
+    ] = None,
+    random_state: Annotated[
+        int | None,
+        Needs("search"),
+        AtLeast(0),
+        Group(declared.TRAINING),
+        Flag("--seed"),
+        Help("Seed of the samples of a search."),
+    ] = None,
+    search: Annotated[
+        bool,
+        Needs("search"),
+        Group(declared.TRAINING),
+        Help("Choose the settings that are not given by trying many on growing samples; minutes to hours."),
+        Default(""),
+    ] = False,
+    start_from: Annotated[
+        str | None,
+        Needs("init"),
+        Group(declared.TRAINING),
+        Flag(metavar="MODEL"),
+        Help("Begin with the settings and weights of a trained model."),
+    ] = None,
+    resume: Annotated[
+        bool,
+        Needs("checkpoint"),
+        OptionOnly(),
+        Group(declared.TRAINING),
+        Help("Resume from MODEL.checkpoint; the model is as if uninterrupted."),
+        Default(""),
+    ] = False,
+    checkpoint_every: Annotated[
+        float,
+        Needs("checkpoint"),
+        AtLeast(0),
+        Group(declared.TRAINING),
+        Flag(metavar="SECONDS"),
+        Help("How often MODEL.checkpoint is written."),
+    ] = 10.0,
+    output: Annotated[
+        str, OptionOnly(), Group(OUTPUT), Flag("-o", "--output", metavar="MODEL"), Help("Model file to write.")
+    ],
+    plot: Annotated[
+        str | None,
+        Needs("plot"),
+        OptionOnly(),
+        Group(OUTPUT),
+        Flag(metavar="FILE.png"),
+        Help("Draw the scores before and after joint training, and what changed labels did to the layer above."),
+    ] = None,
+    quiet: Annotated[
+        bool, OptionOnly(), Group(OUTPUT), Flag("-q", "--quiet"), Help("No progress, no summary."), Default("")
+    ] = False,
+    verbose: Annotated[
+        bool, OptionOnly(), Group(OUTPUT), Flag("-v", "--verbose"), Help("One line per iteration."), Default("")
+    ] = False,
+) -> None:
+    """What a run is asked beside the settings of its tagger."""
+
+
+def of_most_taggers(
+    *,
+    template: declared.Template,
+    order: declared.Order,
+    cells: declared.Cells,
+    min_count: declared.MinCount,
+    constraints: declared.Constraints,
+    max_iter: declared.MaxIter,
+    n_jobs: declared.Jobs,
+    random_state: declared.Seed,
+) -> None:
+    """The settings that most taggers have, for the help of all of them; constructors have the defaults."""
+
+
+RUN = settings_of(of_the_run)
+TRAIN = inspect.Parameter(
+    "train",
+    inspect.Parameter.KEYWORD_ONLY,
+    annotation=Annotated[
+        str,
+        typer.Argument(
+            metavar="TRAIN", show_default=False, rich_help_panel=DATA, help="Column file (.gz .bz2 .xz), .conllu, or -."
+        ),
+    ],
+)
+MOST = ("start_from", "resume")  # options that not all taggers have, but most
+PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

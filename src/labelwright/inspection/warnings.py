@@ -1,0 +1,58 @@
+"""What a user should be told about a model and its data: each check returns one line, or None."""
+
+from typing import Any
+
+import numpy as np
+
+from labelwright.corpus.schemes import broken_pairs, detect_scheme, pairs_of_codes
+from labelwright.corpus.table import Corpus
+
+
+def scheme_differs(model: Any, corpus: Corpus, label: str | None = None) -> str | None:
+    """Whether the labels of a file (its label column, or this one) follow another scheme than the model's answers."""
+    name = label or corpus.label
+    if name is None or model.scheme_ is None:
+        return None
+    values = corpus.values(name)
+    pairs = pairs_of_codes(values, corpus.codes(name), corpus.offsets)
+    if set(values) <= set(model.classes_) and not broken_pairs(pairs, model.scheme_):
+        return None
+    scheme = detect_scheme(values, pairs=pairs)
+    if scheme in (None, model.scheme_):
+        return None
+    return (
+        f"{corpus.source}: column {name} has labels in {scheme}, but the model predicts labels in {model.scheme_}, the "
+        f"scheme of its training data; labelwright convert --to-scheme rewrites them"
+    )
+
+
+def unknown_share(model: Any, corpus: Corpus) -> float | None:
+    """The share of tokens whose word (the first column) is not in the training data; None where features do not
+    tell."""
+    name = corpus.input_names[0]
+    known = model.knows(corpus.values(name))
+    if known is None or not corpus.n_tokens:
+        return None
+    return 1.0 - float(np.array(known, np.bool_)[corpus.codes(name)].mean())
+
+
+def nothing_known(model: Any, corpus: Corpus) -> str | None:
+    """Whether a tagger knows no word at all of the sentences that it shall label."""
+    if unknown_share(model, corpus) != 1.0:
+        return None
+    name = corpus.input_names[0]
+    first = corpus.values(name)[int(corpus.codes(name)[0])]
+    return (
+        f"{corpus.source}: no value of column {name} is known to the model (the first is {first!r}); "
+        "check the order of the columns, the tokenisation and the language"
+    )
+
+
+def few_features(model: Any) -> str | None:
+    """Whether min_count has left a model with fewer features than labels."""
+    least, n = model.get_params(deep=False).get("min_count", 1), model.training_.get("features")
+    if n is None or least <= 1 or n >= len(model.classes_):
+        return None
+    L = len(model.classes_)
+    features = "1 feature occurs" if n == 1 else f"{n} features occur"
+    return f"only {features} {least} times or more in the training data, for {L} labels; lower --min-count"

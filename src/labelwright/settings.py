@@ -1,0 +1,430 @@
+"""Settings of taggers, each declared once: in the constructor, with its range and its sentence.
+
+    def __init__(self, l2: Annotated[float, AtLeast(0), Help("penalty l2/2 |w|^2")] = 1.0): ...
+
+`settings_of` reads the declarations.  Checks, keys of recipes, options of the command line, their help and the
+signature of a model derive from them.  Nothing heavy is imported here.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+
+from labelwright.errors import OptionError
+
+M = TypeVar("M")
+REQUIRED = inspect.Parameter.empty  # the default of a setting that must be given
+
+# -- markers: what stands in Annotated[...] ---------------------------------------------------------------------------
+
+
+class Limit(NamedTuple):
+    """An end of the range of a number."""
+
+    text: str
+    holds: Callable[[float], bool]
+
+
+def AtLeast(number: float) -> Limit:  # noqa: N802
+    """The number is this or more."""
+    return Limit(f" of {number} or more", lambda value: value >= number)
+
+
+def Above(number: float) -> Limit:  # noqa: N802
+    """The number is more than this."""
+    return Limit(f" above {number}", lambda value: value > number)
+
+
+def AtMost(number: float) -> Limit:  # noqa: N802
+    """The number is this or less."""
+    return Limit(f" of {number} or less", lambda value: value <= number)
+
+
+def Below(number: float) -> Limit:  # noqa: N802
+    """The number is less than this."""
+    return Limit(f" below {number}", lambda value: value < number)
+
+
+class OneOf:
+    """The value is one of these."""
+
+    def __init__(self, *choices: Any):
+        self.choices = choices
+
+
+@dataclass(frozen=True)
+class Help:
+    """What the setting means, in one sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Default:
+    """What happens where the setting is left out, if the default value itself does not say it."""
+
+    text: str
+
+
+class Flag:
+    """The option of the command line, where its name is not that of the setting, and what its value is called."""
+
+    def __init__(self, *names: str, metavar: str = ""):
+        self.names, self.metavar = names, metavar
+
+
+@dataclass(frozen=True)
+class Group:
+    """The heading under which the option is shown; without one, it is shown with its tagger."""
+
+    name: str
+
+
+class OnlyWith:
+    """The setting means something only where another one has one of these values."""
+
+    def __init__(self, setting: str, *values: str):
+        self.setting, self.values = setting, values
+
+
+@dataclass(frozen=True)
+class Needs:
+    """An option of the run that only taggers take which declare this in `training_options`."""
+
+    ability: str
+
+
+class Signed:
+    """Shown in the signature of a model."""
+
+
+class RecipeOnly:
+    """A key of recipes, not an option."""
+
+
+class OptionOnly:
+    """An option, not a key of recipes."""
+
+
+class PythonOnly:
+    """Neither an option nor a key of recipes."""
+
+
+class OfTheRun:
+    """Belongs to the run, not to the model: a model file has the default."""
+
+
+class NotInherited:
+    """Not taken over from the model that training starts from."""
+
+
+# -- kinds of values --------------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where a value was given: the option, or the key of a recipe."""
+
+    name: str  # "--l2", or "recipe.toml: l2"
+    folder: Path = Path()  # files of a recipe are named from its folder on
+
+
+class Kind:
+    """What values a setting takes; subclasses say how they are checked, written in options and in recipes."""
+
+    expected = "a value"
+    metavar = "VALUE"
+    hint = ""  # how to give a value that is required
+    example = ""  # lines of a recipe
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is one of these."""
+        return True
+
+    def complaint(self, value: Any) -> str | None:
+        """What is wrong with a value, if anything."""
+        return None if self.accepts(value) else f"expected {self.expected}, got {value!r:.60}"
+
+    def from_text(self, text: str) -> Any:
+        """The value that an option's text means; ValueError where it means none."""
+        return text
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        """The value that a TOML value means."""
+        return value
+
+    def files(self, value: Any, place: Place) -> list[str]:
+        """The files that are read for a TOML value."""
+        return []
+
+
+class Bounds:
+    """A range of finite numbers."""
+
+    def __init__(self, *limits: Limit):
+        self.limits = limits
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is in the range."""
+        return math.isfinite(value) and all(limit.holds(value) for limit in self.limits)
+
+    def __str__(self) -> str:
+        return " and".join(limit.text for limit in self.limits)
+
+
+ANY = Bounds()
+
+
+class Whole(Kind):
+    """A whole number."""
+
+    metavar = "N"
+
+    def __init__(self, bounds: Bounds = ANY):
+        self.bounds, self.expected = bounds, f"a whole number{bounds}"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Integral) and not isinstance(value, bool) and self.bounds.holds(int(value))
+
+    def from_text(self, text: str) -> int:
+        return int(text)
+
+
+class Number(Kind):
+    """A number."""
+
+    metavar = "X"
+
+    def __init__(self, bounds: Bounds = ANY):
+        self.bounds, self.expected = bounds, f"a number{bounds}"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Real) and not isinstance(value, bool) and self.bounds.holds(float(value))
+
+    def from_text(self, text: str) -> float:
+        return float(text)
+
+
+class Switch(Kind):
+    """Yes or no."""
+
+    expected = "true or false"
+
+    def accepts(self, value: Any) -> bool:
+        return type(value).__name__ in ("bool", "bool_")  # NumPy's, too
+
+
+class Text(Kind):
+    """A string."""
+
+    expected = "a string"
+    metavar = "NAME"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+
+class Choice(Kind):
+    """One of several values, all strings or all whole numbers."""
+
+    def __init__(self, choices: Iterable[Any]):
+        self.choices = tuple(choices)
+        names = [str(choice) for choice in self.choices]
+        self.metavar = "|".join(names) if len(names) < 3 or sum(map(len, names)) < 15 else "NAME"
+        self.expected = " or ".join(names) if self.metavar[:1].isdigit() else f"one of {', '.join(names)}"
+
+    def accepts(self, value: Any) -> bool:
+        sort = Integral if isinstance(self.choices[0], int) else str
+        return isinstance(value, sort) and not isinstance(value, bool) and value in self.choices
+
+    def from_text(self, text: str) -> Any:
+        return int(text) if isinstance(self.choices[0], int) else text
+
+
+class Anything(Kind):
+    """A value that only Python can give."""
+
+
+KINDS: dict[Any, Callable[[Bounds], Kind]] = {
+    bool: lambda _: Switch(),
+    int: Whole,
+    float: Number,
+    str: lambda _: Text(),
+}
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One setting as its constructor declares it."""
+
+    name: str
+    kind: Kind
+    default: Any = REQUIRED
+    optional: bool = False  # may it be None?
+    markers: tuple[Any, ...] = ()
+
+    def marker(self, sort: type[M]) -> M | None:
+        """The marker of this sort, if there is one."""
+        return next((marker for marker in self.markers if isinstance(marker, sort)), None)
+
+    def has(self, *sorts: type[Any]) -> bool:
+        """Whether it has a marker of one of these sorts."""
+        return any(isinstance(marker, sorts) for marker in self.markers)
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    @property
+    def in_recipes(self) -> bool:
+        return not self.has(PythonOnly, OptionOnly) and not isinstance(self.kind, Anything)
+
+    @property
+    def in_options(self) -> bool:
+        return not self.has(PythonOnly, RecipeOnly) and not isinstance(self.kind, Anything)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The names of its option, the long one last."""
+        flag = self.marker(Flag)
+        return flag.names if flag and flag.names else (f"--{self.name.replace('_', '-')}",)
+
+    @property
+    def flag(self) -> str:
+        """What users call it: its option, or its key where it has none."""
+        return self.flags[-1] if self.in_options else self.name
+
+    @property
+    def metavar(self) -> str:
+        flag = self.marker(Flag)
+        return flag.metavar if flag and flag.metavar else self.kind.metavar
+
+    @property
+    def group(self) -> str | None:
+        group = self.marker(Group)
+        return None if group is None else group.name
+
+    @property
+    def only_with(self) -> OnlyWith:
+        """The setting that this one belongs to."""
+        only = self.marker(OnlyWith)
+        assert only is not None
+        return only
+
+    @property
+    def help(self) -> str:
+        """Its sentence, with its default."""
+        text, default = self.marker(Help), self.marker(Default)
+        shown = _written(self.default) if default is None else default.text
+        return " ".join(filter(None, [text.text if text else "", f"[default: {shown}]" if shown else ""]))
+
+    def complaint(self, value: Any) -> str | None:
+        """What is wrong with a value, if anything."""
+        return None if value is None and self.optional else self.kind.complaint(value)
+
+    def check(self, value: Any, place: str | None = None) -> None:
+        """Refuse a value that the setting does not take."""
+        wrong = self.complaint(value)
+        if wrong is not None:
+            raise OptionError(f"{place or self.name}: {wrong}")
+
+    def parsed(self, text: str) -> Any:
+        """The value that the text of an option means, checked."""
+        try:
+            value = self.kind.from_text(text)
+        except OptionError:  # which says more
+            raise
+        except ValueError:
+            raise OptionError(f"{self.flag}: expected {self.kind.expected}, got {text!r}") from None
+        self.check(value, self.flag)
+        return value
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        """The value that a TOML value means, checked."""
+        found = self.kind.from_recipe(value, place)
+        self.check(found, place.name)
+        return found
+
+
+def _written(value: Any) -> str:
+    """A default as an option writes it."""
+    if value is REQUIRED or value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple | list):
+        return ",".join(map(_written, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def settings_of(owner: Callable[..., Any]) -> Mapping[str, Setting]:
+    """The settings that a constructor, or a function, declares, by name."""
+    return _read(owner)
+
+
+@cache
+def _read(owner: Any) -> Mapping[str, Setting]:
+    function: Any = getattr(owner, "__init__") if inspect.isclass(owner) else owner  # noqa: B009
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError:  # a name that only type checkers import
+        signature = inspect.signature(function)
+    named = (p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return {p.name: _declared(p) for p in named if p.name != "self"}
+
+
+def _declared(parameter: inspect.Parameter) -> Setting:
+    """The setting that a parameter declares."""
+    annotation: Any = parameter.annotation
+    markers: list[Any] = []
+    if get_origin(annotation) is Annotated:
+        annotation, *markers = get_args(annotation)
+    types = list(get_args(annotation)) if get_origin(annotation) in (Union, UnionType) else [annotation]
+    optional = NoneType in types or parameter.default is None
+    types = [each for each in types if each is not NoneType]
+    kind = next((marker for marker in markers if isinstance(marker, Kind)), None)
+    if kind is None:
+        kind = _kind(types[0] if len(types) == 1 else None, markers)
+    return Setting(parameter.name, kind, parameter.default, optional, tuple(markers))
+
+
+def _kind(sort: Any, markers: Iterable[Any]) -> Kind:
+    """The kind of values that a type and its markers mean."""
+    markers = tuple(markers)
+    one_of = next((marker for marker in markers if isinstance(marker, OneOf)), None)
+    if one_of is not None:
+        return Choice(one_of.choices)
+    make = KINDS.get(sort)
+    return Anything() if make is None else make(Bounds(*(marker for marker in markers if isinstance(marker, Limit))))
+
+
+def without_use(values: Mapping[str, Any], settings: Mapping[str, Setting], given: Iterable[str]) -> Iterator[Setting]:
+    """The given settings that mean nothing beside the values of all the others."""
+    for name in given:
+        only = settings[name].marker(OnlyWith)
+        if only is not None:
+            value = values[only.setting]
+            if not {value} & set(only.values) if isinstance(value, str) else not set(value) & set(only.values):
+                yield settings[name]
+
+
+def read_table(
+    table: Mapping[str, Any], settings: Mapping[str, Setting], file: str, unknown: Callable[[str], str], part: str = ""
+) -> dict[str, Any]:
+    """The values of the keys of a TOML table, checked; `unknown` says what to say of a key that is no setting, and
+    `part` where in the file the table stands."""
+    values = {}
+    for key, value in table.items():
+        setting = settings.get(key)
+        if setting is None or not setting.in_recipes:
+            raise OptionError(f"{file}: {part}{unknown(key)}")
+        values[key] = setting.from_recipe(value, Place(f"{file}: {part}{key}", Path(file).parent))
+    return values

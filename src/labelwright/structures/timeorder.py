@@ -1,0 +1,504 @@
+"""Sums over all paths and best paths of a whole batch of chains, in NumPy.
+
+The sentences of a batch are sorted by length, the longest first, and their tokens stored step by step: all first
+tokens, all second tokens, and so on.  A step of forward-backward is then one small matrix product for all sentences
+that are still going, and the expected counts of the arcs are one product of two tall matrices.
+
+With psi_t(s) = exp(node score - its maximum at t) and E(r, s) = exp(arc score - its maximum):
+
+    alpha_t(s) = psi_t(s) sum_r alpha_{t-1}(r) E(r, s) / c_t        c_t makes alpha_t sum to one
+    beta_{t-1}(r) = sum_s E(r, s) psi_t(s) beta_t(s) / c_t          beta_T = 1
+    log Z = sum_t (log c_t + maximum of node at t) + the maxima of the arcs
+    P(s at t) = alpha_t(s) beta_t(s);   P(r, s at t-1, t) = alpha_{t-1}(r) E(r, s) psi_t(s) beta_t(s) / c_t
+
+States r, s are the nodes of a graph.  Its blocks (graph.Blocks) are dense matrices from sources to targets: one of
+first order, one for every state in the middle of second order; neighbouring blocks of the same size make one batched
+product.  Clamped sums are the same pass with psi = 0 for all nodes that the labels do not allow.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.kernels import COMPILED, chain
+from labelwright.structures.graph import Graph
+
+Array = NDArray[Any]
+
+# A scale below the first number has lost digits.  What underflows in alpha_t, psi_t or E counts at most beta_t / c_t
+# times its size: above the second number it might count, as in a path that looks hopeless at first and wins later.
+# Such sentences are summed in log space.
+TRUSTED = {4: (1e-18, 1e28), 8: (1e-200, 1e280)}  # by the bytes of a number
+
+
+NARROW = 8  # sentences a step: one sentence of 10,000 tokens takes a hundred times as long step by step in NumPy
+
+
+class Plan(NamedTuple):
+    """Where the tokens of a batch of N sentences lie in time order."""
+
+    order: Array  # [N]      sentences, the longest first
+    lengths: Array  # [N]      their lengths, in this order
+    steps: Array  # [longest + 1]  rows of step t: steps[t]:steps[t+1], one for each of the longest sentences
+    token: Array  # [T]      token of each row, counted from the first of the batch
+    rank: Array  # [T]      sentence of each row, as a place in `order`
+
+    @property
+    def n_first(self) -> int:
+        """How many rows are first tokens."""
+        return int(self.steps[1]) if len(self.steps) > 1 else 0
+
+    @property
+    def narrow(self) -> bool:
+        """Are so few sentences going at a step that a compiled loop over each is faster than a product for all?"""
+        return len(self.token) < NARROW * (len(self.steps) - 1)
+
+    @property
+    def before(self) -> Array:
+        """The row of the token before, of every row that is not a first token [T - n_first]."""
+        first = np.repeat(self.steps[:-2], np.diff(self.steps)[1:])
+        return first + self.rank[self.n_first :]
+
+    @property
+    def last(self) -> Array:
+        """The row of the last token of every sentence that has one, in `order`."""
+        lengths = self.lengths[self.lengths > 0]
+        rows: Array = self.steps[lengths - 1] + np.arange(len(lengths))
+        return rows
+
+    @property
+    def runs(self) -> list[tuple[slice, slice]]:
+        """All rows but those of first tokens, and the rows before them, in runs of steps with as many sentences."""
+        steps, runs, begin = self.steps.tolist(), [], 1
+        for t in range(1, len(steps) - 1):
+            going = steps[t + 1] - steps[t]
+            if t + 2 == len(steps) or steps[t + 2] - steps[t + 1] != going or steps[t] - steps[t - 1] != going:
+                before = slice(steps[begin - 1], steps[begin - 1] + steps[t + 1] - steps[begin])
+                runs.append((before, slice(steps[begin], steps[t + 1])))
+                begin = t + 1
+        return runs
+
+    def by_sentence(self, values: Array) -> Array:
+        """Sums [N] of a number for each row [T], for the sentences as they came."""
+        sums = np.empty(len(self.order))
+        sums[self.order] = np.bincount(self.rank, values, len(self.order))
+        return sums
+
+
+def plan(offsets: Array) -> Plan:
+    """The time order of the sentences offsets[n]:offsets[n+1].
+
+    >>> made = plan(np.array([0, 1, 4, 6]))
+    >>> made.order.tolist(), made.steps.tolist(), made.token.tolist()
+    ([1, 2, 0], [0, 3, 5, 6], [1, 4, 0, 2, 5, 3])
+    """
+    lengths = np.diff(offsets)
+    order = np.argsort(-lengths, kind="stable")
+    lengths = lengths[order]
+    longest = int(lengths[0]) if len(lengths) else 0
+    going = np.searchsorted(-lengths, -np.arange(longest), side="left")  # [longest]  sentences longer than t
+    steps = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
+    rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
+    token = (offsets[:-1] - offsets[0])[order][rank] + np.repeat(np.arange(longest), going)
+    return Plan(order, lengths, steps, token, rank)
+
+
+class _Run(NamedTuple):
+    """Neighbouring blocks of the same size: `blocks` matrices from `sources` to `targets` nodes each."""
+
+    source: slice  # the sources of all, among nodes in the order of blocks.source
+    target: slice
+    arcs: slice
+    blocks: int
+    sources: int
+    targets: int
+
+    def matrices(self, E: Array) -> Array:
+        """The numbers of the arcs E [1|T, A] as matrices [1|T, blocks, sources, targets]."""
+        return E[:, self.arcs].reshape(len(E), self.blocks, self.sources, self.targets)
+
+    def at_sources(self, x: Array) -> Array:
+        """x [n, Q], in the order of sources, at those of all blocks [n, blocks, sources]: a view."""
+        return x[:, self.source].reshape(len(x), self.blocks, self.sources)
+
+    def at_targets(self, x: Array) -> Array:
+        """x [n, Q] at the targets of all blocks [n, blocks, targets]: a view."""
+        return x[:, self.target].reshape(len(x), self.blocks, self.targets)
+
+
+class Products:
+    """The products of rows over nodes with the arcs of a graph, block by block.
+
+    Where every row has its own arcs, compiled loops take half the time of batched products in NumPy (15 to 44 states,
+    ARM); these remain for a Python without Numba."""
+
+    def __init__(self, graph: Graph):
+        source_ptr, source, target, arc_ptr = graph.blocks
+        shapes = list(zip(np.diff(source_ptr).tolist(), np.diff(target).tolist(), strict=True))
+        self.n_arcs, self.blocks, self.runs = graph.n_arcs, graph.blocks, list[_Run]()
+        self.dense = graph.width if graph.order == 1 else 0  # one block of all nodes
+        self.source, self.place = source, np.argsort(source)  # nodes in the order of sources, and back
+        b = 0
+        while b < len(shapes):
+            end = b + 1
+            while end < len(shapes) and shapes[end] == shapes[b]:
+                end += 1
+            sources, targets, arcs = (slice(int(x[b]), int(x[end])) for x in (source_ptr, target, arc_ptr))
+            self.runs.append(_Run(sources, targets, arcs, end - b, *shapes[b]))
+            b = end
+
+    def by_source(self, x: Array) -> Array:
+        """x [n, Q] in the order of sources."""
+        return x if self.dense else x.take(self.source, axis=1, mode="clip")
+
+    def onwards(self, x: Array, E: Array, out: Array) -> None:
+        """out[n, s] = sum_r x[n, r] E[n, arc from r to s], with E [1|n, A]."""
+        if self.dense and len(E) == 1:
+            np.matmul(x, E.reshape(self.dense, self.dense), out=out)
+            return
+        if len(E) > 1 and COMPILED:
+            chain.onwards(x, E, self.blocks, out)
+            return
+        x = self.by_source(x)
+        for run in self.runs:
+            e, left, right = run.matrices(E), run.at_sources(x), run.at_targets(out)
+            if len(E) == 1:
+                np.matmul(left.transpose(1, 0, 2), e[0], out=right.transpose(1, 0, 2))
+            else:
+                np.matmul(left[:, :, None], e, out=right[:, :, None])
+
+    def backwards(self, x: Array, E: Array, out: Array) -> None:
+        """out[n, r] = sum_s E[n, arc from r to s] x[n, s], with E [1|n, A]."""
+        if self.dense and len(E) == 1:
+            np.matmul(x, E.reshape(self.dense, self.dense).T, out=out)
+            return
+        if len(E) > 1 and COMPILED:
+            chain.backwards(x, E, self.blocks, out)
+            return
+        sums = np.empty_like(out)  # in the order of sources
+        for run in self.runs:
+            e, left, right = run.matrices(E).transpose(0, 1, 3, 2), run.at_sources(sums), run.at_targets(x)
+            if len(E) == 1:
+                np.matmul(right.transpose(1, 0, 2), e[0], out=left.transpose(1, 0, 2))
+            else:
+                np.matmul(right[:, :, None], e, out=left[:, :, None])
+        out[:] = sums if self.dense else sums.take(self.place, axis=1, mode="clip")
+
+    def add_counts(self, x: Array, y: Array, counts: Array) -> None:
+        """counts [A] += the sum over n of x[n, r] y[n, s] for the arc from r to s."""
+        if self.dense:
+            counts.reshape(self.dense, self.dense)[:] += x.T @ y
+            return
+        x = self.by_source(x)
+        for run in self.runs:
+            left, right = run.at_sources(x).transpose(1, 2, 0), run.at_targets(y).transpose(1, 0, 2)
+            run.matrices(counts[None])[0] += np.matmul(left, right)
+
+    def multiply_outer(self, x: Array, y: Array, E: Array) -> None:
+        """E[n, arc from r to s] *= x[n, r] y[n, s], with E [n, A]."""
+        if COMPILED:
+            chain.multiply_outer(x, y, E, self.blocks)
+            return
+        x = self.by_source(x)
+        for run in self.runs:
+            left, right = run.at_sources(x)[..., None], run.at_targets(y)[:, :, None]
+            run.matrices(E)[:] *= left * right
+
+    def best(self, x: Array, arc: Array, out: Array) -> None:
+        """out[n, s] = max_r x[n, r] + arc[n, arc from r to s], with arc [1|n, A]."""
+        out[:] = -np.inf
+        x = self.by_source(x)
+        for run in self.runs:
+            scores, left, right = run.matrices(arc), run.at_sources(x), run.at_targets(out)
+            sums = np.empty_like(right)
+            for r in range(run.sources):
+                np.add(left[:, :, r, None], scores[:, :, r], out=sums)
+                np.maximum(right, sums, out=right)
+
+
+class Messages(NamedTuple):
+    """Forward and backward messages of a batch in time order, and which sentences they do not serve."""
+
+    alpha: Array  # [T, Q]
+    beta: Array  # [T, Q]
+    into: Array  # [T, Q]  psi beta / c
+    scale: Array  # [T]     c
+    failed: Array  # [N]     their numbers are too small or too large; their messages are 0
+
+
+def at_step(E: Array, begin: int, end: int) -> Array:
+    """The rows of one step, where a single row serves all."""
+    return E if len(E) == 1 else E[begin:end]
+
+
+def messages(
+    psi: Array, E: Array, products: Products, plan: Plan, scratch: Array | None = None, count: bool = False
+) -> Messages:
+    """Forward-backward in scaled probability space: psi [T, Q] in time order, E [1|T, A] (one row serves every token;
+    that of a first token does not count).  `scratch` [3, T, Q] is where the messages are to lie.
+
+    With `count`, rows of E that serve one token become the probabilities of its arcs (0 at first tokens)."""
+    alpha, beta, into = np.empty((3, *psi.shape), psi.dtype) if scratch is None else scratch
+    scale, sums = np.empty((2, len(psi)), psi.dtype)
+    count = count and len(E) > 1
+    with np.errstate(all="ignore"):
+        if (len(E) > 1 or plan.narrow) and COMPILED:
+            outputs = alpha, beta, into, scale, sums
+            chain.messages_by_arc(psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count)
+        else:
+            _fill(psi, E, products, plan, alpha, beta, into, scale, sums)
+        small, large = TRUSTED[psi.itemsize]
+        bad = ~((scale > small) & (sums / scale < large))
+    failed = np.zeros(len(plan.order), np.bool_)
+    failed[plan.order[plan.rank[bad]]] = True
+    if failed.any():
+        rows = failed[plan.order[plan.rank]]
+        alpha[rows] = beta[rows] = into[rows] = 0
+        scale[rows] = 1
+    made = Messages(alpha, beta, into, scale, failed)
+    if count and not COMPILED:
+        multiply_arcs(made, E, products, plan)
+    elif count:
+        E[: plan.n_first] = 0
+        if failed.any():
+            E[rows] = 0
+    return made
+
+
+def _fill(
+    psi: Array,
+    E: Array,
+    products: Products,
+    plan: Plan,
+    alpha: Array,
+    beta: Array,
+    into: Array,
+    scale: Array,
+    sums: Array,
+) -> None:
+    """Fill alpha, beta, into [T, Q], the scales and the sums of beta [T].
+
+    Every step is done with before the next: its rows stay in the processor's cache."""
+    one, ones = np.empty_like(scale), np.ones(psi.shape[1], psi.dtype)
+    steps = plan.steps.tolist()
+    for t, (a, b) in enumerate(pairwise(steps)):
+        here = alpha[a:b]
+        if t == 0:
+            here[:] = psi[a:b]
+        else:
+            before = steps[t - 1]
+            products.onwards(alpha[before : before + b - a], at_step(E, a, b), here)
+            here *= psi[a:b]
+        np.matmul(here, ones, out=scale[a:b])
+        np.divide(1, scale[a:b], out=one[a:b])
+        here *= one[a:b, None]
+    for t in range(len(steps) - 2, -1, -1):
+        a, b, end = steps[t], steps[t + 1], steps[min(t + 2, len(steps) - 1)]
+        going = end - b
+        if going:
+            products.backwards(into[b:end], at_step(E, b, end), beta[a : a + going])
+        beta[a + going : b] = 1
+        np.multiply(psi[a:b], beta[a:b], out=into[a:b])
+        into[a:b] *= one[a:b, None]
+        np.matmul(beta[a:b], ones, out=sums[a:b])
+
+
+def multiply_arcs(sums: Messages, E: Array, products: Products, plan: Plan) -> None:
+    """Make rows of arcs E [T, A] their probabilities, 0 at first tokens."""
+    steps = plan.steps.tolist()
+    E[: plan.n_first] = 0
+    for t, (a, b) in enumerate(pairwise(steps[1:])):
+        products.multiply_outer(sums.alpha[steps[t] : steps[t] + b - a], sums.into[a:b], E[a:b])
+
+
+def arc_counts(sums: Messages, products: Products, plan: Plan) -> Array:
+    """The sums [A] over all tokens of P(arc into t) / E, in float64."""
+    counts = np.zeros(products.n_arcs)
+    if plan.narrow:
+        products.add_counts(sums.alpha[plan.before], sums.into[plan.n_first :], counts)
+        return counts
+    for before, here in plan.runs:
+        products.add_counts(sums.alpha[before], sums.into[here], counts)
+    return counts
+
+
+class Sums(NamedTuple):
+    """What forward-backward says of a batch."""
+
+    log_z: Array  # [N]     log of the sum of all paths, less the maxima that psi and E lack; NaN: failed
+    nodes: Array  # [T, Q]  P(q at t) in time order; 0 in sentences that failed
+    arcs: Array  # [1|T, A]  expected counts of arcs: by row, or summed where one row of E serves all
+
+
+def forward_backward(psi: Array, E: Array, products: Products, plan: Plan) -> Sums:
+    """Sums over all paths in scaled probability space; see `messages`."""
+    arcs = E.copy() if len(E) > 1 else E
+    sums = messages(psi, arcs, products, plan, count=True)
+    log_z = plan.by_sentence(np.log(sums.scale, dtype=np.float64))
+    log_z[sums.failed] = np.nan
+    if len(E) == 1:
+        arcs = arc_counts(sums, products, plan)[None] * E
+    return Sums(log_z, sums.alpha * sums.beta, arcs)
+
+
+# -- for scores of any size ------------------------------------------------------------------------------------------
+
+
+class Posteriors(NamedTuple):
+    """Sums over all paths of every sentence of a batch."""
+
+    log_z: Array  # [N]     minus infinity: there is no path
+    nodes: Array  # [T, Q]  P(q at t) in time order
+    log_beta: Array  # [T, Q]  log of the sum over all ways to go on from q at t
+
+
+def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Products | None = None) -> Posteriors:
+    """Probabilities of the nodes, backward messages and log Z from log scores node [T, Q] (in time order) and arc
+    [1|T, A], in float64; minus infinity forbids.  Sentences whose sums under- or overflow are done in log space."""
+    products = products or Products(graph)
+    top, arc_top = _maxima(node), _maxima(arc)
+    E = np.exp(arc - arc_top[:, None])
+    sums = messages(np.exp(node - top[:, None]), E, products, plan)
+    with np.errstate(all="ignore"):
+        log_c = np.log(sums.scale) + top
+        log_c[plan.n_first :] += arc_top[0] if len(arc_top) == 1 else arc_top[plan.n_first :]
+        nodes = sums.alpha * sums.beta
+        nodes /= nodes.sum(axis=1, keepdims=True)
+        log_beta = np.log(sums.beta)
+        log_beta += _rest(log_c, plan)[:, None]
+    log_z = plan.by_sentence(log_c)
+    failed = np.flatnonzero(sums.failed[plan.order])
+    if len(failed):
+        rows = np.flatnonzero(sums.failed[plan.order[plan.rank]])
+        again = _part(plan, failed)
+        part = _in_log_space(node[rows], arc if len(arc) == 1 else arc[rows], products, again)
+        log_z[plan.order[failed]], nodes[rows], log_beta[rows] = part
+    return Posteriors(log_z, nodes, log_beta)
+
+
+def _maxima(scores: Array) -> Array:
+    """The largest of each row; 0 where all are minus infinity."""
+    top = scores.max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def _rest(values: Array, plan: Plan) -> Array:
+    """The sum of the values [T] of all later tokens of the sentence."""
+    rest = np.zeros_like(values)
+    steps = plan.steps.tolist()
+    for t in range(len(steps) - 3, -1, -1):
+        b, end = steps[t + 1], steps[t + 2]
+        rest[steps[t] : steps[t] + end - b] = rest[b:end] + values[b:end]
+    return rest
+
+
+def _part(plan: Plan, ranks: Array) -> Plan:
+    """The plan of some sentences alone, in the order of their ranks; `order` numbers them from 0."""
+    lengths = plan.lengths[ranks]
+    longest = int(lengths[0]) if len(lengths) else 0
+    going = np.searchsorted(-lengths, -np.arange(longest), side="left")
+    steps = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
+    rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
+    return Plan(np.arange(len(ranks)), lengths, steps, np.arange(steps[-1]), rank)
+
+
+def _in_log_space(node: Array, arc: Array, products: Products, plan: Plan) -> Posteriors:
+    """`posteriors` by sums of exponentials less their maximum at every step.
+
+    log beta_{t-1}(r) = log sum_s exp(arc_t(r, s) + node_t(s) + log beta_t(s)), 0 at the last token;
+    P(s at t) = sum_r P(r at t-1) exp(arc_t(r, s) + node_t(s) + log beta_t(s) - log beta_{t-1}(r))."""
+    log_beta, nodes = np.zeros_like(node), np.zeros_like(node)
+    steps = plan.steps.tolist()
+    with np.errstate(all="ignore"):
+        for t in range(len(steps) - 3, -1, -1):
+            a, b, end = steps[t : t + 3]
+            onwards = node[b:end] + log_beta[b:end]
+            for run in products.runs:
+                terms = run.matrices(at_step(arc, b, end)) + run.at_targets(onwards)[:, :, None]
+                nodes_of = products.source[run.source]
+                log_beta[a : a + end - b, nodes_of] = _log_sum(terms).reshape(end - b, -1)
+        first = node[: plan.n_first] + log_beta[: plan.n_first]
+        log_z = np.zeros(len(plan.order))
+        log_z[: plan.n_first] = _log_sum(first)
+        nodes[: plan.n_first] = _exp(first - log_z[: plan.n_first, None])
+        for t in range(1, len(steps) - 1):
+            a, b, before = steps[t], steps[t + 1], steps[t - 1]
+            here = slice(before, before + b - a)
+            onwards = node[a:b] + log_beta[a:b]
+            before_beta, before_nodes = products.by_source(log_beta[here]), products.by_source(nodes[here])
+            for run in products.runs:
+                terms = run.matrices(at_step(arc, a, b)) + run.at_targets(onwards)[:, :, None]
+                shares = _exp(terms - run.at_sources(before_beta)[..., None])
+                shares *= run.at_sources(before_nodes)[..., None]
+                run.at_targets(nodes[a:b])[:] = shares.sum(axis=2)
+    return Posteriors(log_z, nodes, log_beta)
+
+
+def _exp(x: Array) -> Array:
+    """exp, and 0 where minus infinity was subtracted from itself."""
+    return np.where(np.isnan(x), 0.0, np.exp(x))
+
+
+def _log_sum(x: Array) -> Array:
+    """log sum exp over the last axis."""
+    top = x.max(axis=-1, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0.0)
+    total: Array = np.log(np.exp(x - top[..., None]).sum(axis=-1)) + top
+    return total
+
+
+# -- best paths ------------------------------------------------------------------------------------------------------
+
+
+class Best(NamedTuple):
+    """The best path of every sentence of a batch."""
+
+    nodes: Array  # [T]  in the order of the tokens
+    scores: Array  # [N]
+
+
+def viterbi(node: Array, arc: Array, plan: Plan, graph: Graph, products: Products | None = None) -> Best:
+    """Best paths by log scores node [T, Q] (in time order) and arc [1|T, A], in float64.
+
+    delta_t(s) = node_t(s) + max_r delta_{t-1}(r) + arc_t(r, s); the lowest r wins a tie."""
+    products = products or Products(graph)
+    delta = np.empty_like(node)
+    steps = plan.steps.tolist()
+    for t, (a, b) in enumerate(pairwise(steps)):
+        if t:
+            before = steps[t - 1]
+            products.best(delta[before : before + b - a], at_step(arc, a, b), delta[a:b])
+            delta[a:b] += node[a:b]
+        else:
+            delta[a:b] = node[a:b]
+    at = np.zeros(len(node), np.int64)
+    last = plan.last
+    at[last] = delta[last].argmax(axis=1)
+    scores = np.zeros(len(plan.order))
+    scores[plan.order[: len(last)]] = delta[last, at[last]]
+    sources, arcs = _leading_to(graph)
+    arc = np.concatenate([arc, np.full((len(arc), 1), -np.inf)], axis=1)
+    for t in range(len(steps) - 3, -1, -1):
+        a, b, end = steps[t : t + 3]
+        into, place = at[b:end], np.arange(end - b)
+        row = np.zeros(1, np.int64) if len(arc) == 1 else np.arange(b, end)
+        reached = delta[a + place[:, None], sources[into]] + arc[row[:, None], arcs[into]]
+        chosen = reached.argmax(axis=1)
+        at[a : a + end - b] = np.where(reached[place, chosen] > -np.inf, sources[into, chosen], 0)
+    nodes = np.empty(len(node), np.int64)
+    nodes[plan.token] = at
+    return Best(nodes, scores)
+
+
+def _leading_to(graph: Graph) -> tuple[Array, Array]:
+    """The source and the number of every arc into each node [Q, most]; the number of arcs where there are fewer."""
+    source, target = graph.ends
+    order = np.argsort(target, kind="stable")
+    first = np.searchsorted(target[order], np.arange(graph.width + 1))
+    place = np.arange(len(order)) - first[target[order]]
+    sources = np.zeros((graph.width, max(1, int(np.diff(first).max(initial=0)))), np.int64)
+    arcs = np.full_like(sources, graph.n_arcs)
+    sources[target[order], place], arcs[target[order], place] = source[order], order
+    return sources, arcs

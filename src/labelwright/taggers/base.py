@@ -1,0 +1,415 @@
+"""What every tagger is: an estimator whose answers are all read off scored sentences."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.batch import Batch, joined
+from labelwright.answers.passed import passed_by
+from labelwright.corpus.schemes import SCHEMES, same_rules
+from labelwright.corpus.spans import Span
+from labelwright.corpus.table import Corpus
+from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode.record import Decoding
+from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.evaluate import evaluate
+from labelwright.structures.passing import Layered, Passed
+from labelwright.structures.passing import joined as joined_passed
+from labelwright.taggers.estimator import Estimator
+
+Array = NDArray[Any]
+R = TypeVar("R")
+
+Forced = Sequence[Sequence[str | Sequence[str] | None]]
+Constraints = Any  # None, a label scheme, or rules of labelwright.constraints: one, a list, functions of the sentence
+
+# What a tagger can do; `can` names all that it can.
+PROBABILITY = "probability"  # probabilities of labellings, labels and spans
+CONFIDENCE = "confidence"  # confidences, once calibrated on held-out data
+NBEST = "n-best"
+FORCED = "forced"  # known labels
+RULES = "rules"  # users' own constraints
+JOINT = "joint"  # joint training as a layer of a cascade
+LAYER = "layer"  # can be a layer of a cascade
+NEIGHBOURS = "neighbours"  # explains its answers by the nearest training tokens
+ORACLE = "oracle"  # knows the best choice among its proposals
+
+
+class Tagger(Estimator):
+    """Labels sequences.  Subclasses learn (`fit`), encode sentences and score them (`_ask`); all answers are here."""
+
+    name: ClassVar[str] = ""
+    can: ClassVar[frozenset[str]] = frozenset()
+    decoders: ClassVar[tuple[str, ...]] = ()
+    default_decoder: ClassVar[str] = "viterbi"
+    rule_options: ClassVar[tuple[str, ...]] = (
+        "probabilities",
+        "time_limit",
+        "max_expansions",
+    )  # of decoding with rules
+    decoder_flag: ClassVar[str] = "--decoder"  # the option of the command line that names a decoder
+    n_jobs: int | None = None
+
+    # -- what subclasses give -----------------------------------------------------------------------------------------
+
+    def encode(self, X: Any) -> Any:
+        """Turn sentences into what the tagger reads, once; every method but `fit` takes the result in place of X."""
+        raise NotImplementedError
+
+    def _ask(
+        self,
+        X: Any,
+        question: Callable[[Batch], list[R]],
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[R]:
+        """question(batch) for all sentences, a block at a time, over threads: the answers in order."""
+        raise NotImplementedError
+
+    def _is_fitted(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in the order of first appearance in the training data."""
+        raise NotImplementedError
+
+    def decoder_options(self, decoder: str) -> list[str]:
+        """The options that a decoder takes."""
+        return ["probabilities"]
+
+    def why_one_decoder(self) -> str | None:
+        """Why there is one decoder only, for error messages; None where there are several."""
+        return None
+
+    # -- as one of several outputs ------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        X: Any,
+        question: "Callable[[str, Tagger, Batch], list[R]]",
+        forced: Mapping[str, Forced] | None = None,
+        constraints: Mapping[str, str] | None = None,
+    ) -> dict[str, list[R]]:
+        """question(name, tagger, batch) for every output and all its sentences, scored once: the answers by output."""
+        known, scheme = (forced or {}).get(""), (constraints or {}).get("")
+        return {"": self._ask(X, lambda batch: question("", self, batch), known, scheme)}
+
+    # -- capabilities -------------------------------------------------------------------------------------------------
+
+    @property
+    def probabilistic(self) -> bool:
+        """Are its scores logarithms of probabilities, up to a constant?"""
+        return PROBABILITY in self.can
+
+    @property
+    def is_sure(self) -> bool:
+        """Can it say how probable its labels are, or at least (once calibrated) how confident it is in them?"""
+        return self.probabilistic
+
+    def ranks(self, decoder: str) -> bool:
+        """Is the answer of this decoder the first of the n best labellings?"""
+        return decoder in ("viterbi", "exact", "csi")
+
+    def _require(self, capability: str, question: str, remedy: str) -> None:
+        """Refuse a question that this tagger has no answer to."""
+        if capability not in self.can:
+            raise OptionError(f"{question}: {self.lacks(capability)}; {remedy}")
+
+    @classmethod
+    def lacks(cls, capability: str) -> str:
+        """Why a question is refused, in half a sentence."""
+        name = f"{'an' if cls.__name__[:2] in ('NG', 'Ng') or cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}"
+        if capability == PROBABILITY:
+            return f"{name} has scores, not probabilities"
+        if capability == FORCED:
+            return f"{name} takes no known labels"
+        return f"{name} has no {capability}"
+
+    def _check_fitted(self) -> None:
+        if not self._is_fitted():
+            raise NotFittedError(
+                f"this {type(self).__name__} is not trained yet: call fit, or labelwright.load a model file"
+            )
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def scored(self, X: Any, *, forced: Forced | None = None, constraints: str | None = None) -> Batch:
+        """All sentences, scored once: a batch that can be asked for labellings, probabilities, spans and samples."""
+        self._check_fitted()
+        return joined(self._ask(X, lambda batch: [batch], forced, constraints))
+
+    def decode(
+        self,
+        X: Any,
+        decoder: str | None = None,
+        *,
+        forced: Forced | None = None,
+        constraints: Constraints = None,
+        **options: Any,
+    ) -> list[Decoding]:
+        """The best labelling of each sentence with its score and probability (or confidence), as a Decoding.
+
+        decoder : one of the tagger's `decoders`
+        forced : known labels: None where the tagger may choose, a list where several are possible
+        constraints : "scheme" allows only labellings that the label scheme permits; rules (labelwright.constraints)
+            only those that keep them, found in `time_limit` seconds for each sentence
+        options : go to the decoder
+        """
+        self._check_fitted()
+        name = self.checked_decoder(decoder)
+        self._check_constraints(name, constraints)
+        scheme, rules = rules_among(constraints)
+        self._check_options(name, options, bool(rules))
+        if rules:
+            X = listed(X)
+            options |= self._with_rules(X, rules)
+        return self._ask(X, lambda batch: batch.decode(name, **options), forced, scheme)
+
+    def predict(self, X: Any) -> list[list[str]]:
+        """The best labels of each sentence."""
+        return [d.labels for d in self.decode(X, probabilities=False)]
+
+    def predict_nbest(
+        self,
+        X: Any,
+        n: int = 5,
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+        max_expansions: int | None = None,
+    ) -> list[list[tuple[list[str], float]]]:
+        """Up to n labellings of each sentence, the best first, with their exact probabilities (or their scores).
+
+        On a latent model a search that reaches `max_expansions` returns only what it has proven (at least one)."""
+        check_whole("n", n, 1, MOST)
+        self._check_fitted()
+        return self._ask(X, lambda batch: batch.nbest(n, max_expansions), forced, constraints)
+
+    def predict_marginals(
+        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[list[dict[str, float]]]:
+        """The probability of every label at every token."""
+        self._check_fitted()
+        self._require(PROBABILITY, "predict_marginals", self._instead("predict_confidences"))
+        return self._ask(X, lambda batch: batch.marginals(), forced, constraints)
+
+    def predict_spans(
+        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
+    ) -> list[list[Span]]:
+        """The spans (chunks, entities) of the best labelling, each with the probability that exactly this span is an
+        entity; without one where the tagger has no probabilities."""
+        self._check_fitted()
+        scheme, rules = rules_among(constraints)
+        options: dict[str, Any] = {"probabilities": False}
+        if rules:
+            X = listed(X)
+            options |= self._with_rules(X, rules)
+        decoder = self.checked_decoder(None)
+        self._check_constraints(decoder, constraints)
+
+        def question(batch: Batch) -> list[list[Span]]:
+            return batch.spans([record.labels for record in batch.decode(decoder, **options)])
+
+        return self._ask(X, question, forced, scheme)
+
+    def span_probabilities(
+        self,
+        X: Any,
+        spans: Sequence[Sequence[Span]],
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[list[Span]]:
+        """These spans of each sentence with their exact probabilities."""
+        self._check_fitted()
+        self._require(PROBABILITY, "span_probabilities", self._instead("span_confidences"))
+        return self._ask_about(X, spans, "spans", lambda batch, own: batch.span_probabilities(own), forced, constraints)
+
+    def sequence_log_probabilities(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]],
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[float]:
+        """log P(y | x) of given labellings."""
+        self._check_fitted()
+        self._require(PROBABILITY, "sequence_log_probabilities", self._instead("decode's confidence"))
+        return self._ask_about(X, y, "y", lambda batch, own: batch.log_probabilities(own), forced, constraints)
+
+    def sample(
+        self,
+        X: Any,
+        n: int,
+        random_state: int | None = 0,
+        *,
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[list[tuple[list[str], float]]]:
+        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share."""
+        check_whole("n", n, 1, MOST)
+        self._check_fitted()
+        self._require(PROBABILITY, "sample", "use predict_nbest")
+        return self._ask(X, lambda batch: batch.sample(n, random_state), forced, constraints)
+
+    def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
+        """What this tagger passes to a layer above it: every label at least as probable as `cut`, and pairs of them."""
+        self._check_fitted()
+        self._require(PROBABILITY, "passed", "use passing='best'")
+        return joined_passed(self._ask(X, lambda batch: [self._passed_by(batch, cut)], forced))
+
+    def _passed_by(self, batch: Batch, cut: float) -> Passed:
+        return passed_by(batch, tuple(self.classes_), cut)
+
+    def score(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> float:
+        """Token accuracy (the convention of scikit-learn's classifiers)."""
+        return evaluate(true_labels("score", X, y), self.predict(X), reading="token").token_accuracy
+
+    # -- steps of answers ---------------------------------------------------------------------------------------------
+
+    def _ask_about(
+        self,
+        X: Any,
+        given: Sequence[Any],
+        name: str,
+        question: Callable[[Batch, Sequence[Any]], list[R]],
+        forced: Forced | None,
+        constraints: str | None,
+    ) -> list[R]:
+        """Ask a question about something given for each sentence, in the blocks of the sentences."""
+        data = self.encode(X)
+        if len(given) != len(data):
+            if name == "y":
+                raise CorpusError(f"y: {len(given)} sentences, but X has {len(data)}")
+            raise OptionError(f"{name}: expected one list for each of {len(data)} sentences, got {len(given)}")
+
+        def part(batch: Batch) -> list[R]:
+            return question(batch, given[batch.first : batch.first + len(batch)])
+
+        return self._ask(data, part, forced, constraints)
+
+    def _check_constraints(self, decoder: str, constraints: Constraints) -> None:
+        """Refuse constraints that a decoder cannot keep."""
+
+    def _with_rules(self, X: Any, rules: list[Any]) -> dict[str, Any]:
+        """Rules as options of `Batch.decode`, with the words that they may look at."""
+        if RULES not in self.can:
+            raise OptionError(
+                f"constraints: a {type(self).__name__} takes no rules, only 'scheme'; use forced=, or a CRF"
+            )
+        return {"rules": rules, "words": words_of(X)}
+
+    def _instead(self, remedy: str) -> str:
+        """What to use where probabilities are asked for."""
+        return f"calibrate it and use {remedy}" if CONFIDENCE in self.can else "use predict_nbest, which has scores"
+
+    def checked_decoder(self, decoder: str | None) -> str:
+        """The name of a decoder that this tagger has."""
+        name = decoder or self.default_decoder
+        if name not in self.decoders:
+            raise OptionError(self._no_decoder(name))
+        return name
+
+    def _no_decoder(self, name: str) -> str:
+        return f"decoder: expected one of {', '.join(self.decoders)}, got {name!r}"
+
+    def _check_options(self, decoder: str, options: dict[str, Any], rules: bool) -> None:
+        known = self.rule_options if rules else tuple(self.decoder_options(decoder))
+        if rules and decoder not in ("viterbi", "exact", "csi"):
+            raise OptionError(f"decoder {decoder}: rules are for the decoders viterbi and exact")
+        what = "decoding with rules" if rules else f"decoder {decoder}"
+        for name in options:
+            if name not in known:
+                expected = f"one of {', '.join(known)}" if len(known) > 1 else known[0]
+                raise OptionError(f"{what}: no option {name!r}, expected {expected}")
+
+    def _scheme(self, constraints: str) -> str:
+        """The label scheme that `constraints` names, which must be that of the training labels."""
+        scheme = scheme_named(constraints, self.scheme_)
+        if self.scheme_ is not None and not same_rules(self.scheme_, scheme):
+            raise OptionError(f"constraints: the labels follow {self.scheme_}, got {scheme!r}; use 'scheme'")
+        return scheme
+
+
+# -- what is given ----------------------------------------------------------------------------------------------------
+
+
+def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str]) -> Array | None:
+    """Which labels [T, L] the forced ones leave to each token."""
+    if forced is None:
+        return None
+    if len(forced) != len(offsets) - 1:
+        raise OptionError(f"forced: expected one list for each of {len(offsets) - 1} sentences, got {len(forced)}")
+    index = {label: i for i, label in enumerate(labels)}
+    permitted = np.ones((int(offsets[-1]), len(index)), np.bool_)
+    for n, (known, (a, b)) in enumerate(zip(forced, pairwise(offsets.tolist()), strict=True)):
+        if len(known) != b - a:
+            raise OptionError(
+                f"forced: sentence {n} has {b - a} tokens, got {len(known)} entries; use None for free ones"
+            )
+        for t, wanted in enumerate(known):
+            if wanted is None:
+                continue
+            choice = [wanted] if isinstance(wanted, str) else list(wanted)
+            for label in choice:
+                if label not in index:
+                    raise OptionError(f"forced: sentence {n}, token {t}: no label {label!r} in this model")
+            permitted[a + t] = False
+            permitted[a + t, [index[label] for label in choice]] = True
+    return permitted
+
+
+def scheme_named(constraints: str, of_labels: str | None) -> str:
+    """The label scheme that `constraints` names: "scheme" stands for the one that the labels follow."""
+    if constraints in SCHEMES:
+        return constraints
+    if constraints != "scheme":
+        raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
+    if of_labels is None:
+        raise OptionError("constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)")
+    return of_labels
+
+
+def rules_among(constraints: Constraints) -> tuple[str | None, list[Any]]:
+    """The label scheme and the rules that constraints name."""
+    if constraints is None or isinstance(constraints, str):
+        return constraints, []
+    from labelwright.rules.rules import split_constraints
+
+    return split_constraints(constraints)
+
+
+def words_of(X: Any) -> Sequence[Any] | None:
+    """The sentences that rules may look at; None where they are encoded."""
+    if isinstance(X, Layered):
+        return words_of(X.X)
+    if isinstance(X, Corpus):
+        return X.X
+    return X if isinstance(X, Sequence) else None
+
+
+def listed(X: Any) -> Any:
+    """Sentences that can be read twice."""
+    return X if hasattr(X, "__len__") or not hasattr(X, "__iter__") else list(X)
+
+
+def true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Sequence[Sequence[str]]:
+    """The true labels: given, or those of a corpus."""
+    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else y
+    if gold is None:
+        raise OptionError(f"{asker}: give the true labels y")
+    return gold
+
+
+def check_lengths(y: Sequence[Sequence[str]], offsets: Array) -> None:
+    """Refuse labels that do not fit the sentences."""
+    if len(y) != len(offsets) - 1:
+        raise CorpusError(f"y: {len(y)} sentences, but X has {len(offsets) - 1}")
+    for n, (labels, length) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):
+        if len(labels) != length:
+            raise CorpusError(f"y: sentence {n} has {len(labels)} labels, but X has {length} tokens there")

@@ -1,0 +1,168 @@
+"""Settings that several taggers share, each declared here once; constructors give them a place and a default."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from labelwright.features.template import Template as Parsed
+from labelwright.settings import (
+    Above,
+    Anything,
+    AtLeast,
+    Default,
+    Flag,
+    Group,
+    Help,
+    NotInherited,
+    OfTheRun,
+    OneOf,
+    OnlyWith,
+    PythonOnly,
+    Signed,
+)
+from labelwright.taggers.kinds import NumberOrAuto, SchemeName, StatesByLabel, TemplateName, Threads
+
+FEATURES, TRAINING = "Features", "Training"
+
+# -- features and structure -------------------------------------------------------------------------------------------
+
+Template = Annotated[
+    str | Parsed,
+    TemplateName(),
+    Group(FEATURES),
+    Help("default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax."),
+]
+Order = Annotated[int, OneOf(1, 2), Signed(), Group(FEATURES), Help("Markov order: labels that a label depends on.")]
+Cells = Annotated[
+    str,
+    OneOf("observed", "all"),
+    Signed(),
+    Group(FEATURES),
+    Help("Pairs of feature and label that have a weight."),
+]
+MinCount = Annotated[int, AtLeast(1), Signed(), Group(FEATURES), Help("Leave out features that occur less often.")]
+Constraints = Annotated[
+    str | None,
+    SchemeName(),
+    Signed(),
+    Group(FEATURES),
+    Help("Permit only labellings that the label scheme allows."),
+]
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+MaxIter = Annotated[
+    int | None,
+    AtLeast(1),
+    Group(TRAINING),
+    Flag("--iterations"),
+    Help("Limit of iterations, or of passes over the data."),
+    Default("until convergence"),
+]
+MaxPasses = Annotated[
+    int | None,
+    AtLeast(1),
+    Group(TRAINING),
+    Flag("--iterations"),
+    Help("Limit of passes; a pass without mistakes is the last."),
+    Default("50"),
+]
+Jobs = Annotated[
+    int | None,
+    Threads(),
+    OfTheRun(),
+    Group(TRAINING),
+    Flag("--threads"),
+    Help("Threads; results do not depend on it."),
+    Default("all cores"),
+]
+Seed = Annotated[int | None, AtLeast(0), Group(TRAINING), Flag("--seed"), Help("Seed of all randomness.")]
+WarmStart = Annotated[bool, Anything(), PythonOnly(), OfTheRun(), Help("Fit again from the weights of the last fit.")]
+Verbose = Annotated[int, Anything(), PythonOnly(), OfTheRun(), Help("Show progress on a terminal.")]
+
+# -- log-linear models ------------------------------------------------------------------------------------------------
+
+L1 = Annotated[float, AtLeast(0), Signed(), Help("Penalty l1 |w|; above 0, training uses OWL-QN.")]
+L2 = Annotated[float, AtLeast(0), Signed(), Help("Penalty l2/2 |w|^2.")]
+Optimizer = Annotated[str, OneOf("lbfgs", "sgd"), Signed(), Help("L-BFGS, or stochastic gradient descent.")]
+SgdAveraging = Annotated[
+    str,
+    OneOf("none", "avg"),
+    Signed(),
+    Help("avg: with sgd, run all passes and take the mean of the weights after each of the last third."),
+]
+Tol = Annotated[
+    float,
+    AtLeast(0),
+    Help("Stop when the relative improvement over 10 iterations is below X (sgd: 100 X over 5 passes)."),
+]
+
+# -- latent states ----------------------------------------------------------------------------------------------------
+
+Latent = Annotated[
+    int | Mapping[str, int],
+    StatesByLabel(),
+    Signed(),
+    Flag("--latent"),
+    Help("Latent states of each label: one number, or B-NP=3,O=2,... for all labels."),
+]
+Restarts = Annotated[
+    int,
+    AtLeast(1),
+    NotInherited(),
+    Flag("--restarts"),
+    Help("Random starts; the best on development data is kept, or the one with the lowest loss."),
+]
+
+# -- perceptrons ------------------------------------------------------------------------------------------------------
+
+Averaging = Annotated[
+    str,
+    OneOf("none", "avg", "mavg"),
+    Signed(),
+    Flag(metavar="none|avg|mavg"),
+    Help("The last weights, their mean after every sentence, or mavg: passes also begin from the mean."),
+]
+ResetEvery = Annotated[
+    int,
+    AtLeast(1),
+    Signed(),
+    OnlyWith("averaging", "mavg"),
+    Flag(metavar="K"),
+    Help("mavg: every K-th pass begins from the mean; 2 to 8, by development data."),
+]
+Update = Annotated[
+    str,
+    OneOf("perceptron", "passive-aggressive"),
+    Signed(),
+    Flag(metavar="NAME"),
+    Help("perceptron: a whole step; passive-aggressive: as much as the margin needs."),
+]
+Margin = Annotated[
+    float | str | None,
+    NumberOrAuto(),
+    Signed(),
+    Help("The gold labels must score above others by X for each wrong label; auto: by the size of updates."),
+    Default("0; 1 for passive-aggressive"),
+]
+AutoMargin = Annotated[
+    float | str | None,
+    NumberOrAuto(),
+    Signed(),
+    Help("The gold labels must score above others by X for each wrong label; auto: by the size of updates."),
+]
+Aggressiveness = Annotated[
+    float,
+    Above(0),
+    OnlyWith("update", "passive-aggressive"),
+    Flag(metavar="C"),
+    Help("Largest step of a passive-aggressive update."),
+]
+Shuffle = Annotated[bool, Help("Visit the sentences of each pass in another order.")]
+Start = Annotated[
+    str,
+    OneOf("auto", "split", "likelihood", "random"),
+    Help(
+        "First states: split those of a plain perceptron, likelihood: those of a latent CRF, random, or auto: split "
+        "where a plain perceptron gets a third of the sentences right, else likelihood."
+    ),
+]

@@ -1,0 +1,234 @@
+"""Kinds of values that only some settings of taggers take: numbers by label, one value for each column, phrases."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from labelwright.errors import OptionError
+from labelwright.settings import AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
+
+NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
+POSITIVE = Whole(Bounds(AtLeast(1)))
+
+
+class TemplateName(Text):
+    """The name of a built-in template, the path of a file, its text, or a parsed template."""
+
+    metavar = "NAME|FILE"
+
+    def complaint(self, value: Any) -> str | None:
+        return None  # whatever reads it says what is wrong
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        if not isinstance(value, str):
+            raise OptionError(f"{place.name}: expected a string, got {value!r:.60}")
+        return value
+
+    def files(self, value: Any, place: Place) -> list[str]:
+        return [value] if isinstance(value, str) else []
+
+
+class SchemeName(Text):
+    """The name of a label scheme, or "scheme": that of the labels."""
+
+    metavar = "scheme"
+
+    def complaint(self, value: Any) -> str | None:
+        return None  # whether the labels follow it is known only when they are read
+
+
+class Threads(Kind):
+    """A number of threads."""
+
+    expected = "a number of threads, or -1 for one per core"
+    metavar = "N"
+
+    def accepts(self, value: Any) -> bool:
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        return whole and (int(value) == -1 or int(value) >= 1)
+
+    def from_text(self, text: str) -> int:
+        return int(text)
+
+
+class StatesByLabel(Kind):
+    """One number of latent states for all labels, or one for each label: 4, or B-NP=3,O=2."""
+
+    expected = "a number, or numbers by label as in B-NP=3,O=2"
+    metavar = "N"
+
+    def complaint(self, value: Any) -> str | None:
+        if isinstance(value, str | float | bool | list | None):
+            return f"expected a whole number or a table of one for each label, got {value!r}"
+        sizes = value.values() if isinstance(value, Mapping) else [value]
+        wrong = next((size for size in sizes if not POSITIVE.accepts(size)), None)
+        return None if wrong is None else f"expected 1 or more states per label, got {wrong!r}"
+
+    def from_text(self, text: str) -> int | dict[str, int]:
+        """The numbers that a text means.
+
+        >>> StatesByLabel().from_text("4"), StatesByLabel().from_text("B-NP=3,O=2")
+        (4, {'B-NP': 3, 'O': 2})
+        """
+        try:
+            return int(text)
+        except ValueError:
+            pass
+        pairs = re.findall(r"(.+?)=(-?\d+)(?:,|$)", text)  # a label may hold commas
+        if not pairs or ",".join(f"{label}={number}" for label, number in pairs) != text.rstrip(","):
+            raise ValueError(text)
+        labels = [label for label, _ in pairs]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise OptionError(f"--latent: two numbers for the label {label!r}, expected one")
+        return {label: int(number) for label, number in pairs}
+
+
+class NumberOrAuto(Kind):
+    """A number of 0 or more, or "auto"."""
+
+    expected = "a number of 0 or more, or 'auto'"
+    metavar = "X|auto"
+
+    def accepts(self, value: Any) -> bool:
+        return NOT_NEGATIVE.accepts(value) or (isinstance(value, str) and value == "auto")
+
+    def from_text(self, text: str) -> float | str:
+        return text if text == "auto" else float(text)
+
+
+class NameByColumn(Choice):
+    """One of several names, or one of them for each column."""
+
+    metavar = "NAME"
+
+    def __init__(self, choices: Iterable[str]):
+        super().__init__(choices)
+        self.metavar = "NAME"
+
+    def complaint(self, value: Any) -> str | None:
+        names = [value] if isinstance(value, str) or not hasattr(value, "__len__") else value
+        wrong = [name for name in names if not isinstance(name, str) or name not in self.choices]
+        return f"expected {self.expected}, got {wrong[0]!r}" if wrong else None
+
+    def from_text(self, text: str) -> str | list[str]:
+        """The names that a text means.
+
+        >>> NameByColumn(["overlap", "mvdm"]).from_text("overlap,mvdm")
+        ['overlap', 'mvdm']
+        """
+        parts = [part.strip() for part in text.split(",")]
+        if not all(parts):
+            raise ValueError(text)
+        return parts if len(parts) > 1 else parts[0]
+
+
+class NameOrNumbers(Choice):
+    """One of several names, or a number for each column."""
+
+    def __init__(self, choices: Iterable[str]):
+        super().__init__(choices)
+        self.metavar = "NAME"
+
+    def complaint(self, value: Any) -> str | None:
+        if isinstance(value, str):
+            return super().complaint(value)
+        listed = value if hasattr(value, "__len__") else [None]
+        if isinstance(value, Mapping) or not all(Number().accepts(number) for number in listed):
+            return f"expected a name, or a number for each column, got {value!r:.60}"
+        return None
+
+    def from_text(self, text: str) -> str | list[float]:
+        """The name or the numbers that a text means.
+
+        >>> NameOrNumbers(["gain-ratio"]).from_text("0.5,1")
+        [0.5, 1.0]
+        """
+        parts = [part.strip() for part in text.split(",")]
+        try:
+            return [float(part) for part in parts]
+        except ValueError:
+            if len(parts) == 1:
+                return parts[0]
+            raise OptionError(f"--weights: expected a name, or numbers separated by commas, got {text!r}") from None
+
+
+class Decay(Kind):
+    """The numbers (a, b) of exponential decay; b is 1 where there is one number."""
+
+    expected = "two numbers of 0 or more, as in 1,0.5"
+    metavar = "A[,B]"
+
+    def accepts(self, value: Any) -> bool:
+        pair = hasattr(value, "__len__") and not isinstance(value, str) and len(value) == 2
+        return pair and all(NOT_NEGATIVE.accepts(number) for number in value)
+
+    def from_text(self, text: str) -> tuple[float, ...]:
+        """The numbers that a text means.
+
+        >>> Decay().from_text("0.5"), Decay().from_text("0.5,2")
+        ((0.5, 1.0), (0.5, 2.0))
+        """
+        numbers = tuple(float(part) for part in text.split(","))
+        return (*numbers, 1.0) if len(numbers) == 1 else numbers
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        if isinstance(value, list):
+            return tuple(value) if len(value) != 1 else (value[0], 1.0)
+        return (value, 1.0) if NOT_NEGATIVE.accepts(value) else value
+
+
+class WholeNumbers(Kind):
+    """A list of whole numbers."""
+
+    expected = "a list of whole numbers"
+
+    def accepts(self, value: Any) -> bool:
+        return hasattr(value, "__iter__") and not isinstance(value, str | Mapping)
+
+
+class Shares(Kind):
+    """A number of 0 or more for each of some layers."""
+
+    expected = "a table of numbers by layer"
+
+    def complaint(self, value: Any) -> str | None:
+        if not isinstance(value, Mapping):
+            return super().complaint(value) or f"expected {self.expected}, got {value!r:.60}"
+        wrong = next((name for name, share in value.items() if not NOT_NEGATIVE.accepts(share)), None)
+        return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {value[wrong]!r}"
+
+
+class Phrases(Kind):
+    """Lists of phrases by name; in a recipe also files with a phrase on each line."""
+
+    expected = "a table of phrases by name"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Mapping)
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {name: _phrases(phrases, f"{place.name}: {name}", place.folder) for name, phrases in value.items()}
+
+    def files(self, value: Any, place: Place) -> list[str]:
+        tables = value.values() if isinstance(value, Mapping) else ()
+        return [str(place.folder / phrases) for phrases in tables if isinstance(phrases, str)]
+
+
+def _phrases(phrases: Any, place: str, folder: Path) -> Sequence[str]:
+    """A list of phrases, or those of a file."""
+    if isinstance(phrases, str):
+        path = folder / phrases
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
+            raise OptionError(f"{place}: cannot read {path}: {reason}") from None
+        phrases = [line.strip() for line in lines if line.strip()]
+    if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
+        raise OptionError(f"{place}: expected a file, or a list of phrases, got {phrases!r:.60}")
+    return phrases

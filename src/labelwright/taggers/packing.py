@@ -1,0 +1,228 @@
+"""Models as tensors and a header, and back: what all kinds share, and linear taggers whole.
+
+    labels, labels.first [L+1]                      the labels, and the states of each
+    space.start [S]  space.arc [S, S]  space.end [S]   which states may begin, follow, end
+    KIND.ptr [F+1]  KIND.column  KIND.weights       cells of features on a state, edge, triple (or segment)
+    transitions [S * S]  triples [S * S * S]        weights of plain transitions; the latter of order 2
+    features.*                                      what the extractor of features stores
+
+Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exactly zero are left out.  Nothing that
+`unpack` is given is trusted: see labelwright.validation.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright import __version__
+from labelwright.corpus.schemes import SCHEMES
+from labelwright.errors import ModelFileError
+from labelwright.features.builtin import BUILTIN
+from labelwright.features.extract import EXTRACTORS, Extractor, read_template
+from labelwright.features.segments import SegmentFeatures
+from labelwright.modelfile import pack_strings, read_strings
+from labelwright.parallel import n_threads
+from labelwright.scoring.parameters import REACH, Cells, Parameters
+from labelwright.scoring.trained import Trained
+from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
+from labelwright.taggers.signature import signature
+from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_pointers, is_number
+
+Array = NDArray[Any]
+Packed = tuple[dict[str, Array], dict[str, Any]]
+PLAIN = ("transitions", "triples")  # plain transitions of order 1 and 2
+MOST_THREADS = 4096
+LARGEST = 1e30  # weights, and weights by temperature: sums of them stay finite
+
+
+# -- what all models share ----------------------------------------------------------------------------------------
+
+
+def header_of(model: Any) -> dict[str, Any]:
+    """What the header of every model file has: kind, version, signature, settings, and the record of training."""
+    return {
+        "kind": type(model).__name__,
+        "labelwright": __version__,
+        "signature": signature(model),
+        "parameters": {name: as_json(value) for name, value in model.get_params(deep=False).items()},
+        "training": getattr(model, "training_", {}),
+        "history": getattr(model, "history_", []),
+    }
+
+
+def as_json(value: Any) -> Any:
+    """A setting as JSON; templates and phrases of dictionaries are stored with the features."""
+    if isinstance(value, Mapping):
+        return {str(k): int(v) for k, v in value.items() if isinstance(v, int | np.integer)} or None
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, bool | int | float | str | None) else None
+
+
+def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
+    """An untrained model with the settings of a header; those in `given` are taken as they are."""
+    fields = header.part("parameters")
+    model = kind(**{name: value for name, value in fields.items() if name in kind._parameter_names()} | given)
+    check_run(fields)
+    model._check_parameters()
+    return model
+
+
+def check_run(fields: HeaderReader) -> None:
+    """Settings of a run that models do not check before they need them."""
+    if "n_jobs" in fields and n_threads(fields["n_jobs"]) > MOST_THREADS:
+        raise fields.refuse("n_jobs", f"{MOST_THREADS} threads at most")
+    if fields.get("random_state") is not None:
+        fields.whole("random_state")
+    if "verbose" in fields:
+        fields.one_of("verbose", (False, True, *range(10)))
+    if fields.get("template") is not None:
+        fields.text("template")
+
+
+def read_record(header: HeaderReader) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The record of training, and that of its iterations."""
+    training = header.part("training")
+    for name in ("sentences", "tokens", "features", "weights"):
+        if name in training:
+            training.whole(name)
+    return dict(training), [dict(part) for part in header.parts("history")]
+
+
+def read_scheme(header: HeaderReader) -> str | None:
+    """The label scheme, or None."""
+    scheme: str | None = header.one_of("scheme", (None, *SCHEMES))
+    return scheme
+
+
+def read_labels(tensors: TensorReader, name: str = "labels") -> list[str]:
+    """Labels: one at least, none twice."""
+    labels = read_strings(tensors, name)
+    if not labels:
+        raise ModelFileError(f"tensor {tensors.prefix}{name}: expected one label or more")
+    check_distinct(tensors.prefix + name, labels)
+    return labels
+
+
+def template_setting(features: HeaderReader) -> dict[str, Any]:
+    """The template as a setting: by its text, unless it is built in, since its file may be gone or changed."""
+    if features.get("template") is None:
+        return {}
+    stored = features.part("template")
+    return {"template": stored.text("name") if stored.text("name") in BUILTIN else read_template(stored)}
+
+
+# -- linear taggers -------------------------------------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """How large the parts of the weight vector are."""
+
+    columns: dict[str, int]  # kind of cells -> what their columns count: states, pairs, triples, ...
+    n_states: int  # of plain transitions
+    order: int
+
+
+def pack_linear(model: Any, trained: Trained) -> Packed:
+    """The tensors and the header of a tagger with features, cells and weights."""
+    space, parts = trained.space, trained.parameters.slices
+    tensors: dict[str, Array] = {"labels.first": space.first}
+    tensors["labels.text"], tensors["labels.offsets"] = pack_strings(space.labels)
+    tensors |= {"space.start": space.start, "space.arc": space.arc, "space.end": space.end}
+    tensors |= {name: trained.weights[parts[name]] for name in PLAIN if name in parts}
+    for name, cells in trained.parameters.cells.items():
+        tensors |= {f"{name}.{key}": array for key, array in _without_zeros(cells, trained.weights[parts[name]])}
+    tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
+    return tensors, header_of(model) | {
+        "scheme": trained.scheme,
+        "extractor": trained.extractor.kind,
+        "features": trained.extractor.header(),
+        "layers": list(trained.parameters.cells),
+        "order": space.graph.order,
+    }
+
+
+def read_trained(
+    tensors: TensorReader, header: HeaderReader, shape_of: Callable[[Trained, HeaderReader], tuple[Shape, Trained]]
+) -> Trained:
+    """What `pack_linear` stored, after checking that everything fits together.
+
+    shape_of : gives the sizes that follow from the space and the extractor; taggers with a structure of their own read
+        it there"""
+    space = read_space(tensors, header.whole("order", 1, 2) if "order" in header else 1)
+    nothing = Parameters({}, space.n_states, space.graph.order)
+    known = Trained(read_extractor(tensors, header), space, nothing, np.empty(0, np.float32), read_scheme(header))
+    shape, known = shape_of(known, header)
+    parameters, weights = read_parameters(tensors, header, known.extractor, shape)
+    return known._replace(parameters=parameters, weights=weights)
+
+
+def chain_shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
+    """The sizes of a tagger over a chain of states."""
+    S, order = trained.space.n_states, trained.space.graph.order
+    return Shape({name: S ** (reach + 1) for name, reach in REACH.items() if reach <= order}, S, order), trained
+
+
+def _without_zeros(cells: Cells, weights: Array) -> list[tuple[str, Array]]:
+    used = weights != 0
+    kept = np.concatenate([[0], np.cumsum(used)])
+    return [("ptr", kept[cells.ptr]), ("column", cells.column[used]), ("weights", weights[used])]
+
+
+def read_space(tensors: TensorReader, order: int) -> StateSpace:
+    """The state space; its size is that of tensors that the file holds, checked before anything is made of it."""
+    labels = read_labels(tensors)
+    first = tensors.array("labels.first", np.int32, len(labels) + 1)
+    S = int(first[-1])
+    check_pointers(f"{tensors.prefix}labels.first", first, S, least=1)
+    start, end = (tensors.array(f"space.{name}", np.bool_, S) for name in ("start", "end"))
+    arc = tensors.array("space.arc", np.bool_, S, S)
+    if S ** (order + 1) > MAX_ARCS:
+        raise ModelFileError(f"tensor {tensors.prefix}labels.first: {S:,} states are too many for order {order}")
+    if order == 2:
+        tensors.array("triples", np.float32, S**3)
+        twin = np.repeat(first[:-1], np.diff(first))  # [S]  the first state of the same label
+        if (start != start[twin]).any() or (arc != arc[np.ix_(twin, twin)]).any():
+            raise ModelFileError(f"tensor {tensors.prefix}space.arc: of order 2, states of a label must be alike")
+    return assembled(tuple(labels), first, start, arc, end, order)
+
+
+def read_extractor(tensors: TensorReader, header: HeaderReader) -> Extractor:
+    """The extractor of features."""
+    extractors = EXTRACTORS | {SegmentFeatures.kind: SegmentFeatures}
+    kind = extractors[header.one_of("extractor", tuple(extractors))]
+    extractor: Extractor = kind.restore(tensors.part("features."), header.part("features"))
+    return extractor
+
+
+def read_parameters(
+    tensors: TensorReader, header: HeaderReader, extractor: Extractor, shape: Shape
+) -> tuple[Parameters, Array]:
+    """The cells of all features, and the weight vector."""
+    kinds = header.names("layers")
+    if sorted(kinds) != sorted(extractor.cell_kinds) or not set(kinds) <= set(shape.columns):
+        raise header.refuse("layers", ", ".join(extractor.cell_kinds))
+    cells, weights = {}, []
+    for name in kinds:
+        column = tensors.indices(f"{name}.column", np.int32, shape.columns[name], None)
+        cells[name] = Cells(tensors.pointers(f"{name}.ptr", extractor.n_features, len(column)), column)
+        weights.append(_read_weights(tensors, f"{name}.weights", len(column)))
+    for name, reach in zip(PLAIN[: shape.order], (2, 3), strict=False):
+        weights.append(_read_weights(tensors, name, shape.n_states**reach))
+    return Parameters(cells, shape.n_states, shape.order), np.concatenate(weights)
+
+
+def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
+    return tensors.numbers(name, np.float32, n, least=-LARGEST, most=LARGEST)
+
+
+def check_calibration(training: HeaderReader, weights: Array) -> None:
+    """The temperature of a calibrated model: a number above 0 that leaves its weights finite."""
+    if training.get("calibration") is None:
+        return
+    temperature = training.part("calibration")["temperature"]
+    largest = float(np.abs(weights).max(initial=0.0))
+    if not is_number(temperature) or not 0 < temperature <= LARGEST or not largest / temperature <= LARGEST:
+        raise training.part("calibration").refuse("temperature", "a number above 0 that fits the weights")

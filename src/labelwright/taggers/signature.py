@@ -1,0 +1,32 @@
+"""One line that says how a model was made, for tables of results and for model files."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelwright import __version__
+from labelwright.features.builtin import BUILTIN
+
+
+def signature(model: Any) -> str:
+    """The kind of model, its template and its settings, as in crf|template:default|order:1|...|labelwright:0.1.0."""
+    shown = [f"template:{_template_name(*model._features_read())}"]
+    for name, value in model.signed_settings().items():
+        if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+            shown.append(f"{name}:{','.join(map(str, value))}")
+        elif value not in (None, 0.0, "none"):
+            shown.append(f"{name}:{value}")
+    return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])
+
+
+def _template_name(kind: str, template: Mapping[str, str] | None) -> str:
+    """The name of a built-in template; a file's name with a hash of its text; or the kind of features."""
+    if template is None:
+        return kind
+    if template["name"] in BUILTIN:
+        return template["name"]
+    digest = hashlib.sha256(template["text"].encode()).hexdigest()[:8]
+    return f"{Path(template['name']).stem}@{digest}"

@@ -1,0 +1,46 @@
+"""Numbers and names as sentences show them."""
+
+from collections.abc import Iterable
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "sentence"), counted(2400, "sentence"), counted(2, "pass")
+    ('1 sentence', '2,400 sentences', '2 passes')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
+
+
+def percent(share: float) -> str:
+    """A share in percent; only all of it is 100 %, only nothing 0 %.
+
+    >>> percent(1.0), percent(0.70034), percent(0.99999), percent(0.0)
+    ('100 %', '70.03 %', '99.99 %', '0 %')
+    """
+    if share in (0.0, 1.0):
+        return f"{100 * share:.0f} %"
+    return f"{min(99.99, max(0.01, 100 * share)):.2f} %"
+
+
+def either(names: Iterable[str]) -> str:
+    """Names to choose from.
+
+    >>> either(["a"]), either(["a", "b"]), either(["a", "b", "c"])
+    ('a', 'a or b', 'a, b or c')
+    """
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The one likely correction of a misspelt name, to stand behind a message.
+
+    >>> did_you_mean("colums", ["columns", "label"]), did_you_mean("colour", ["columns", "label"])
+    ("; did you mean 'columns'?", '')
+    """
+    from difflib import get_close_matches
+
+    names = {each.lstrip("-"): each for each in known}  # all options begin alike
+    near = get_close_matches(name.lstrip("-"), list(names), 1, 0.7)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""

@@ -1,0 +1,74 @@
+"""labelwright inspect of taggers without latent states: use on data, plots, refusals."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command import one_line
+
+import labelwright
+from labelwright.corpus import read_columns
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    """A folder with a model of each kind."""
+    corpus = read_columns(data / "train.txt", names="word,pos,chunk")
+    target = tmp_path_factory.mktemp("inspect")
+    (target / "test.txt").write_bytes((data / "test.txt").read_bytes())
+    labelwright.CRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "crf")
+    labelwright.SemiCRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "semi")
+    labelwright.Perceptron(template="words", max_iter=3, n_jobs=1).fit(corpus).save(target / "perceptron")
+    return target
+
+
+@pytest.mark.parametrize("name", ["crf", "semi", "perceptron"])
+def test_data_show_the_use_of_labels(run, folder: Path, name: str) -> None:
+    code, out, err = run("inspect", folder / name, "--data", folder / "test.txt", "--top", 2)
+    assert (code, err) == (0, "")
+    how = "counted on the best labellings" if name == "perceptron" else "expected counts"
+    assert f"\nlabels by their share of the tokens of the data ({how})\n  B-NP " in out
+    assert "latent" not in out
+    for part in ("words      ", "before it  ", "after it   ", "(outside) "):
+        assert part in out
+    facts = json.loads(run("inspect", folder / name, "--data", folder / "test.txt", "--json")[1])
+    assert {view["label"] for view in facts["use"]} == set(facts["labels"])
+    assert "use" not in json.loads(run("inspect", folder / name, "--json")[1])
+
+
+@pytest.mark.parametrize("name", ["crf", "semi"])
+def test_a_plot_of_labellings(run, folder: Path, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "mass.svg"
+    code, out, err = run("inspect", folder / name, "--data", folder / "test.txt", "--plot", target, "--paths", 7)
+    assert (code, err) == (0, f"{target}: drawn\n")
+    assert "\nprobability of the n best labellings together, mean over the sentences\n" in out
+    assert "latent" not in out
+    assert target.read_text().startswith("<?xml")
+
+
+def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for arguments, part in {
+        ("crf", "--top", -1): "--top: expected 0 or more, got -1",
+        ("perceptron", "--data", "test.txt", "--plot", "x.png"): "--plot: a Perceptron has scores, not probabilities",
+        ("crf", "--data", "test.txt", "--sentence", 1): "--sentence: shows neighbours, which only memory-based models",
+        ("crf", "--columns", "word"): "--columns: nothing to look at; name the sentences with --data FILE",
+    }.items():
+        code, out, err = run("inspect", *arguments)
+        assert (code, out) == (2, "")
+        one_line(err, part)
+
+
+def test_top_0_shows_no_features(run, folder: Path) -> None:
+    code, out, _ = run("inspect", folder / "crf", "--top", 0)
+    assert code == 0
+    assert "strongest" not in out
+
+
+def test_training_and_inspect_count_the_same_weights(run, data: Path, tmp_path: Path) -> None:
+    for kind in ("semi-crf", "perceptron", "crf"):
+        options = ["--model", kind, "--columns", "word,pos,chunk", "--iterations", 3]
+        _, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", *options)
+        trained = err.partition("m: ")[2].partition(" weights")[0]
+        assert f"  weights     {trained} (" in run("inspect", tmp_path / "m")[1]

@@ -1,0 +1,93 @@
+"""What a user is told about a model and its data."""
+
+import pytest
+
+import labelwright
+from labelwright.corpus import Corpus, builtin_corpus
+from labelwright.inspection.warnings import few_features, nothing_known, scheme_differs, unknown_share
+
+TAGGERS = {
+    "crf": lambda: labelwright.CRF(template="U:%x[0,0]\nUs:%shape[0,0]", max_iter=3, n_jobs=1),
+    "lower": lambda: labelwright.CRF(template="U:%lower[0,0]", max_iter=3, n_jobs=1),
+    "semi-crf": lambda: labelwright.SemiCRF(template="U:%x[0,0]", max_iter=3, n_jobs=1),
+    "memory": lambda: labelwright.MemoryTagger(n_jobs=1),
+    "cascade": lambda: labelwright.Cascade(
+        [(name, labelwright.CRF(template="U:%x[0,0]", max_iter=2)) for name in ("pos", "chunk")],
+        passing="best",
+        n_jobs=1,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return builtin_corpus(40, random_state=4, columns=["word", "chunk"])
+
+
+def trained(name: str, corpus: Corpus):
+    if name != "cascade":
+        return TAGGERS[name]().fit(corpus)
+    return TAGGERS[name]().fit(corpus.select(["word"]), {"pos": corpus.y, "chunk": corpus.y})
+
+
+@pytest.mark.parametrize("name", TAGGERS)
+def test_a_text_of_unknown_words(name, corpus) -> None:
+    model = trained(name, corpus)
+    assert unknown_share(model, corpus.select(["word"])) == 0.0
+    strange = Corpus.from_sequences([["xq", "zz"], ["xq"]])
+    assert unknown_share(model, strange) == 1.0
+    assert nothing_known(model, strange) == (
+        "X: no value of column word is known to the model (the first is 'xq'); "
+        "check the order of the columns, the tokenisation and the language"
+    )
+    mixed = Corpus.from_sequences([["xq", corpus.X[0][0], "zz"]])
+    assert unknown_share(model, mixed) == pytest.approx(2 / 3)
+    assert nothing_known(model, mixed) is None
+    assert nothing_known(model, mixed.take(slice(0, 0))) is None
+
+
+def test_features_that_do_not_tell(corpus) -> None:
+    shapes = labelwright.CRF(template="U:%shape[0,0]", max_iter=2, n_jobs=1).fit(corpus)
+    dicts = labelwright.CRF(max_iter=2, n_jobs=1).fit([[{"a": 1.0}]], [["X"]])
+    tree = labelwright.MemoryTagger(template="Us:%suffix[0,0,2]", n_jobs=1).fit(corpus)
+    for model in (shapes, dicts, tree):
+        assert unknown_share(model, Corpus.from_sequences([["xq"]])) is None
+        assert nothing_known(model, Corpus.from_sequences([["xq"]])) is None
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "iob2", "ioe2", "bioes", "bilou", "io"])
+@pytest.mark.parametrize("other", ["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou", "bmes"])
+def test_another_scheme(corpus, scheme, other) -> None:
+    model = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit(corpus.with_scheme(scheme))
+    line = scheme_differs(model, corpus.with_scheme(other))
+    if scheme == other:
+        assert line is None
+    else:
+        assert line is not None
+        assert f"column chunk has labels in {other}, but the model predicts labels in {scheme}, the scheme" in line
+    assert scheme_differs(model, corpus.select(["word"])) is None
+
+
+def test_labels_that_fit_both_schemes_or_none(corpus) -> None:
+    model = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit(corpus.with_scheme("iob1"))
+    inside = Corpus.from_sequences([["a", "b"]], [["I-NP", "O"]])  # detected as io, but right in iob1, too
+    assert scheme_differs(model, inside) is None
+    assert scheme_differs(model, Corpus.from_sequences([["a"]], [["NN"]])) is None
+    tags = labelwright.CRF(template="U:%x[0,0]", max_iter=1, n_jobs=1).fit([["a", "b"]], [["DT", "NN"]])
+    assert scheme_differs(tags, corpus) is None
+    both = corpus.select(["word", "chunk"]).renamed(["word", "iob"], None)
+    assert "column iob has labels in iob2" in str(scheme_differs(model, both, "iob"))
+
+
+def test_few_features(corpus) -> None:
+    model = labelwright.CRF(template="U:%x[0,0]", min_count=35, max_iter=2, n_jobs=1).fit(corpus)
+    assert model.extractor_.n_features == 1
+    assert few_features(model) == (
+        f"only 1 feature occurs 35 times or more in the training data, for {len(model.classes_)} labels; "
+        "lower --min-count"
+    )
+    assert few_features(model.set_params(min_count=1)) is None
+    assert (
+        few_features(labelwright.SemiCRF(template="U:%x[0,0]", min_count=2, max_iter=2, n_jobs=1).fit(corpus)) is None
+    )
+    assert few_features(labelwright.CRF(template="U:%x[0,0]", max_iter=2, n_jobs=1).fit([["a"]], [["X"]])) is None

@@ -1,0 +1,32 @@
+"""How many examples property tests draw.
+
+By default they are the same every time.  LABELWRIGHT_TESTS=quick draws a fifth as many, LABELWRIGHT_TESTS=nightly ten
+times as many and new ones in every run.
+"""
+
+import os
+
+from hypothesis import settings
+
+SHARES = {"quick": 0.2, "test": 1.0, "nightly": 10.0}
+RUN = os.environ.get("LABELWRIGHT_TESTS") or "test"
+assert RUN in SHARES, f"LABELWRIGHT_TESTS: expected one of {', '.join(SHARES)}, got {RUN!r}"
+
+
+def n_drawn(n: int) -> int:
+    """The number of examples in this run where an ordinary one draws n."""
+    return max(5, round(n * SHARES[RUN]))
+
+
+def drawn(n: int, parent: settings | None = None) -> settings:
+    """Draw n examples (of an ordinary run), with the other settings of `parent`."""
+    return settings(parent, max_examples=n_drawn(n))
+
+
+def load_profile() -> None:
+    """Set what holds for all property tests of this run."""
+    nightly = RUN == "nightly"
+    settings.register_profile(
+        "labelwright", max_examples=n_drawn(100), derandomize=not nightly, deadline=None, database=None, print_blob=True
+    )
+    settings.load_profile("labelwright")

@@ -1,0 +1,114 @@
+"""Made model files: whatever a file with a right checksum holds, loading and asking it works or is one clear error.
+
+`python tests/support/made_files.py --number N --seed S` makes as many as one likes; with NUMBA_BOUNDSCHECK=1 every
+index in the kernels is checked."""
+
+import made_files
+import numpy as np
+import pytest
+
+import labelwright
+from labelwright import modelfile
+from labelwright.errors import ModelFileError
+
+NUMBER = 20
+KINDS = [
+    "crf-columns", "crf-order2", "latent-crf", "perceptron", "semi-crf", "cascade", "memory-based", "memory",
+    "memory-igtree", "checkpoint:lbfgs",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_made_files_work_or_are_refused_in_one_line(name, capfd):
+    failed = made_files.main([name, "--number", str(NUMBER), "--seed", "1000"])
+    assert failed == 0, capfd.readouterr().out
+
+
+def test_a_made_file_has_a_right_checksum_and_depends_on_its_seed_alone(tmp_path):
+    tensors, header = modelfile.read(made_files.FOLDER / "crf.model")
+    for path in (tmp_path / "one", tmp_path / "two"):
+        modelfile.write(path, *made_files.made_file(3, tensors, header))
+        modelfile.read(path)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert (tmp_path / "one").read_bytes() != (made_files.FOLDER / "crf.model").read_bytes()
+
+
+def _set(place, value):
+    def change(array):
+        array = array.copy()
+        array.reshape(-1)[place] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "change", "message"),
+    [
+        ("crf", "state.column", _set(0, 10**6), "tensor state.column: expected indices from 0 to below"),
+        ("crf", "state.ptr", _set(3, 2**62), "tensor state.ptr: expected pointers"),
+        ("crf", "labels.first", _set(-1, 2**31 - 1), "tensor space.start: expected bool [2147483647]"),
+        ("crf", "transitions", _set(0, np.nan), "tensor transitions: expected finite numbers"),
+        ("crf", "features.table0", _set(0, -1), "tensor features.table0: expected indices"),
+        ("crf", "space.arc", lambda a: a[:-1], "tensor space.arc: expected bool"),
+        ("crf-dicts", "features.names.offsets", _set(1, 10**6), "tensor features.names.offsets: expected pointers"),
+        ("semi-crf", "features.phrases.parent", _set(0, 5), "tensor features.phrases.parent: expected indices"),
+        ("semi-crf", "features.phrases.feature", _set(0, 3), "each text of a segment once"),
+        ("cascade", "layer1.features.base.table0", _set(0, 10**9), "tensor layer1.features.base.table0: expected"),
+        ("cascade", "lexicon.had.offsets", lambda a: a[:-1], "tensor lexicon.had"),
+        ("memory-based", "trie.child", _set(0, 0), "tensor trie.child: expected a tree"),
+        ("memory-based", "trie.end", _set(0, 3), "tensor trie.begin: expected children that share out"),
+        ("memory-based", "groups.count", _set(0, 0.0), "tensor groups.count: expected finite numbers from 1"),
+        ("memory-based", "column0.code_of", _set(0, 10**6), "tensor column0.code_of: expected indices"),
+        ("memory-based", "distances.turned_code", _set(0, 10**6), "tensor distances.turned_code: expected indices"),
+        ("memory-based", "distances.pair_base", _set(0, 7), "tensor distances.pair_base: expected the columns"),
+        ("memory-based", "grouped.members", _set(0, 1), "tensor grouped.members: expected a permutation"),
+        ("memory", "grams", _set(1, -1), "tensor grams: expected indices from 0"),
+        ("memory-igtree", "tree.child", _set(2, 0), "tensor tree.child: expected a tree"),
+    ],
+)
+def test_what_kernels_rely_on_is_checked(name, tensor, change, message, tmp_path):
+    tensors, header = modelfile.read(made_files.FOLDER / f"{name}.model")
+    tensors[tensor] = change(tensors[tensor])
+    modelfile.write(tmp_path / "made", tensors, header)
+    with pytest.raises(ModelFileError) as caught:
+        labelwright.load(tmp_path / "made")
+    text = str(caught.value)
+    assert message in text
+    assert text.startswith(f"{tmp_path / 'made'}: ")
+    assert text.endswith("; copy or train it again")
+
+
+def test_booleans_are_zeros_and_ones(tmp_path):
+    tensors, header = modelfile.read(made_files.FOLDER / "crf.model")
+    tensors["space.start"].view(np.uint8)[0] = 2  # NumPy would count it twice
+    modelfile.write(tmp_path / "made", tensors, header)
+    with pytest.raises(ModelFileError, match=r"tensor space\.start: expected booleans"):
+        labelwright.load(tmp_path / "made")
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value", "message"),
+    [
+        ("crf", "kind", "Estimator", "expected a model, got a 'Estimator'"),
+        ("crf", "kind", "NgramTagger", "a NgramTagger cannot be stored in a model file"),
+        ("crf", "kind", ["CRF"], "expected a model, got a"),
+        ("crf", "order", 2, "tensor triples: missing"),
+        ("crf", "scheme", "nonsense", "header: scheme: expected one of"),
+        ("crf", "layers", ["state"], "header: layers: expected state, edge"),
+        ("crf", "parameters", {"l2": -1}, "l2: expected a number of 0 or more"),
+        ("crf", "parameters", {"n_jobs": 10**15}, "n_jobs: expected 4096 threads at most"),
+        ("crf-arrays", "features", {"n_columns": 10**9}, "tensor state.ptr: expected int64 [1000000001]"),
+        ("perceptron", "training", {"calibration": {"temperature": 0}}, "temperature: expected a number above 0"),
+        ("cascade", "layers", [], "layers: expected a list of pairs"),
+        ("memory", "windows", {"kind": "layered"}, "header: windows"),
+        ("memory", "columns", 10**9, "expected int32 [any, 1000000000]"),
+    ],
+)
+def test_headers_are_checked(name, field, value, message, tmp_path):
+    tensors, header = modelfile.read(made_files.FOLDER / f"{name}.model")
+    modelfile.write(tmp_path / "made", tensors, header | {field: value})
+    with pytest.raises(ModelFileError) as caught:
+        labelwright.load(tmp_path / "made")
+    assert message in str(caught.value)

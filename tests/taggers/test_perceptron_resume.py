@@ -1,0 +1,119 @@
+"""Perceptrons that stop and resume, and the copies of a trained one: checkpoints, files, pickles, clones."""
+
+import json
+import pickle
+
+import pytest
+from problems import ARCS, NOISY, STATES, words
+from sklearn.base import clone
+from tiny import X, Y
+
+import labelwright
+from labelwright import LatentPerceptron, Perceptron
+from labelwright.errors import LabelwrightError
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"averaging": "none"},
+        {"averaging": "avg"},
+        {"update": "passive-aggressive"},
+        {"n_restarts": 2},
+        {"order": 2},
+    ],
+    ids=["mavg", "none", "avg", "passive-aggressive", "restarts", "order 2"],
+)
+@pytest.mark.parametrize("stop", [3, 11])
+def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, settings, stop):
+    settings = {"template": ARCS, "reset_every": 3, "max_iter": 8, "n_jobs": 1, "random_state": 1} | settings
+    dev = words(10, 6)
+    calm = LatentPerceptron(2, **settings).fit(*NOISY, dev=dev)
+    seen = []
+
+    def interrupt(record, limit):
+        seen.append(record)
+        if len(seen) == stop:
+            raise StopError
+
+    place = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
+    try:
+        LatentPerceptron(2, **settings).fit(*NOISY, dev=dev, progress=interrupt, **place)
+    except StopError:
+        assert len(seen) == stop
+    resumed = LatentPerceptron(2, **settings).fit(*NOISY, dev=dev, resume=True, **place)
+    assert resumed.weights_.tobytes() == calm.weights_.tobytes()
+    kept = ("loss", "mistakes", "separable", "dev", "iteration")
+    assert [[r[k] for k in kept] for r in resumed.history_] == [[r[k] for k in kept] for r in calm.history_]
+    assert resumed.training_["convergence"] == calm.training_["convergence"]
+
+
+@pytest.mark.parametrize("dev", [None, words(10, 6)], ids=["alone", "dev"])
+@pytest.mark.parametrize("averaging", ["none", "avg", "mavg"])
+def test_a_run_that_converged_resumes_to_the_very_same_model(tmp_path, averaging, dev):
+    settings = {"template": STATES, "averaging": averaging, "n_jobs": 1, "random_state": 1}
+    place = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
+    whole = Perceptron(**settings).fit(X, Y, dev=dev, **place)
+    assert whole.training_["stopped"] == "converged: a pass without mistakes"
+    seen = []
+    again = Perceptron(**settings).fit(X, Y, dev=dev, resume=True, progress=lambda *told: seen.append(told), **place)
+    assert seen == []
+    assert again.weights_.tobytes() == whole.weights_.tobytes()
+    assert again.history_ == whole.history_
+    assert again.training_ == whole.training_
+
+
+def test_a_checkpoint_goes_on_for_more_passes_but_not_under_other_rules(tmp_path):
+    settings = {"template": STATES, "n_jobs": 1}
+    place = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
+    Perceptron(max_iter=3, **settings).fit(*NOISY, **place)
+    longer = Perceptron(max_iter=6, **settings).fit(*NOISY, resume=True, **place)
+    assert longer.weights_.tobytes() == Perceptron(max_iter=6, **settings).fit(*NOISY).weights_.tobytes()
+    others = [{"averaging": "mavg"}, {"margin": 1.0}, {"random_state": 1}, {"shuffle": False}, {"order": 2}]
+    for other in others:
+        with pytest.raises(LabelwrightError, match="other data or other settings"):
+            Perceptron(max_iter=6, **settings | other).fit(*NOISY, resume=True, **place)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Perceptron(template=ARCS, order=2, constraints="scheme", update="passive-aggressive", max_iter=3),
+        LatentPerceptron({"O": 1, "B-X": 3, "I-X": 2}, template=STATES, reset_every=2, max_iter=3),
+    ],
+)
+def test_files_pickles_and_clones_are_the_same_model(tmp_path, model):
+    model = clone(model).set_params(n_jobs=1, random_state=4)
+    train, new = words(12, 3), [["aa", "c", "b"], ["b"], ["new", "aa"], []]
+    model.fit(*train, dev=words(6, 4))
+    model.save(tmp_path / "m")
+    for other in (labelwright.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
+        assert type(other) is type(model)
+        assert other.get_params() | {"template": None} == model.get_params() | {"template": None}
+        assert other.weights_.tobytes() == model.weights_.tobytes()
+        assert other.decode(new) == model.decode(new)
+        assert other.predict_confidences(new) == model.predict_confidences(new)
+        assert other.training_ == model.training_
+    copy = clone(model)
+    assert not hasattr(copy, "weights_")
+    assert copy.fit(*train, dev=words(6, 4)).weights_.tobytes() == model.weights_.tobytes()
+
+
+def test_a_model_of_one_label_makes_no_mistakes(tmp_path):
+    for make in (Perceptron, LatentPerceptron):
+        model = make(n_jobs=1).fit([["a", "b"], ["c"]], [["O", "O"], ["O"]])
+        assert model.training_["mistakes"] == 0
+        assert model.predict([["a", "z"]]) == [["O", "O"]]
+        assert model.training_["convergence"]["separable"] == 1.0
+        assert model.training_["convergence"]["margin"] is None
+        json.dumps([model.training_, model.history_], allow_nan=False)  # no Infinity, which is no JSON
+        model.save(tmp_path / "m")
+        loaded = labelwright.load(tmp_path / "m")
+        assert loaded.predict([["z"]]) == [["O"]]
+        assert loaded.training_ == model.training_

@@ -1,0 +1,164 @@
+"""How a SemiCRF is trained, against enumeration and finite differences, and on other inputs than words."""
+
+import itertools
+
+import numpy as np
+import oracles
+import pytest
+from problems import differences
+from segmentations import DICTIONARIES, SCHEMES, SPANS, TEMPLATE, Enumerated, X, labelled
+
+from labelwright import SemiCRF, Span
+from labelwright.corpus import Corpus
+from labelwright.parallel import Workers
+
+
+def objective(model, y, dtype=np.float64, n_jobs=1, X=X):
+    model._check_parameters()
+    data, model.trained_ = model._prepare(X, y)
+    return model._objective(model.trained_, data, Workers(n_jobs), dtype), data
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("cells", ["observed", "all"])
+def test_the_loss_is_that_of_all_segmentations_and_its_gradient_that_of_differences(scheme, cells):
+    model, y = SemiCRF(TEMPLATE, dictionaries=DICTIONARIES, cells=cells, n_jobs=1), labelled(scheme)
+    problem, _ = objective(model, y)
+    n = model.parameters_.n_weights
+    weights, gradient = np.random.default_rng(2).normal(size=n), np.empty(n)
+    loss = problem(weights, gradient)
+    np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
+    model.weights_ = weights
+    truth = [Enumerated(model, sentence) for sentence in X]
+    expected = sum(t.log_z - t.scores[t.labels.index(tuple(own))] for t, own in zip(truth, y, strict=True))
+    assert loss == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_share_of_the_loss_has_that_share_of_the_gradient():
+    problem, _ = objective(SemiCRF(TEMPLATE, n_jobs=1), labelled("iob2"))
+    n = problem.parameters.n_weights
+    weights, gradients = np.random.default_rng(3).normal(size=n), np.empty((2, n))
+    whole = problem(weights, gradients[0])
+    _, back = problem.forward(weights, np.ones(1))
+    part, gradients[1], _ = back(None, 0.25)
+    assert part == pytest.approx(0.25 * whole)
+    np.testing.assert_allclose(gradients[1], 0.25 * gradients[0], atol=1e-12)
+
+
+def test_weights_exist_for_what_was_seen_and_for_every_length():
+    model = SemiCRF("U:%x[0,0]", dictionaries=DICTIONARIES, n_jobs=1)
+    objective(model, labelled("iob2"))
+    space, cells = model.segments_, model.parameters_.cells["segment"]
+    found = set()
+    for f in range(len(cells.ptr) - 1):
+        found |= {(model.extractor_.name(f), space.types[x]) for x in cells.column[cells.ptr[f] : cells.ptr[f + 1]]}
+    always = [*(f"length={n}" for n in range(1, 4)), "dictionary=short", "dictionary=long"]
+    chunks = {(tuple(x[s.start : s.end]), s.type) for x, own in zip(X, SPANS, strict=True) for s in own}
+    single = {
+        ((w,), "O") for x, y in zip(X, labelled("iob2"), strict=True) for w, t in zip(x, y, strict=True) if t == "O"
+    }
+    known = {text for text, _ in chunks}
+    texts = {(f"text={' '.join(text)}", kind) for text, kind in chunks | single if text in known}
+    assert found == set(itertools.product(always, ["X", "Y", "O"])) | texts
+
+
+def test_rare_texts_are_left_out():
+    model = SemiCRF("U:%x[0,0]", min_count=2, n_jobs=1)
+    objective(model, labelled("iob2"))
+    names = [model.extractor_.name(f) for f in range(model.extractor_.n_features)]
+    assert [name for name in names if name.startswith("text=")] == ["text=a b", "text=c"]
+
+
+@pytest.mark.parametrize("words", [{}, {"l1": 0.05}])
+def test_the_number_of_threads_changes_no_bit(chunks, words):
+    found = [SemiCRF(max_iter=8, n_jobs=n, **words).fit(chunks) for n in (1, 2)]
+    np.testing.assert_array_equal(*(model.weights_ for model in found))
+    assert found[0].history_[-1]["loss"] == found[1].history_[-1]["loss"]
+    marginals = [model.predict_marginals(chunks) for model in found]
+    assert marginals[0] == marginals[1]
+
+
+def test_pieces_of_work_change_nothing(chunks, monkeypatch):
+    whole, _ = objective(SemiCRF(), None, X=chunks)
+    monkeypatch.setattr("labelwright.learn.objective.SHARD_BYTES", 40_000)
+    monkeypatch.setattr("labelwright.learn.objective.ARC_BYTES", 20_000)
+    small, _ = objective(SemiCRF(), None, X=chunks)
+    assert len(small.shards) > 5
+    assert max(len(shard.batches) for shard in small.shards) > 1
+    n = whole.parameters.n_weights
+    weights = np.random.default_rng(0).normal(size=n) * 0.1
+    gradients = np.empty((2, n))
+    losses = [problem(weights, gradient) for problem, gradient in zip((whole, small), gradients, strict=True)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+    np.testing.assert_allclose(*gradients, atol=1e-9)
+
+
+def test_it_learns_and_stops_on_development_data(chunks):
+    train, dev = chunks.take(slice(0, 110)), chunks.take(slice(110, 150))
+    model = SemiCRF(l2=0.1).fit(train, dev=dev)
+    assert model.score(train) > 0.99
+    assert model.score(dev) > 0.9
+    assert model.training_["best_dev"] > 0.85
+    assert model.history_[-1]["loss"] < 0.2 * model.history_[0]["loss"]
+
+
+def test_a_run_can_be_resumed(chunks, tmp_path):
+    file = tmp_path / "checkpoint"
+    SemiCRF(max_iter=4).fit(chunks, checkpoint=file, checkpoint_every=0)
+    resumed = SemiCRF(max_iter=9).fit(chunks, checkpoint=file, checkpoint_every=0, resume=True)
+    np.testing.assert_array_equal(resumed.weights_, SemiCRF(max_iter=9).fit(chunks).weights_)
+
+
+def test_more_segmentations_than_a_float_can_count():
+    T = 800
+    sentence = ["a", "b"] * (T // 2)
+    y = ["B-X", "I-X"] * (T // 2)
+    model = SemiCRF("U:%x[0,0]", n_jobs=1)
+    problem, _ = objective(model, [y], X=[sentence])
+    n = model.parameters_.n_weights
+    # Segments of one (X or O) or two tokens (X): w(T) = 2 w(T - 1) + w(T - 2).
+    ways = [0.0, np.log(2.0)]
+    for _ in range(T - 1):
+        ways.append(oracles.log_sum([np.log(2.0) + ways[-1], ways[-2]]))
+    assert problem(np.zeros(n), np.empty(n)) == pytest.approx(ways[T], rel=1e-12)
+    assert ways[T] > np.log(1e280)
+    found = SemiCRF("U:%x[0,0]", n_jobs=1).fit([sentence], [y])
+    assert found.predict([sentence]) == [y]
+    for row in found.predict_marginals([sentence])[0]:
+        assert sum(row.values()) == pytest.approx(1.0)
+
+
+# --- other inputs -----------------------------------------------------------------------------------------------------
+
+
+def test_dicts_and_arrays_have_lengths_but_no_texts():
+    dicts = [[{"w": w, "x": 0.5} for w in sentence] for sentence in X]
+    arrays = [np.array([[w == "a", w == "b", 1.0] for w in sentence], float) for sentence in X]
+    for data in (dicts, arrays):
+        model = SemiCRF(n_jobs=1, l2=0.1).fit(data, labelled("bioes"))
+        names = [model.extractor_.name(f) for f in range(model.extractor_.n_features)]
+        assert names[-3:] == ["length=1", "length=2", "length=3"]
+        assert not any(name.startswith("text=") for name in names)
+        assert model.score(data, labelled("bioes")) > 0.6
+
+
+def test_a_corpus_is_read_by_its_first_column():
+    corpus = Corpus.from_sequences([[(w, "t") for w in x] for x in X], labelled("iob2"))
+    model = SemiCRF("U:%x[0,0]\nU:%x[0,1]", dictionaries={"d": ["a b"]}, n_jobs=1).fit(corpus)
+    names = {model.extractor_.name(f) for f in range(model.extractor_.n_features)}
+    assert {"dictionary=d", "text=a b"} <= names
+    assert model.predict(corpus) == model.predict([[(w, "t") for w in x] for x in X])
+
+
+def test_a_dictionary_tells_what_training_did_not():
+    """Cities of two words are seen in training only by their list: another of that list is found at once."""
+    cities = ["New York", "Los Angeles", "Santa Fe", "Las Vegas"]
+    X = [["to", *city.split(), "now"] for city in cities[:3]] * 3 + [["to", "be", "or", "now"]] * 3
+    y = [["O", "B-C", "I-C", "O"]] * 9 + [["O"] * 4] * 3
+    new = ["to", "Las", "Vegas", "now"]
+    template, words = "U:%x[0,0]", {"n_jobs": 1, "l2": 0.1}
+    with_list = SemiCRF(template, dictionaries={"cities": cities}, **words).fit(X, y)
+    without = SemiCRF(template, **words).fit(X, y)
+    p = [model.span_probabilities([new], [[Span(1, 3, "C")]])[0][0].probability for model in (with_list, without)]
+    assert p[0] > 0.7
+    assert p[0] > p[1] + 0.2
