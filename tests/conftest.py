@@ -13,6 +13,34 @@ collect_ignore_glob = ["*conftest.py"]  # no doctests in these, and two modules 
 drawn.load_profile()
 
 
+# Files that `make quick` leaves out: each takes seconds, and the contract of all taggers covers the ground.
+SLOW_FILES = {
+    "test_cascade.py",
+    "test_cli_cascade.py",
+    "test_cli_cascade_tag.py",
+    "test_cli_latent.py",
+    "test_cli_memory.py",
+    "test_cli_perceptron.py",
+    "test_growth.py",
+    "test_ngram.py",
+    "test_latent.py",
+    "test_latent_training.py",
+    "test_order2.py",
+    "test_rules.py",
+    "test_scored.py",
+    "test_semi_crf.py",
+    "test_semi_crf_schemes.py",
+    "test_semi_crf_training.py",
+    "test_timbl.py",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in SLOW_FILES:
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of corpora that LABELWRIGHT_CORPORA names; without it the tests that ask for it are skipped."""
