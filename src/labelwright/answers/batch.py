@@ -50,6 +50,11 @@ class Batch:
             self._calibrated = self._calibrate()
         return self._calibrated
 
+    @property
+    def sure(self) -> "Batch":
+        """The batch that has probabilities: this one, or the calibrated one whose probabilities are confidences."""
+        return self if self.calibrated is None else self.calibrated
+
     def _each(self, question: Callable[[int, Scored], R], empty: R) -> list[R]:
         """question(number, sentence) for every sentence; `empty` answers where there are no tokens."""
         return [empty if s is None else question(n, s) for n, s in enumerate(self.sentences)]
@@ -134,7 +139,7 @@ class Batch:
     def log_probabilities(self, labellings: Sequence[Labels]) -> list[float]:
         """log P(labelling | sentence) of given labellings; minus infinity for labels that the tagger does not know."""
         self._require_probabilities("log_probabilities")
-        check_lengths(labellings, self, self.first)
+        check_lengths(labellings, [0 if s is None else len(s) for s in self], self.first)
         index: dict[str, int] = {}
 
         def question(number: int, sentence: Scored) -> float:
@@ -191,16 +196,15 @@ def joined(batches: Sequence[Batch]) -> Batch:
         return Batch(sentences, probabilistic=probabilistic)
 
     def calibrated() -> Batch:
-        return joined([batch.calibrated or batch for batch in batches])
+        return joined([batch.sure for batch in batches])
 
     return Batch(sentences, probabilistic=probabilistic, calibrated=calibrated)
 
 
-def check_lengths(labellings: Sequence[Labels], batch: Batch, first: int = 0) -> None:
-    """Refuse labellings that do not fit the sentences."""
-    if len(labellings) != len(batch):
-        raise CorpusError(f"y: {len(labellings)} sentences, but X has {len(batch)}")
-    for number, (labels, sentence) in enumerate(zip(labellings, batch, strict=True)):
-        length = 0 if sentence is None else len(sentence)
+def check_lengths(labellings: Sequence[Labels], lengths: Sequence[int], first: int = 0) -> None:
+    """Refuse labellings that do not fit sentences of these lengths, of which the first has this number."""
+    if len(labellings) != len(lengths):
+        raise CorpusError(f"y: {len(labellings)} sentences, but X has {len(lengths)}")
+    for number, (labels, length) in enumerate(zip(labellings, lengths, strict=True), first):
         if len(labels) != length:
-            raise CorpusError(f"y: sentence {first + number} has {len(labels)} labels, but X has {length} tokens there")
+            raise CorpusError(f"y: sentence {number} has {len(labels)} labels, but X has {length} tokens there")

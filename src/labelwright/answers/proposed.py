@@ -14,7 +14,7 @@ from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode.csi import ANYTHING, best_labellings, csi
 from labelwright.decode.inference import INFERENCE
 from labelwright.decode.record import Decoding
-from labelwright.decode.vote import Inferred, oracle, satisfied
+from labelwright.decode.vote import Inferred, satisfied
 from labelwright.errors import OptionError
 from labelwright.parallel import Workers
 from labelwright.structures import proposals
@@ -61,10 +61,6 @@ class ProposalBlock:
     def _open_workers(self) -> Workers | None:
         """The threads of the call that scored the block; none once it has returned."""
         return self.workers if self.workers is not None and self.workers.open else None
-
-    def oracle(self, gold: Array) -> Inferred:
-        """The true labels gold [T] wherever they are proposed."""
-        return oracle(self.candidates, gold)
 
     def widened(self, n: int) -> Proposals:
         """One sentence with every label proposed for every token."""

@@ -263,17 +263,16 @@ def _forced(corpus: "Corpus", known: str) -> list[list[str | None]]:
 
 def _answers(batch: "Batch", request: Request, choice: how.Choice) -> list[Answer]:
     """All answers about sentences that are scored once."""
-    spans_wanted = request.json
     listed = request.nbest is not None and not request.json
     decodings = [None] * len(batch) if listed else batch.decode(
         choice.decoder, probabilities=request.json or bool(request.tallies), **choice.options
     )  # fmt: skip
     limit = choice.options.get("max_expansions")
     nbest = batch.nbest(request.nbest, limit) if request.nbest is not None else [[]] * len(batch)
-    sure = batch.calibrated or batch
+    sure = batch.sure
     marginals = sure.marginals() if request.probabilities else [[]] * len(batch)
     spans: list[Any] = [[]] * len(batch)
-    if spans_wanted:
+    if request.json:
         spans = sure.spans([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
     return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, strict=True)]  # type: ignore[arg-type]
 

@@ -404,12 +404,3 @@ def true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Sequen
     if gold is None:
         raise OptionError(f"{asker}: give the true labels y")
     return gold
-
-
-def check_lengths(y: Sequence[Sequence[str]], offsets: Array) -> None:
-    """Refuse labels that do not fit the sentences."""
-    if len(y) != len(offsets) - 1:
-        raise CorpusError(f"y: {len(y)} sentences, but X has {len(offsets) - 1}")
-    for n, (labels, length) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):
-        if len(labels) != length:
-            raise CorpusError(f"y: sentence {n} has {len(labels)} labels, but X has {length} tokens there")

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.answers.batch import check_lengths
 from labelwright.corpus.schemes import allowed, detect_scheme, pairs_of_codes
 from labelwright.errors import OptionError
 from labelwright.features.extract import learn
 from labelwright.scoring.parameters import Before, make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
-from labelwright.taggers.base import check_lengths
 from labelwright.taggers.training import Data, TrainableModel, cut, labelled
 
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     corpus, batch_labels, codes = labelled(X, y)
     learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True)
     if y is not None:
-        check_lengths(y, offsets)
+        check_lengths(y, np.diff(offsets).tolist())
     extractor = model.extractor_.merged(learnt)
     layers, _ = extractor.encode(corpus)
     labels = list(dict.fromkeys([*model.space_.labels, *batch_labels]))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
-from labelwright.answers.batch import Batch
+from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.proposed import ProposalBlock
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
@@ -41,7 +41,6 @@ from labelwright.taggers.base import (
     ORACLE,
     RULES,
     Tagger,
-    check_lengths,
     listed,
     rules_among,
     true_labels,
@@ -164,7 +163,7 @@ class NgramModel(Tagger):
         X, labels, gold = labelled(X, y)
         offsets = _offsets(X)
         if y is not None:
-            check_lengths(y, offsets)
+            check_lengths(y, np.diff(offsets).tolist())
         if not len(gold):
             raise CorpusError("X: got no tokens, expected at least one")
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
@@ -297,8 +296,7 @@ class NgramModel(Tagger):
         self._check_fitted()
         y = true_labels("predict_oracle", X, y)
         data = self.encode(X)
-        lengths = [np.diff(block.offsets) for block in data.blocks]
-        check_lengths(y, np.concatenate([[0], np.cumsum(np.concatenate([[], *lengths]))]).astype(np.int64))
+        check_lengths(y, [length for block in data.blocks for length in np.diff(block.offsets).tolist()])
         index = {label: code for code, label in enumerate(self.labels_)}
         answers: list[list[str]] = []
         for block in data.blocks:

@@ -95,7 +95,7 @@ class ScoredModel(TrainableModel):
     ) -> list[list[dict[str, float]]]:
         """The confidence in every label at every token, from a calibrated model."""
         self._check_calibrated()
-        return self._ask(X, lambda batch: confidences(batch).marginals(), forced, constraints)
+        return self._ask(X, lambda batch: batch.sure.marginals(), forced, constraints)
 
     def span_confidences(
         self,
@@ -108,7 +108,7 @@ class ScoredModel(TrainableModel):
         """These spans of each sentence with the confidence in each in place of a probability."""
         self._check_calibrated()
         return self._ask_about(
-            X, spans, "spans", lambda batch, own: confidences(batch).span_probabilities(own), forced, constraints
+            X, spans, "spans", lambda batch, own: batch.sure.span_probabilities(own), forced, constraints
         )
 
     def _check_calibrated(self) -> None:
@@ -120,12 +120,6 @@ class ScoredModel(TrainableModel):
         if development is not None:
             with suppress(OptionError):  # none of its labellings is possible
                 self.calibrate(development.X, development.y)
-
-
-def confidences(batch: Batch) -> Batch:
-    """The batch whose probabilities are confidences, of a tagger that is calibrated."""
-    calibrated = batch.calibrated
-    return batch if calibrated is None else calibrated
 
 
 def tempered(batch: Batch, temperature: float) -> Batch:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch
+from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
 from labelwright.answers.segmentations import SegmentGraph
 from labelwright.corpus.schemes import check_scheme, pairs_of_codes
@@ -42,7 +42,7 @@ from labelwright.structures.segments import (
 )
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared
-from labelwright.taggers.base import RULES, Forced, check_lengths, permitted_labels
+from labelwright.taggers.base import RULES, Forced, permitted_labels
 from labelwright.taggers.kinds import Phrases
 from labelwright.taggers.linear import encode
 from labelwright.taggers.loglinear import LogLinearModel
@@ -132,7 +132,7 @@ class SemiCRF(LogLinearModel):
         if set(layers) != {"state"}:
             raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
         if y is not None:
-            check_lengths(y, offsets)
+            check_lengths(y, np.diff(offsets).tolist())
         if self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
             space, found = segment_space(labels, codes, offsets, pairs, self.max_length)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
-from labelwright.answers.batch import Batch
+from labelwright.answers.batch import Batch, check_lengths
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.corpus.table import Corpus, intern_values
 from labelwright.errors import CorpusError, OptionError
@@ -24,7 +24,7 @@ from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
-from labelwright.taggers.base import LAYER, check_lengths, listed, scheme_named
+from labelwright.taggers.base import LAYER, listed, scheme_named
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.linear import LinearTagger, encode
 from labelwright.wording import counted
@@ -140,7 +140,7 @@ class TrainableModel(LinearTagger):
         if self.order == 1 and any(pattern.kind == "T" for pattern in patterns):
             raise OptionError("template: T lines are features on three labels; use order=2")
         if y is not None:
-            check_lengths(y, offsets)
+            check_lengths(y, np.diff(offsets).tolist())
         of_labels = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         scheme = None
         if self.constraints is not None:
@@ -251,7 +251,7 @@ class TrainableModel(LinearTagger):
             raise OptionError(f"{name}: expected a pair (X, y) or a Corpus")
         encoded = encode(trained.extractor, X)
         try:
-            check_lengths(y, encoded.offsets)
+            check_lengths(y, np.diff(encoded.offsets).tolist())
         except CorpusError as error:
             raise CorpusError(f"{name}: {error}") from None
         return Development(encoded, [list(labels) for labels in y])
