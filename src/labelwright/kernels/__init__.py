@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 try:
     import numba
     from numba.core import caching, config
@@ -28,6 +30,9 @@ try:
 except ImportError:  # a Python that Numba does not support yet
     COMPILED = False
     warnings.warn("labelwright: Numba cannot be imported; everything works, but slowly", RuntimeWarning, stacklevel=2)
+
+# Numbers that run along a row: signed ones might count from the end, which keeps loops from vector instructions.
+unsigned: Any = np.uint64 if COMPILED else int
 
 # Sums may be reordered and multiplications fused, which lets loops use vector instructions;
 # infinities and NaN keep their meaning.

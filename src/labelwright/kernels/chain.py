@@ -16,7 +16,7 @@ of four or eight, so that every inner loop is a whole number of vector instructi
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, unsigned
 
 TINY = 1e-18  # a scale below this has lost digits in float32: the sentence is done again in log space
 # What underflows in alpha_t, psi_t or E counts at most beta_t / c_t times its own size (below 1e-37 in float32): above
@@ -27,17 +27,17 @@ LARGE = 1e28
 @kernel
 def _row_maxima(x, width, top):
     """top[t] = the largest of x[t, :width], by four maxima at a time, which do not wait for each other."""
-    one, two, three, w = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(width)
+    one, two, three, w = unsigned(1), unsigned(2), unsigned(3), unsigned(width)
     for t in range(x.shape[0]):
         p, q, u, v = x[t, 0], x[t, 0], x[t, 0], x[t, 0]
-        s = np.uint64(0)
+        s = unsigned(0)
         while s + three < w:
             a, b, c, d = x[t, s], x[t, s + one], x[t, s + two], x[t, s + three]
             p = a if a > p else p
             q = b if b > q else q
             u = c if c > u else u
             v = d if d > v else v
-            s += np.uint64(4)
+            s += unsigned(4)
         while s < w:
             a = x[t, s]
             p = a if a > p else p
@@ -53,7 +53,7 @@ def exponentiate32(x, top, width):
 
     exp(v) = 2^k p(v - k log 2) with a polynomial p: good to 2e-7, and free of branches, so that it vectorises.  It runs
     over all rows as one, in pieces that stay in the nearest cache."""
-    W, w = np.uint64(x.shape[1]), np.uint64(width)
+    W, w = unsigned(x.shape[1]), unsigned(width)
     _row_maxima(x, width, top)
     for t in range(x.shape[0]):
         m = top[t] if np.isfinite(top[t]) else np.float32(0)
@@ -61,7 +61,7 @@ def exponentiate32(x, top, width):
             v = x[t, s] - m
             x[t, s] = v if v > np.float32(-87.0) else np.float32(-87.0)
     flat = x.reshape(x.size)
-    n, piece, begin = np.uint64(x.size), np.uint64(1024), np.uint64(0)
+    n, piece, begin = unsigned(x.size), unsigned(1024), unsigned(0)
     bits = np.empty(1024, np.int32)
     scale = bits.view(np.float32)
     while begin < n:
@@ -82,7 +82,7 @@ def exponentiate32(x, top, width):
             flat[begin + s] *= scale[s]
         begin += piece
     for t in range(x.shape[0]):
-        for s in range(w if np.isfinite(top[t]) else np.uint64(0), W):
+        for s in range(w if np.isfinite(top[t]) else unsigned(0), W):
             x[t, s] = 0
 
 
@@ -104,12 +104,11 @@ def exponentiate64(x, top, width):
 def _onwards(x, i, E, e, blocks, out, j):
     """out[j, s] = sum_r x[i, r] E[e, arc from r to s], four sources r of a block at a time.
 
-    Rows are named by number, not passed as views: a view costs as much as eight multiplications.  Numbers that run
-    along a row are unsigned: a signed one might count from the end, and then there are no vector instructions."""
+    Rows are named by number, not passed as views: a view costs as much as eight multiplications."""
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     for block in range(arc_ptr.shape[0] - 1):
-        s0, a = np.uint64(target[block]), np.uint64(arc_ptr[block])
-        width = np.uint64(target[block + 1]) - s0
+        s0, a = unsigned(target[block]), unsigned(arc_ptr[block])
+        width = unsigned(target[block + 1]) - s0
         for s in range(width):
             out[j, s0 + s] = 0
         k, last = source_ptr[block], source_ptr[block + 1]
@@ -135,11 +134,11 @@ def _backwards(x, i, ET, blocks, out, j, sums):
     """out[j, r] = sum_s x[i, s] ET[arc from r to s], each block of ET transposed; sums [Q] is scratch."""
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     for block in range(arc_ptr.shape[0] - 1):
-        k, width = source_ptr[block], np.uint64(source_ptr[block + 1] - source_ptr[block])
+        k, width = source_ptr[block], unsigned(source_ptr[block + 1] - source_ptr[block])
         for r in range(width):
             sums[r] = 0
         s, last = target[block], target[block + 1]
-        a = np.uint64(arc_ptr[block])
+        a = unsigned(arc_ptr[block])
         while s + 3 < last:
             p, q, u, v = x[i, s], x[i, s + 1], x[i, s + 2], x[i, s + 3]
             b = a + width
@@ -199,8 +198,8 @@ def _count_arcs(alpha, into, T, blocks, arcs):
     while t < T:
         four = t + 3 < T
         for b in range(arc_ptr.shape[0] - 1):
-            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
-            width = np.uint64(target[b + 1]) - s0
+            s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
+            width = unsigned(target[b + 1]) - s0
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
                 if four:
@@ -300,8 +299,8 @@ def _messages_by_arc(psi, E, blocks, steps, n, T, alpha, beta, into, scale, sums
         j = steps[t - 1] + n
         e = i if by_token else 0
         for b in range(arc_ptr.shape[0] - 1):
-            s0, at = np.uint64(target[b]), np.uint64(arc_ptr[b])
-            columns = np.uint64(target[b + 1]) - s0
+            s0, at = unsigned(target[b]), unsigned(arc_ptr[b])
+            columns = unsigned(target[b + 1]) - s0
             for k in range(source_ptr[b], source_ptr[b + 1]):
                 total = psi[0, 0] * 0
                 if count:
@@ -355,6 +354,35 @@ def posteriors_by_arc(psi, top, E, arc_top, blocks, offsets, log_z):
 
 
 @kernel
+def scale_forward(alpha, psi, a, b, scale, inverse):
+    """Of the rows a:b: alpha = alpha psi / scale, where scale makes it sum to one."""
+    width = unsigned(alpha.shape[1])
+    for t in range(unsigned(a), unsigned(b)):
+        total = psi[t, 0] * alpha[t, 0]
+        alpha[t, 0] = total
+        for s in range(unsigned(1), width):
+            alpha[t, s] *= psi[t, s]
+            total += alpha[t, s]
+        scale[t] = total
+        inverse[t] = 1 / total
+        for s in range(width):
+            alpha[t, s] *= inverse[t]
+
+
+@kernel
+def scale_backward(beta, psi, a, b, inverse, into, sums):
+    """Of the rows a:b: into = psi beta / scale, and the sum of beta."""
+    width = unsigned(beta.shape[1])
+    for t in range(unsigned(a), unsigned(b)):
+        total = beta[t, 0]
+        into[t, 0] = psi[t, 0] * total * inverse[t]
+        for s in range(unsigned(1), width):
+            total += beta[t, s]
+            into[t, s] = psi[t, s] * beta[t, s] * inverse[t]
+        sums[t] = total
+
+
+@kernel
 def onwards(x, E, blocks, out):
     """out[n, s] = sum_r x[n, r] E[n, arc from r to s]: one step of many sentences that have arcs of their own."""
     for n in range(x.shape[0]):
@@ -367,8 +395,8 @@ def backwards(x, E, blocks, out):
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     for n in range(x.shape[0]):
         for b in range(arc_ptr.shape[0] - 1):
-            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
-            width = np.uint64(target[b + 1]) - s0
+            s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
+            width = unsigned(target[b + 1]) - s0
             for k in range(source_ptr[b], source_ptr[b + 1]):
                 total = E[n, 0] * 0
                 for s in range(width):
@@ -383,8 +411,8 @@ def multiply_outer(x, y, E, blocks):
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     for n in range(x.shape[0]):
         for b in range(arc_ptr.shape[0] - 1):
-            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
-            width = np.uint64(target[b + 1]) - s0
+            s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
+            width = unsigned(target[b + 1]) - s0
             for k in range(source_ptr[b], source_ptr[b + 1]):
                 v = x[n, source[k]]
                 for s in range(width):

@@ -7,7 +7,7 @@ among those.
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, unsigned
 from labelwright.kernels.logs import log_sum
 
 SMALL32, LARGE32 = 1e-18, 1e28  # a scale below the first, or a message above the second, may have lost a path that
@@ -57,8 +57,8 @@ def _clamp(psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, s
             i0, y = ptr[at[t - 1]], label[t]
             for r in range(size[t - 1]):
                 q = nodes[i0 + r]
-                v, first, arc = alpha[t - 1, r], slot[t, r], base[q] + cut[block[q], y]
-                for k in range(targets[t, r]):
+                v, first, arc = alpha[t - 1, r], unsigned(slot[t, r]), unsigned(base[q] + cut[block[q], y])
+                for k in range(unsigned(targets[t, r])):
                     alpha[t, first + k] += v * E[e, arc + k]
         i0 = ptr[at[t]]
         for s in range(size[t]):
@@ -86,11 +86,11 @@ def _clamp(psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, s
             i0, y = ptr[at[t - 1]], label[t]
             for r in range(size[t - 1]):
                 q = nodes[i0 + r]
-                first, arc = slot[t, r], base[q] + cut[block[q], y]
-                total = 0.0
-                for k in range(targets[t, r]):
+                first, arc = unsigned(slot[t, r]), unsigned(base[q] + cut[block[q], y])
+                total, before = 0.0, alpha[t - 1, r]
+                for k in range(unsigned(targets[t, r])):
                     v = E[e, arc + k] * into[first + k]
-                    pairs[a + t, r, k] = alpha[t - 1, r] * v
+                    pairs[a + t, r, k] = before * v
                     total += v
                 beta[r] = total
     return log_z
@@ -231,8 +231,9 @@ def subtract_clamped(node, arcs, contexts, label, offsets, states, pairs, row):
                 for i in range(ptr[c], ptr[c + 1]):
                     q = nodes[i]
                     k0 = cut[block[q], y]
-                    for k in range(k0, cut[block[q], y + 1]):
-                        arcs[e, base[q] + k] -= pairs[t, i - ptr[c], k - k0]
+                    arc, r = unsigned(base[q] + k0), i - ptr[c]
+                    for k in range(unsigned(cut[block[q], y + 1] - k0)):
+                        arcs[e, arc + k] -= pairs[t, r, k]
             c = contexts.following[c, y] if c >= 0 else contexts.opening[y]
             for i in range(ptr[c], ptr[c + 1]):
                 node[row[t], nodes[i]] -= states[t, i - ptr[c]]

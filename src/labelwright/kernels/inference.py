@@ -6,7 +6,7 @@ says which nodes an arc joins: block b has an arc from each of its sources to ea
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, unsigned
 from labelwright.kernels.logs import log_sum
 
 UNTRUSTED = 1e-250  # a scale below this, or a message above the next, has lost digits:
@@ -30,8 +30,8 @@ def viterbi(node, arc, blocks, path):
             best[s] = -np.inf
             back[t, s] = 0
         for b in range(arc_ptr.shape[0] - 1):
-            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])  # unsigned: see chain._onwards
-            width = np.uint64(target[b + 1]) - s0
+            s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
+            width = unsigned(target[b + 1]) - s0
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
                 d = delta[r]
@@ -124,8 +124,8 @@ def _scaled_messages(node, arc, blocks, nodes, log_beta):
                 alpha[0, s] = psi[0, s]
         else:
             for b in range(n_blocks):
-                s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
-                width = np.uint64(target[b + 1]) - s0
+                s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
+                width = unsigned(target[b + 1]) - s0
                 for i in range(source_ptr[b], source_ptr[b + 1]):
                     v = alpha[t - 1, source[i]]
                     for s in range(width):
@@ -161,8 +161,8 @@ def _scaled_messages(node, arc, blocks, nodes, log_beta):
         if t > 0:
             e = t if by_token else 0
             for b in range(n_blocks):
-                s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])
-                width = np.uint64(target[b + 1]) - s0
+                s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
+                width = unsigned(target[b + 1]) - s0
                 for i in range(source_ptr[b], source_ptr[b + 1]):
                     total = 0.0
                     for s in range(width):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import inlined_kernel, kernel, literal_kernel
+from labelwright.kernels import inlined_kernel, kernel, literal_kernel, unsigned
 
 OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
 EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
@@ -305,21 +305,21 @@ def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
     """Sum the distances of the rows of a node without children, column by column, until few are near enough; returns
     the number of columns that were summed and how many rows are left."""
     columns, least, sums = trie.columns, scratch.least, scratch.sum
-    begin = np.uint64(trie.begin[node])  # unsigned: see chain._onwards
-    size = np.uint64(trie.end[node]) - begin
+    begin = unsigned(trie.begin[node])
+    size = unsigned(trie.end[node]) - begin
     for j in range(size):
         sums[j] = so_far
     alive = np.int64(size)
     while level < columns.shape[0] and 4 * alive > np.int64(size):
-        column = np.uint64(level)
+        column = unsigned(level)
         if d.kind[level] == OVERLAP:  # without reading the table, so that several rows are compared at once
             weight, equal = np.float32(d.scaled[level]), np.int32(scratch.best[level])
             for j in range(size):
                 sums[j] += np.float32(0.0) if columns[column, begin + j] == equal else weight
         else:
-            base = np.uint64(scratch.base[level])
+            base = unsigned(scratch.base[level])
             for j in range(size):
-                sums[j] += table[base + np.uint64(columns[column, begin + j])]
+                sums[j] += table[base + unsigned(columns[column, begin + j])]
         level += 1
         most, alive = np.float32(limit - least[level]), 0
         for j in range(size):
@@ -377,9 +377,9 @@ def _search(trie, d, table, k, tiny, scratch):
             continue
 
         if first < last:  # all children that are near enough wait, the nearest on top
-            begin, most, bottom = np.uint64(base[level]), limit - least[level + 1], top
-            for c in range(np.uint64(first), np.uint64(last)):
-                s = so_far + table[begin + np.uint64(codes[c])]
+            begin, most, bottom = unsigned(base[level]), limit - least[level + 1], top
+            for c in range(unsigned(first), unsigned(last)):
+                s = so_far + table[begin + unsigned(codes[c])]
                 if s <= most:
                     nodes[top], levels[top], so_fars[top] = c, level + 1, s
                     top += 1
@@ -393,8 +393,8 @@ def _search(trie, d, table, k, tiny, scratch):
             n = _squeeze(scratch.row, scratch.distance, n, limit)
             if 2 * n > full:
                 full = 2 * full
-        begin = np.uint64(trie.begin[node])
-        for j in range(np.uint64(trie.end[node]) - begin):  # the remaining columns, row by row
+        begin = unsigned(trie.begin[node])
+        for j in range(unsigned(trie.end[node]) - begin):  # the remaining columns, row by row
             s, i = np.float64(scratch.sum[j]), level
             while i < F and s + least[i] <= limit:
                 s += table[base[i] + columns[i, begin + j]]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, unsigned
 from labelwright.kernels.clamped import labelling_weight
 from labelwright.kernels.heap import pop, push
 from labelwright.kernels.tables import row_slot
@@ -43,8 +43,8 @@ def prefix_scores(node, arc, blocks, delta):
         for s in range(Q):
             delta[t, s] = -np.inf
         for b in range(arc_ptr.shape[0] - 1):
-            s0, a = np.uint64(target[b]), np.uint64(arc_ptr[b])  # unsigned: see chain._onwards
-            width = np.uint64(target[b + 1]) - s0
+            s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
+            width = unsigned(target[b + 1]) - s0
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 d = delta[t - 1, source[i]]
                 for s in range(width):

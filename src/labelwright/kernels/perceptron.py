@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, unsigned
 
 NEARLY = 1e-5  # passive-aggressive updates ignore a shortfall below this share of the margin
 KEPT = 16  # the best score so far is subtracted from all after so many tokens
@@ -202,40 +202,40 @@ def _score(weights, features, place, size, part, t, dense, row):
     n, merged, shift = part.n, part.merged, part.shift
     valued = value.shape[0] > 0
     v = np.float32(1)
-    first, width = np.uint64(part.begin), np.uint64(part.width)
+    first, width = unsigned(part.begin), unsigned(part.width)
     n_dense = 0
     for i in range(ptr[n, t], ptr[n, t + 1]):
-        f = np.uint64(feature[i])
+        f = unsigned(feature[i])
         if valued:
             v = value[i]
-        e, many, a = np.uint64(weights_of[f, 0]), np.uint64(weights_of[f, 1]), np.int64(weights_of[f, 2])
-        b = np.uint64(a)
+        e, many, a = unsigned(weights_of[f, 0]), unsigned(weights_of[f, 1]), np.int64(weights_of[f, 2])
+        b = unsigned(a)
         if a < 0 and v == 1:
             dense[n_dense] = -1 - a
             n_dense += 1
         elif a < 0:
-            b = np.uint64(-1 - a)
+            b = unsigned(-1 - a)
             for j in range(width):
                 row[first + j] += v * weights[b + j]
         elif merged and many == 1:
-            row[np.uint64(weights_of[f, 0] + shift)] += v * weights[b]
+            row[unsigned(weights_of[f, 0] + shift)] += v * weights[b]
         elif merged:
             for j in range(many):
-                row[np.uint64(gram[e + j] + shift)] += v * weights[b + j]
+                row[unsigned(gram[e + j] + shift)] += v * weights[b + j]
         else:
             for j in range(many):
-                k = np.uint64(gram[e + j]) if many > 1 else e
-                p, numbers = np.uint64(place[k]), np.uint64(size[k])
+                k = unsigned(gram[e + j]) if many > 1 else e
+                p, numbers = unsigned(place[k]), unsigned(size[k])
                 if place[k] >= 0:
                     for u in range(numbers):
                         row[p + u] += v * weights[b + u]
                 b += numbers
     for i in range(0, n_dense - n_dense % 4, 4):  # four at a time: the row is read and written less often
-        a, b, c, d = np.uint64(dense[i]), np.uint64(dense[i + 1]), np.uint64(dense[i + 2]), np.uint64(dense[i + 3])
+        a, b, c, d = unsigned(dense[i]), unsigned(dense[i + 1]), unsigned(dense[i + 2]), unsigned(dense[i + 3])
         for j in range(width):
             row[first + j] += (weights[a + j] + weights[b + j]) + (weights[c + j] + weights[d + j])
     for i in range(n_dense - n_dense % 4, n_dense):
-        a = np.uint64(dense[i])
+        a = unsigned(dense[i])
         for j in range(width):
             row[first + j] += weights[a + j]
 
@@ -269,9 +269,9 @@ def _find(features, tiles, n, f, k):
 def _step(deltas, t, row, step):
     """delta_t(m, u) = max_r delta_{t-1}(r, m) + row(r, m, u) over one tile of arcs."""
     source, target, at, R, M, U = step
-    a, b, width = np.uint64(at), np.uint64(target), np.uint64(U)
+    a, b, width = unsigned(at), unsigned(target), unsigned(U)
     for r in range(R):
-        b = np.uint64(target)
+        b = unsigned(target)
         for m in range(M):
             d = deltas[t - 1, source + r * M + m]
             for u in range(width):
@@ -285,9 +285,9 @@ def _step(deltas, t, row, step):
 def _step_and_back(deltas, t, row, step, back):
     """As `_step`, and the node each comes from: (r, 0), to which node (m, u) has to add its m."""
     source, target, at, R, M, U = step
-    a, b, width = np.uint64(at), np.uint64(target), np.uint64(U)
+    a, b, width = unsigned(at), unsigned(target), unsigned(U)
     for r in range(R):
-        b, node = np.uint64(target), np.int32(source + r * M)
+        b, node = unsigned(target), np.int32(source + r * M)
         for m in range(M):
             d = deltas[t - 1, source + r * M + m]
             for u in range(width):
@@ -303,7 +303,7 @@ def _step_and_back(deltas, t, row, step, back):
 def _wide_step_and_back(repeated, deltas, t, row, step, back):
     """As `_step_and_back`, in longer loops: repeated has each delta_{t-1} U times."""
     source, target, at, R, M, U = step
-    a, e, b, width = np.uint64(at), np.uint64(source * U), np.uint64(target), np.uint64(M * U)
+    a, e, b, width = unsigned(at), unsigned(source * U), unsigned(target), unsigned(M * U)
     for r in range(R):
         node = np.int32(source + r * M)
         for i in range(width):

@@ -7,7 +7,7 @@ an empty `value` means that every value is one.
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import inlined_kernel, kernel, unsigned
 
 
 @kernel
@@ -24,6 +24,61 @@ def _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k, rows, 
                 rows[at, cell_column[c]] += weights[c]
 
 
+@inlined_kernel
+def _add_cells(weights, cells, k, rows, at):
+    """rows[at, column] += the weights of owner k, cell by cell (learn.rows.CellLists)."""
+    a, b = unsigned(cells.ptr[k]), unsigned(cells.ptr[k + 1])
+    if cells.value.shape[0] > 0:
+        for i in range(a, b):
+            rows[at, unsigned(cells.column[i])] += cells.value[i] * weights[unsigned(cells.cell[i])]
+    else:
+        for i in range(a, b):
+            rows[at, unsigned(cells.column[i])] += weights[unsigned(cells.cell[i])]
+
+
+@inlined_kernel
+def _add_rows(table, lists, k, rows, at):
+    """rows[at, :] += the rows of the table that owner k has (learn.rows.RowLists), four at a time."""
+    width = unsigned(table.shape[1])
+    i, end = lists.ptr[k], lists.ptr[k + 1]
+    if lists.value.shape[0] > 0:
+        while i < end:
+            p, v = unsigned(lists.row[i]), lists.value[i]
+            for s in range(width):
+                rows[at, s] += v * table[p, s]
+            i += 1
+    while i + 3 < end:
+        p, q = unsigned(lists.row[i]), unsigned(lists.row[i + 1])
+        u, v = unsigned(lists.row[i + 2]), unsigned(lists.row[i + 3])
+        for s in range(width):
+            rows[at, s] += (table[p, s] + table[q, s]) + (table[u, s] + table[v, s])
+        i += 4
+    while i < end:
+        p = unsigned(lists.row[i])
+        for s in range(width):
+            rows[at, s] += table[p, s]
+        i += 1
+
+
+@inlined_kernel
+def _add_keys(keys, table, t, rows, at):
+    """rows[at, :] += the rows of token t's keys, four at a time."""
+    width = unsigned(table.shape[1])
+    groups = keys.shape[1]
+    g = 0
+    while g + 3 < groups and keys[t, g + 3] >= 0:
+        a, b = unsigned(keys[t, g]), unsigned(keys[t, g + 1])
+        c, d = unsigned(keys[t, g + 2]), unsigned(keys[t, g + 3])
+        for s in range(width):
+            rows[at, s] += (table[a, s] + table[b, s]) + (table[c, s] + table[d, s])
+        g += 4
+    while g < groups and keys[t, g] >= 0:
+        a = unsigned(keys[t, g])
+        for s in range(width):
+            rows[at, s] += table[a, s]
+        g += 1
+
+
 @kernel
 def score_keys(weights, cell_ptr, cell_column, ptr, feature, value, table, k0, k1):
     """table[k, :] = sum of the weight rows of key k's features, for k0 <= k < k1."""
@@ -34,37 +89,34 @@ def score_keys(weights, cell_ptr, cell_column, ptr, feature, value, table, k0, k
 
 
 @kernel
-def _add_rows(table, ptr, row, k, rows, at):
-    """rows[at, :] += the sum of table[row[i], :] over ptr[k]:ptr[k+1], four at a time."""
-    width = table.shape[1]
-    i, end = ptr[k], ptr[k + 1]
-    while i + 3 < end:
-        p, q, u, v = row[i], row[i + 1], row[i + 2], row[i + 3]
-        for s in range(width):
-            rows[at, s] += (table[p, s] + table[q, s]) + (table[u, s] + table[v, s])
-        i += 4
-    while i < end:
-        p = row[i]
-        for s in range(width):
-            rows[at, s] += table[p, s]
-        i += 1
-
-
-@kernel
-def add_rows(table, ptr, row, t0, t1, rows):
-    """rows[t - t0, :] += the sum of table[row[i], :] over ptr[t]:ptr[t+1], for t0 <= t < t1."""
+def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, value, t0, t1, node):
+    """node[t - t0, :] += rows of token t's keys + weight rows of its own features, for t0 <= t < t1."""
     for t in range(t0, t1):
-        _add_rows(table, ptr, row, t, rows, t - t0)
+        _add_keys(keys, table, t, node, t - t0)
+        _add_features(weights, cell_ptr, cell_column, ptr, feature, value, t, node, t - t0)
 
 
 @kernel
-def score_keys_densely(weights, cell_ptr, cell_column, ptr, feature, value, dense, dense_ptr, dense_row, table, k0, k1):
-    """As score_keys, with the rows of dense features (see spread_cells) besides."""
+def score_key_rows(weights, cells, dense, lists, table, k0, k1):
+    """table[k, :] = the sum of key k's weights and rows of dense features, for k0 <= k < k1."""
+    width = unsigned(table.shape[1])
     for k in range(k0, k1):
-        for s in range(table.shape[1]):
+        for s in range(width):
             table[k, s] = 0
-        _add_rows(dense, dense_ptr, dense_row, k, table, k)
-        _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k, table, k)
+        _add_rows(dense, lists, k, table, k)
+        _add_cells(weights, cells, k, table, k)
+
+
+@kernel
+def score_rows(weights, keys, table, cells, dense, lists, rows):
+    """rows[t, :] = the sum of token t's keys, weights and rows of dense features."""
+    width = unsigned(table.shape[1])
+    for t in range(rows.shape[0]):
+        for s in range(width):
+            rows[t, s] = 0
+        _add_keys(keys, table, t, rows, t)
+        _add_rows(dense, lists, t, rows, t)
+        _add_cells(weights, cells, t, rows, t)
 
 
 @kernel
@@ -86,47 +138,34 @@ def gather_cells(rows, cell_ptr, cell_column, feature, gradient, i0, i1):
 
 
 @kernel
-def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, value, t0, t1, node):
-    """node[t - t0, :] += rows of token t's keys + weight rows of its own features, for t0 <= t < t1."""
-    width = table.shape[1]
-    groups = keys.shape[1]
-    for t in range(t0, t1):
-        at = t - t0
-        g = 0
-        while g + 3 < groups and keys[t, g + 3] >= 0:
-            a, b, c, d = keys[t, g], keys[t, g + 1], keys[t, g + 2], keys[t, g + 3]
-            for s in range(width):
-                node[at, s] += (table[a, s] + table[b, s]) + (table[c, s] + table[d, s])
-            g += 4
-        while g < groups and keys[t, g] >= 0:
-            a = keys[t, g]
-            for s in range(width):
-                node[at, s] += table[a, s]
-            g += 1
-        _add_features(weights, cell_ptr, cell_column, ptr, feature, value, t, node, at)
+def pool_rows(item, ptr, owner, value, rows, table, i0, i1):
+    """table[item[i], :] += sum of value * rows[owner, :] over the owners of that item, for i0 <= i < i1.
 
-
-@kernel
-def pool_keys(key, ptr, token, rows, table, i0, i1):
-    """table[key[i], :] += sum of rows[t, :] over the tokens t of that key, for i0 <= i < i1.
-
-    Rows are added up in runs of 512, so that a key with a million tokens loses no digits."""
-    width = rows.shape[1]
-    run = np.empty(width, rows.dtype)
+    Rows are added up in runs of 512, so that an item with a million owners loses no digits."""
+    width = unsigned(rows.shape[1])
+    weighted = value.shape[0] > 0
+    run = np.empty(rows.shape[1], rows.dtype)
     for i in range(i0, i1):
-        k = key[i]
+        k = unsigned(item[i])
         a, end = ptr[i], ptr[i + 1]
         while a < end:
             stop = min(a + 512, end)
             for s in range(width):
                 run[s] = 0
+            if weighted:
+                while a < stop:
+                    p, x = unsigned(owner[a]), value[a]
+                    for s in range(width):
+                        run[s] += x * rows[p, s]
+                    a += 1
             while a + 3 < stop:
-                p, q, u, v = token[a], token[a + 1], token[a + 2], token[a + 3]
+                p, q = unsigned(owner[a]), unsigned(owner[a + 1])
+                u, v = unsigned(owner[a + 2]), unsigned(owner[a + 3])
                 for s in range(width):
                     run[s] += (rows[p, s] + rows[q, s]) + (rows[u, s] + rows[v, s])
                 a += 4
             while a < stop:
-                p = token[a]
+                p = unsigned(owner[a])
                 for s in range(width):
                     run[s] += rows[p, s]
                 a += 1
@@ -137,45 +176,48 @@ def pool_keys(key, ptr, token, rows, table, i0, i1):
 @kernel
 def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i0, i1):
     """gradient[c] += sum over the owners (keys or tokens) of feature[i] of value * rows[owner, column of c]."""
-    width = rows.shape[1]
     weighted = value.shape[0] > 0
-    total = np.empty(width, np.float64)
     for i in range(i0, i1):
-        a, b = ptr[i], ptr[i + 1]
-        c0, c1 = cell_ptr[feature[i]], cell_ptr[feature[i] + 1]
-        if (c1 - c0) * 4 <= width or b - a == 1:
-            for c in range(c0, c1):
-                s = cell_column[c]
-                g = 0.0
-                if weighted:
-                    for j in range(a, b):
-                        g += value[j] * rows[owner[j], s]
-                else:
-                    for j in range(a, b):
-                        g += rows[owner[j], s]
-                gradient[c] += g
-        else:
-            total[:] = 0
-            for j in range(a, b):
-                o = owner[j]
-                v = value[j] if weighted else 1.0
-                for s in range(width):
-                    total[s] += v * rows[o, s]
-            for c in range(c0, c1):
-                gradient[c] += total[cell_column[c]]
+        a, b = unsigned(ptr[i]), unsigned(ptr[i + 1])
+        f = unsigned(feature[i])
+        for c in range(unsigned(cell_ptr[f]), unsigned(cell_ptr[f + unsigned(1)])):
+            s = unsigned(cell_column[c])
+            g = 0.0
+            if weighted:
+                for j in range(a, b):
+                    g += value[j] * rows[unsigned(owner[j]), s]
+            else:
+                for j in range(a, b):
+                    g += rows[unsigned(owner[j]), s]
+            gradient[c] += g
 
 
 @kernel
-def value_gradient(weights, cell_ptr, cell_column, ptr, feature, slot, t0, t1, rows, gradient):
+def put_rows(rows, at, out):
+    """out[at[i], :] = rows[i, :]."""
+    width = unsigned(rows.shape[1])
+    for i in range(at.shape[0]):
+        j = unsigned(at[i])
+        for s in range(width):
+            out[j, s] = rows[i, s]
+
+
+@kernel
+def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, t1, rows, gradient):
     """gradient[slot] += the derivative by the value of a token's own feature, for t0 <= t < t1: its weights times the
     row rows[t - t0].
 
     Slots outside `gradient` hold values that never change."""
+    width = unsigned(dense.shape[1])
     for t in range(t0, t1):
-        for i in range(ptr[t], ptr[t + 1]):
-            if 0 <= slot[i] < gradient.shape[0]:
-                f = feature[i]
-                total = 0.0
-                for c in range(cell_ptr[f], cell_ptr[f + 1]):
-                    total += weights[c] * rows[t - t0, cell_column[c]]
-                gradient[slot[i]] += total
+        at = t - t0
+        for i in range(cells.ptr[t], cells.ptr[t + 1]):
+            if 0 <= slot_of_cell[i] < gradient.shape[0]:
+                gradient[slot_of_cell[i]] += weights[cells.cell[i]] * rows[at, cells.column[i]]
+        for i in range(lists.ptr[t], lists.ptr[t + 1]):
+            if 0 <= slot_of_row[i] < gradient.shape[0]:
+                p = unsigned(lists.row[i])
+                total = dense[p, 0] * rows[at, 0]
+                for s in range(unsigned(1), width):
+                    total += dense[p, s] * rows[at, s]
+                gradient[slot_of_row[i]] += total

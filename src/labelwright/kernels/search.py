@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, unsigned
 from labelwright.kernels.heap import pop, push
 from labelwright.kernels.logs import log_sum
 
@@ -81,8 +81,8 @@ def bounds(psi, top, ET, arc_top, blocks, cut, beta, log_beta):
         most = 0.0
         total = 0.0
         for b in range(arc_ptr.shape[0] - 1):
-            n = np.uint64(source_ptr[b + 1] - source_ptr[b])  # unsigned: see chain._onwards
-            a = np.uint64(arc_ptr[b])
+            n = unsigned(source_ptr[b + 1] - source_ptr[b])
+            a = unsigned(arc_ptr[b])
             for h in range(n):
                 best[h] = 0.0
                 new_sum[h] = 0.0

@@ -15,7 +15,7 @@ column for each type.  Rows of scores of tokens have the columns B (n_long), I (
 
 import numpy as np
 
-from labelwright.kernels import dag, kernel
+from labelwright.kernels import dag, kernel, unsigned
 
 
 @kernel
@@ -44,14 +44,14 @@ def arc_scores(state, t0, segment, r0, transition, n_types, n_long, longest, T, 
     """Fill the scores [A] of the arcs of T tokens, whose rows begin at t0 and r0; returns how many arcs there are.
 
     transition [L+1, L+1] has scores, in the last row those from the beginning; inner [T+1, n_long] is scratch."""
-    L, n = np.uint64(n_types), np.uint64(n_long)  # unsigned: see chain._onwards
+    L, n = unsigned(n_types), unsigned(n_long)
     E, S = n + n, n + n + n  # the first columns of roles; B has 0, I has n
     for x in range(n):
         inner[0, x] = 0.0
     for t in range(T):
         for x in range(n):
             inner[t + 1, x] = inner[t, x] + state[t0 + t, n + x]
-    e, row = np.uint64(0), r0
+    e, row = unsigned(0), r0
     for x in range(L):
         score[e + x] = transition[n_types, x]
     e += L
@@ -80,7 +80,7 @@ def arc_scores(state, t0, segment, r0, transition, n_types, n_long, longest, T, 
 def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0, transitions):
     """The adjoint of arc_scores: numbers on arcs [A] fill the rows of tokens and segments, and are added to
     transitions."""
-    L, n = np.uint64(n_types), np.uint64(n_long)
+    L, n = unsigned(n_types), unsigned(n_long)
     E, S = n + n, n + n + n
     for t in range(T + 1):
         for x in range(n):
@@ -88,7 +88,7 @@ def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0,
     for t in range(t0, t0 + T):
         for x in range(state.shape[1]):
             state[t, x] = 0
-    e, row = np.uint64(0), r0
+    e, row = unsigned(0), r0
     for x in range(L):
         transitions[n_types, x] += arcs[e + x]
     e += L
@@ -108,7 +108,7 @@ def arc_counts(arcs, n_types, n_long, longest, T, inner, state, t0, segment, r0,
                     inner[p - 1, x] -= arcs[e + x]
             for x in range(width):
                 segment[row, x] = arcs[e + x]
-            for x in range(width, np.uint64(segment.shape[1])):
+            for x in range(width, unsigned(segment.shape[1])):
                 segment[row, x] = 0
             e += width
             row += 1

@@ -279,7 +279,7 @@ class Expectations:
         if self.latent:
             offsets = np.concatenate([[0], np.cumsum(plan.lengths)])
             C, H = self.graph.most_in_context, self.graph.most_targets
-            held = np.empty((len(node), C)), np.empty((len(node), C, H))
+            held = np.empty((len(node), C), self.dtype), np.empty((len(node), C, H), self.dtype)
             inputs = self.graph.contexts, data.gold, offsets, log_y, *held
             clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
         sums = timeorder.messages(node, E, self.products, plan, scratch, count)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence
+from labelwright.kernels.scoring import put_rows
 from labelwright.learn.expectations import Batch, Counts, Expectations, Shard, Sizes
 from labelwright.learn.rows import FeatureRows, call
 from labelwright.parallel import Workers, one_blas_thread
@@ -135,7 +136,10 @@ class LogLikelihood:
                     again = self._again(weights, shard, batch, below)
                     counts: Counts = self.expectations.counts(rows, transitions, batch, again, share, d_passed, state)
                     for name, at in batch.rows.items():
-                        self._rows[name][at] = rows[name]
+                        if isinstance(at, slice):
+                            self._rows[name][at] = rows[name]
+                        else:
+                            put_rows(rows[name], at, self._rows[name])
                     return counts
 
                 for counts in self.workers.run(count, [(batch,) for batch in shard.batches]):

@@ -7,12 +7,12 @@ they write and depend on the data alone: any number of threads gives the same bi
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.features.incidence import NO_VALUES, Incidence, Transposed, Transposer, tokens_of_keys
+from labelwright.features.incidence import Incidence, Transposed, Transposer, tokens_of_keys
 from labelwright.kernels import scoring
 from labelwright.parallel import Workers, even_ranges
 from labelwright.scoring.parameters import Cells
@@ -30,17 +30,56 @@ def call(function: Any, *arguments: Any) -> Any:
     return function(*arguments)
 
 
-class _Lists(NamedTuple):
-    """Sparse rows: the items of owner k are item[ptr[k]:ptr[k+1]]."""
+class CellLists(NamedTuple):
+    """The weights of each owner (a key or a token), one by one: numbers ptr[k]:ptr[k+1] are those of owner k."""
 
     ptr: Array
-    item: Array
+    cell: Array  # weight
+    column: Array  # and where it counts in a row
+    value: Array  # of its feature; empty where all are one
 
 
-def _parted(ptr: Array, item: Array, chosen: Array) -> tuple[_Lists, _Lists]:
-    """Sparse rows of the items that are chosen [n], and of the others."""
-    taken = np.concatenate([[0], np.cumsum(chosen)])[ptr].astype(np.int64)
-    return _Lists(taken, item[chosen]), _Lists(ptr - taken, item[~chosen])
+class RowLists(NamedTuple):
+    """The dense features of each owner, whose weights are rows of a table."""
+
+    ptr: Array
+    row: Array
+    value: Array  # empty where all are one
+
+
+class _Features(NamedTuple):
+    """The features of some owners: those of owner k are feature[ptr[k]:ptr[k+1]]."""
+
+    ptr: Array
+    feature: Array
+    value: Array  # or slots; empty where all are one
+
+    def split(self, chosen: Array) -> "tuple[_Features, _Features]":
+        """The features that are chosen [n], and the others."""
+        taken = np.concatenate([[0], np.cumsum(chosen)])[self.ptr].astype(np.int64)
+        has_values = len(self.value) > 0
+        yes = _Features(taken, self.feature[chosen], self.value[chosen] if has_values else self.value)
+        no = _Features(self.ptr - taken, self.feature[~chosen], self.value[~chosen] if has_values else self.value)
+        return yes, no
+
+    def cells(self, cells: Cells) -> CellLists:
+        """The weights of these features."""
+        sizes = np.diff(cells.ptr)[self.feature]
+        ends = np.cumsum(sizes)
+        cell = np.repeat(cells.ptr[self.feature] - (ends - sizes), sizes) + np.arange(sizes.sum())
+        value = np.repeat(self.value, sizes) if len(self.value) else self.value
+        ptr = np.concatenate([[0], ends])[self.ptr].astype(np.int64)
+        return CellLists(ptr, cell.astype(np.int32), cells.column[cell], value)
+
+
+Lists = TypeVar("Lists", CellLists, RowLists, _Features)
+
+
+def _part(lists: Lists, a: int, b: int) -> Lists:
+    """The lists of the owners a:b, counted from a."""
+    ptr = lists.ptr[a : b + 1]
+    items = {name: x[ptr[0] : ptr[-1]] for name, x in lists._asdict().items() if name != "ptr"}
+    return lists._replace(ptr=ptr - ptr[0], **items)
 
 
 class _Split(NamedTuple):
@@ -73,41 +112,36 @@ class FeatureRows:
     ):
         """`slots` says where the value of each of the tokens' own features stands in what is passed from below (-1: it
         is 1); shards are the ranges of rows that are in memory together."""
-        self.cells, self.width, self.dtype, self.slots = cells, width, dtype, slots
-        self.n_keys, self.keys, self.token_ptr = incidence.n_keys, incidence.keys, incidence.token_ptr
-        self.token_feature = incidence.token_feature
-        valued = slots is not None or len(incidence.token_value) > 0
-        sizes = np.diff(cells.ptr)
-        dense = sizes * DENSE > width
+        self.cells, self.width, self.dtype, self.has_slots = cells, width, dtype, slots is not None
+        self.n_keys, self.keys = incidence.n_keys, incidence.keys
+        many = np.diff(cells.ptr) * DENSE > width
         present = np.zeros(n_features, np.bool_)
-        present[incidence.key_feature] = True
-        if not valued:
-            present[incidence.token_feature] = True
-        self.dense = np.flatnonzero(dense & present)  # [D]  features that have a row of their own
+        present[incidence.key_feature] = present[incidence.token_feature] = True
+        self.dense = np.flatnonzero(many & present)  # [D]  features that have a row of their own
         number = np.full(n_features, -1, np.int32)
         number[self.dense] = np.arange(len(self.dense))
-        of_keys = _parted(incidence.key_ptr, incidence.key_feature, number[incidence.key_feature] >= 0)
-        whole = number[self.token_feature] >= 0
-        if valued or whole.sum() < RARE * len(self.keys):
+        own = _Features(incidence.token_ptr, incidence.token_feature, incidence.token_value.astype(dtype))
+        if slots is not None:
+            own = own._replace(value=slots)
+        whole = number[own.feature] >= 0
+        if whole.sum() < RARE * len(self.keys):
             whole[:] = False
-        self.token_dense, self.token_sparse = _parted(self.token_ptr, self.token_feature, whole)
-        self.key_dense, self.key_sparse = of_keys
-        self.key_dense, self.token_dense = (x._replace(item=number[x.item]) for x in (self.key_dense, self.token_dense))
-        self.value = incidence.token_value.astype(dtype)
+        token_dense, token_sparse = own.split(whole)
+        on_keys = _Features(incidence.key_ptr, incidence.key_feature, np.empty(0, dtype))
+        key_dense, key_sparse = on_keys.split(number[incidence.key_feature] >= 0)
+        token_dense, key_dense = (x._replace(feature=number[x.feature]) for x in (token_dense, key_dense))
+        self.token_rows, self.key_rows = RowLists(*token_dense), RowLists(*key_dense)
+        self.token_cells, self.key_cells = token_sparse.cells(cells), key_sparse.cells(cells)
         self.pieces = even_ranges(incidence.key_ptr, PIECES)
         by_dense, by_feature, by_key = Transposer(len(self.dense)), Transposer(n_features), Transposer(self.n_keys)
-        self.keys_of_dense = self._transposed(by_dense.transpose(*self.key_dense))
-        self.keys_of_sparse = self._transposed(by_feature.transpose(*self.key_sparse))
+        self.keys_of_dense = self._transposed(by_dense.transpose(*key_dense))
+        self.keys_of_sparse = self._transposed(by_feature.transpose(*key_sparse))
         self.shards = []
         for a, b in shards:
             keys = self._transposed(tokens_of_keys(incidence, by_key, a, b))
-            of_dense = self._transposed(by_dense.transpose(*_cut(self.token_dense, a, b)))
-            value = self.value if slots is None else slots
-            first, last = self.token_sparse.ptr[a], self.token_sparse.ptr[b]
-            of_sparse = by_feature.transpose(
-                *_cut(self.token_sparse, a, b), value[first:last] if len(value) else NO_VALUES
-            )
-            self.shards.append(_Shard(keys, of_dense, self._transposed(of_sparse)))
+            of_dense = self._transposed(by_dense.transpose(*_part(token_dense, a, b)))
+            of_sparse = self._transposed(by_feature.transpose(*_part(token_sparse, a, b)))
+            self.shards.append(_Shard(keys, of_dense, of_sparse))
         self.table = np.empty((self.n_keys, width), dtype)
         self.sums = np.empty_like(self.table)
         self.rows_of_dense = np.empty((len(self.dense), width), dtype)
@@ -125,24 +159,22 @@ class FeatureRows:
         ends = even_ranges(np.concatenate([[0], np.cumsum(np.diff(ptr)[self.dense])]), PIECES)
         spread = weights, ptr, column, self.dense, self.rows_of_dense
         workers.run(scoring.spread_cells, [(*spread, a, b) for a, b in ends])
-        sparse = weights, ptr, column, *self.key_sparse, np.empty(0, self.dtype)
-        dense = self.rows_of_dense, *self.key_dense, self.table
-        workers.run(scoring.score_keys_densely, [(*sparse, *dense, a, b) for a, b in self.pieces])
+        lists = weights, self.key_cells, self.rows_of_dense, self.key_rows, self.table
+        workers.run(scoring.score_key_rows, [(*lists, a, b) for a, b in self.pieces])
 
     def score(self, weights: Array, a: int, b: int, rows: Array, below: Array | None) -> None:
         """Fill rows [b - a, width] with the scores of the tokens a:b."""
-        ptr, column = self.cells
-        first, last = self.token_sparse.ptr[a], self.token_sparse.ptr[b]
-        if self.slots is not None:
-            assert below is not None
-            value = below[self.slots[first:last]].astype(self.dtype)
-        else:
-            value = self.value[first:last]
-        rows[:] = 0
-        features = self.token_sparse.ptr[a : b + 1] - first, self.token_sparse.item[first:last], value
-        scoring.score_tokens(weights, ptr, column, self.keys[a:b], self.table, *features, 0, b - a, rows)
-        if len(self.token_dense.item):
-            scoring.add_rows(self.rows_of_dense, *self.token_dense, a, b, rows)
+        cells, dense = _part(self.token_cells, a, b), _part(self.token_rows, a, b)
+        cells = cells._replace(value=self._values(cells.value, below))
+        dense = dense._replace(value=self._values(dense.value, below))
+        scoring.score_rows(weights, self.keys[a:b], self.table, cells, self.rows_of_dense, dense, rows)
+
+    def _values(self, value: Array, below: Array | None) -> Array:
+        """Values of features, where need be from what the layer below passes."""
+        if not self.has_slots:
+            return value
+        assert below is not None
+        return below[value].astype(self.dtype)
 
     # -- gradient ---------------------------------------------------------------------------------------------
 
@@ -153,15 +185,14 @@ class FeatureRows:
 
     def adding(self, shard: int, rows: Array, gradient: Array, below: Array | None) -> list[Task]:
         """Pieces of work that add the rows of a shard to the sums of keys and dense features, and to the gradient."""
-        mine = self.shards[shard]
-        sparse = mine.sparse
-        if self.slots is not None:
-            assert below is not None
-            value = below[sparse.items.value].astype(self.dtype)
-            sparse = sparse._replace(items=sparse.items._replace(value=value))
+        keys, dense, sparse = self.shards[shard]
+        if self.has_slots:
+            dense, sparse = (
+                x._replace(items=x.items._replace(value=self._values(x.items.value, below))) for x in (dense, sparse)
+            )
         return [
-            *self._pooling(mine.keys, rows, self.sums),
-            *self._pooling(mine.dense, rows, self.sums_of_dense),
+            *self._pooling(keys, rows, self.sums),
+            *self._pooling(dense, rows, self.sums_of_dense),
             *self._collecting(sparse, rows, gradient),
         ]
 
@@ -177,7 +208,7 @@ class FeatureRows:
     @staticmethod
     def _pooling(transposed: _Split, rows: Array, sums: Array) -> list[Task]:
         t = transposed.items
-        return [(scoring.pool_keys, t.item, t.ptr, t.owner, rows, sums, a, b) for a, b in transposed.pieces]
+        return [(scoring.pool_rows, *t, rows, sums, a, b) for a, b in transposed.pieces]
 
     def _collecting(self, transposed: _Split, rows: Array, gradient: Array) -> list[Task]:
         t = transposed.items
@@ -186,12 +217,7 @@ class FeatureRows:
 
     def value_gradient(self, weights: Array, a: int, b: int, rows: Array, gradient: Array) -> None:
         """Add the derivatives by the values that were passed from below, given those by the rows of tokens a:b."""
-        if self.slots is not None:
-            features = self.token_ptr, self.token_feature, self.slots
-            scoring.value_gradient(weights, *self.cells, *features, a, b, rows, gradient)
-
-
-def _cut(lists: _Lists, a: int, b: int) -> _Lists:
-    """The lists of the owners a:b, counted from a."""
-    ptr = lists.ptr[a : b + 1]
-    return _Lists(ptr - ptr[0], lists.item[ptr[0] : ptr[-1]])
+        if self.has_slots:
+            cells, dense = self.token_cells, self.token_rows
+            lists = cells, cells.value, self.rows_of_dense, dense, dense.value
+            scoring.value_gradient(weights, *lists, a, b, rows, gradient)

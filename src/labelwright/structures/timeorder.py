@@ -281,28 +281,43 @@ def _fill(
     """Fill alpha, beta, into [T, Q], the scales and the sums of beta [T].
 
     Every step is done with before the next: its rows stay in the processor's cache."""
-    one, ones = np.empty_like(scale), np.ones(psi.shape[1], psi.dtype)
+    inverse = np.empty_like(scale)
     steps = plan.steps.tolist()
     for t, (a, b) in enumerate(pairwise(steps)):
-        here = alpha[a:b]
         if t == 0:
-            here[:] = psi[a:b]
+            alpha[a:b] = 1
         else:
             before = steps[t - 1]
-            products.onwards(alpha[before : before + b - a], at_step(E, a, b), here)
-            here *= psi[a:b]
-        np.matmul(here, ones, out=scale[a:b])
-        np.divide(1, scale[a:b], out=one[a:b])
-        here *= one[a:b, None]
+            products.onwards(alpha[before : before + b - a], at_step(E, a, b), alpha[a:b])
+        _scale_forward(alpha, psi, a, b, scale, inverse)
     for t in range(len(steps) - 2, -1, -1):
         a, b, end = steps[t], steps[t + 1], steps[min(t + 2, len(steps) - 1)]
         going = end - b
         if going:
             products.backwards(into[b:end], at_step(E, b, end), beta[a : a + going])
         beta[a + going : b] = 1
-        np.multiply(psi[a:b], beta[a:b], out=into[a:b])
-        into[a:b] *= one[a:b, None]
-        np.matmul(beta[a:b], ones, out=sums[a:b])
+        _scale_backward(beta, psi, a, b, inverse, into, sums)
+
+
+def _scale_forward(alpha: Array, psi: Array, a: int, b: int, scale: Array, inverse: Array) -> None:
+    """Of the rows a:b: alpha = alpha psi / scale, where scale makes it sum to one."""
+    if COMPILED:
+        chain.scale_forward(alpha, psi, a, b, scale, inverse)
+        return
+    alpha[a:b] *= psi[a:b]
+    alpha[a:b].sum(axis=1, out=scale[a:b])
+    np.divide(1, scale[a:b], out=inverse[a:b])
+    alpha[a:b] *= inverse[a:b, None]
+
+
+def _scale_backward(beta: Array, psi: Array, a: int, b: int, inverse: Array, into: Array, sums: Array) -> None:
+    """Of the rows a:b: into = psi beta / scale, and the sum of beta."""
+    if COMPILED:
+        chain.scale_backward(beta, psi, a, b, inverse, into, sums)
+        return
+    np.multiply(psi[a:b], beta[a:b], out=into[a:b])
+    into[a:b] *= inverse[a:b, None]
+    beta[a:b].sum(axis=1, out=sums[a:b])
 
 
 def multiply_arcs(sums: Messages, E: Array, products: Products, plan: Plan) -> None:
