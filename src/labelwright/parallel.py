@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,18 @@ def _release() -> None:
     release = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
     if release is not None:
         release(force=True)
+
+
+class computed_once(Generic[R]):  # noqa: N801  like a property
+    """functools.cached_property without a lock: before Python 3.12 all instances share one, and threads wait for it."""
+
+    def __init__(self, compute: Callable[[Any], R]):
+        self.compute, self.name = compute, compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> R:
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
 
 
 class Workers:

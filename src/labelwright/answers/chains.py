@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from labelwright.decode import DECODERS, Decoding
 from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
 from labelwright.kernels import COMPILED
-from labelwright.parallel import one_blas_thread
+from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.lattice import (
     Lattice,
     Posterior,
     best_path,
+    best_paths_of,
     label_marginals,
     labelling_weight,
     margins,
@@ -35,7 +36,8 @@ Array = NDArray[Any]
 COLD = 1e6  # what the largest score becomes where sums of exponentials are to be their largest terms
 # Sums of a whole batch in time order against one compiled call a sentence: 0.8 times the speed with 22 nodes, 1.2 with
 # 44, 1.8 with 100, 1.2 with 500 (order 2); best paths 0.2 to 0.5 times (two ARM cores, sentences of 25 words).  So sums
-# of many nodes go in time order, and so does everything where there are no compiled kernels.
+# of many nodes go in time order, best paths by one compiled call for the batch, and everything in time order where
+# there are no compiled kernels.
 WIDE = 32  # nodes
 SEVERAL = 8  # sentences
 REUSED = ("path", "sums")  # what decoders may take over from the sentence instead of computing it again
@@ -81,14 +83,17 @@ class Chains:
     def _several(self) -> bool:
         return sum(b > a for a, b in self.bounds) >= SEVERAL
 
-    @cached_property
+    @property
+    def _offsets(self) -> Array:
+        return np.array([0, *(b for _, b in self.bounds)])
+
+    @computed_once
     def _in_time_order(self) -> tuple[Plan, Array, Array]:
         """The plan of the batch, and its scores in time order."""
-        offsets = np.array([0, *(b for _, b in self.bounds)])
-        order = plan(offsets)
+        order = plan(self._offsets)
         return order, self.node[order.token], self.arc[order.token] if len(self.arc) > 1 else self.arc
 
-    @cached_property
+    @computed_once
     def sums(self) -> list[Posterior | None] | None:
         """The sums of all sentences, computed together; None where one by one is faster."""
         if not self._several or (COMPILED and self.node.shape[1] < WIDE):
@@ -103,23 +108,25 @@ class Chains:
             for n, (a, b) in enumerate(self.bounds)
         ]
 
-    @cached_property
+    @computed_once
     def paths(self) -> Best | None:
-        """The best paths of all sentences, computed together; None where one by one is faster."""
-        if not self._several or COMPILED:
+        """The best paths of all sentences, computed together; None where there are few."""
+        if not self._several:
             return None
+        if COMPILED:
+            return best_paths_of(self.node, self.arc, self.space.graph, self._offsets)
         order, node, arc = self._in_time_order
         return viterbi(node, arc, order, self.space.graph)
 
-    @cached_property
+    @computed_once
     def node_of_pair(self) -> Array:
         return self.space.graph.node_of_pair
 
-    @cached_property
+    @computed_once
     def span_table(self) -> Boundaries:
         return boundaries(self.space.labels)
 
-    @cached_property
+    @computed_once
     def _span_transitions(self) -> dict[str, tuple[Array, Array, Array]]:
         return {}
 
@@ -142,12 +149,12 @@ class Chain:
     def __len__(self) -> int:
         return len(self.lattice.node)
 
-    @cached_property
+    @computed_once
     def _sums(self) -> Posterior:
         known = None if self.chains.sums is None else self.chains.sums[self.n]
         return posterior(self.lattice) if known is None else known
 
-    @cached_property
+    @computed_once
     def _path(self) -> tuple[Array, float]:
         together = self.chains.paths
         if together is None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from labelwright.decode.inference import INFERENCE
 from labelwright.decode.record import Decoding
 from labelwright.decode.vote import Inferred, satisfied
 from labelwright.errors import OptionError
-from labelwright.parallel import Workers
+from labelwright.parallel import Workers, computed_once
 from labelwright.structures import proposals
 from labelwright.structures.proposals import Proposals
 
@@ -157,7 +156,7 @@ class ProposalSentence:
     def marginals(self) -> Array:
         raise _scores_alone("marginals")
 
-    @cached_property
+    @computed_once
     def _candidates(self) -> Proposals:
         return proposals.part(self.block.candidates, self.n, self.n + 1)
 

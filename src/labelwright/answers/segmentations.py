@@ -1,6 +1,5 @@
 """Scored sentences whose structure is a segment graph: every path is a segmentation."""
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span
 from labelwright.decode.record import Decoding
 from labelwright.kernels import segments as kernels
+from labelwright.parallel import computed_once
 from labelwright.structures import dag
 from labelwright.structures.segments import (
     Arcs,
@@ -33,7 +33,7 @@ class SegmentGraph:
     def __len__(self) -> int:
         return int(self.arcs.dag.n_nodes // (2 * self.space.n_types))
 
-    @cached_property
+    @computed_once
     def _sums(self) -> dag.Sums:
         return dag.sums(self.arcs.dag, self.scores)
 

@@ -25,7 +25,7 @@ def viterbi(
     nodes, score = path() if path is not None else best_path(lattice)
     codes = lattice.graph.label_of_node[nodes]
     exact = not space.latent
-    decoding = Decoding([space.labels[y] for y in codes], score, None, exact, 0.0 if exact else None)
+    decoding = Decoding([space.labels[y] for y in codes.tolist()], score, None, exact, 0.0 if exact else None)
     if not probabilities:
         return decoding
     return judged(decoding, lattice, codes, sums().log_z if sums is not None else None)

@@ -52,6 +52,16 @@ def viterbi(node, arc, blocks, path):
 
 
 @kernel
+def best_paths(node, arc, blocks, offsets, path, scores):
+    """`viterbi` of the sentences offsets[n]:offsets[n+1]: fill path [T] and scores [N]."""
+    for n in range(offsets.shape[0] - 1):
+        a, b = offsets[n], offsets[n + 1]
+        scores[n] = 0.0
+        if b > a:
+            scores[n] = viterbi(node[a:b], arc[a:b] if arc.shape[0] > 1 else arc, blocks, path[a:b])
+
+
+@kernel
 def margins(node, arc, blocks, label_of_node, gold):
     """The scores of the best and of the worst path of the gold labels, and of the best path of any other labels.
 

@@ -91,8 +91,7 @@ class Chains(NamedTuple):
     """The sentences of a batch in time order, with their labels."""
 
     plan: timeorder.Plan
-    token: Array  # [T]  token of each row, in the corpus
-    row: Array  # [T]  row of each token, sentence by sentence in the order of the plan
+    row: Array  # [T]  where labels have several states: row of each token, sentence by sentence in the plan's order
     gold: Array  # [T]  by rows: nodes of the paths of the labels; where labels have several states: labels, by tokens
     flat: Array  # [T]  where these nodes are in an array [T, Q]
     arc: Array  # [T - n_first]  the arcs of these paths; where labels have several states: nothing
@@ -168,30 +167,30 @@ class Expectations:
             ends = np.concatenate([[0], np.cumsum(lengths[order])])
             batches = []
             for a, b in sentence_ranges(ends, tokens):
-                made = self._chains(begin + order[a:b], timeorder.plan(ends[a : b + 1]), members)
-                self._most_rows = max(self._most_rows, len(made.token))
-                batches.append(Batch(number, dict.fromkeys(build.cells, made.token - offsets[begin]), made))
+                token, made = self._chains(begin + order[a:b], timeorder.plan(ends[a : b + 1]), members)
+                self._most_rows = max(self._most_rows, len(token))
+                places = (token - offsets[begin]).astype(np.int32)
+                batches.append(Batch(number, dict.fromkeys(build.cells, places), made))
                 number += 1
             starts = dict.fromkeys(build.cells, offsets)
             shards.append(Shard(len(shards), *pieces_of(starts, begin, end, offsets), batches))
         return shards
 
-    def _chains(self, sentences: Array, plan: timeorder.Plan, members: PairMembers | None) -> Chains:
-        """Sentences that are sorted by length already."""
+    def _chains(self, sentences: Array, plan: timeorder.Plan, members: PairMembers | None) -> tuple[Array, Chains]:
+        """Sentences that are sorted by length already: the token of each row, and what training needs of them."""
         within = plan.token - (np.cumsum(plan.lengths) - plan.lengths)[plan.rank]
         token = self.offsets[sentences][plan.rank] + within
-        row = np.argsort(plan.token)
         slots = None
         if members is not None and self.candidates is not None:
             slots = BatchSlots.of(self.candidates, token, plan, members, self.graph.width)
         if self.latent:
-            nothing = np.empty(0, np.int64)
-            return Chains(plan, token, row, self.gold[token[row]], nothing, nothing, slots)
+            row, nothing = np.argsort(plan.token), np.empty(0, np.int32)
+            return token, Chains(plan, row, self.gold[token[row]], nothing, nothing, slots)
         gold = self.gold[token]
-        flat = np.arange(len(gold)) * self.graph.width + gold
-        arc = self.graph.contexts.base[gold[plan.before]] + gold[plan.n_first :]
+        flat = (np.arange(len(gold)) * self.graph.width + gold).astype(np.int32)
+        arc = (self.graph.contexts.base[gold[plan.before]] + gold[plan.n_first :]).astype(np.int32)
         self._gold_arcs += np.bincount(arc, minlength=self.graph.n_arcs)
-        return Chains(plan, token, row, gold, flat, arc, slots)
+        return token, Chains(plan, np.empty(0, np.int64), gold, flat, arc, slots)
 
     def transitions(self, weights: Array) -> Transitions:
         """The plain transitions under these weights."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
 from labelwright.structures.graph import Graph
+from labelwright.structures.timeorder import Best
 
 Array = NDArray[Any]
 
@@ -74,6 +75,13 @@ def best_path(lattice: Lattice) -> tuple[Array, float]:
     """The best nodes [T] and their score."""
     path = np.empty(len(lattice.node), np.int32)
     return path, float(inference.viterbi(lattice.node, lattice.arc, lattice.graph.blocks, path))
+
+
+def best_paths_of(node: Array, arc: Array, graph: Graph, offsets: Array) -> Best:
+    """The best path of each of the sentences offsets[n]:offsets[n+1]."""
+    best = Best(np.empty(len(node), np.int32), np.empty(len(offsets) - 1))
+    inference.best_paths(node, arc, graph.blocks, offsets, *best)
+    return best
 
 
 class Margins(NamedTuple):
