@@ -9,7 +9,16 @@ def counted(number: int, what: str) -> str:
     >>> counted(1, "sentence"), counted(2400, "sentence"), counted(2, "pass")
     ('1 sentence', '2,400 sentences', '2 passes')
     """
-    return f"{number:,} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
+    return f"{number:,} {what if number == 1 else plural(what)}"
+
+
+def plural(what: str) -> str:
+    """Several of them.
+
+    >>> plural("iteration"), plural("pass")
+    ('iterations', 'passes')
+    """
+    return f"{what}{'es' if what.endswith('s') else 's'}"
 
 
 def percent(share: float) -> str:

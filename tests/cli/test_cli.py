@@ -56,7 +56,30 @@ def test_tagging_imports_neither_scipy_nor_scikit_learn(data: Path) -> None:
 def test_every_command_explains_itself(run, name: str) -> None:
     code, out, err = run(name, "--help")
     assert (code, err) == (0, "")
-    assert out.startswith(f"Usage: labelwright {name}")
+    usage = out.splitlines()[0]
+    assert usage.startswith(f"Usage: labelwright {name}")
+    assert not set("{}") & set(usage)
+
+
+@pytest.mark.parametrize(
+    ("name", "headings"),
+    [
+        ("train", ["Data", "Features", "Training", "Output"]),
+        ("tag", ["Data", "Decoding", "Output", "Options"]),
+        ("eval", ["Data", "Scoring", "Decoding", "Output", "Options"]),
+        ("inspect", ["Data", "Output", "Options"]),
+        ("compare", ["Data", "Scoring", "Output", "Options"]),
+        ("convert", ["Data", "Options"]),
+    ],
+)
+def test_help_is_grouped_and_fits_a_narrow_terminal(
+    run, monkeypatch: pytest.MonkeyPatch, name: str, headings: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(name, "--help")[1].splitlines()
+    assert [line[:-1] for line in lines if re.fullmatch(r"[A-Z]\w+:", line)] == headings
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split()[:2] == ["-h,", "--help"]
 
 
 def test_version_and_no_arguments(run) -> None:

@@ -77,7 +77,7 @@ def test_layers_of_other_kinds(run, trained, folder: Path, tmp_path: Path) -> No
     one_line(err, "--probabilities: layer pos: a Perceptron has scores, not probabilities")
     code, _, err = run("tag", tmp_path / "m", folder / "words.txt", "--decoder", "ldi")
     assert code == 2
-    one_line(err, "--decoder ldi: layer pos: a Perceptron has scores, not probabilities; use viterbi, or nothing")
+    one_line(err, "--decoder: layer pos: got 'ldi', but a Perceptron has scores, not probabilities; use 'viterbi'")
     code, out, _ = run("tag", tmp_path / "m", folder / "words.txt", "--json", "--max-expansions", 0, "--verbose")
     assert code == 0  # taken by the one layer whose own decoder knows it
     assert not all(json.loads(line)["layers"]["chunk"]["exact"] for line in out.splitlines())
@@ -240,9 +240,9 @@ def test_other_mistakes_around_training(run, folder: Path, tmp_path: Path, monke
 def test_the_plot(run, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     place = ["-o", tmp_path / "m", "--recipe", folder / "two.toml", "--dev", folder / "dev.txt"]
-    code, out, err = run("train", folder / "train.txt", *place, "--plot", tmp_path / "moves.png")
+    code, out, err = run("train", folder / "train.txt", *place, "--plot", tmp_path / "changes.png")
     assert (code, out) == (0, "")
-    assert (tmp_path / "moves.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "changes.png").read_bytes().startswith(b"\x89PNG")
     lines = err.splitlines()
     number, right, wrong, neither = map(
         int,
@@ -254,17 +254,17 @@ def test_the_plot(run, folder: Path, tmp_path: Path) -> None:
     )
     assert number == right + wrong + neither > 0
     assert len(lines) <= 3 + 5
-    assert lines[-1] == f"{tmp_path / 'moves.png'}: drawn"
-    move = re.compile(r"  \S+ -> \S+ +\d+: \d+ right, \d+ wrong, \d+ neither \(\d+ mended in pos, \d+ broken\)")
-    assert all(move.fullmatch(line) for line in lines[2:-1])
+    assert lines[-1] == f"{tmp_path / 'changes.png'}: drawn"
+    change = re.compile(r"  \S+ -> \S+ +\d+: \d+ right, \d+ wrong, \d+ neither \(\d+ corrected in pos, \d+ broken\)")
+    assert all(change.fullmatch(line) for line in lines[2:-1])
 
 
 def test_a_plot_without_changes(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from labelwright.cli.plots import draw_moves
+    from labelwright.cli.plots import draw_changes
 
     scores = {"pos": 0.5, "chunk": 0.25, "entity": 1.0}
-    draw_moves(scores, scores, {("pos", "chunk"): [], ("chunk", "entity"): []}, str(tmp_path / "m.svg"))
+    draw_changes(scores, scores, {("pos", "chunk"): [], ("chunk", "entity"): []}, str(tmp_path / "m.svg"))
     assert "<svg" in (tmp_path / "m.svg").read_text()
 
 

@@ -14,6 +14,7 @@ from labelwright.cli import main
 from labelwright.cli.train_search import table
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.evaluate import evaluate
+from labelwright.taggers.memory import MemoryBased
 
 COLUMNS = ["--columns", "word,pos,chunk"]
 FAST = ["--model", "memory", *COLUMNS, "--threads", 1, "--seed", 0]
@@ -318,6 +319,13 @@ def test_inference(run, folder: Path, inference: str) -> None:
     assert json.loads(out)["f1"] == evaluate(gold(folder).y, [d.labels for d in found]).f1
 
 
+def test_the_oracle_asks_the_memory_once(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, answers = [], MemoryBased.answers
+    monkeypatch.setattr(MemoryBased, "answers", lambda memory, X: calls.append(X) or answers(memory, X))
+    assert run("eval", folder / "near", folder / "test.txt", "--oracle")[0] == 0
+    assert len(calls) == 1
+
+
 def test_the_oracle(run, folder: Path) -> None:
     model = labelwright.load(folder / "near").set_params(n_jobs=1)
     best = evaluate(gold(folder).y, model.predict_oracle(gold(folder).X, gold(folder).y))
@@ -372,7 +380,7 @@ def test_constraints(run, folder: Path, tmp_path: Path) -> None:
     assert found[1]["nbest"] == [{"labels": ["B-X", "I-X"], "score": 1.0}, {"labels": ["B-X", "B-X"], "score": 0.0}]
     code, _, err = run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "scheme", "--inference", "vote")
     assert code == 2
-    one_line(err, "--constraints: inference vote looks at single tokens; use csi")
+    one_line(err, "--constraints: inference 'vote' looks at single tokens; use 'csi'")
     code, _, err = run("tag", tmp_path / "m", tmp_path / "u", "--constraints", "bioes")
     assert code == 2
     one_line(err, "constraints: the labels follow iob2, got 'bioes'")
@@ -558,7 +566,12 @@ def test_bad_looks(run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: 
 def test_help_tells_of_memories(run) -> None:
     for command, parts in {
         "train": ["--model memory --help"],
-        "train --model memory": ["--metric", "--search", "--mvdm-threshold", "lengths: "],
+        "train --model memory": [
+            "Settings for recipes only (--recipe FILE.toml): lengths: ",
+            "--dev FILE Development data: the trained model is scored on them.",
+            "-v, --verbose One line for each setting that --search tries.",
+            "mvdm (difference of their class distributions)",
+        ],
         "tag": ["--inference", "csi"],
         "eval": ["--oracle"],
         "inspect": ["--token", "nearest neighbours"],

@@ -184,10 +184,13 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--iterations", "0"], "--iterations: expected a whole number of 1 or more, got 0"),
         (
             ["--start-from", "crf"],
-            "--start-from: crf is a crf: its weights are of another size; --model perceptron can",
+            "--start-from: crf is a crf: its weights are of another size; a perceptron can",
         ),
-        (["--start-from", "latent-perceptron"], "is a latent-perceptron: its labels have several states each; --model"),
-        (["--model", "crf", "--start-from", "perceptron"], "--model crf can start from a crf or latent-crf"),
+        (
+            ["--start-from", "latent-perceptron"],
+            "is a latent-perceptron: its labels have several states each; a perceptron can",
+        ),
+        (["--model", "crf", "--start-from", "perceptron"], "a crf can start from a crf or latent-crf"),
         (["--model", "latent-perceptron", "--start-from", "crf"], "can start from a perceptron or latent-perceptron"),
     ],
 )
@@ -363,8 +366,8 @@ def test_known_labels_and_constraints(run, folder: Path) -> None:
 
 
 REFUSED = [
-    *((["--decoder", name], f"--decoder {name}: a ") for name in DECODERS if name != "viterbi"),
-    (["--decoder", "ldi", "--n", 3], "--decoder ldi: a "),
+    *((["--decoder", name], f"--decoder: got '{name}', but a ") for name in DECODERS if name != "viterbi"),
+    (["--decoder", "ldi", "--n", 3], "--decoder: got 'ldi', but a "),
     (["--decoder", "best"], "decoder: expected one of viterbi"),
     (["--n", 3], "--n: not an option of viterbi, the only decoder here: a "),
     (["--max-expansions", 3], "--max-expansions: not an option of viterbi"),

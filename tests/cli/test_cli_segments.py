@@ -27,7 +27,10 @@ def test_a_segment_model(run, folder: Path, segments: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["tag", "semi", "test.txt", "--decoder", "ldi"], "--decoder ldi: a SemiCRF finds its best labelling with it"),
+        (
+            ["tag", "semi", "test.txt", "--decoder", "ldi"],
+            "--decoder: got 'ldi', but a SemiCRF decodes exactly; use 'viterbi'",
+        ),
         (["tag", "semi", "test.txt", "--max-expansions", 3], "--max-expansions: not an option of viterbi"),
         (["train", "train.txt", "-o", "x", "--start-from", "semi"], "--start-from: semi is a semi-crf, from which no"),
         (["train", "train.txt", "-o", "x", "--model", "semi-crf", "--max-length", 0], "--max-length: expected"),

@@ -97,9 +97,9 @@ def test_a_thousand_tokens(scale, by_token, order):
 @pytest.mark.parametrize("name", sorted(DECODERS))
 def test_one_token(name, order):
     node = np.array([[0.0, np.log(2), -np.inf, np.log(3), np.log(4)]])
-    for moves in (0.0, -np.inf):
+    for score in (0.0, -np.inf):
         space = state_space(["A", "B", "C"], [2, 1, 2], order)
-        found = DECODERS[name](*scored(node, np.full((1, 5, 5), moves), space, moves))
+        found = DECODERS[name](*scored(node, np.full((1, 5, 5), score), space, score))
         assert found.labels == ["C"]
         assert np.exp(found.log_probability) == pytest.approx(0.7)
         assert found.exact

@@ -375,9 +375,9 @@ def test_spans_and_whole_labellings(case):
     table = boundaries(case.space.labels)
     sums, spans = posterior(case.lattice), truth.spans(case.space.labels)
     for i, kind in enumerate(table.types):
-        moves = _span_transitions(table, i, case.space)
+        transitions = _span_transitions(table, i, case.space)
         for begin, end in itertools.combinations(range(truth.T + 1), 2):
-            p = span_probability(case.lattice, sums, begin, end, moves)
+            p = span_probability(case.lattice, sums, begin, end, transitions)
             assert p == pytest.approx(spans[begin, end, kind], abs=1e-10 + 50 * case.digits)
 
 

@@ -214,7 +214,13 @@ def test_shares_and_margin_are_those_of_all_paths(order, sizes):
 def test_the_largest_norm_is_that_of_the_largest_path(template, order, sizes):
     problem = Problem(*words(6, 3, 3), template, "all", sizes=sizes, order=order)
     passes = Passes(
-        problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, UpdateRule(0.0, False, 1.0), 0
+        problem.incidences,
+        problem.offsets,
+        problem.gold,
+        problem.space,
+        problem.parameters,
+        UpdateRule(0.0, False, 1.0),
+        0,
     )
     largest = max(np.linalg.norm(choices.counts, axis=1).max() for choices in problem.choices())
     assert passes.largest_norm() == pytest.approx(largest)

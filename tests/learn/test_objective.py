@@ -73,18 +73,18 @@ def test_loss_and_gradient(case, n_sentences):
 def test_observed_cells_are_those_of_the_training_data():
     X, y = words(10, seed=5)
     problem = Problem(X, y, EVERYTHING, order=2)
-    moves = {(None, r, s) for r in LABELS for s in LABELS}
-    moves |= {(*move, u) for move in moves for u in LABELS}
+    grams = {(None, r, s) for r in LABELS for s in LABELS}
+    grams |= {(*gram, u) for gram in grams for u in LABELS}
     seen = set()
     for sentence, labels in zip(problem.tokens, y, strict=True):
         for t, token in enumerate(sentence):
-            for reach, layer in enumerate(("state", "edge", "triple")):
+            for reach, kind in enumerate(("state", "edge", "triple")):
                 if t >= reach:
-                    seen |= {(name, *labels[t - reach : t + 1]) for name in token[layer]}
-    assert set(problem.names()) == moves | seen
-    assert len(problem.names()) == len(moves | seen)
+                    seen |= {(name, *labels[t - reach : t + 1]) for name in token[kind]}
+    assert set(problem.names()) == grams | seen
+    assert len(problem.names()) == len(grams | seen)
     first = Problem(X, y, ARCS).names()
-    assert set(first) == {name for name in moves | seen if len(name) < 4}
+    assert set(first) == {name for name in grams | seen if len(name) < 4}
     assert len(first) == len(set(first))
 
 
@@ -92,14 +92,14 @@ def test_all_cells():
     X, y = words(10, seed=5)
     problem = Problem(X, y, EVERYTHING, "all", order=2)
     expected = set()
-    for reach, layer in enumerate(("state", "edge", "triple")):
-        moves = [()]
+    for reach, kind in enumerate(("state", "edge", "triple")):
+        grams = [()]
         for _ in range(reach + 1):
-            moves = [(*move, label) for move in moves for label in LABELS]
-        features = {name for sentence in problem.tokens for token in sentence for name in token[layer]}
-        expected |= {(f, *move) for f in features for move in moves}
+            grams = [(*gram, label) for gram in grams for label in LABELS]
+        features = {name for sentence in problem.tokens for token in sentence for name in token[kind]}
+        expected |= {(f, *gram) for f in features for gram in grams}
         if reach:
-            expected |= {(None, *move) for move in moves}
+            expected |= {(None, *gram) for gram in grams}
     assert set(problem.names()) == expected
     assert len(problem.names()) == len(expected)
 
@@ -204,7 +204,7 @@ def test_a_step_of_sgd_follows_the_gradient(template, order, scheme, scale, cell
     problem = Problem(X, y, template, cells, scheme, sizes=sizes, order=order)
     weights = problem.random_weights(scale)
     loss, gradient = problem(weights)
-    run = SGD(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, 0.0, 0)
+    run = SGD(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, 0.0, 0)
     moved, eta = weights.copy(), 1e-7
     met, shrink = run.one_pass(moved, 1.0, np.arange(len(X)), eta, 0)
     assert shrink == 1
@@ -223,11 +223,11 @@ def test_a_pass_of_sgd_is_one_step_for_each_sentence(template, order, scheme, la
     n, l2, eta, taken = len(X), 0.6, 0.3, 5
     each = []
     for i, (a, b) in enumerate(itertools.pairwise(problem.offsets.tolist())):
-        layers, offsets = problem.extractor.encode([X[i]])
-        data = layers, problem.extractor.n_features, offsets, problem.gold[a:b]
+        incidences, offsets = problem.extractor.encode([X[i]])
+        data = incidences, problem.extractor.n_features, offsets, problem.gold[a:b]
         each.append(objective.LogLikelihood(*data, problem.space, problem.parameters, problem.workers, np.float64))
     weights = problem.random_weights(0.3)
-    run = SGD(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, l2, 0)
+    run = SGD(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, l2, 0)
     found, sentences = weights.copy(), np.random.default_rng(0).permutation(n)
     met, shrink = run.one_pass(found, 1.0, sentences, eta, taken)
     loss, gradient = 0.0, np.empty(len(weights))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import labelwright
-from labelwright import CRF, LatentCRF
+from labelwright import CRF, LatentCRF, LatentPerceptron, MemoryTagger, Perceptron, SemiCRF
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], ["the", "bird", "sings"]]
@@ -125,6 +125,33 @@ def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     assert grown.training_["loss"] < grown.history_[0]["loss"]
     with pytest.raises(NotFittedError):
         LatentCRF(n_jobs=1).fit(X, Y, init=CRF())
+
+
+class Renamed(CRF):
+    """A CRF by another name."""
+
+
+@pytest.mark.parametrize(
+    ("model", "init", "message"),
+    [
+        (CRF(), MemoryTagger(), "init: got a memory, from which no model can start"),
+        (CRF(), "model.crf", "init: got a str, from which no model can start"),
+        (CRF(), Perceptron(), "init: got a perceptron: its weights are of another size; a crf can start from a crf or"),
+        (Renamed(), Perceptron(), "init: got a perceptron: its weights are of another size; a crf can"),
+        (Perceptron(), CRF(), "init: got a crf: its weights are of another size; a perceptron can"),
+        (Perceptron(), LatentPerceptron(), "init: got a latent-perceptron: its labels have several states each; a per"),
+        (SemiCRF(), SemiCRF(), "init: a SemiCRF starts from nothing"),
+    ],
+)
+def test_what_training_cannot_start_from(model, init, message):
+    with pytest.raises(OptionError, match=f"^{message}"):
+        model.fit(X, Y, init=init)
+
+
+def test_a_class_of_ones_own_starts_like_the_one_that_it_extends():
+    before = Renamed(n_jobs=1, max_iter=2).fit(X, Y)
+    after = CRF(n_jobs=1, max_iter=1).fit(X, Y, init=before)
+    assert after.history_[0]["loss"] == pytest.approx(before.training_["loss"])
 
 
 def test_only_states_that_were_split_are_told_apart():

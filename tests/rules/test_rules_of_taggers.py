@@ -111,8 +111,32 @@ def test_rules_in_a_cascade(corpus):
     table = builtin_corpus(30, random_state=0, columns=["word", "pos", "chunk"])
     layers = [("pos", labelwright.CRF(template="words")), ("chunk", labelwright.CRF(template="words"))]
     cascade = labelwright.Cascade(layers, passing="best", n_jobs=1).fit(table)
-    found = cascade.decode(table.take([0, 1]), constraints={"chunk": [at_least(3, "VP")]})
-    assert all(len(chunks(d.labels, "VP")) >= 3 for d in found["chunk"])
+    some, rules = table.take([0, 1]), {"chunk": ["scheme", at_least(3, "VP")]}
+    records = cascade.decode(some, constraints=rules)
+    assert all(len(chunks(d.labels, "VP")) >= 3 for d in records["chunk"])
+    spans = cascade.predict_spans(some, constraints=rules)
+    assert [sum(span.type == "VP" for span in row) for row in spans["chunk"]] == [
+        len(chunks(d.labels, "VP")) for d in records["chunk"]
+    ]
+    assert all(span.probability is not None for row in spans["chunk"] for span in row)
+    assert spans["pos"] == [[], []]
+    with pytest.raises(OptionError, match=r"^decoder marginal: rules are for the decoders viterbi and exact$"):
+        cascade.decode(some, "marginal", constraints=rules)
+    with pytest.raises(
+        OptionError, match=r"^constraints: expected 'scheme' here, .* rules are for decode and predict_s"
+    ):
+        cascade.predict_nbest(some, constraints=rules)
+
+
+def test_rules_go_to_the_layers_that_can_keep_them():
+    table = builtin_corpus(20, random_state=0, columns=["word", "pos", "chunk"])
+    layers = [("pos", labelwright.Perceptron("words")), ("chunk", labelwright.SemiCRF("words", max_iter=2))]
+    cascade = labelwright.Cascade(layers, passing="best", n_jobs=1).fit(table)
+    some = table.take([0, 1])
+    for d in cascade.decode(some, constraints={"pos": exactly(1, "NN")})["pos"]:
+        assert d.labels.count("NN") == 1
+    with pytest.raises(OptionError, match=r"^constraints: a SemiCRF takes no rules; use 'scheme', forced=, or a CRF$"):
+        cascade.predict_spans(some, constraints={"chunk": [at_least(1, "VP")]})
 
 
 def test_what_taggers_refuse(corpus):

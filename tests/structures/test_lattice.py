@@ -217,9 +217,9 @@ def test_span_probabilities(case):
     table, spans = boundaries(labels), truth.spans(labels)
     sums = posterior(case.lattice)
     for i, kind in enumerate(table.types):
-        moves = _span_transitions(table, i, case.space)
+        transitions = _span_transitions(table, i, case.space)
         for begin, end in itertools.combinations(range(truth.T + 1), 2):
-            p = span_probability(case.lattice, sums, begin, end, moves)
+            p = span_probability(case.lattice, sums, begin, end, transitions)
             assert p == pytest.approx(spans[begin, end, kind], abs=1e-10 + 1e-12 * case.size)
 
 

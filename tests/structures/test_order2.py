@@ -380,15 +380,15 @@ def test_a_look_inside(model):
         assert weights[tuple(names.index(row[k]) for k in ("first", "second", "third"))] == pytest.approx(row["weight"])
     assert list(facts["features"]) == list(model.parameters_.cells)
     if "triple" in facts["features"]:
-        assert all(move.count(" → ") == 2 for move in facts["features"]["triple"])
+        assert all(triple.count(" → ") == 2 for triple in facts["features"]["triple"])
     use = inspection.expected_use(model, [[NEW]])
     truth, S = Truth(model, NEW), len(names)
-    moves = np.zeros((S + 1, S + 1))
+    transitions = np.zeros((S + 1, S + 1))
     for path, p in zip(truth.paths.tolist(), truth.p, strict=True):
         for r, s in itertools.pairwise([S, *path, S]):
-            moves[r, s] += p
-    assert use.transitions == pytest.approx(moves, abs=1e-12)
-    assert use.states == pytest.approx(moves[:S].sum(axis=1))
+            transitions[r, s] += p
+    assert use.transitions == pytest.approx(transitions, abs=1e-12)
+    assert use.states == pytest.approx(transitions[:S].sum(axis=1))
     mass = inspection.path_mass(model, [NEW], 10)
     assert mass == pytest.approx(np.cumsum(np.sort(truth.p)[::-1][:10]))
 

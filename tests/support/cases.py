@@ -109,12 +109,12 @@ def without(space, start, arc):
 # --- what looks hopeless and is not -----------------------------------------------------------------------------------
 
 
-def _all_orders(node, moves, labels, sizes):
-    """These node scores [T, S] where only some moves [S, S] are possible: by the arcs of order 1, by those of order 2,
-    by the triples of order 2; with arcs for all tokens and for each."""
+def _all_orders(node, transitions, labels, sizes):
+    """These node scores [T, S] where only some transitions [S, S] are possible: by the arcs of order 1, by those of
+    order 2, by the triples of order 2; with arcs for all tokens and for each."""
     T, S = node.shape
-    arc = np.where(moves, 0.0, -np.inf)[None]  # [1, S, S]
-    triple = np.where(moves[:, :, None] & moves[None, :, :], 0.0, -np.inf)[None]  # [1, S, S, S]
+    arc = np.where(transitions, 0.0, -np.inf)[None]  # [1, S, S]
+    triple = np.where(transitions[:, :, None] & transitions[None, :, :], 0.0, -np.inf)[None]  # [1, S, S, S]
     space = state_space(labels, sizes, 2)
     found = []
     for n in (1, T):

@@ -192,6 +192,9 @@ def empty_sentences_have_empty_answers(case: Case, folder: Path) -> None:
         assert all(len(answer) == 0 for answer in layers(ask(case.trained, question, [])).values()), question
     for labellings in layers(case.trained.predict([[]])).values():
         assert labellings == [[]]
+    for decoder in getattr(case.trained, "decoders", ()):
+        (record,) = case.trained.decode([[]], decoder)
+        assert (record.labels, record.score, record.exact, record.gap) == ([], 0.0, True, 0.0), decoder
 
 
 def empty_sentences_in_training_teach_nothing(case: Case, folder: Path) -> None:
@@ -278,7 +281,7 @@ def records_agree_with_predictions(case: Case, folder: Path) -> None:
         for record in records:
             assert np.isfinite(record.score)
             assert record.gap is None or (record.gap == 0) == record.exact
-            assert (record.log_probability is None) == ("probability" not in case.can)
+            assert (record.log_probability is None) == ("probability" not in case.trained.outputs[layer].can)
 
 
 def probabilities_add_up_to_one(case: Case, folder: Path) -> None:
@@ -397,3 +400,4 @@ CHECKS: list[Callable[[Case, Path], None]] = [
     data_that_do_not_fit_are_refused_in_one_line,
     scikit_learn_validates_it,
 ]
+WHAT_IT_CAN = CHECKS[CHECKS.index(empty_sentences_have_empty_answers) : CHECKS.index(scikit_learn_validates_it)]

@@ -16,7 +16,7 @@ from labelwright.structures.lattice import Lattice
 
 
 class Scores(NamedTuple):
-    """Scores of states and of moves between them: what a lattice means, however its nodes and arcs are numbered."""
+    """Scores of states and of transitions: what a lattice means, however its nodes and arcs are numbered."""
 
     node: NDArray  # [T, S]
     arc: NDArray  # [T|1, S, S]     into every token but the first
@@ -222,12 +222,12 @@ def template_features(lines, X):
     """{"state": [[feature, ...] per token], "edge": ..., "triple": ...} of every sentence, all tokens in one list."""
     feeds = {"state": "U*", "edge": "B*", "triple": "T"}
     return {
-        layer: [
-            [expand(line, sentence, t) for line in lines if line[0] in kinds and "%" in line]
+        kind: [
+            [expand(line, sentence, t) for line in lines if line[0] in letters and "%" in line]
             for sentence in X
             for t in range(len(sentence))
         ]
-        for layer, kinds in feeds.items()
+        for kind, letters in feeds.items()
     }
 
 
@@ -256,12 +256,12 @@ def labelling_score(sentence, labelling, weights):
     for t, token in enumerate(sentence):
         for feature, value in token["state"].items():
             score += value * weights.get((feature, labelling[t]), 0.0)
-        for reach, layer in ((1, "edge"), (2, "triple")):
+        for reach, kind in ((1, "edge"), (2, "triple")):
             if t >= reach:
-                move = labelling[t - reach : t + 1]
-                score += weights.get((None, *move), 0.0)
-                for feature, value in token[layer].items():
-                    score += value * weights.get((feature, *move), 0.0)
+                gram = labelling[t - reach : t + 1]
+                score += weights.get((None, *gram), 0.0)
+                for feature, value in token[kind].items():
+                    score += value * weights.get((feature, *gram), 0.0)
     return score
 
 
@@ -289,13 +289,13 @@ def path_features(sentence, path):
     """How often a path of states (or labels) has each feature; keys and sentences as in crf_loss."""
     found = Counter()
     for t, token in enumerate(sentence):
-        for reach, layer in enumerate(("state", "edge", "triple")):
+        for reach, kind in enumerate(("state", "edge", "triple")):
             if t >= reach:
-                move = tuple(path[t - reach : t + 1])
+                gram = tuple(path[t - reach : t + 1])
                 if reach > 0:
-                    found[None, *move] += 1
-                for feature, value in token[layer].items():
-                    found[feature, *move] += value
+                    found[None, *gram] += 1
+                for feature, value in token[kind].items():
+                    found[feature, *gram] += value
     return found
 
 

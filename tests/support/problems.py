@@ -80,14 +80,14 @@ class Problem:
         index = {label: i for i, label in enumerate(self.labels)}
         self.X, self.y, self.scheme, self.dtype = X, y, scheme, dtype
         self.tokens = as_tokens(X, template) if isinstance(X[0][0], str) else dict_tokens(X)
-        self.extractor, self.layers, self.offsets = learn(X, template, 1)
+        self.extractor, self.incidences, self.offsets = learn(X, template, 1)
         self.gold = np.array([index[label] for s in y for label in s], np.int32)
         self.space = state_space(self.labels, sizes, order, scheme)
         n = self.extractor.n_features
-        self.parameters = make_parameters(self.layers, n, self.gold, self.offsets, self.space, cells)
+        self.parameters = make_parameters(self.incidences, n, self.gold, self.offsets, self.space, cells)
         self.workers = Workers(n_jobs)
         self.objective = LogLikelihood(
-            self.layers, n, self.offsets, self.gold, self.space, self.parameters, self.workers, dtype=dtype
+            self.incidences, n, self.offsets, self.gold, self.space, self.parameters, self.workers, dtype=dtype
         )
         self.states = self.labels
         if sizes != 1:
@@ -137,13 +137,13 @@ class Problem:
 def names_of(parameters, extractor, states):
     """What each weight belongs to, in the order of the weight vector: (feature or None, state, ...)."""
     found = []
-    for layer, cells in parameters.cells.items():
-        shape = (len(states),) * (REACH[layer] + 1)
+    for kind, cells in parameters.cells.items():
+        shape = (len(states),) * (REACH[kind] + 1)
         for f, (a, b) in enumerate(itertools.pairwise(cells.ptr.tolist())):
-            for move in zip(*np.unravel_index(cells.column[a:b], shape), strict=True):
-                found.append((extractor.name(f), *(states[s] for s in move)))
+            for gram in zip(*np.unravel_index(cells.column[a:b], shape), strict=True):
+                found.append((extractor.name(f), *(states[s] for s in gram)))
     for reach in range(1, parameters.order + 1):
-        found += [(None, *move) for move in itertools.product(states, repeat=reach + 1)]
+        found += [(None, *gram) for gram in itertools.product(states, repeat=reach + 1)]
     return found
 
 
@@ -197,9 +197,9 @@ def as_tokens(X, template):
     found = oracles.template_features(lines, [[(w,) for w in s] for s in X])
     tokens = []
     for state, edge, triple in zip(found["state"], found["edge"], found["triple"], strict=True):
-        own = [*state, "Ubias"] if "Ubias" in lines else state
-        layers = {"state": own, "edge": edge, "triple": triple}
-        tokens.append({layer: Counter(features) for layer, features in layers.items()})
+        on_state = [*state, "Ubias"] if "Ubias" in lines else state
+        by_kind = {"state": on_state, "edge": edge, "triple": triple}
+        tokens.append({kind: Counter(features) for kind, features in by_kind.items()})
     flat = iter(tokens)
     return [[next(flat) for _ in s] for s in X]
 

@@ -47,12 +47,12 @@ class Enumerated:
         columns = {"state": space.roles, "segment": space.types}
         names, parts = [*space.types, None], model.parameters_.slices
         weights = {}
-        for layer, cells in model.parameters_.cells.items():
+        for kind, cells in model.parameters_.cells.items():
             feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
-            for f, column, w in zip(feature, cells.column, model.weights_[parts[layer]], strict=True):
-                weights[layer, model.extractor_.name(f), columns[layer][column]] = float(w)
-        moves = model.weights_[parts["transitions"]].reshape(len(names), len(names))
-        weights |= {(a, b): float(moves[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
+            for f, column, w in zip(feature, cells.column, model.weights_[parts[kind]], strict=True):
+                weights[kind, model.extractor_.name(f), columns[kind][column]] = float(w)
+        transitions = model.weights_[parts["transitions"]].reshape(len(names), len(names))
+        weights |= {(a, b): float(transitions[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
         tokens = as_tokens([sentence], TEMPLATE)[0]
         lists = {name: {" ".join(p) if isinstance(p, list) else p for p in own} for name, own in DICTIONARIES.items()}
         found = {}

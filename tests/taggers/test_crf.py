@@ -13,6 +13,7 @@ import labelwright
 from labelwright import CRF, Span
 from labelwright.corpus import Corpus, spans_of, validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
+from labelwright.structures.states import StateSpace
 from labelwright.taggers.linear import LinearTagger
 
 ORDERS = {"states": (STATES, 1), "arcs": (ARCS, 1), "states 2": (STATES, 2), "triples 2": (TRIPLES, 2)}
@@ -35,6 +36,20 @@ def enumerated(model, sentence, forced=None, scheme=None):
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_constraints_are_worked_out_once(monkeypatch):
+    made, constrained = [], StateSpace.constrained
+    monkeypatch.setattr(
+        StateSpace, "constrained", lambda space, scheme: made.append(scheme) or constrained(space, scheme)
+    )
+    model = CRF(template=STATES, n_jobs=1, max_iter=2).fit(X, Y)
+    for constraints in ("scheme", "iob2", "scheme", None):
+        model.predict_nbest([NEW], 2, constraints=constraints)
+    assert made == ["iob2"]
+    model.fit(X, Y).decode([NEW], constraints="scheme")
+    assert made == ["iob2", "iob2"]
+
 
 RESTRICTIONS = [
     {},

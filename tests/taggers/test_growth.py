@@ -35,17 +35,17 @@ WORDS = ["a", "b", "ab", "ba", "c"]
 
 
 def named_cells(model):
-    """Every feature of every layer by its name, with the states, pairs or triples it has weights for, in order."""
+    """Every feature of every kind by its name, with the states, pairs or triples it has weights for, in order."""
     states, found = state_names(model.space_), {}
-    for layer, cells in model.parameters_.cells.items():
+    for kind, cells in model.parameters_.cells.items():
         grams = [
             [
-                tuple(states[c // len(states) ** k % len(states)] for k in range(parameters.REACH[layer], -1, -1))
+                tuple(states[c // len(states) ** k % len(states)] for k in range(parameters.REACH[kind], -1, -1))
                 for c in cells.column[a:b].tolist()
             ]
             for a, b in zip(cells.ptr[:-1], cells.ptr[1:], strict=True)
         ]
-        found[layer] = sorted((model.extractor_.name(f), columns) for f, columns in enumerate(grams))
+        found[kind] = sorted((model.extractor_.name(f), columns) for f, columns in enumerate(grams))
     return found
 
 
@@ -68,20 +68,21 @@ def same_data(model, data, reference, all_data, n_tokens):
     """The batch in the grown model is the tail of all data in the reference: labels, and features by their names."""
     labels, all_labels = model.space_.labels, reference.space_.labels
     assert [labels[g] for g in data.gold] == [all_labels[g] for g in all_data.gold[n_tokens:]]
-    for layer, found in data.layers.items():
+    for kind, found in data.incidences.items():
         mine = features_of(model.extractor_, found)
-        assert mine == features_of(reference.extractor_, all_data.layers[layer])[n_tokens:]
+        assert mine == features_of(reference.extractor_, all_data.incidences[kind])[n_tokens:]
 
 
-def features_of(extractor, layer):
+def features_of(extractor, incidence):
     """The names of the features of each token, with their values."""
     found = []
-    for t, keys in enumerate(layer.keys):
-        a, b = layer.token_ptr[t : t + 2]
-        values = layer.token_value[a:b].tolist() if len(layer.token_value) else [1.0] * int(b - a)
-        own = list(zip(layer.token_feature[a:b].tolist(), values, strict=True))
+    for t, keys in enumerate(incidence.keys):
+        a, b = incidence.token_ptr[t : t + 2]
+        values = incidence.token_value[a:b].tolist() if len(incidence.token_value) else [1.0] * int(b - a)
+        own = list(zip(incidence.token_feature[a:b].tolist(), values, strict=True))
         for key in keys[keys >= 0]:
-            own += [(f, 1.0) for f in layer.key_feature[layer.key_ptr[key] : layer.key_ptr[key + 1]].tolist()]
+            a, b = incidence.key_ptr[key : key + 2]
+            own += [(f, 1.0) for f in incidence.key_feature[a:b].tolist()]
         found.append(sorted((extractor.name(f), v) for f, v in own))
     return found
 
@@ -266,12 +267,12 @@ def test_a_model_file_in_between(model, tmp_path):
 
 def tile(cell):
     """A cell without the numbers of its states."""
-    layer, name, gram = cell
-    return layer, name, tuple(state.split("#")[0] for state in gram)
+    kind, name, gram = cell
+    return kind, name, tuple(state.split("#")[0] for state in gram)
 
 
 def listed(model):
-    return [(layer, name, gram) for layer, rows in named_cells(model).items() for name, grams in rows for gram in grams]
+    return [(kind, name, gram) for kind, rows in named_cells(model).items() for name, grams in rows for gram in grams]
 
 
 def test_a_rare_feature_counts_once_it_is_known_and_a_batch_may_have_none():

@@ -58,13 +58,14 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     """The optimum: g + l2 w = -l1 sign(w), or |g| <= l1 where w is 0."""
     words = {"template": template, "order": order, "tol": 1e-9, "n_jobs": 1, "random_state": 0}
     model = LatentCRF(2, l1=l1, l2=l2, **words).fit(X, Y)
-    _, layers, offsets = learn(X, template, 1)
+    _, incidences, offsets = learn(X, template, 1)
     index = {label: i for i, label in enumerate(model.classes_)}
     gold = np.array([index[label] for s in Y for label in s], np.int32)
     weights, gradient = model.weights_.astype(np.float64), np.empty(len(model.weights_))
     with Workers(1) as workers:
         n = model.extractor_.n_features
-        objective = LogLikelihood(layers, n, offsets, gold, model.space_, model.parameters_, workers, dtype=np.float64)
+        data = incidences, n, offsets, gold
+        objective = LogLikelihood(*data, model.space_, model.parameters_, workers, dtype=np.float64)
         loss = objective(weights, gradient)
     penalty = l1 * np.abs(weights).sum() + 0.5 * l2 * weights @ weights
     assert loss + penalty == pytest.approx(model.training_["loss"], rel=1e-5)

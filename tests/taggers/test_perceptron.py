@@ -8,7 +8,7 @@ import pytest
 from problems import ARCS, LABELS, NOISY, SIMPLE, STATES, TRIPLES, Problem, names_of, words
 from tiny import NEW, X, Y
 
-from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
+from labelwright import LatentCRF, LatentPerceptron, Perceptron
 from labelwright.corpus import synthetic_hmm
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
@@ -58,10 +58,10 @@ def test_fit_runs_the_passes_of_the_paper(averaging, order):
 
 @pytest.mark.parametrize("sizes", [1, 2])
 def test_a_margin_of_our_choice_is_the_usual_step_and_more_in_the_first_passes(sizes):
-    """As many features and plain moves as a token usually has; 2.5 times that before the tenth pass."""
+    """As many features and plain transitions as a token usually has; 2.5 times that before the tenth pass."""
     problem = Problem(*words(5, 2, 3), STATES, sizes=sizes)
     passes = Passes(
-        problem.layers,
+        problem.incidences,
         problem.offsets,
         problem.gold,
         problem.space,
@@ -69,7 +69,7 @@ def test_a_margin_of_our_choice_is_the_usual_step_and_more_in_the_first_passes(s
         UpdateRule(np.nan, False, 1.0),
         0,
     )
-    usual = 4 + 1  # four U lines of a token, and the move to it
+    usual = 4 + 1  # four U lines of a token, and the transition to it
     start, n_passes = problem.random_weights(0.3).astype(np.float32), 12
     run, orders = Averaged(passes.layout.laid_out(start)), [passes.order(q) for q in range(1, n_passes + 1)]
     asked = [2.5 * usual] * 9 + [usual] * 3
@@ -163,7 +163,7 @@ def test_a_latent_model_starts_from_the_states_of_a_plain_one(start):
     assert "start" not in LatentPerceptron(1, start=start, **LATENT).fit(X, Y).training_
 
 
-def test_states_of_a_plain_model_that_separates_too_little_are_not_split():
+def test_states_of_a_plain_model_that_separates_too_little_are_not_split(monkeypatch):
     """No word tells where B is: the plain perceptron gets no sentence right."""
     x, y = [["x"] * 9] * 5, [["A", "A", "B"] * 3] * 5
     starts = "auto", "likelihood", "split", "random"
@@ -174,6 +174,7 @@ def test_states_of_a_plain_model_that_separates_too_little_are_not_split():
     assert auto.weights_.tobytes() == likely.weights_.tobytes()
     assert len({model.weights_.tobytes() for model in (likely, split, random)}) == 3
     crf = LatentCRF(2, template=STATES, max_iter=LIKELY, n_jobs=1, random_state=2).fit(x, y)
+    monkeypatch.setattr(LatentPerceptron, "can_start_from", ("latent-crf",))
     by_hand = LatentPerceptron(2, start="random", **LATENT).fit(x, y, init=crf)
     assert by_hand.weights_.tobytes() == likely.weights_.tobytes()
 
@@ -216,7 +217,7 @@ def test_the_weights_of_the_best_pass_on_development_data_are_kept():
     scores = [r["dev"] for r in model.history_]
     best = int(np.argmax(scores)) + 1
     assert model.training_["best_iteration"] == best < len(scores) == best + PATIENCE
-    assert model.training_["stopped"] == f"no better on the development data for {PATIENCE} iterations"
+    assert model.training_["stopped"] == f"no better on the development data for {PATIENCE} passes"
     assert evaluate(dev[1], model.predict(dev[0])).score == pytest.approx(max(scores))
     until_there = Perceptron(max_iter=best, **settings).fit(*train)
     assert model.weights_.tobytes() == until_there.weights_.tobytes()
@@ -286,15 +287,14 @@ def test_a_latent_model_begins_as_the_plain_one_it_is_made_from(monkeypatch, ord
     assert len(set(latent.weights_.tolist())) > len(set(plain.weights_.tolist()))
 
 
-def test_training_may_begin_from_a_crf_or_from_its_own_last_fit(monkeypatch):
-    crf = CRF(template=STATES, n_jobs=1).fit(X, Y)
+def test_training_may_begin_from_a_perceptron_or_from_its_own_last_fit(monkeypatch):
     model = Perceptron(template=STATES, averaging="none", warm_start=True, n_jobs=1).fit(X, Y)
     again = [r["mistakes"] for r in model.fit(X, Y).history_]
     assert again == [0]
     monkeypatch.setattr("labelwright.taggers.perceptron.perceptron", untrained)
     before = model.weights_.tobytes()
     assert model.fit(X, Y).weights_.tobytes() == before
-    assert Perceptron(template=STATES, n_jobs=1).fit(X, Y, init=crf).weights_.tobytes() == crf.weights_.tobytes()
+    assert Perceptron(template=STATES, n_jobs=1).fit(X, Y, init=model).weights_.tobytes() == before
     with pytest.raises(NotFittedError):
         Perceptron(n_jobs=1).fit(X, Y, init=Perceptron())
 

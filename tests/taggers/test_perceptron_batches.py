@@ -53,7 +53,7 @@ def test_calls_are_no_passes_for_restarts():
 
 @pytest.mark.parametrize("make", [Perceptron, LatentPerceptron])
 def test_calls_ask_for_the_usual_margin_of_the_first_one(make):
-    """One feature and the move to a token in the first batch; those of the others have four times as many."""
+    """One feature and the transition to a token in the first batch; those of the others have four times as many."""
     first, more = ([[{"w": "a"}, {"w": "b"}]] * 2, [["A", "B"]] * 2), dicts(6, 3)
     more = [[token | {"four": 2.0} for token in sentence] for sentence in more[0]], more[1]
     weights = []

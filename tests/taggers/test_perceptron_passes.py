@@ -26,7 +26,7 @@ ORDERS = [(STATES, 1), (ARCS, 1), (STATES, 2), (TRIPLES, 2), (EVERYTHING, 2)]
 
 def compare(problem, rule, averaging="none", reset_every=1, seed=0):
     """The passes of the kernel and those of the oracle from the same random weights."""
-    passes = Passes(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, rule, seed)
+    passes = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, rule, seed)
     start = problem.random_weights(0.3, seed).astype(np.float32)
     run = Averaged(passes.layout.laid_out(start))
     np.testing.assert_array_equal(passes.layout.taken_back(run.weights), start)
@@ -109,8 +109,8 @@ def test_the_lazy_mean_is_the_mean_of_the_weights_after_each_sentence(sizes):
     """Sentence by sentence, by a pass over each of them alone."""
     problem = Problem(*NOISY, ARCS, sizes=sizes)
     start = problem.random_weights(0.3).astype(np.float32)
-    whole = Passes(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 1)
-    single = Passes(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 1)
+    whole = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 1)
+    single = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 1)
     run, step, every = Averaged(whole.layout.laid_out(start)), Averaged(single.layout.laid_out(start)), []
     orders = [whole.order(q) for q in range(1, PASSES + 1)]
     for q, order in enumerate(orders, 1):
@@ -127,7 +127,7 @@ def test_the_lazy_mean_is_the_mean_of_the_weights_after_each_sentence(sizes):
 
 def test_pieces_of_a_pass_change_nothing(monkeypatch):
     problem = Problem(*NOISY, ARCS)
-    parts = problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 4
+    parts = problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 4
     start = problem.random_weights(0.3).astype(np.float32)
     runs = []
     for piece in (10**9, 1):
@@ -158,7 +158,8 @@ def test_paths_of_a_long_sentence_are_those_of_eight_byte_numbers():
     random, T = np.random.default_rng(3), 20_000
     X, y = [list(random.choice(["a", "b", "c", "d", "e"], T))], [list(random.choice(["A", "B"], T))]
     problem = Problem(X, y, SIMPLE, "all", labels=["A", "B"], sizes=3)
-    passes = Passes(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], None)
+    data = problem.incidences, problem.offsets, problem.gold
+    passes = Passes(*data, problem.space, problem.parameters, RULES[0], None)
     start = (5 + problem.random_weights(2.0)).astype(np.float32)
     run = Averaged(passes.layout.laid_out(start))
     assert passes.one_pass(run, 1)[0] == 1
@@ -172,8 +173,8 @@ def test_paths_of_a_long_sentence_are_those_of_eight_byte_numbers():
         path = best_in_float64(scores, arc)
         for feature, n in Counter(zip(X[0], path, strict=True)).items():
             expected[f"U:{feature[0]}", feature[1]] += sign * n
-        for move, n in Counter(itertools.pairwise(path)).items():
-            expected[None, *move] += sign * n
+        for pair, n in Counter(itertools.pairwise(path)).items():
+            expected[None, *pair] += sign * n
     change = passes.layout.taken_back(run.weights) - start
     np.testing.assert_allclose(change, [expected[name] for name in names], atol=0.01)
     assert np.abs(change).max() > 100
@@ -182,6 +183,6 @@ def test_paths_of_a_long_sentence_are_those_of_eight_byte_numbers():
 @drawn(25)
 @given(problems())
 def test_weights_come_back_from_the_layout_as_they_went_in(problem):
-    passes = Passes(problem.layers, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 0)
+    passes = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 0)
     weights = problem.random_weights()
     np.testing.assert_array_equal(passes.layout.taken_back(passes.layout.laid_out(weights)), weights)

@@ -143,7 +143,9 @@ def test_spans_are_those_of_the_best_labelling(model):
 
 @pytest.mark.parametrize("decoder", ["exact", "ldi", "marginal", "mbr", "nonsense"])
 def test_other_decoders_are_refused_in_one_line(model, decoder):
-    with pytest.raises(OptionError, match=rf"^decoder '{decoder}': a LatentPerceptron has scores, not .*'viterbi'$"):
+    with pytest.raises(
+        OptionError, match=rf"^decoder: got '{decoder}', but a LatentPerceptron has scores, not .*'viterbi'$"
+    ):
         model.decode(SHORT, decoder)
 
 

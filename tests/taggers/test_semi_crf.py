@@ -205,7 +205,7 @@ def test_data_that_cannot_be():
 
 def test_questions_that_cannot_be_answered(model):
     for question, message in [
-        (lambda: model.decode([NEW], "ldi"), r"^decoder 'ldi': a SemiCRF decodes exactly by 'viterbi'$"),
+        (lambda: model.decode([NEW], "ldi"), r"^decoder: got 'ldi', but a SemiCRF decodes exactly; use 'viterbi'$"),
         (lambda: model.decode([NEW], depth=3), r"^decoder viterbi: no option 'depth', expected probabilities$"),
         (
             lambda: model.predict_marginals([NEW], latent=True),
@@ -220,7 +220,7 @@ def test_questions_that_cannot_be_answered(model):
             lambda: model.span_probabilities([NEW], [[Span(2, 9, model.segments_.types[0])]]),
             r"^spans: sentence 0: 2:9 is not a span of 4 tokens$",
         ),
-        (lambda: model.decode([NEW], constraints="nonsense"), r"^scheme: got 'nonsense', expected one of iob1, "),
+        (lambda: model.decode([NEW], constraints="nonsense"), r"^constraints: expected 'scheme' or one of iob1, "),
     ]:
         with pytest.raises(OptionError, match=message):
             question()

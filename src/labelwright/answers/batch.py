@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.protocol import Scored, impossible
 from labelwright.corpus.spans import Span
+from labelwright.decode.checks import check_decoder
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, OptionError
 
@@ -65,6 +66,7 @@ class Batch:
         """The best labelling of each sentence by a decoder, with its probability or (calibrated) confidence."""
 
         def question(n: int, sentence: Scored) -> Decoding:
+            check_decoder(decoder, sentence.decoders)
             return sentence.decode(decoder, number=self.first + n, probabilities=probabilities, **options)
 
         status = "optimal" if options.get("rules") else None
@@ -201,10 +203,11 @@ def joined(batches: Sequence[Batch]) -> Batch:
     return Batch(sentences, probabilistic=probabilistic, calibrated=calibrated)
 
 
-def check_lengths(labellings: Sequence[Labels], lengths: Sequence[int], first: int = 0) -> None:
-    """Refuse labellings that do not fit sentences of these lengths, of which the first has this number."""
+def check_lengths(labellings: Sequence[Labels], lengths: Sequence[int], first: int = 0, place: str = "y") -> None:
+    """Refuse labellings that do not fit sentences of these lengths, of which the first has this number; `place` is what
+    errors call them."""
     if len(labellings) != len(lengths):
-        raise CorpusError(f"y: {len(labellings)} sentences, but X has {len(lengths)}")
+        raise CorpusError(f"{place}: {len(labellings)} sentences, but X has {len(lengths)}")
     for number, (labels, length) in enumerate(zip(labellings, lengths, strict=True), first):
         if len(labels) != length:
-            raise CorpusError(f"y: sentence {number} has {len(labels)} labels, but X has {length} tokens there")
+            raise CorpusError(f"{place}: sentence {number} has {len(labels)} labels, but X has {length} tokens there")

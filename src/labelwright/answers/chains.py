@@ -40,6 +40,8 @@ COLD = 1e6  # what the largest score becomes where sums of exponentials are to b
 # there are no compiled kernels.
 WIDE = 32  # nodes
 SEVERAL = 8  # sentences
+CHAIN_DECODERS = tuple(DECODERS)
+PATH_DECODERS = ("viterbi",)  # where a labelling is worth its best path
 REUSED = ("path", "sums")  # what decoders may take over from the sentence instead of computing it again
 
 
@@ -148,6 +150,10 @@ class Chain:
 
     def __len__(self) -> int:
         return len(self.lattice.node)
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        return PATH_DECODERS if self.chains.by_paths else CHAIN_DECODERS
 
     @computed_once
     def _sums(self) -> Posterior:

@@ -33,10 +33,10 @@ def _pairs(batch: Batch, slots: Candidates) -> Array:
     first = slots.label[ptr[token - 1] + within // sizes[token]]
     second = slots.label[ptr[token] + within % sizes[token]]
     bounds = np.searchsorted(token, slots.offsets)
-    found = np.empty(len(token))
+    probability = np.empty(len(token))
     for n, sentence in enumerate(batch):
         if sentence is not None:
             here = slice(bounds[n], bounds[n + 1])
             arguments = token[here] - slots.offsets[n], first[here], second[here]
-            found[here] = sentence.pair_marginals(*arguments)  # type: ignore[attr-defined]
-    return found
+            probability[here] = sentence.pair_marginals(*arguments)  # type: ignore[attr-defined]
+    return probability

@@ -20,6 +20,7 @@ from labelwright.structures import proposals
 from labelwright.structures.proposals import Proposals
 
 Array = NDArray[Any]
+DECODERS = ("none", "vote", "csi")
 
 
 class ProposalBlock:
@@ -45,8 +46,10 @@ class ProposalBlock:
         self._widened: dict[int, Proposals] = {}
 
     @property
-    def sentences(self) -> "list[ProposalSentence]":
-        return [ProposalSentence(self, n) for n in range(self.candidates.n_sentences)]
+    def sentences(self) -> "list[ProposalSentence | None]":
+        """The sentences; None where there are no tokens."""
+        lengths = np.diff(self.candidates.offsets).tolist()
+        return [ProposalSentence(self, n) if length else None for n, length in enumerate(lengths)]
 
     def inferred(self, name: str) -> Inferred:
         """The labels of all sentences by one kind of inference, computed once."""
@@ -70,6 +73,8 @@ class ProposalBlock:
 
 class ProposalSentence:
     """One sentence of a block of proposals."""
+
+    decoders = DECODERS
 
     def __init__(self, block: ProposalBlock, n: int):
         self.block, self.n = block, n

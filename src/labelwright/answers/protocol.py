@@ -24,6 +24,11 @@ class Scored(Protocol):
 
     labels: tuple[str, ...]
 
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        """The names that `decode` takes."""
+        ...
+
     def __len__(self) -> int:
         """The number of tokens."""
         ...

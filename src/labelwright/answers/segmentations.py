@@ -20,10 +20,13 @@ from labelwright.structures.segments import (
 )
 
 Array = NDArray[Any]
+DECODERS = ("viterbi", "exact")  # two names for one thing: every path is a segmentation
 
 
 class SegmentGraph:
     """One sentence: the graph of its segmentations, with scores on the arcs [A]."""
+
+    decoders = DECODERS
 
     def __init__(self, arcs: Arcs, scores: Array, space: SegmentSpace):
         self.arcs, self.scores, self.space = arcs, scores, space

@@ -1,19 +1,20 @@
 """labelwright inspect of cascades: the layers, what they pass, and training alone and together."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from labelwright.cli.common import counted, heading, percent, show, turns, why_stopped
+from labelwright.cli.common import counted, heading, percent, show
 from labelwright.cli.layout import NO_COLUMNS, curves, score_text, show_rows, size_of_data, weights_text
 
 
-def show_facts(facts: dict[str, Any], path: str) -> None:
-    """All facts about a cascade as text."""
+def show_facts(facts: dict[str, Any], path: str, turns: Mapping[str, str]) -> None:
+    """All facts about a cascade as text; `turns` are what the training of each layer is counted in."""
     heading(f"{path}: cascade of {counted(len(facts['layers']), 'layer')}, passing {facts['passing']}")
     show_rows(_rows(facts))
     for number, (name, layer) in enumerate(facts["layers"].items(), 1):
         show()
         heading(f"layer {number}: {name}")
-        show_rows(_layer_rows(layer, "joint" in facts["training"]))
+        show_rows(_layer_rows(layer, "joint" in facts["training"], turns[name]))
     show()
     show(f"more about a layer: labelwright inspect {path} --layer {next(reversed(facts['layers']))}")
 
@@ -50,16 +51,15 @@ def _dev_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _layer_rows(layer: dict[str, Any], joint: bool) -> list[tuple[str, str]]:
-    training, probabilistic = layer["training"], layer["probabilistic"]
-    length = counted(training["iterations"], turns(probabilistic))
+def _layer_rows(layer: dict[str, Any], joint: bool, turn: str) -> list[tuple[str, str]]:
+    training = layer["training"]
+    length = counted(training["iterations"], turn)
     separable = training.get("convergence", {}).get("separable")
-    end = f"loss {training['loss']:,.1f}" if probabilistic else f"{percent(separable or 0.0)} separable"
-    reason = why_stopped(training, probabilistic)
+    end = f"loss {training['loss']:,.1f}" if layer["probabilistic"] else f"{percent(separable or 0.0)} separable"
     return [
         ("model", layer["signature"]),
         ("labels", f"{len(layer['labels'])}: {' '.join(layer['labels'])}"),
         ("features", f"{layer['n_features']:,}"),
         ("weights", weights_text(layer)),
-        ("alone" if joint else "training", f"{length}, {end}, {training['seconds']:.1f} s; {reason}"),
+        ("alone" if joint else "training", f"{length}, {end}, {training['seconds']:.1f} s; {training['stopped']}"),
     ]

@@ -9,8 +9,7 @@ from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from labelwright.cli.options import DATA, OUTPUT, SCORING, option
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.wording import counted as counted
 from labelwright.wording import percent as percent
@@ -21,22 +20,22 @@ if TYPE_CHECKING:
 SCHEME_NAMES = "iob1, iob2, ioe1, ioe2, bioes, bilou, bmes or io"
 
 # Options that mean the same in several commands.
-Columns = Annotated[
-    str | None, typer.Option("--columns", metavar="NAMES", help="Names of the columns, as in word,pos,chunk.")
-]
-Label = Annotated[str | None, typer.Option("--label", metavar="NAME", help="The label column. [default: the last]")]
+Columns = Annotated[str | None, option("Names of the columns, as in word,pos,chunk.", "NAMES", DATA)]
+Label = Annotated[str | None, option("The label column. [default: the last]", "NAME", DATA)]
 StrictScheme = Annotated[
-    str | None,
-    typer.Option("--scheme", metavar="NAME", help="The scheme of strict reading. [default: as the labels look]"),
+    str | None, option("The scheme of strict reading. [default: as the labels look]", "NAME", SCORING)
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Count only chunks written exactly as the scheme would; default is conlleval.")
+    bool,
+    option(
+        "Count only chunks that are written as the scheme requires. [default: as conlleval counts]",
+        None,
+        SCORING,
+        "--strict",
+    ),
 ]
-Threads = Annotated[
-    int | None,
-    typer.Option("--threads", metavar="N", help="Threads; results do not depend on it. [default: all cores]"),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Threads = Annotated[int | None, option("Threads; results do not depend on it. [default: all cores]", "N")]
+Json = Annotated[bool, option("Print JSON instead of text.", None, OUTPUT, "--json")]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
@@ -53,17 +52,6 @@ def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[s
         ).rstrip()
         for row in rows
     ]
-
-
-def turns(model_is_probabilistic: bool) -> str:
-    """What training is counted in: perceptrons go over the data pass by pass."""
-    return "iteration" if model_is_probabilistic else "pass"
-
-
-def why_stopped(record: dict[str, Any], probabilistic: bool) -> str:
-    """Why training ended, in passes where it had passes."""
-    reason = str(record["stopped"])
-    return reason if probabilistic else reason.replace("iterations", "passes")
 
 
 def say(text: str) -> None:
@@ -240,8 +228,8 @@ def predicted_labels(path: str, gold: "Corpus", threads: int | None = None) -> l
                 f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
                 f"labelwright tag {path} {gold.source} -o tagged.txt"
             )
-        found: list[list[str]] = model.predict(corpus_for(model, gold))
-        return found
+        labellings: list[list[str]] = model.predict(corpus_for(model, gold))
+        return labellings
     label = gold.label if is_conllu(path) else None
     predicted = read_labelled(path, label=label)
     if predicted.label is None:  # labels alone
@@ -262,13 +250,13 @@ def _check_predictions(gold: "Corpus", predicted: "Corpus") -> None:
             f"{predicted.source}: has {len(predicted.names)} columns, but {gold.source} has {len(gold.names)}; "
             "expected as many and the predicted label last, or predicted labels alone"
         )
-    found, wanted = predicted.values(predicted.label), gold.values(gold.label)
-    if set(found) & set(wanted) or all(map(is_chunk_label, [*found, *wanted])):  # chunks may be all wrong
+    labels, wanted = predicted.values(predicted.label), gold.values(gold.label)
+    if set(labels) & set(wanted) or all(map(is_chunk_label, [*labels, *wanted])):  # chunks may be all wrong
         return
     place = predicted.names.index(predicted.label) + 1
     raise CorpusError(
         f"{predicted.source}: column {place} holds no label of {gold.source}, column {gold.label}, but such as "
-        f"{found[0]!r}; expected predictions like {wanted[0]!r} there"
+        f"{labels[0]!r}; expected predictions like {wanted[0]!r} there"
     )
 
 

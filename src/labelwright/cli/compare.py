@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from labelwright.cli.common import (
     Columns,
     Json,
@@ -17,21 +15,22 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
+from labelwright.cli.options import SCORING, argument, option
 from labelwright.errors import OptionError
 
 
 def command(
-    gold: Annotated[str, typer.Argument(metavar="GOLD", help="The true labels.")],
-    a: Annotated[str, typer.Argument(metavar="A", help="One prediction: a file that `tag` wrote, or a model.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The other.")],
+    gold: Annotated[str, argument("The true labels.", "GOLD")],
+    a: Annotated[str, argument("One prediction: a file that `tag` wrote, or a model.", "A")],
+    b: Annotated[str, argument("The other.", "B")],
     columns: Columns = None,
     label: Label = None,
     strict: Strict = False,
     scheme: StrictScheme = None,
-    samples: Annotated[int, typer.Option(metavar="N", help="Samples of the bootstrap.")] = 10_000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the bootstrap.")] = 0,
-    threads: Threads = None,
+    samples: Annotated[int, option("Samples of the bootstrap.", "N", SCORING)] = 10_000,
+    seed: Annotated[int, option("Seed of the bootstrap.", "N", SCORING)] = 0,
     as_json: Json = False,
+    threads: Threads = None,
 ) -> None:
     """Compare two predictions of the same sentences: scores, McNemar's test and a paired bootstrap."""
     from labelwright.evaluate import compare

@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from labelwright.cli.common import SCHEME_NAMES, Columns, Label, check_target, counted, is_conllu, say
+from labelwright.cli.options import OTHER, argument, option
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -13,24 +12,20 @@ if TYPE_CHECKING:
 
 
 def command(
-    source: Annotated[str, typer.Argument(metavar="IN", help="Column file (.gz .bz2 .xz too), .conllu, or -.")],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="The same kinds, by suffix.")],
+    source: Annotated[str, argument("Column file (.gz .bz2 .xz too), .conllu, or -.", "IN")],
+    target: Annotated[str, argument("The same kinds, by suffix.", "OUT")],
     columns: Columns = None,
     label: Label = None,
-    keep: Annotated[str | None, typer.Option(metavar="NAMES", help="Write only these columns, in this order.")] = None,
-    from_scheme: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The scheme of the labels. [default: as they look]")
-    ] = None,
-    to_scheme: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Rewrite the labels as {SCHEME_NAMES}.")
-    ] = None,
+    keep: Annotated[str | None, option("Write only these columns, in this order.", "NAMES")] = None,
+    from_scheme: Annotated[str | None, option("The scheme of the labels. [default: as they look]", "NAME")] = None,
+    to_scheme: Annotated[str | None, option(f"Rewrite the labels as {SCHEME_NAMES}.", "NAME")] = None,
     repair: Annotated[
         bool,
-        typer.Option(
-            "--repair", help="Correct labels that break their scheme, keeping the chunks that conlleval reads."
+        option(
+            "Correct labels that break their scheme, keeping the chunks that conlleval reads.", None, OTHER, "--repair"
         ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    quiet: Annotated[bool, option("No summary.", None, OTHER, "--quiet", "-q")] = False,
 ) -> None:
     """Convert between plain and compressed column files, CoNLL-U, and label schemes.
 

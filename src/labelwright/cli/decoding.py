@@ -1,13 +1,13 @@
 """What `tag` and `eval` share: the options of the decoders, and a summary of what was proven."""
 
+import inspect
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from labelwright.cli.common import counted, inputs_of, say
+from labelwright.cli.options import DECODING, option, with_parameters
 from labelwright.errors import OptionError
 from labelwright.wording import either
 
@@ -15,48 +15,64 @@ if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
 
-Decoder = Annotated[
-    str | None,
-    typer.Option(
-        "--decoder",
-        metavar="NAME",
-        help="exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), "
-        "ldi (by latent paths) or mbr (highest expected gain); perceptrons have no probabilities: viterbi alone. "
-        "[default: exact on latent CRFs, otherwise viterbi]",
-    ),
-]
-Inference = Annotated[
-    str | None,
-    typer.Option(
-        "--inference",
-        metavar="NAME",
-        help="Memory-based models: csi (satisfies the most constraints, proven), vote or none. [default: as trained]",
-    ),
-]
-Paths = Annotated[
-    int | None,
-    typer.Option("--n", metavar="N", help="ldi: latent paths, 0 for no limit; mbr: candidates. [default: 30]"),
-]
-Alpha = Annotated[
-    float | None, typer.Option("--alpha", metavar="A", help="ldi: stop sooner, A above 0 and up to 1. [default: 1]")
-]
-Gain = Annotated[str | None, typer.Option("--gain", metavar="NAME", help="mbr: f1 or accuracy. [default: f1]")]
-Candidates = Annotated[
-    str | None,
-    typer.Option("--candidates", metavar="NAME", help="mbr: nbest labellings, or those ldi meets. [default: nbest]"),
-]
-MaxExpansions = Annotated[
-    int | None,
-    typer.Option(
-        "--max-expansions", metavar="N", help="exact, mbr: limit of the search, with a gap. [default: 100000]"
-    ),
-]
-TimeLimit = Annotated[
-    float | None,
-    typer.Option(
-        "--time-limit", metavar="S", help="exact, mbr, ldi: seconds for one sentence, with a gap. [default: none]"
-    ),
-]
+
+def of_decoders(
+    decoder: Annotated[
+        str | None,
+        option(
+            "exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), ldi (by "
+            "latent paths) or mbr (highest expected gain); perceptrons have no probabilities: viterbi alone. [default: "
+            "exact on latent CRFs, otherwise viterbi]",
+            "NAME",
+            DECODING,
+        ),
+    ] = None,
+    n: Annotated[
+        int | None, option("ldi: latent paths, 0 for no limit; mbr: candidates. [default: 30]", "N", DECODING)
+    ] = None,
+    alpha: Annotated[
+        float | None, option("ldi: stop sooner, A above 0 and up to 1. [default: 1]", "A", DECODING)
+    ] = None,
+    gain: Annotated[str | None, option("mbr: f1 or accuracy. [default: f1]", "NAME", DECODING)] = None,
+    candidates: Annotated[
+        str | None, option("mbr: nbest labellings, or those that ldi meets. [default: nbest]", "NAME", DECODING)
+    ] = None,
+    max_expansions: Annotated[
+        int | None, option("exact, mbr: limit of the search. [default: 100000]", "N", DECODING)
+    ] = None,
+    time_limit: Annotated[
+        float | None, option("exact, mbr, ldi: seconds per sentence. [default: none]", "S", DECODING)
+    ] = None,
+    inference: Annotated[
+        str | None,
+        option(
+            "Memory-based models: csi (satisfies the most constraints, proven), vote or none. [default: as trained]",
+            "NAME",
+            DECODING,
+        ),
+    ] = None,
+    constraints: Annotated[
+        str | None, option("Only labellings that the label scheme permits.", "scheme", DECODING)
+    ] = None,
+) -> None:
+    """How a model finds its labels."""
+
+
+OPTIONS = inspect.signature(of_decoders).parameters
+
+
+def with_decoders(run: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of the decoders in the place of its parameter `decoding`, a dict of their values."""
+    parameters = list[inspect.Parameter]()
+    for parameter in inspect.signature(run).parameters.values():
+        parameters += OPTIONS.values() if parameter.name == "decoding" else [parameter]
+
+    def command(**values: Any) -> None:
+        decoding = {name: values.pop(name) for name in OPTIONS}
+        run(**values, decoding=decoding)
+
+    return with_parameters(command, parameters, run.__doc__)
+
 
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
 
@@ -71,33 +87,35 @@ def flag(name: str) -> str:
 
 
 class Choice(NamedTuple):
-    """A decoder and its options."""
+    """A decoder and its options, and the constraints that it keeps."""
 
     decoder: str
     options: dict[str, Any]
+    constraints: str | None = None
 
 
-def chosen(model: Any, decoder: str | None, inference: str | None, options: dict[str, Any]) -> dict[str, Choice]:
+def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     """The decoder of every output of a model with its options, after a check that they go together.
 
     A decoder that is named holds for every layer of a cascade; options without one go to the layers whose own decoder
     takes them."""
-    named = {"--decoder": decoder, "--inference": inference}
-    given = {option: value for option, value in options.items() if value is not None}
-    choices, taken = {}, set[str]()
+    named = {f"--{name}": decoding[name] for name in ("decoder", "inference")}
+    schemes = _constraints_of(model, decoding["constraints"])
+    not_options = "decoder", "inference", "constraints"
+    given = {name: value for name, value in decoding.items() if value is not None and name not in not_options}
+    choices, taken, by_default = {}, set[str](), decoding["decoder"] is None
     for name, tagger in model.outputs.items():
         with of_layer(name):
-            own = _named_decoder(tagger, named)
-            takes = tagger.decoder_options(own)
-            if len(model.outputs) == 1 or decoder is not None:
-                _check_options(tagger, own, given, by_default=decoder is None)
-            choices[name] = Choice(own, {option: value for option, value in given.items() if option in takes})
-            taken |= set(choices[name].options)
-    for option in given:
-        if option not in taken:
-            name, tagger = next(reversed(model.outputs.items()))
-            with of_layer(name):
-                _check_options(tagger, choices[name].decoder, {option: given[option]}, by_default=True)
+            decoder = _named_decoder(tagger, named)
+            takes, scheme = tagger.decoder_options(decoder), schemes.get(name)
+            if len(model.outputs) == 1 or not by_default:
+                _check_options(tagger, decoder, given, by_default)
+            tagger.check_constraints(decoder, scheme)
+            options = {each: value for each, value in given.items() if each in takes}
+            choices[name], taken = Choice(decoder, options, scheme), taken | options.keys()
+    left = {each: value for each, value in given.items() if each not in taken}
+    with of_layer(name):  # the last
+        _check_options(tagger, choices[name].decoder, left, by_default=True)
     if given.get("candidates") == "ldi" and "max_expansions" in given:
         raise OptionError("--max-expansions: limits the search for the n best, which --candidates ldi replaces")
     return choices
@@ -105,21 +123,14 @@ def chosen(model: Any, decoder: str | None, inference: str | None, options: dict
 
 def _named_decoder(tagger: Any, named: dict[str, str | None]) -> str:
     """The decoder that was named by the option that the tagger has for it; its own where none was."""
-    for option, name in named.items():
-        if name is not None and option != tagger.decoder_flag:
+    for flag_given, name in named.items():
+        if name is not None and flag_given != tagger.decoder_flag:
             raise OptionError(
-                f"{option}: not for a {type(tagger).__name__}; use {tagger.decoder_flag} {either(tagger.decoders)}"
+                f"{flag_given}: not for a {type(tagger).__name__}; use {tagger.decoder_flag} {either(tagger.decoders)}"
             )
     name = named[tagger.decoder_flag]
     if name == "oracle":
         raise OptionError("--inference: the oracle needs the true labels; use labelwright eval MODEL TEST --oracle")
-    from labelwright.decode import DECODERS
-
-    why = tagger.why_one_decoder()
-    if why is not None and name in DECODERS and name != tagger.default_decoder:
-        raise OptionError(f"{tagger.decoder_flag} {name}: {why}; use {tagger.default_decoder}, or nothing")
-    if name is not None and name not in tagger.decoders:
-        raise OptionError(f"{tagger.decoder_flag}: expected one of {', '.join(tagger.decoders)}, got {name!r}")
     decoder: str = tagger.checked_decoder(name)
     return decoder
 
@@ -127,17 +138,17 @@ def _named_decoder(tagger: Any, named: dict[str, str | None]) -> str:
 def _check_options(tagger: Any, decoder: str, given: dict[str, Any], by_default: bool) -> None:
     """Refuse options that this decoder does not take."""
     why = tagger.why_one_decoder()
-    for option in given:
-        if option in tagger.decoder_options(decoder):
+    for name in given:
+        if name in tagger.decoder_options(decoder):
             continue
         if why is not None:
-            raise OptionError(f"{flag(option)}: not an option of {decoder}, the only decoder here: {why}")
-        takers = [other for other in tagger.decoders if option in tagger.decoder_options(other)]
+            raise OptionError(f"{flag(name)}: not an option of {decoder}, the only decoder here: {why}")
+        takers = [other for other in tagger.decoders if name in tagger.decoder_options(other)]
         what = (
             f"{tagger.decoder_flag.removeprefix('--')} {decoder}{' (the default of this model)' if by_default else ''}"
         )
         use = f"; use {tagger.decoder_flag} {either(takers)}" if takers else ""
-        raise OptionError(f"{flag(option)}: not an option of the {what}{use}")
+        raise OptionError(f"{flag(name)}: not an option of the {what}{use}")
 
 
 @contextmanager
@@ -152,7 +163,7 @@ def of_layer(name: str) -> Iterator[None]:
         raise OptionError(f"{option}: layer {name}: {rest}") from None
 
 
-def constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
+def _constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
     """The constraints of every output; in a cascade they hold in the layers that have chunks."""
     if constraints is None:
         return {}
@@ -163,10 +174,9 @@ def constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
     return dict.fromkeys(chunked or outputs, constraints)
 
 
-def check_constraints(tagger: Any, choice: Choice, constraints: str | None) -> None:
-    """Refuse constraints that a decoder cannot keep."""
-    if constraints is not None and choice.decoder in ("none", "vote"):
-        raise OptionError(f"--constraints: inference {choice.decoder} looks at single tokens; use csi")
+def schemes_of(choices: Mapping[str, Choice]) -> dict[str, str]:
+    """The constraints of the outputs that have any."""
+    return {name: choice.constraints for name, choice in choices.items() if choice.constraints is not None}
 
 
 def why_unsure(tagger: Any) -> str:

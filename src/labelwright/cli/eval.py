@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from labelwright.cli import decoding as how
 from labelwright.cli.common import (
     Columns,
@@ -26,6 +24,7 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
+from labelwright.cli.options import OTHER, SCORING, argument, option
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -43,80 +42,68 @@ class Scored(NamedTuple):
     oracle: "Report | None"
 
 
+class Asked(NamedTuple):
+    """How predictions are made and scored."""
+
+    choices: dict[str, how.Choice]  # the decoder of every output of the model
+    reading: str
+    scheme: str | None
+    oracle: bool
+    proofs: bool  # shall be shown
+
+
+@how.with_decoders
 def command(
-    gold: Annotated[str, typer.Argument(metavar="GOLD|MODEL", help="The true labels, or a model file.")],
-    predicted: Annotated[str, typer.Argument(metavar="PREDICTED|TEST", help="Predictions, or the true labels.")],
+    gold: Annotated[str, argument("The true labels, or a model file.", "GOLD|MODEL")],
+    predicted: Annotated[str, argument("Predictions, or the true labels.", "PREDICTED|TEST")],
     columns: Columns = None,
     label: Label = None,
     strict: Strict = False,
     scheme: StrictScheme = None,
-    decoder: how.Decoder = None,
-    n: how.Paths = None,
-    alpha: how.Alpha = None,
-    gain: how.Gain = None,
-    candidates: how.Candidates = None,
-    max_expansions: how.MaxExpansions = None,
-    time_limit: how.TimeLimit = None,
-    inference: how.Inference = None,
     oracle: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Memory-based models: also the score of the best choice among the candidates of each token.",
+            None,
+            SCORING,
             "--oracle",
-            help="Memory-based models: also the score of the best choice among the candidates of each token.",
         ),
     ] = False,
-    constraints: Annotated[
-        str | None, typer.Option(metavar="scheme", help="With a model: only labellings that the scheme permits.")
-    ] = None,
+    decoding: Any = None,
+    as_json: Json = False,
     threads: Threads = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="With a model: one line on stderr, how much is proven.")
+        bool, option("With a model: one line on stderr, how much is proven.", None, OTHER, "--verbose", "-v")
     ] = False,
-    as_json: Json = False,
 ) -> None:
     """Score predictions: precision, recall and F1 of chunks, accuracy of tokens and sentences.
 
     \b
-      labelwright eval gold.txt tagged.txt     last column of each; tagged.txt as `labelwright tag` writes it
+      labelwright eval gold.txt tagged.txt     compare the last columns
       labelwright eval model.crf test.txt      tag and score in one step
 
-    With a model, the options of the decoder and --inference are those of `labelwright tag`, and --json adds "decoding":
-    how many sentences are proven exact, the largest gap and the seconds that it took.
+    Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven exact,
+    the largest gap and the seconds that it took.
 
     Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was made.
 
     A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
     """
-    options: dict[str, Any] = {
-        "n": n,
-        "alpha": alpha,
-        "gain": gain,
-        "candidates": candidates,
-        "max_expansions": max_expansions,
-        "time_limit": time_limit,
-    }
     reading = "strict" if strict else "conlleval"
     if not is_model(gold) and not is_model(predicted):
-        from labelwright.evaluate import evaluate
-
-        asked = {"decoder": decoder, "inference": inference, "oracle": oracle or None, "constraints": constraints}
-        _refuse_without_model({**asked, **options, "verbose": verbose or None})
+        _refuse_without_model({**decoding, "oracle": oracle or None, "verbose": verbose or None})
         truth = read_labelled(gold, columns, label)
-        report = evaluate(truth.y, predicted_labels(predicted, truth), reading=reading, scheme=scheme)
-        if as_json:
-            show_json(report.as_dict())
-        else:
-            show(str(report))
+        _show_report(truth, predicted_labels(predicted, truth), reading, scheme, as_json)
         return
     model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
     model = load_model(model_path, threads)
-    choices = how.chosen(model, decoder, inference, options)
-    limits = how.constraints_of(model, constraints)
-    _check(model, choices, limits, oracle)
+    asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or as_json)
+    if oracle:
+        _check_oracle(model)
     test = _gold(model, gold_path, columns, label)
     how.warn(model, test)
     how.show_progress(model, True)
-    scores = _scores(model, test, choices, limits, reading, scheme, oracle, verbose or as_json)
+    scores = _scores(model, test, asked)
     if verbose:
         for name, scored in scores.items():
             say(f"{name}: {scored.tally}" if name else str(scored.tally))
@@ -127,54 +114,65 @@ def command(
         _show(scores)
 
 
-def _check(model: Any, choices: dict[str, how.Choice], limits: dict[str, str], oracle: bool) -> None:
-    """Refuse what the model has no answer to."""
+def _show_report(gold: "Corpus", predicted: list[list[str]], reading: str, scheme: str | None, as_json: bool) -> None:
+    """The scores of predictions that are there already."""
+    from labelwright.evaluate import evaluate
+
+    report = evaluate(gold.y, predicted, reading=reading, scheme=scheme)
+    if as_json:
+        show_json(report.as_dict())
+    else:
+        show(str(report))
+
+
+def _check_oracle(model: Any) -> None:
+    """Refuse a model that has no oracle."""
     from labelwright.taggers.base import ORACLE
 
     for name, tagger in model.outputs.items():
         with how.of_layer(name):
-            how.check_constraints(tagger, choices[name], limits.get(name))
-            if oracle and ORACLE not in tagger.can:
+            if ORACLE not in tagger.can:
                 raise OptionError("--oracle: only for memory-based models, which choose among proposals")
 
 
-def _scores(
-    model: Any,
-    test: "Corpus",
-    choices: dict[str, how.Choice],
-    limits: dict[str, str],
-    reading: str,
-    scheme: str | None,
-    oracle: bool,
-    proofs: bool,
-) -> dict[str, Scored]:
+def _scores(model: Any, test: "Corpus", asked: Asked) -> dict[str, Scored]:
     """The scores of every output on a test file."""
-    from labelwright.evaluate import evaluate
-
     inputs = corpus_for(model, test)
-    tallies = {name: how.Tally() for name in choices}
+    data = model.encode(inputs) if asked.oracle else inputs  # asked twice
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
-        return batch.decode(choices[name].decoder, probabilities=proofs, **choices[name].options)
+        choice = asked.choices[name]
+        return batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options)
 
-    answers = model.ask(inputs, question, None, limits)
+    tallies = {name: how.Tally() for name in asked.choices}
+    answers = model.ask(data, question, None, how.schemes_of(asked.choices))
     scores = {}
     for name, tagger in model.outputs.items():
         tallies[name].add(answers[name])
-        gold = test.column(name) if name else test.y
-        strict = reading == "strict" and not (name and tagger.scheme_ is None)
-        how_read: dict[str, Any] = {
-            "reading": reading if strict else "conlleval",
-            "scheme": scheme if strict or not name else None,
-        }
-        report = evaluate(gold, [d.labels for d in answers[name]], **how_read)
-        ceiling = evaluate(gold, tagger.predict_oracle(inputs, gold), **how_read) if oracle else None
-        word = tagger.decoder_flag.removeprefix("--")
-        described: dict[str, Any] = {word: choices[name].decoder}
-        if word == "decoder":
-            described["options"] = choices[name].options
-        scores[name] = Scored(report, described | tallies[name].as_dict(), tallies[name], ceiling)
+        labellings = [decoding.labels for decoding in answers[name]]
+        scores[name] = _scored(name, tagger, test, data, labellings, tallies[name], asked)
     return scores
+
+
+def _scored(
+    name: str, tagger: Any, test: "Corpus", data: Any, labellings: list[list[str]], tally: how.Tally, asked: Asked
+) -> Scored:
+    """The scores of one output."""
+    from labelwright.evaluate import evaluate
+
+    gold = test.column(name) if name else test.y
+    strict = asked.reading == "strict" and not (name and tagger.scheme_ is None)
+    reading = asked.reading if strict else "conlleval"
+    scheme = asked.scheme if strict or not name else None
+    report = evaluate(gold, labellings, reading=reading, scheme=scheme)
+    ceiling = None
+    if asked.oracle:
+        ceiling = evaluate(gold, tagger.predict_oracle(data, gold), reading=reading, scheme=scheme)
+    choice, word = asked.choices[name], tagger.decoder_flag.removeprefix("--")
+    described: dict[str, Any] = {word: choice.decoder}
+    if word == "decoder":
+        described["options"] = choice.options
+    return Scored(report, described | tally.as_dict(), tally, ceiling)
 
 
 def _facts(scored: Scored) -> dict[str, Any]:

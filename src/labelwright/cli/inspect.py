@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from labelwright.cli.common import (
     Json,
     Threads,
@@ -17,6 +15,7 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
+from labelwright.cli.options import DATA, OUTPUT, argument, option
 from labelwright.errors import OptionError
 
 PATHS = 2000  # the largest n of a plot
@@ -44,45 +43,42 @@ class Asked(NamedTuple):
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
-    top: Annotated[int, typer.Option(metavar="N", help="Show this many features, words, transitions, neighbours.")] = 5,
+    model: Annotated[str, argument("A model file.", "MODEL")],
+    layer: Annotated[str | None, option("Show this layer of a cascade as a single model.", "NAME", DATA)] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help="Show the labels (or latent states) by their use on this file (repeatable); of a memory-based model, "
-            "the votes for each token of a sentence. - is standard input.",
+        option(
+            "Show the labels (or latent states) by their use on this file (repeatable); of a memory-based model, the "
+            "votes for each token of a sentence. - is standard input.",
+            "FILE",
+            DATA,
         ),
-    ] = None,
-    sentence: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Memory-based models: which sentence of --data, from 0. [default: 0]"),
-    ] = None,
-    token: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Memory-based models: show the nearest neighbours of this token, from 0."),
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.png",
-            help="Plot the probability of the n best labellings (latent models: latent paths) on each --data file.",
-        ),
-    ] = None,
-    paths: Annotated[
-        int | None, typer.Option(metavar="N", help=f"The largest n of the plot. [default: {PATHS}]")
     ] = None,
     columns: Annotated[
+        str | None, option("Names of the columns of --data. [default: those of the model]", "NAMES", DATA)
+    ] = None,
+    sentence: Annotated[
+        int | None, option("Memory-based models: which sentence of --data, from 0. [default: 0]", "N", DATA)
+    ] = None,
+    token: Annotated[
+        int | None, option("Memory-based models: show the nearest neighbours of this token, from 0.", "N", DATA)
+    ] = None,
+    top: Annotated[int, option("Show this many features, words, transitions, neighbours.", "N", OUTPUT)] = 5,
+    template: Annotated[
+        bool, option("Print the feature template and nothing else.", None, OUTPUT, "--template")
+    ] = False,
+    plot: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Names of the columns of --data, if they differ from the model's."),
+        option(
+            "Plot the probability of the n best labellings (latent models: latent paths) on each --data file; needs "
+            "labelwright[plots].",
+            "FILE.png",
+            OUTPUT,
+        ),
     ] = None,
-    layer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show this layer of a cascade as a single model.")
-    ] = None,
-    template: Annotated[bool, typer.Option("--template", help="Print the feature template and nothing else.")] = False,
-    threads: Threads = None,
+    paths: Annotated[int | None, option(f"The largest n of the plot. [default: {PATHS}]", "N", OUTPUT)] = None,
     as_json: Json = False,
+    threads: Threads = None,
 ) -> None:
     """Show what a model has learnt: settings, training, labels, strongest features and transitions.
 
@@ -101,7 +97,7 @@ def command(
 
     \b
       labelwright inspect model.crf --data test.txt
-      labelwright inspect latent.crf --data test.txt --plot mass.png      needs the extra labelwright[plots]
+      labelwright inspect latent.crf --data test.txt --plot mass.png
       labelwright inspect near.model --data test.txt --sentence 3 --token 0
       labelwright inspect both.model --layer chunk
     """
@@ -214,7 +210,7 @@ def _show_linear(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -
     if asked.json:
         show_json(facts)
     else:
-        show_facts(facts, asked.name, bool(corpora))
+        show_facts(facts, asked.name, bool(corpora), tagger.trains_in)
     if asked.plot is not None:
         say(f"{asked.plot}: drawn")
 
@@ -254,7 +250,7 @@ def _show_cascade(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) 
     if asked.json:
         show_json(facts)
     else:
-        show_facts(facts, asked.path)
+        show_facts(facts, asked.path, {name: layer.trains_in for name, layer in whole.outputs.items()})
 
 
 def _show_plain(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from labelwright.cli.common import aligned, counted, heading, percent, show, turns, why_stopped
+from labelwright.cli.common import aligned, counted, heading, percent, show
 from labelwright.cli.layout import (
     NO_COLUMNS,
     curves,
@@ -20,10 +20,10 @@ WHAT = {"state": "each label", "edge": "transitions", "triple": "triples", "segm
 PLACES = "tokens by their place in a segment (B first, I inside, E last, S single)"
 
 
-def show_facts(facts: dict[str, Any], name: str, with_data: bool) -> None:
-    """All facts about a linear model as text."""
+def show_facts(facts: dict[str, Any], name: str, with_data: bool, turn: str) -> None:
+    """All facts about a linear model as text; `turn` is what its training is counted in."""
     heading(f"{name}: {facts['signature']}")
-    show_rows(_rows(facts))
+    show_rows(_rows(facts, turn))
     _show_transitions(facts["transitions"], facts["triples"])
     if "latent" in facts:
         _show_latent(facts["latent"], with_data, facts["probabilistic"])
@@ -39,7 +39,7 @@ def show_facts(facts: dict[str, Any], name: str, with_data: bool) -> None:
 # -- rows at the top --------------------------------------------------------------------------------------------------
 
 
-def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(facts: dict[str, Any], turn: str) -> list[tuple[str, str]]:
     training, probabilistic = facts["training"], facts["probabilistic"]
     rows = [
         ("labels", f"{len(facts['labels'])}: {' '.join(facts['labels'])}"),
@@ -52,19 +52,18 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("weights", weights_text(facts)),
     ]
     if training:
-        rows += _training(training, facts["scheme"], probabilistic)
+        rows += _training(training, facts["scheme"], turn)
     if not probabilistic:
         rows += _passes(facts["history"], training, facts["parameters"])
     return rows + curves(facts["history"], probabilistic)
 
 
-def _training(training: dict[str, Any], scheme: str | None, probabilistic: bool) -> list[tuple[str, str]]:
+def _training(training: dict[str, Any], scheme: str | None, turn: str) -> list[tuple[str, str]]:
     """How the training went; a model that partial_fit made knows less about it."""
-    turn, length = turns(probabilistic), counted(training["iterations"], turns(probabilistic))
+    length = counted(training["iterations"], turn)
     rows = [("trained on", size_of_data(training))]
     if "stopped" in training:
-        reason = why_stopped(training, probabilistic)
-        rows.append(("training", f"{length}, {training['seconds']:.1f} s; {reason}"))
+        rows.append(("training", f"{length}, {training['seconds']:.1f} s; {training['stopped']}"))
         rows.append(("version", f"labelwright {training['labelwright']}"))
     else:
         rows.append(("training", f"{length} of partial_fit"))

@@ -189,8 +189,13 @@ def show_token(facts: dict[str, Any], source: str, top: int) -> None:
     if facts["neighbours"] is None:
         show("no neighbours: an igtree answers by classes, not by instances; use --algorithm ib1")
         return
-    heading(f"nearest neighbours ({counted(len({row['distance'] for row in facts['neighbours']}), 'distance')})")
-    for row in facts["neighbours"][:top]:
+    _show_neighbours(facts["neighbours"], top)
+
+
+def _show_neighbours(rows: Sequence[dict[str, Any]], top: int) -> None:
+    """The nearest neighbours with their places in the training data, and in what they differ."""
+    heading(f"nearest neighbours ({counted(len({row['distance'] for row in rows}), 'distance')})")
+    for row in rows[:top]:
         more = f" and {len(row['instances']) - 1:,} alike" if len(row["instances"]) > 1 else ""
         place = f"token {row['instances'][0]:,} of the training data{more}"
         show(f"  {row['distance']:9.4f}  {_text(row['labels'])}  ({place})")
@@ -199,7 +204,7 @@ def show_token(facts: dict[str, Any], source: str, top: int) -> None:
         else:
             unlike = ", ".join(f"{name} {value}" for name, value in row["differs"].items())
             show_text(f"but {unlike}" if unlike else "alike in all columns", indent=13)
-    _show_rest(facts["neighbours"], top)
+    _show_rest(rows, top)
 
 
 def _show_rest(rows: Sequence[Any], top: int) -> None:

@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +15,18 @@ from labelwright.wording import did_you_mean
 ClickException: Any = typer.BadParameter.__mro__[2]  # of click, or of the click inside Typer
 NoSuchOption: Any = sys.modules[ClickException.__module__].NoSuchOption  # type: ignore[attr-defined]
 SETTINGS = {"--threads": "n_jobs"}  # options that every command has, and what Python calls them
+DATA, DECODING, SCORING, OUTPUT = "Data", "Decoding", "Scoring", "Output"  # headings of options
 OTHER = "Options"  # the heading of options without one
+
+
+def option(text: str, metavar: str | None = None, heading: str = OTHER, *flags: str, show_default: bool = True) -> Any:
+    """An option of a command under a heading of its help; a switch where it has no metavar."""
+    return typer.Option(*flags, metavar=metavar, rich_help_panel=heading, help=text, show_default=show_default)
+
+
+def argument(text: str, metavar: str) -> Any:
+    """An argument of a command, which are all data."""
+    return typer.Argument(metavar=metavar, rich_help_panel=DATA, help=text)
 
 
 class GroupedCommand(TyperCommand):
@@ -29,12 +40,17 @@ class GroupedCommand(TyperCommand):
                 continue
             if parameter.param_type_name == "argument":
                 record = (parameter.metavar or parameter.name.upper(), record[1])
-            last = next(reversed(groups), OTHER)  # for --help
-            heading = last if parameter.name == "help" else getattr(parameter, "rich_help_panel", None) or OTHER
+            heading = getattr(parameter, "rich_help_panel", None) or OTHER
+            if parameter.name == "help":  # the last, with options without a heading
+                groups |= {OTHER: groups.pop(OTHER)} if OTHER in groups else {}
+                heading = next(reversed(groups), OTHER)
             groups.setdefault(heading, []).append(record)
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records, col_max=26)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -75,6 +91,13 @@ def command_of(
     """A function for Typer with these arguments and an option for each of these settings; `text` is its help, and
     `group` the heading of the settings that have none of their own."""
     parameters = [*arguments, *(parameter_of(setting, group) for setting in settings if setting.in_options)]
+    return with_parameters(run, parameters, text)
+
+
+def with_parameters(
+    run: Callable[..., None], parameters: Sequence[inspect.Parameter], text: str | None
+) -> Callable[..., None]:
+    """A function for Typer with these parameters, which calls `run`; `text` is its help."""
 
     def command(**values: Any) -> None:
         run(**values)

@@ -9,7 +9,7 @@ from labelwright.cli.common import check_target
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
-    from labelwright.evaluate.moves import Move
+    from labelwright.evaluate.changes import LabelChange
 
 FORMATS = (".png", ".svg", ".pdf")
 BARS = 12  # changes of labels that are drawn
@@ -57,21 +57,21 @@ def draw_path_mass(curves: Mapping[str, Any], paths: str, target: str) -> None:
     figure.savefig(target, dpi=150)
 
 
-def draw_moves(
+def draw_changes(
     before: Mapping[str, float],
     after: Mapping[str, float],
-    moves: Mapping[tuple[str, str], Sequence["Move"]],
+    by_layers: Mapping[tuple[str, str], Sequence["LabelChange"]],
     target: str,
 ) -> None:
     """The scores of each layer before and after joint training, and for each pair of neighbouring layers the most
     frequent changes of labels in the lower one, by their effect on the labels of the upper one."""
     from matplotlib.figure import Figure
 
-    rows = max([len(before), *(min(len(changes), BARS) for changes in moves.values())])
-    figure = Figure(figsize=(4.0 + 4.6 * len(moves), 1.6 + 0.32 * max(rows, 4)), layout="constrained")
-    scores, *panels = figure.subplots(1, 1 + len(moves), width_ratios=[0.7, *[1.0] * len(moves)])
+    rows = max([len(before), *(min(len(changes), BARS) for changes in by_layers.values())])
+    figure = Figure(figsize=(4.0 + 4.6 * len(by_layers), 1.6 + 0.32 * max(rows, 4)), layout="constrained")
+    scores, *panels = figure.subplots(1, 1 + len(by_layers), width_ratios=[0.7, *[1.0] * len(by_layers)])
     _draw_scores(scores, before, after)
-    for axes, ((lower, upper), changes) in zip(panels, moves.items(), strict=True):
+    for axes, ((lower, upper), changes) in zip(panels, by_layers.items(), strict=True):
         _draw_bars(axes, changes[:BARS])
         axes.set_title(f"changed labels of {lower}", loc="left", fontsize=10)
         axes.set_xlabel(f"tokens, by the effect on {upper}")
@@ -98,7 +98,7 @@ def _draw_scores(axes: Any, before: Mapping[str, float], after: Mapping[str, flo
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_bars(axes: Any, changes: Sequence["Move"]) -> None:
+def _draw_bars(axes: Any, changes: Sequence["LabelChange"]) -> None:
     """A bar for each change of a label, the most frequent on top."""
     axes.spines[["top", "right"]].set_visible(False)
     if not changes:

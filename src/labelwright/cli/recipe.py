@@ -17,7 +17,7 @@ class Request(NamedTuple):
     name: str  # of the tagger
     kind: type[Any]
     run: Mapping[str, Setting]  # settings of the run,
-    own: Mapping[str, Setting]  # and of the tagger
+    settings: Mapping[str, Setting]  # and of the tagger
     values: dict[str, Any]  # what was given for them
     options: frozenset[str]  # those that options give; the others are from the recipe
     recipe: str | None
@@ -26,7 +26,7 @@ class Request(NamedTuple):
     @property
     def parameters(self) -> dict[str, Any]:
         """What was given for the constructor of the tagger."""
-        return {name: value for name, value in self.values.items() if name in self.own}
+        return {name: value for name, value in self.values.items() if name in self.settings}
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a setting, if it was given."""
@@ -39,7 +39,7 @@ class Request(NamedTuple):
     def place(self, name: str) -> str:
         """Where a setting was given: its option, or the file and the key."""
         if name in self.options or self.recipe is None:
-            return (self.own.get(name) or self.run[name]).flag
+            return (self.settings.get(name) or self.run[name]).flag
         return f"{self.recipe}: {name}"
 
     @contextmanager
@@ -56,7 +56,7 @@ class Request(NamedTuple):
     def files(self) -> list[str]:
         """The files that the settings name."""
         files = [self.recipe] if self.recipe else []
-        for name, setting in {**self.run, **self.own}.items():
+        for name, setting in {**self.run, **self.settings}.items():
             given = self.table.get(name) if name not in self.options else self.values[name]
             if name in self.values:
                 files += setting.kind.files(given, Place(self.place(name), Path(self.recipe or "").parent))
@@ -68,15 +68,15 @@ def request(
 ) -> Request:
     """The settings of a run with this tagger: those of the recipe, and over them those of the options."""
     kind = registry.model_class(name)
-    own = {key: setting for key, setting in settings_of(kind).items() if setting.in_options or setting.in_recipes}
+    of_tagger = {key: each for key, each in settings_of(kind).items() if each.in_options or each.in_recipes}
     all_of_run = run
     run = {key: setting for key, setting in run.items() if offered(kind, setting)}
-    settings = {**run, **own}
+    settings = {**run, **of_tagger}
     values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, all_of_run))
     for key, value in options.items():
         values[key] = settings[key].parsed(value) if isinstance(value, str) else value
-    asked = Request(name, kind, run, own, values, frozenset(options), recipe, table)
-    for setting in own.values():
+    asked = Request(name, kind, run, of_tagger, values, frozenset(options), recipe, table)
+    for setting in of_tagger.values():
         if setting.required and setting.name not in values:
             where = f"{recipe}: no {setting.name}" if recipe else _in_a_recipe(name, setting)
             raise OptionError(f"{where}; {setting.kind.hint}")
@@ -91,10 +91,10 @@ def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
     """A new tagger with the settings that were given, and the kept ones where nothing was given."""
     model = asked.kind(**{**kept, **asked.parameters})
     values, searched = model.get_params(deep=False), asked.kind.searched if asked.get("search") else ()
-    for setting in without_use(values, asked.own, asked.parameters):
+    for setting in without_use(values, asked.settings, asked.parameters):
         wanted = setting.only_with
         if wanted.setting not in searched or wanted.setting in asked.values:
-            value = f"{asked.own[wanted.setting].flag} {either(wanted.values)}"
+            value = f"{asked.settings[wanted.setting].flag} {either(wanted.values)}"
             raise OptionError(f"{asked.place(setting.name)}: only with {value}, got {values[wanted.setting]!r}")
     with asked.named():
         model._check_parameters()
@@ -107,17 +107,9 @@ def start_model(asked: Request) -> Any:
     if path is None:
         return None
     old = registry.load(path)
-    there = registry.name_of(type(old))
-    can = asked.kind.can_start_from or (asked.name,)
-    if "init" not in old.training_options:
-        raise OptionError(f"{asked.place('start_from')}: {path} is a {there}, from which no model can start")
-    if there not in can:
-        alike = set(can) & set(old.can_start_from)
-        why = "its labels have several states each" if alike else "its weights are of another size"
-        raise OptionError(
-            f"{asked.place('start_from')}: {path} is a {there}: {why}; --model {asked.name} can start from a "
-            f"{either(can)}"
-        )
+    refusal = asked.kind.why_not_from(old)
+    if refusal is not None:
+        raise OptionError(f"{asked.place('start_from')}: {path} is {refusal}")
     return old
 
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
-import typer
-
 from labelwright.cli import decoding as how
 from labelwright.cli.common import (
     Threads,
@@ -21,6 +19,7 @@ from labelwright.cli.common import (
     read_for,
     say,
 )
+from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ class Request(NamedTuple):
     """What is asked about every sentence."""
 
     choices: dict[str, how.Choice]  # the decoder of every output of the model
-    constraints: dict[str, str]  # the constraints of some of them
     nbest: int | None
     probabilities: bool
     json: bool
@@ -53,59 +51,47 @@ class Answer(NamedTuple):
     marginals: list[dict[str, float]]
 
 
+@how.with_decoders
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file that `labelwright train` wrote.")],
-    input: Annotated[str, typer.Argument(metavar="INPUT", help="Column file, .conllu, or - for a stream.")] = "-",
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o", "--output", metavar="OUT", help="Where to write. [default: standard output]", show_default=False
-        ),
-    ] = "-",
-    decoder: how.Decoder = None,
-    n: how.Paths = None,
-    alpha: how.Alpha = None,
-    gain: how.Gain = None,
-    candidates: how.Candidates = None,
-    max_expansions: how.MaxExpansions = None,
-    time_limit: how.TimeLimit = None,
-    inference: how.Inference = None,
-    nbest: Annotated[
-        int | None,
-        typer.Option(
-            "--nbest",
-            metavar="N",
-            help="The N most probable labellings of each sentence; models without probabilities: by score.",
-        ),
-    ] = None,
-    probabilities: Annotated[
-        bool,
-        typer.Option(
-            "--probabilities",
-            help="One more column: how probable the label is at this token; perceptrons trained with --dev: how "
-            "confident they are in it.",
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per sentence.")] = False,
-    constraints: Annotated[
-        str | None, typer.Option(metavar="scheme", help="Only labellings that the label scheme permits.")
+    model: Annotated[str, argument("A model file that `labelwright train` wrote.", "MODEL")],
+    input: Annotated[str, argument("Column file, .conllu, or - for a stream.", "INPUT")] = "-",
+    columns: Annotated[
+        str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
     ] = None,
     known: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A column of labels that are known; _ where the model chooses.")
+        str | None, option("A column of labels that are known; _ where the model chooses.", "COLUMN", DATA)
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Names of all input columns, where their number does not tell."),
+    decoding: Any = None,
+    output: Annotated[
+        str,
+        option("Where to write. [default: standard output]", "OUT", OUTPUT, "-o", "--output", show_default=False),
+    ] = "-",
+    probabilities: Annotated[
+        bool,
+        option(
+            "One more column: the probability of the label at this token; of perceptrons that were trained with --dev, "
+            "the confidence in it.",
+            None,
+            OUTPUT,
+            "--probabilities",
+        ),
+    ] = False,
+    nbest: Annotated[
+        int | None,
+        option(
+            "The N most probable labellings of each sentence; of models without probabilities, by score.", "N", OUTPUT
+        ),
     ] = None,
+    as_json: Annotated[bool, option("One JSON object per sentence.", None, OUTPUT, "--json")] = False,
     threads: Threads = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="At the end one line on stderr: how much is proven, largest gap.")
+        bool, option("At the end one line on stderr: how much is proven, largest gap.", None, OTHER, "--verbose", "-v")
     ] = False,
 ) -> None:
-    """Label sentences: the input comes back byte for byte with the label as one more column at the end.
+    """Label sentences: copies the input and adds a column with the predicted label.
 
     The input has the columns that the model was trained on, with or without the label column.  A stream is answered
-    sentence by sentence.  In CoNLL-U files the label takes the place of its column.
+    sentence by sentence.  In CoNLL-U files the label replaces its column.
 
     \b
       labelwright tag model.crf test.txt -o tagged.txt
@@ -145,23 +131,8 @@ def command(
         raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
     check_target(output, [model])
     tagger = load_model(model, threads)
-    options = {
-        "n": n,
-        "alpha": alpha,
-        "gain": gain,
-        "candidates": candidates,
-        "max_expansions": max_expansions,
-        "time_limit": time_limit,
-    }
-    request = Request(
-        how.chosen(tagger, decoder, inference, options),
-        how.constraints_of(tagger, constraints),
-        nbest,
-        probabilities,
-        as_json,
-        known,
-        {name: how.Tally() for name in tagger.outputs} if verbose else {},
-    )
+    tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
+    request = Request(how.chosen(tagger, decoding), nbest, probabilities, as_json, known, tallies)
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
     _run(tagger, request, input, output, columns)
@@ -183,7 +154,6 @@ def _check(model: Any, request: Request) -> None:
             raise OptionError("--nbest: a cascade has a list for each layer; add --json")
     for name, tagger in model.outputs.items():
         with how.of_layer(name):
-            how.check_constraints(tagger, request.choices[name], request.constraints.get(name))
             if request.known is not None and FORCED not in tagger.can:
                 raise OptionError(f"--known: {tagger.lacks(FORCED)}: it chooses among proposals of its own")
             if request.probabilities and not tagger.is_sure:
@@ -246,7 +216,7 @@ def _answer(model: Any, corpus: "Corpus", request: Request, out: BinaryIO) -> No
     def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
         return _answers(batch, request, request.choices[name])
 
-    answers = model.ask(inputs, question, forced, request.constraints)
+    answers = model.ask(inputs, question, forced, how.schemes_of(request.choices))
     for name, tally in request.tallies.items():
         tally.add([answer.decoding for answer in answers[name]])
     if request.json:

@@ -27,7 +27,7 @@ from labelwright.cli.recipe import (
     tagger,
     unknown_option,
 )
-from labelwright.cli.train_options import MOST, PLACES, RUN, TRAIN, of_most_taggers
+from labelwright.cli.train_options import MOST, PLACES, RUN, TRAIN, for_tagger, of_most_taggers
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
@@ -44,11 +44,12 @@ ABOUT = """Train a tagger from a file with one token per line, columns separated
 after each sentence.
 """
 AFTER = """\b
-  labelwright train train.txt -o model.crf --columns word,pos,chunk --template chunking --dev dev.txt
-  labelwright train train.txt -o latent.crf --model latent-crf --latent 4 --start-from model.crf
+  labelwright train train.txt -o model.crf --columns word,pos,chunk
+  labelwright train train.txt -o model.crf --template chunking --dev dev.txt
+  labelwright train train.txt -o latent.crf --model latent-crf --latent 4
 
-\b
-Taggers: {names}
+Taggers: {names}.
+
 Settings of one tagger: labelwright train --model memory --help
 
 Ctrl-C ends the iteration and writes the model so far; a second one aborts.
@@ -67,8 +68,8 @@ def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[Grouped
         asked, place = table.get("model"), f"{recipe}: model"
     name = _tagger_name(place, asked, _given(given, "--start-from") or table.get("start_from"))
     kind = registry.model_class(name)
-    run = {key: setting for key, setting in RUN.items() if offered(kind, setting)}
-    own = {key: setting for key, setting in settings_of(kind).items() if setting.in_options}
+    of_run = {key: for_tagger(kind, setting) for key, setting in RUN.items() if offered(kind, setting)}
+    of_tagger = {key: setting for key, setting in settings_of(kind).items() if setting.in_options}
 
     class Command(GroupedCommand):
         def unknown(self, option: str) -> str:
@@ -77,16 +78,16 @@ def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[Grouped
                 raise OptionError(refusal)
             return super().unknown(option)
 
-    return _command(name, {**run, **own}, _about(kind)), Command
+    return _command(name, {**of_run, **of_tagger}, _about(kind)), Command
 
 
 def _about(kind: type[Any]) -> str:
-    """What the help of one tagger says of it, and of the keys of its recipes that are no options."""
+    """What the help of one tagger says of it, and of the settings that only a recipe can give."""
     text = f"{(inspect.getdoc(kind) or kind.__name__).partition(BLANK)[0]}\n"
     only = [setting for setting in settings_of(kind).values() if setting.in_recipes and not setting.in_options]
     if only:
         keys = "\n\n".join(f"{setting.name}: {setting.help}" for setting in only)
-        text += f"\nKeys of a recipe that are no options:\n\n{keys}\n"
+        text += f"\nSettings for recipes only (--recipe FILE.toml):\n\n{keys}\n"
     for setting in only:
         if setting.kind.example:
             text += "\n\b\n" + "\n".join(f"  {line}" for line in setting.kind.example.splitlines()) + "\n"
@@ -171,9 +172,9 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
         if tried:
             from labelwright.cli.train_search import searched
 
-            model, found = searched(model, tried, corpus, asked)
+            model, search = searched(model, tried, corpus, asked)
             seconds = round(time.perf_counter() - begun, 3)
-            record = {"seconds": seconds, "stopped": found["stopped"], "search": found}
+            record = {"seconds": seconds, "stopped": search["stopped"], "search": search}
         else:
             _fit(model, corpus, dev, start, checkpoint, asked)
     _finish(model, record, corpus, dev, checkpoint, asked)

@@ -5,12 +5,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli.common import Lines, check_columns, counted, is_conllu, say
-from labelwright.cli.plots import draw_moves
+from labelwright.cli.plots import draw_changes
 from labelwright.errors import CorpusError
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
-    from labelwright.evaluate.moves import Move
+    from labelwright.evaluate.changes import LabelChange
 
 SHOWN = 5  # changes of labels that are written out
 
@@ -93,32 +93,33 @@ def dev_scores(dev: "Corpus", predicted: Predictions, name: Callable[[Any], str]
 
 def plot(path: str, scores: dict[str, Any], dev: "Corpus", predicted: Predictions, quiet: bool) -> None:
     """Draw the scores before and after joint training, and what changed labels did to the layer above."""
-    moves = _moves(dev, predicted["before"], predicted["after"])
-    draw_moves(scores["before"], scores["after"], moves, path)
+    by_layers = _changes(dev, predicted["before"], predicted["after"])
+    draw_changes(scores["before"], scores["after"], by_layers, path)
     if not quiet:
-        for (lower, upper), changes in moves.items():
-            _say_moves(lower, upper, changes, dev.source)
+        for (lower, upper), changes in by_layers.items():
+            _say_changes(lower, upper, changes, dev.source)
         say(f"{path}: drawn")
 
 
-def _moves(gold: "Corpus", before: Any, after: Any) -> dict[tuple[str, str], list["Move"]]:
+def _changes(gold: "Corpus", before: Any, after: Any) -> dict[tuple[str, str], list["LabelChange"]]:
     """What changed labels of each layer did to the layer above it."""
-    from labelwright.evaluate.moves import Versions, label_moves
+    from labelwright.evaluate.changes import Versions, label_changes
 
     versions = {name: Versions(gold.column(name), before[name], after[name]) for name in after}
-    return {(low, high): label_moves(versions[low], versions[high]) for low, high in pairwise(versions)}
+    return {(low, high): label_changes(versions[low], versions[high]) for low, high in pairwise(versions)}
 
 
-def _say_moves(lower: str, upper: str, moves: Sequence["Move"], source: str) -> None:
+def _say_changes(lower: str, upper: str, changes: Sequence["LabelChange"], source: str) -> None:
     """The most frequent changes, in a few lines."""
-    n, right, wrong = (sum(getattr(move, name) for move in moves) for name in ("n", "right", "wrong"))
+    n, right, wrong = (sum(getattr(change, name) for change in changes) for name in ("n", "right", "wrong"))
     say(
         f"{source}: joint training changed {counted(n, 'label')} of {lower}; near them, labels of {upper} became right "
         f"at {right:,}, wrong at {wrong:,}, neither at {n - right - wrong:,}"
     )
-    width = max((len(f"{move.before} -> {move.after}") for move in moves[:SHOWN]), default=0)
-    for move in moves[:SHOWN]:
+    width = max((len(f"{change.before} -> {change.after}") for change in changes[:SHOWN]), default=0)
+    for change in changes[:SHOWN]:
         say(
-            f"  {f'{move.before} -> {move.after}':<{width}}  {move.n:6,}: {move.right:,} right, {move.wrong:,} wrong, "
-            f"{move.same:,} neither ({move.mended:,} mended in {lower}, {move.broken:,} broken)"
+            f"  {f'{change.before} -> {change.after}':<{width}}  {change.n:6,}: {change.right:,} right, "
+            f"{change.wrong:,} wrong, {change.same:,} neither "
+            f"({change.corrected:,} corrected in {lower}, {change.broken:,} broken)"
         )

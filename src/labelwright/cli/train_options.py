@@ -1,15 +1,27 @@
 """The options of labelwright train that are not settings of one tagger: data, the run, output."""
 
 import inspect
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from labelwright.cli.common import SCHEME_NAMES
-from labelwright.settings import AtLeast, Default, Flag, Group, Help, Needs, OptionOnly, Place, Text, settings_of
+from labelwright.cli.options import DATA, OUTPUT
+from labelwright.settings import (
+    AtLeast,
+    Default,
+    Flag,
+    Group,
+    Help,
+    Needs,
+    OptionOnly,
+    Place,
+    Setting,
+    Text,
+    settings_of,
+)
 from labelwright.taggers import declared
-
-DATA, OUTPUT = "Data", "Output"
 
 
 class FileName(Text):
@@ -122,6 +134,23 @@ def of_most_taggers(
 
 
 RUN = settings_of(of_the_run)
+
+# Options that mean something else to taggers without an ability of `training_options`: the ability, and their help.
+WITHOUT = {
+    "dev": ("dev", "Development data: the trained model is scored on them."),
+    "verbose": ("progress", "One line for each setting that --search tries."),
+}
+
+
+def for_tagger(kind: type[Any], setting: Setting) -> Setting:
+    """A setting of the run, with the help that is true for this tagger."""
+    ability, text = WITHOUT.get(setting.name, ("", ""))
+    if not ability or ability in kind.training_options:
+        return setting
+    markers = tuple(Help(text) if isinstance(marker, Help) else marker for marker in setting.markers)
+    return replace(setting, markers=markers)
+
+
 TRAIN = inspect.Parameter(
     "train",
     inspect.Parameter.KEYWORD_ONLY,

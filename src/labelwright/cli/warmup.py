@@ -33,10 +33,11 @@ def exercise() -> None:
 
     import numpy as np
 
-    from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, SemiCRF
+    from labelwright import SemiCRF
     from labelwright.corpus import read_columns, read_conllu
     from labelwright.evaluate import compare
 
+    options: dict[str, Any]
     rows = [list(zip(*pair, strict=True)) for pair in zip(WORDS, LABELS, strict=True)]
     text = "\n\n".join("\n".join(" ".join(row) for row in sentence) for sentence in rows)
     corpus = read_columns(io.BytesIO(text.encode()))
@@ -44,8 +45,21 @@ def exercise() -> None:
     read_conllu(io.BytesIO(f"{line}\n\n".encode()))
     dicts = [[{"word": word, "length": float(len(word))} for word in sentence] for sentence in WORDS]
     arrays = [np.array([[len(word), 1.0] for word in sentence]) for sentence in WORDS]
-    loglinear: tuple[Any, ...] = (CRF, LatentCRF)
-    scored: tuple[Any, ...] = (Perceptron, LatentPerceptron)
+    _ask_loglinear(corpus, dicts, arrays)
+    _ask_scored(corpus, dicts, arrays)
+    for options in ({}, {"l1": 0.1}, {"cells": "all"}):
+        model = SemiCRF(max_iter=3, dictionaries={"names": ["old dog"]}, **options)
+        _ask_segments(model.fit(corpus, dev=corpus), corpus)
+    _ask_cascades()
+    _ask_memories(corpus, dicts, arrays)
+    compare(LABELS, LABELS, LABELS, samples=10)
+
+
+def _ask_loglinear(corpus: Any, dicts: Any, arrays: Any) -> None:
+    """CRFs of all kinds: optimisers, orders, features of arcs, constraints, and every kind of input."""
+    from labelwright import CRF, LatentCRF
+
+    kinds: tuple[Any, ...] = (CRF, LatentCRF)
     options: dict[str, Any]
     for options in (
         {},
@@ -59,25 +73,24 @@ def exercise() -> None:
         {"order": 2, "template": "U:%x[0,0]\nB:%x[0,0]\nT:%x[0,0]"},
         {"order": 2, "optimizer": "sgd"},
     ):
-        for kind in loglinear:
+        for kind in kinds:
             _ask(kind(max_iter=3, **options).fit(corpus, dev=corpus), corpus)
     for X in (dicts, arrays):
         for options in ({}, {"optimizer": "sgd"}):
-            for kind in loglinear:
+            for kind in kinds:
                 kind(max_iter=3, **options).fit(X, LABELS).predict_marginals(X)
-    for options in ({}, {"template": "words-arcs"}, {"order": 2}):
-        for kind in scored:
+
+
+def _ask_scored(corpus: Any, dicts: Any, arrays: Any) -> None:
+    """Perceptrons of all kinds."""
+    from labelwright import LatentPerceptron, Perceptron
+
+    options: dict[str, Any]
+    for kind in (Perceptron, LatentPerceptron):
+        for options in ({}, {"template": "words-arcs"}, {"order": 2}):
             _ask_by_score(kind(max_iter=2, **options).fit(corpus, dev=corpus), corpus)
-    for X in (dicts, arrays):
-        for kind in scored:
+        for X in (dicts, arrays):
             kind(max_iter=2).fit(X, LABELS).partial_fit(X, LABELS).predict(X)
-    for options in ({}, {"l1": 0.1}, {"cells": "all"}):
-        _ask_segments(
-            SemiCRF(max_iter=3, dictionaries={"names": ["old dog"]}, **options).fit(corpus, dev=corpus), corpus
-        )
-    _ask_cascades()
-    _ask_memories(corpus, dicts, arrays)
-    compare(LABELS, LABELS, LABELS, samples=10)
 
 
 def _ask_segments(model: Any, corpus: Any) -> None:

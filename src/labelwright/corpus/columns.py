@@ -105,8 +105,8 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
         return
     for name in corpus.names:
         check_writable(corpus, name, "\t\n")
-    blanks = any(" " in value for column in corpus.columns for value in column.values)
-    separator = "\t" if blanks else " "
+    has_spaces = any(" " in value for column in corpus.columns for value in column.values)
+    separator = "\t" if has_spaces else " "
     rows = zip(*map(corpus.tokens, corpus.names), *columns, strict=True)
     lines = [*map(separator.join, rows)]
     mark = separator.join([_MARK, *["O"] * (len(corpus.names) + len(columns) - 1)])

@@ -228,7 +228,7 @@ def _fits(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
 
 
 def allowed(labels: Sequence[str], scheme: str) -> Allowed:
-    """Say which labels may start a sentence, follow each other, and end a sentence under a scheme.
+    """Which labels may start a sentence, follow each other, and end a sentence under a scheme.
 
     >>> rules = allowed(["O", "B-NP", "I-NP"], "iob2")
     >>> rules.start.tolist(), rules.arc[0].tolist()

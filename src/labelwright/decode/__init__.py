@@ -8,7 +8,6 @@ from labelwright.decode.marginal import marginal
 from labelwright.decode.mbr import mbr
 from labelwright.decode.record import Decoding
 from labelwright.decode.viterbi import viterbi
-from labelwright.errors import OptionError
 
 DECODERS: dict[str, Callable[..., Decoding]] = {
     "viterbi": viterbi,
@@ -18,12 +17,4 @@ DECODERS: dict[str, Callable[..., Decoding]] = {
     "mbr": mbr,
 }
 
-
-def decoder_named(name: str) -> Callable[..., Decoding]:
-    """The decoder of this name."""
-    if name not in DECODERS:
-        raise OptionError(f"decoder: expected one of {', '.join(DECODERS)}, got {name!r}")
-    return DECODERS[name]
-
-
-__all__ = ["DECODERS", "Decoding", "decoder_named"]
+__all__ = ["DECODERS", "Decoding"]

@@ -1,5 +1,6 @@
 """Checks of the options of decoders."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,12 @@ import numpy as np
 from labelwright.errors import OptionError
 
 MOST = 100_000  # of best paths or labellings: more might not fit into memory
+
+
+def check_decoder(name: str, known: Collection[str]) -> None:
+    """Refuse the name of a decoder that there is not."""
+    if name not in known:
+        raise OptionError(f"decoder: expected one of {', '.join(known)}, got {name!r}")
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:

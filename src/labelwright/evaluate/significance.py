@@ -67,7 +67,7 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        """Return the scores of both, their differences, and what the tests say."""
+        """Return the scores of both, their differences, and the results of the tests."""
         rows = [("", *self.names, "difference")]
         for name in ("precision", "recall", "f1", "token_accuracy", "sentence_accuracy"):
             left, right = getattr(self.a, name), getattr(self.b, name)

@@ -27,7 +27,7 @@ MOST_COLUMNS = 1 << 31  # of arrays
 class Encoded:
     """A corpus as features of one model: encoded once, used often.  Its length is the number of sentences."""
 
-    layers: dict[str, Incidence]
+    incidences: dict[str, Incidence]
     offsets: Longs  # [N+1]
     owner: str  # the mark of the vocabulary that made it
 

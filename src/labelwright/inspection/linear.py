@@ -68,8 +68,8 @@ def describe(model: Any, top: int, names: Names | None = None) -> dict[str, Any]
             for (r, s, u), w in _strongest_transitions(model, "triples", names.transition, top)
         ],
         "features": {
-            layer: _strongest(model, layer, names.segment if layer == "segment" else names.state, top)
-            for layer, cells in model.parameters_.cells.items()
+            kind: _strongest(model, kind, names.segment if kind == "segment" else names.state, top)
+            for kind, cells in model.parameters_.cells.items()
             if len(cells.ptr)
         },
         "history": model.history_,
@@ -115,13 +115,13 @@ def _transitions(model: Any) -> Array:
     return weights
 
 
-def _strongest(model: Any, layer: str, names: Sequence[str], top: int) -> dict[str, list[dict[str, Any]]]:
+def _strongest(model: Any, kind: str, names: Sequence[str], top: int) -> dict[str, list[dict[str, Any]]]:
     """The features with the largest positive weights, for each state or (arc features) pair or triple of states."""
-    cells = model.parameters_.cells[layer]
-    weights = model.weights_[model.parameters_.slices[layer]]
+    cells = model.parameters_.cells[kind]
+    weights = model.weights_[model.parameters_.slices[kind]]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
     strongest: dict[str, list[dict[str, Any]]] = {}
-    for name, mine in _columns(cells.column, weights, layer, names, top):
+    for name, mine in _columns(cells.column, weights, kind, names, top):
         chosen = mine[np.argsort(-weights[mine], kind="stable")[:top]]
         strongest[name] = [
             {"feature": model.extractor_.name(int(feature[k])), "weight": float(weights[k])}
@@ -131,15 +131,15 @@ def _strongest(model: Any, layer: str, names: Sequence[str], top: int) -> dict[s
     return strongest
 
 
-def _columns(column: Array, weights: Array, layer: str, names: Sequence[str], top: int) -> list[tuple[str, Array]]:
+def _columns(column: Array, weights: Array, kind: str, names: Sequence[str], top: int) -> list[tuple[str, Array]]:
     """The weights of every state or type, or of the strongest pairs or triples, by name."""
-    if layer in ("state", "segment"):
+    if kind in ("state", "segment"):
         return [(name, np.flatnonzero(column == s)) for s, name in enumerate(names)]
     tuples, which = np.unique(column, return_inverse=True)
     best_of = np.full(len(tuples), -np.inf)
     np.maximum.at(best_of, which, weights)
     best = np.argsort(-best_of, kind="stable")[:top].tolist()
-    shape = (len(names),) * (REACH[layer] + 1)
+    shape = (len(names),) * (REACH[kind] + 1)
     return [
         (" → ".join(names[s] for s in np.unravel_index(tuples[k], shape)), np.flatnonzero(which == k)) for k in best
     ]

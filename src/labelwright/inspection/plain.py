@@ -1,4 +1,4 @@
-"""What any tagger shows that says nothing more about itself: its settings, its labels, its training, its answers."""
+"""What is shown of a tagger without a view of its own: its settings, its labels, its training, its answers."""
 
 from collections.abc import Sequence
 from typing import Any

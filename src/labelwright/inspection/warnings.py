@@ -37,7 +37,7 @@ def unknown_share(model: Any, corpus: Corpus) -> float | None:
 
 
 def nothing_known(model: Any, corpus: Corpus) -> str | None:
-    """Whether a tagger knows no word at all of the sentences that it shall label."""
+    """Whether a tagger knows none of the words of the sentences to label."""
     if unknown_share(model, corpus) != 1.0:
         return None
     name = corpus.input_names[0]

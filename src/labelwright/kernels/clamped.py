@@ -1,6 +1,6 @@
 """Sums over the latent paths of *one* labelling: the observed half of a latent model's gradient.
 
-A labelling walks through `contexts` (graph.Contexts): at token t only the nodes of its context take part, each named by
+A labelling follows `contexts` (graph.Contexts): at token t only the nodes of its context take part, each named by
 its slot there, and from a node only the arcs to its targets with the next label, each named by the number of the target
 among those.
 """
@@ -8,14 +8,11 @@ among those.
 import numpy as np
 
 from labelwright.kernels import kernel, unsigned
-from labelwright.kernels.logs import log_sum
-
-SMALL32, LARGE32 = 1e-18, 1e28  # a scale below the first, or a message above the second, may have lost a path that
-SMALL64, LARGE64 = 1e-200, 1e280  # wins later: the sentence is done again in log space
+from labelwright.kernels.logs import log_sum, trusted_range
 
 
 @kernel
-def _walk(label, contexts, at):
+def _follow(label, contexts, at):
     """at [T] = the contexts of a labelling; False where it takes a forbidden step."""
     c = contexts.opening[label[0]]
     at[0] = c
@@ -45,7 +42,7 @@ def _clamp(psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, s
     """Posteriors of one labelling, of the tokens a:a+T (at rows row[a:a+T]), in scaled space; returns log of the scaled
     sum, or NaN where it may underflow."""
     by_token = E.shape[0] > 1
-    small, large = (SMALL32, LARGE32) if psi.itemsize == 4 else (SMALL64, LARGE64)
+    small, large = trusted_range(psi.itemsize)
     ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
     log_z = 0.0
     for t in range(T):
@@ -104,7 +101,7 @@ def clamped_in_log_space(node, arc, contexts, label, states, pairs):
     size = np.empty(T, np.int64)
     slot = np.empty((T, states.shape[1]), np.int64)
     targets = np.empty((T, states.shape[1]), np.int64)
-    _walk(label, contexts, at)
+    _follow(label, contexts, at)
     _places(label, at, contexts, size, slot, targets)
     by_token = arc.shape[0] > 1
     ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
@@ -148,7 +145,7 @@ def labelling_weight(node, arc, contexts, label):
     ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
     places = contexts.slot
     at = np.empty(T, np.int64)
-    if not _walk(label, contexts, at):
+    if not _follow(label, contexts, at):
         return -np.inf
     C = 0
     for t in range(T):
@@ -206,7 +203,7 @@ def clamped_posteriors(psi, top, E, arc_top, row, contexts, label, offsets, log_
     for n in range(offsets.shape[0] - 1):
         a, T = offsets[n] - begin, offsets[n + 1] - offsets[n]
         y = label[a : a + T]
-        _walk(y, contexts, at)
+        _follow(y, contexts, at)
         _places(y, at, contexts, size, slot, targets)
         log_z[n] = _clamp(psi, E, row, a, T, y, at, contexts, size, slot, targets, alpha, scale, states, pairs)
         for t in range(T):

@@ -59,8 +59,8 @@ def propose(table, best, ptr, classes, w, offsets, grams, confidence, weights, d
                         j += 1
         for t in range(a, b):
             size = 0
-            for turn in range(n):  # 0, -1, 1, -2, 2, ...
-                p = t + ((turn + 1) // 2) * (-1 if turn % 2 == 1 else 1)
+            for k in range(n):  # 0, -1, 1, -2, 2, ...
+                p = t + ((k + 1) // 2) * (-1 if k % 2 == 1 else 1)
                 if p < a or p >= b:
                     continue
                 label = grams[p, t - p + h]

@@ -1,8 +1,9 @@
 """Sums, best paths and samples of one directed acyclic graph, arc by arc.
 
-Arcs source[e] -> target[e] stand in topological order: all arcs into a node before all arcs out of it, so that one walk
-over the arcs, forwards or backwards, is one pass over the graph.  A path runs from one of the nodes `sources` to one of
-`sinks`; its score is the sum of those of its arcs, and minus infinity forbids.  With the best score of any path to v,
+Arcs source[e] -> target[e] stand in topological order: all arcs into a node before all arcs out of it, so that one
+loop over the arcs, forwards or backwards, is one pass over the graph.  A path runs from one of the nodes `sources` to
+one of `sinks`; its score is the sum of those of its arcs, and minus infinity forbids.  With the best score of any path
+to v,
 
     phi(v) = max_{e=(u,v)} phi(u) + score_e                      0 at a source
     psi_e = exp(score_e + phi(u) - phi(v)) <= 1
@@ -18,9 +19,8 @@ import numpy as np
 
 from labelwright.kernels import kernel
 from labelwright.kernels.heap import pop, push
+from labelwright.kernels.logs import LARGE64
 
-# What underflows in psi or beta (below 1e-307) adds at most alpha times its size.
-LARGE = 1e280
 TINY = 1e-290  # a probability below this counts as 0 where others are divided by it
 DONE, FULL = 0, 1  # how a search ends
 MADE, SIZE, TAKEN, USED = 0, 1, 2, 3  # places in its counters
@@ -87,7 +87,7 @@ def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
         arcs[e] = np.exp(s - phi[v]) if s > -np.inf else 0.0
         alpha[v] += arcs[e] * alpha[u]
         largest = max(largest, alpha[v])
-    if not largest < LARGE:
+    if not largest < LARGE64:  # what underflows in psi or beta adds at most alpha times its size
         return posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, arcs)
     z = 0.0
     for i in range(sinks.shape[0]):
@@ -237,8 +237,8 @@ def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores
         if not begin:
             i = pop(priority, arcs, heap, counts[SIZE])  # of equals the one nearer to a source
             counts[SIZE] -= 1
-        for turn in range(2):
-            if turn == 0:  # the next best sibling of i
+        for extending in range(2):
+            if not extending:  # the next best sibling of i
                 parent = parents[i] if i >= 0 else -1
                 after = arcs[i] if i >= 0 else -1
                 worse = phi[source[after]] + score[after] if i >= 0 else np.inf

@@ -7,10 +7,8 @@ says which nodes an arc joins: block b has an arc from each of its sources to ea
 import numpy as np
 
 from labelwright.kernels import kernel, unsigned
-from labelwright.kernels.logs import log_sum
-
-UNTRUSTED = 1e-250  # a scale below this, or a message above the next, has lost digits:
-LARGE = 1e280  # the sentence is done again in log space
+from labelwright.kernels.chain import exponentiate64, exponentiate_arcs, sentence_messages
+from labelwright.kernels.logs import log_sum, trusted_range
 
 
 @kernel
@@ -101,84 +99,31 @@ def margins(node, arc, blocks, label_of_node, gold):
 
 @kernel
 def _scaled_messages(node, arc, blocks, nodes, log_beta):
-    """As `messages`, in scaled probability space; NaN where a path that counts may have been too small to keep.
-
-    What underflows in alpha_t, psi_t or E counts at most beta_t / c_t times its own size, so that must stay small."""
+    """As `messages`, in scaled probability space; NaN where numbers are too small or too large to trust."""
     T, Q = node.shape
     by_token = arc.shape[0] > 1
-    n_rows, A = arc.shape
-    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
-    n_blocks = arc_ptr.shape[0] - 1
-    E = np.empty((n_rows, A))
-    top = np.zeros(n_rows)
-    for i in range(1 if by_token else 0, n_rows):
-        top[i] = arc[i].max()
-        if not np.isfinite(top[i]):
-            return np.nan
-        for a in range(A):
-            E[i, a] = np.exp(arc[i, a] - top[i])
-    psi = np.empty((T, Q))
-    alpha = np.zeros((T, Q))
-    scale = np.empty(T)
-    log_c = np.empty(T)
-    for t in range(T):
-        m = node[t].max()
-        if not np.isfinite(m):
-            return np.nan
-        total = 0.0
-        e = t if by_token else 0
-        for s in range(Q):
-            psi[t, s] = np.exp(node[t, s] - m)
-        if t == 0:
-            for s in range(Q):
-                alpha[0, s] = psi[0, s]
-        else:
-            for b in range(n_blocks):
-                s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
-                width = unsigned(target[b + 1]) - s0
-                for i in range(source_ptr[b], source_ptr[b + 1]):
-                    v = alpha[t - 1, source[i]]
-                    for s in range(width):
-                        alpha[t, s0 + s] += v * E[e, a + s]
-                    a += width
-            for s in range(Q):
-                alpha[t, s] *= psi[t, s]
-        for s in range(Q):
-            total += alpha[t, s]
-        if not (total > UNTRUSTED):
-            return np.nan
-        scale[t] = total
-        log_c[t] = np.log(total) + m + (top[e] if t > 0 else 0.0)
-        for s in range(Q):
-            alpha[t, s] /= total
-    beta = np.ones(Q)
-    into = np.empty(Q)
+    psi, E = node.copy(), np.empty(arc.shape)
+    top, arc_top = np.empty(T), np.empty(arc.shape[0])
+    exponentiate64(psi, top, Q)
+    exponentiate_arcs(arc, E, arc_top)
+    alpha, beta, into = np.empty((T, Q)), np.empty((T, Q)), np.empty((T, Q))
+    scale, sums = np.empty(T), np.empty(T)
+    sentence_messages(psi, E, blocks, np.arange(T), 0, T, alpha, beta, into, scale, sums, False)
+    small, large = trusted_range(psi.itemsize)
     rest = 0.0
     for t in range(T - 1, -1, -1):
-        total = 0.0
+        if not (scale[t] > small and sums[t] / scale[t] < large):
+            return np.nan
         p = 0.0
         for s in range(Q):
-            total += beta[s]
-            nodes[t, s] = alpha[t, s] * beta[s]
+            nodes[t, s] = alpha[t, s] * beta[t, s]
             p += nodes[t, s]
-            log_beta[t, s] = rest + np.log(beta[s]) if beta[s] > 0 else -np.inf
-            into[s] = psi[t, s] * beta[s] / scale[t]
-        if not (total / scale[t] < LARGE):
-            return np.nan
+            log_beta[t, s] = rest + np.log(beta[t, s]) if beta[t, s] > 0 else -np.inf
         for s in range(Q):
             nodes[t, s] /= p
-        rest += log_c[t]
+        rest += np.log(scale[t]) + top[t]
         if t > 0:
-            e = t if by_token else 0
-            for b in range(n_blocks):
-                s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
-                width = unsigned(target[b + 1]) - s0
-                for i in range(source_ptr[b], source_ptr[b + 1]):
-                    total = 0.0
-                    for s in range(width):
-                        total += E[e, a + s] * into[s0 + s]
-                    beta[source[i]] = total
-                    a += width
+            rest += arc_top[t if by_token else 0]
     return rest
 
 
@@ -250,8 +195,9 @@ def posterior_arcs(node, arc, blocks, nodes, log_beta, arcs):
 
 @kernel
 def span_probability(node, arc, blocks, state, nodes, log_beta, begin, end, opening, inside, closing):
-    """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which moves between
-    states start it, go on in it and end it; the last row or column stands for the outside of the sentence.
+    """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
+    transitions between states open, continue and close it; the last row or column stands for the outside of the
+    sentence.
 
     state [Q] is the state of each node."""
     T, Q = node.shape
@@ -275,8 +221,7 @@ def span_probability(node, arc, blocks, state, nodes, log_beta, begin, end, open
                     x = state[r]
                     for s in range(s0, s1):
                         y = state[s]
-                        move = opening[x, y] if t == begin else (inside[x, y] if t < end else closing[x, y])
-                        if move:
+                        if opening[x, y] if t == begin else (inside[x, y] if t < end else closing[x, y]):
                             w[s] += p * np.exp(arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r])
                 a += s1 - s0
         v = w

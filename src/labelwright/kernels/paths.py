@@ -71,8 +71,8 @@ def _next_path(lattice, pool, path):
             i = pop(priority, depth, heap, counts[SIZE])
             counts[SIZE] -= 1
         # Two new suffixes: the next best sibling of i, and the best extension of i backwards.
-        for turn in range(2):
-            if turn == 0:
+        for extending in range(2):
+            if not extending:
                 parent = parents[i] if i >= 0 else -1
                 worse, after = (value[i], state[i]) if i >= 0 else (np.inf, np.int32(-1))
             else:

@@ -219,14 +219,14 @@ def _extend_logs(lattice, contexts, pool, parent, t, y, c, new):
         top = np.full(size, -np.inf)
         total = np.zeros(size)
         before = pool.context[parent]
-        for turn in range(2):  # the largest term of each node, then the sum over it
+        for summing in range(2):  # the largest term of each node, then the sum over it
             for i in range(ptr[before], ptr[before + 1]):
                 q = nodes[i]
                 b = contexts.block[q]
                 for k in range(contexts.cut[b, y], contexts.cut[b, y + 1]):
                     s = places[k]
                     v = vector[parent, i - ptr[before]] + lattice.E[e, contexts.base[q] + k]
-                    if turn == 0:
+                    if not summing:
                         top[s] = max(top[s], v)
                     elif v > -np.inf:
                         total[s] += np.exp(v - top[s])

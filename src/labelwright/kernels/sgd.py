@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.kernels import kernel
-from labelwright.kernels.chain import exponentiate64, posteriors, posteriors_by_arc, transpose_blocks
+from labelwright.kernels.chain import exponentiate64, exponentiate_arcs, posteriors
 from labelwright.kernels.clamped import clamped_in_log_space, clamped_posteriors, subtract_clamped
 from labelwright.kernels.inference import messages, posterior_arcs
 
@@ -16,9 +16,7 @@ class Topology(NamedTuple):
     blocks: Any
     contexts: Any
     state: np.ndarray  # [Q]     state of each node
-    fence: (
-        np.ndarray
-    )  # [3, Q]  0, or minus infinity, at the first token, at the others, and in addition at the last one
+    fence: np.ndarray  # [3, Q]  0, or minus infinity: at the first token, at the others, and also at the last one
     node: np.ndarray  # [Q]     at every token
     arc: np.ndarray  # [A]
     has_node: np.ndarray  # [Q]     1 where a plain transition has a weight, else 0
@@ -92,39 +90,23 @@ def _difference(node, arc, blocks, contexts, label, nodes, arcs, held, held_pair
     node [T, Q] and arc are scores.  With a row of arcs per token, arcs gets one too; with one row [1, A] for all
     tokens, arcs gets the sum over tokens.  In log space where scores differ too much for scaling."""
     T, Q = node.shape
-    n_rows, A = arc.shape
     offsets = np.array([0, T])
-    log_z = np.empty(1)
     log_y = np.empty(1)
-    top = np.empty(T)
+    top, arc_top = np.empty(T), np.empty(arc.shape[0])
     nodes[:] = node
     exponentiate64(nodes, top, Q)
-    E = np.zeros(arc.shape)
-    arc_top = np.zeros(n_rows)
-    for t in range(0 if n_rows == 1 else 1, n_rows):
-        arc_top[t] = arc[t].max()
-        for a in range(A):
-            E[t, a] = np.exp(arc[t, a] - arc_top[t])
+    exponentiate_arcs(arc, arcs, arc_top)
     row = np.arange(T)
-    clamped_posteriors(nodes, top, E, arc_top, row, contexts, label, offsets, log_y, held, held_pairs)
+    clamped_posteriors(nodes, top, arcs, arc_top, row, contexts, label, offsets, log_y, held, held_pairs)
     if np.isnan(log_y[0]):
         log_y[0] = clamped_in_log_space(node, arc, contexts, label, held, held_pairs)
-    if n_rows > 1:
-        arcs[:] = E
-        posteriors_by_arc(nodes, top, arcs, arc_top, blocks, offsets, log_z)
-    else:
-        ET = np.empty(A)
-        transpose_blocks(E[0], blocks, ET)
-        arcs[:] = 0
-        posteriors(nodes, top, E, ET, arc_top[0], blocks, offsets, log_z, arcs[0])
-        for a in range(A):
-            arcs[0, a] *= E[0, a]
-    if np.isnan(log_z[0]):
+    log_z = posteriors(nodes, top, arcs, arc_top, blocks)
+    if np.isnan(log_z):
         log_beta = np.empty((T, Q))
-        log_z[0] = messages(node, arc, blocks, nodes, log_beta)
+        log_z = messages(node, arc, blocks, nodes, log_beta)
         posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
     subtract_clamped(nodes, arcs, contexts, label, offsets, held, held_pairs, row)
-    return log_z[0] - log_y[0]
+    return log_z - log_y[0]
 
 
 @kernel

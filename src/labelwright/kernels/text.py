@@ -34,13 +34,13 @@ def trimmed(text, a, b):
 
 @kernel
 def blank_at(text, a):
-    """Say whether the line that starts at a is blank; so is the end of the text."""
+    """Whether the line that starts at a is blank; so is the end of the text."""
     return a >= len(text) or trimmed(text, a, line_end(text, a)) == a
 
 
 @kernel
 def begins(text, a, b, prefix):
-    """Say whether the bytes a..b begin with prefix as a whole word."""
+    """Whether the bytes a..b begin with prefix as a whole word."""
     if b - a < len(prefix):
         return False
     for k in range(len(prefix)):
@@ -129,7 +129,8 @@ def count_lines(text):
 
 @kernel
 def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
-    """Scan lines until the text ends (returns False) or the table of values may overflow (returns True: grow, go on).
+    """Scan lines until the text ends (returns False) or the table of values may overflow (returns True: enlarge
+    it and call again).
 
     The table is never replaced in here: a variable that holds one array after another costs a reference count at
     every use.  state: place in the text, tokens, sentences, marks, documents, values, failed line, its columns.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labelwright.kernels import chain, clamped
 from labelwright.learn.slots import BatchSlots, PairMembers
 from labelwright.parallel import sentence_ranges
-from labelwright.scoring.assembly import Assembly, Plain
+from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters
 from labelwright.structures import timeorder
 from labelwright.structures.covariances import covariances
@@ -34,11 +34,6 @@ def pieces_of(
     cuts = [(begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], tokens)]
     made = [{name: (int(x[a]), int(x[b])) for name, x in starts.items()} for a, b in [(begin, end), *cuts]]
     return made[0], made[1:]
-
-
-def padded(n: int) -> int:
-    """Row length for n states: whole vector registers."""
-    return -(-n // 4) * 4
 
 
 class Sizes(NamedTuple):
@@ -110,7 +105,7 @@ class State(NamedTuple):
 
 
 class Expectations:
-    """Turns rows of scores of chains into rows of counts, in scaled probability space or, where need be, in log
+    """Makes rows of counts from rows of scores of chains, in scaled probability space or, where need be, in log
     space."""
 
     def __init__(
@@ -131,7 +126,7 @@ class Expectations:
         self.n_nodes = graph.n_nodes  # the rest of a row is padding
         self._exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
         self._column = np.full(graph.n_arcs, -1, np.int32)  # of each arc, in rows of scores of arcs
-        used = self.assembly.used.get(self.assembly.arc_layer, np.empty(0, np.int64))
+        used = self.assembly.used.get(self.assembly.arc_kind, np.empty(0, np.int64))
         self._column[used[used >= 0]] = np.flatnonzero(used >= 0)
         self.candidates = candidates
         self.gold = gold  # labels or, where each has one state, the nodes of their paths
@@ -240,7 +235,7 @@ class Expectations:
         else:
             arc = timeorder.arc_counts(state.sums, self.products, data.plan)[None] * state.E
         for rank, (lattice, sums) in state.again.items():
-            _replace_by(lattice, sums, _rows_of(data.plan, rank), node, arc)
+            _replace_by(lattice, sums, data.plan.rows_of(rank), node, arc)
         self._subtract(node, arc, data, state)
         if share != 1:
             node *= share
@@ -259,7 +254,7 @@ class Expectations:
         nodes = state.sums.alpha * state.sums.beta
         data.slots.fill(passed, nodes[:, : self.n_nodes], state.E, state.sums, self.graph)
         for rank, (lattice, sums) in state.again.items():
-            where = _rows_of(data.plan, rank)
+            where = data.plan.rows_of(rank)
             data.slots.fill_in_log_space(passed, where, sums.nodes, posterior_arcs(lattice, sums), self.graph)
         return state
 
@@ -270,7 +265,7 @@ class Expectations:
         build, plan = self.assembly, data.plan
         node = build.nodes_of(rows, transitions.plain)
         build.shut(node, np.arange(plan.n_first), plan.last)
-        row = rows[build.arc_layer] if build.by_token else np.empty((len(node), 0), self.dtype)
+        row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
         score = 0.0 if self.latent else self._path_scores(node, row, data)
         top, E, arc_top = self._exponentials(node, row, transitions)
         held = (np.empty((0, 0)), np.empty((0, 0, 0)))
@@ -287,7 +282,7 @@ class Expectations:
         log_z = plan.by_sentence(log_c)  # ranks are numbers: the sentences were sorted
         redone = {}
         for n in np.flatnonzero(sums.failed | np.isnan(log_y)).tolist():
-            places = _rows_of(plan, n)
+            places = plan.rows_of(n)
             lattice = self._lattice(places, transitions, again)
             if np.isnan(log_y[n]):
                 at = int(plan.lengths[:n].sum())
@@ -315,7 +310,7 @@ class Expectations:
         self._exponentiate(node, top, self.n_nodes)
         if not self.assembly.by_token:
             return top, transitions.E, np.full(1, transitions.highest)
-        used = self.assembly.used[self.assembly.arc_layer]
+        used = self.assembly.used[self.assembly.arc_kind]
         arc, arc_top = np.empty((len(row), self.graph.n_arcs), self.dtype), np.empty(len(row), self.dtype)
         self._exponentiate(row, arc_top, len(used) + 1)
         arc_top += transitions.highest
@@ -337,7 +332,7 @@ class Expectations:
         """Counts of nodes [T, Q] and arcs [T or 1, A] as rows of states, pairs and triples, and those of plain arcs."""
         build = self.assembly
         if build.by_token:
-            chain.gather_arcs(arc, build.used[build.arc_layer], rows[build.arc_layer])
+            chain.gather_arcs(arc, build.used[build.arc_kind], rows[build.arc_kind])
         nodes = np.zeros(len(transitions.plain.node))
         if self.graph.order == 2:
             on_nodes = build.used.get("edge", np.empty(0, np.int64))
@@ -355,7 +350,7 @@ class Expectations:
         gains = data.slots.gains(d_passed, self.graph)
         on_nodes, on_arcs = covariances(state.psi, state.E, state.sums, gains, self.products, data.plan)
         for rank, (lattice, _) in state.again.items():
-            where = _rows_of(data.plan, rank)
+            where = data.plan.rows_of(rank)
             by_arc = gains.arcs_of(where, self.graph.n_arcs)
             cov_nodes, cov_arcs = covariance(lattice, gains.nodes[where].astype(np.float64), by_arc)
             on_nodes[where] = cov_nodes
@@ -381,12 +376,6 @@ class Expectations:
         except IndexError:
             memory = np.empty(3 * self._most_rows * self.graph.width, self.dtype)
         return memory, memory[: shape[0] * shape[1] * shape[2]].reshape(shape)
-
-
-def _rows_of(plan: timeorder.Plan, rank: int) -> Array:
-    """The rows of one sentence."""
-    rows: Array = plan.steps[: plan.lengths[rank]] + rank
-    return rows
 
 
 def _replace_by(lattice: Lattice, sums: Posterior, rows: Array, node: Array, arc: Array) -> None:

@@ -2,7 +2,7 @@
 
 Upwards, each layer passes the probabilities of its labels, which are values of features of the next; downwards, each
 takes the derivative of all losses by what it passed and gives that by what it was passed.  A layer knows only its own
-part (`forward` and the way back that it returns), so that layers of any kind may be stacked.
+part (`forward` and the backward function that it returns), so that layers of any kind may be stacked.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ class Layer(Protocol):
     """A differentiable layer."""
 
     def forward(self, weights: Array, below: Array) -> tuple[Array | None, Back]:
-        """What it passes, by slots (None at the top), and its way back: loss, d_weights, d_below = back(d_passed,
-        share)."""
+        """What it passes, by slots (None at the top), and its backward function: loss, d_weights, d_below =
+        back(d_passed, share)."""
         ...
 
 

@@ -17,6 +17,7 @@ from labelwright.kernels.scoring import put_rows
 from labelwright.learn.expectations import Batch, Counts, Expectations, Shard, Sizes
 from labelwright.learn.rows import FeatureRows, call
 from labelwright.parallel import Workers, one_blas_thread
+from labelwright.scoring.assembly import tables_for
 from labelwright.scoring.parameters import Parameters
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace
@@ -27,13 +28,13 @@ ARC_BYTES = 1 << 22  # the arcs of its tokens, where these have some of their ow
 SHARD_BYTES = 1 << 23  # rows of scores held at once: they should stay in the last-level cache until they are summed
 SHARD_BATCHES = 8  # at most
 SHARED = 2  # tokens that a key needs for a row of its own
-KEPT_BYTES = 1 << 28  # messages of a layer of a cascade that are kept for the way back; more are made again
+KEPT_BYTES = 1 << 28  # messages of a layer of a cascade that are kept for its backward function; more are made again
 
 Array = NDArray[Any]
 
 
 class Gradient(NamedTuple):
-    """What comes back from a layer of a cascade."""
+    """What the backward function of a layer of a cascade returns."""
 
     loss: float  # its share of the loss
     weights: Array  # the derivative of all losses by the weights of the layer
@@ -52,7 +53,7 @@ class LogLikelihood:
 
     def __init__(
         self,
-        layers: dict[str, Incidence],
+        incidences: dict[str, Incidence],
         n_features: int,
         offsets: NDArray[np.int64],
         gold: NDArray[np.int32],
@@ -71,10 +72,10 @@ class LogLikelihood:
         assembly, size = self.expectations.assembly, np.dtype(dtype).itemsize
         sizes = Sizes(BATCH_TOKENS, BATCH_BYTES // size, ARC_BYTES // size, SHARD_BYTES // size, SHARD_BATCHES)
         self.shards: list[Shard] = self.expectations.lay_out(sizes)
-        places = {name: layers[name]._replace(token_value=slot) for name, slot in (slots or {}).items()}
-        places = assembly.layers(places, -1, SHARED)  # features that leave their keys have no slot
+        places = {name: incidences[name]._replace(token_value=slot) for name, slot in (slots or {}).items()}
+        places = tables_for(places, assembly.row_width, -1, SHARED)  # features that leave their keys have no slot
         self.parts: dict[str, FeatureRows] = {}
-        for name, incidence in assembly.layers(layers, shared=SHARED).items():
+        for name, incidence in tables_for(incidences, assembly.row_width, shared=SHARED).items():
             ranges = [shard.rows[name] for shard in self.shards]
             made = incidence, n_features, assembly.cells[name], assembly.row_width[name], ranges, dtype
             self.parts[name] = FeatureRows(*made, places[name].token_value if name in places else None)
@@ -87,8 +88,8 @@ class LogLikelihood:
         return self._sweep(weights, gradient)
 
     def forward(self, weights: Array, below: Array | None = None) -> tuple[Array | None, Back]:
-        """As a layer of a cascade: what it passes, by slots (None at the top), and its way back, which takes the
-        derivative of the losses above by what was passed and how much its own loss counts.
+        """As a layer of a cascade: what it passes, by slots (None at the top), and its backward function, which takes
+        the derivative of the losses above by what was passed and how much its own loss counts.
 
         `below` is what the layer below passes, by slots, and behind it values that never change."""
         kept: dict[int, Any] = {}
@@ -148,7 +149,7 @@ class LogLikelihood:
             for name, part in self.parts.items():
                 part.finish(gradient[slices[name]], self.workers)
             total = self.expectations.observed(total, transitions, share)
-            self.expectations.assembly.moved(total.nodes, total.arcs, gradient)
+            self.expectations.assembly.store_transitions(total.nodes, total.arcs, gradient)
             return total.loss
 
     def _adding(
@@ -187,8 +188,8 @@ class LogLikelihood:
         return kept
 
     def _begin(self, weights: Array, kept: dict[int, Any] | None = None) -> Any:
-        """Plain transitions and the rows of all keys under these weights; these are as the way there left them where
-        nothing came between."""
+        """Plain transitions and the rows of all keys under these weights; those of keys are still there where
+        nothing came after `forward`."""
         if kept is None or self._kept is not kept:
             for name, part in self.parts.items():
                 part.begin(weights[self.parameters.slices[name]], self.workers)

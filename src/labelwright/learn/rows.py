@@ -120,13 +120,13 @@ class FeatureRows:
         self.dense = np.flatnonzero(many & present)  # [D]  features that have a row of their own
         number = np.full(n_features, -1, np.int32)
         number[self.dense] = np.arange(len(self.dense))
-        own = _Features(incidence.token_ptr, incidence.token_feature, incidence.token_value.astype(dtype))
+        of_tokens = _Features(incidence.token_ptr, incidence.token_feature, incidence.token_value.astype(dtype))
         if slots is not None:
-            own = own._replace(value=slots)
-        whole = number[own.feature] >= 0
+            of_tokens = of_tokens._replace(value=slots)
+        whole = number[of_tokens.feature] >= 0
         if whole.sum() < RARE * len(self.keys):
             whole[:] = False
-        token_dense, token_sparse = own.split(whole)
+        token_dense, token_sparse = of_tokens.split(whole)
         on_keys = _Features(incidence.key_ptr, incidence.key_feature, np.empty(0, dtype))
         key_dense, key_sparse = on_keys.split(number[incidence.key_feature] >= 0)
         token_dense, key_dense = (x._replace(feature=number[x.feature]) for x in (token_dense, key_dense))

@@ -10,7 +10,7 @@ from labelwright.features.segments import SegmentFeatures
 from labelwright.kernels import segments as kernels
 from labelwright.learn.expectations import Batch, Counts, Rows, Shard, Sizes, pieces_of
 from labelwright.parallel import sentence_ranges
-from labelwright.scoring.assembly import Plain, tables_for
+from labelwright.scoring.assembly import Plain, padded
 from labelwright.scoring.parameters import Cells, Parameters, make_parameters
 from labelwright.structures.passing import Candidates
 from labelwright.structures.segments import (
@@ -46,12 +46,17 @@ def gold_of(segments: Segments, offsets: Array, space: SegmentSpace) -> Gold:
 
 
 def segment_parameters(
-    layers: dict[str, Incidence], features: SegmentFeatures, gold: Gold, offsets: Array, space: SegmentSpace, cells: str
+    incidences: dict[str, Incidence],
+    features: SegmentFeatures,
+    gold: Gold,
+    offsets: Array,
+    space: SegmentSpace,
+    cells: str,
 ) -> Parameters:
-    """Which weights exist; those of lengths and dictionaries always do.  The last state of the moves is the outside."""
+    """Which weights exist; those of lengths and dictionaries always do.  The last type of transitions is outside."""
     n, L = features.n_features, space.n_types
-    tokens = make_parameters({"state": layers["state"]}, n, gold.roles, offsets, state_space(space.roles), cells)
-    ptr, column = observed_cells(layers["segment"], n, gold.kinds, L)
+    tokens = make_parameters({"state": incidences["state"]}, n, gold.roles, offsets, state_space(space.roles), cells)
+    ptr, column = observed_cells(incidences["segment"], n, gold.kinds, L)
     every = features.always if cells == "observed" else range(features.always.start, n)
     sizes = np.diff(ptr)
     sizes[every.start : every.stop] = L
@@ -61,11 +66,11 @@ def segment_parameters(
 
 
 class SegmentAssembly:
-    """Where the columns of rows and the plain moves belong."""
+    """Where the columns of rows and the plain transitions belong."""
 
     def __init__(self, space: SegmentSpace, parameters: Parameters):
         self.space, self.cells, self.parts = space, parameters.cells, parameters.slices
-        self.row_width = {"state": -(-len(space.roles) // 4) * 4, "segment": -(-space.n_types // 4) * 4}
+        self.row_width = {"state": padded(len(space.roles)), "segment": padded(space.n_types)}
         self.forbidden = ~space.follows.reshape(-1)
 
     @property
@@ -73,25 +78,21 @@ class SegmentAssembly:
         """How many numbers every token has: its row and those of the segments that end at it."""
         return self.row_width["state"] + self.space.max_length * self.row_width["segment"]
 
-    def layers(self, layers: dict[str, Incidence], value: int = 1, shared: int = 1) -> dict[str, Incidence]:
-        """The features, as the width of their rows asks for (see tables_for)."""
-        return tables_for(layers, self.row_width, value, shared)
-
     def plain(self, weights: Array) -> Plain:
-        """Scores of all plain moves [(L+1)^2] in float64; minus infinity for those that cannot be."""
+        """Scores of all plain transitions [(L+1)^2] in float64; minus infinity for those that cannot be."""
         arc = weights[self.parts["transitions"]].astype(np.float64)
         arc[self.forbidden] = -np.inf
         return Plain(np.empty(0), arc)
 
-    def moved(self, node: Array, arc: Array, gradient: Array) -> None:
+    def store_transitions(self, node: Array, arc: Array, weights: Array) -> None:
         """The adjoint of `plain`."""
-        gradient[self.parts["transitions"]] = arc
+        weights[self.parts["transitions"]] = arc
 
 
 class SegmentExpectations:
-    """Turns rows of scores of tokens and segments into rows of counts."""
+    """Makes rows of counts from rows of scores of tokens and segments."""
 
-    kept_numbers = 0  # `passed` keeps nothing for the way back
+    kept_numbers = 0  # `passed` keeps nothing for the backward function
 
     def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
         self.assembly, self.gold, self.offsets, self.candidates = assembly, gold, offsets, candidates

@@ -39,13 +39,13 @@ class SGD:
         self.build.fence(fence, np.array([0, 3]))
         fence[2] = 0
         fence[2, self.build.no_end] = -np.inf
-        has = self.build.weights_of_moves(np.ones(parameters.n_weights))
+        has = self.build.transition_weights(np.ones(parameters.n_weights))
         graph = self.graph.blocks, self.graph.contexts, self.graph.state
         self.topology = kernels.Topology(*graph, fence, *forbidden, *has, space.n_states)
         # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
         # there are nodes or arcs takes what the space forbids.
         no_cells = Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
-        self.names = ["state", "edge" if self.graph.order == 2 else "", self.build.arc_layer]
+        self.names = ["state", "edge" if self.graph.order == 2 else "", self.build.arc_kind]
         self.features: list[tuple[Incidence, Cells]] = []
         for name, dead in zip(self.names, (0, len(forbidden.node), len(forbidden.arc)), strict=True):
             incidence = incidences.get(name, incidences["state"])
@@ -58,7 +58,7 @@ class SGD:
 
     def one_pass(self, weights: Array, shrink: float, order: Array, eta: float, taken: int) -> tuple[float, float]:
         """Update `weights` (float64, in place); returns the penalised loss before each update and the new shrink."""
-        slices, plain = self.build.parts, self.build.weights_of_moves(weights)
+        slices, plain = self.build.parts, self.build.transition_weights(weights)
         parts = [
             kernels.FeaturePart(weights[slices[name]] if name in slices else weights[:0], *features)
             for name, features in zip(self.names, self.features, strict=True)
@@ -67,7 +67,7 @@ class SGD:
         loss, shrink = kernels.sgd_pass(
             order, self.offsets, self.gold, self.topology, *parts, plain, schedule, shrink
         )  # fmt: skip
-        self.build.moved(*plain, weights)
+        self.build.store_transitions(*plain, weights)
         return loss + 0.5 * self.l2 * shrink**2 * float(weights @ weights), shrink
 
     def first_rate(self, weights: Array) -> float:

@@ -1,4 +1,4 @@
-"""What a batch passes to a layer above, and what comes back: slots of labels and of pairs of labels (Candidates).
+"""What a batch passes to a layer above, and the derivatives by it: slots of labels and of pairs of labels (Candidates).
 
 Of first order a pair of labels is some arcs, of second order some nodes: its *members*."""
 

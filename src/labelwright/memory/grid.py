@@ -38,11 +38,11 @@ def memory_settings(prefix: str = "") -> list[dict[str, Any]]:
     >>> len(memory_settings()), memory_settings()[0]
     (1025, {'k': 1, 'metric': 'overlap', 'weights': 'gain-ratio', 'votes': 'none'})
     """
-    found = []
+    settings = []
     for k, (metric, thresholds), weights in product(NEIGHBOURS, TRIED_METRICS.items(), WEIGHTS):
         for votes, threshold in product(VOTES if k > 1 else ["none"], thresholds):
-            found.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
-    return [{prefix + name: value for name, value in setting.items()} for setting in found]
+            settings.append({"k": k, "metric": metric, "weights": weights, "votes": votes, **threshold})
+    return [{prefix + name: value for name, value in setting.items()} for setting in settings]
 
 
 def settings_with(algorithm: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 A query descends by its values as far as the tree has them; the classes of the last node that it reaches are the answer.
 A node is kept only if its class differs from that of its parent, or if a node below it is kept: the tree holds the
-exceptions to what its upper nodes say.
+exceptions to the classes of its upper nodes.
 """
 
 from typing import Any, NamedTuple

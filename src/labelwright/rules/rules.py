@@ -412,7 +412,7 @@ def checked_terms(terms: Iterable[Any], rule: str) -> list[tuple[Fraction, At, A
     return checked
 
 
-def called(word: str, *arguments: Any, **named: Any) -> str:
+def called(name: str, *arguments: Any, **named: Any) -> str:
     """A rule as the user wrote it."""
 
     def shown(value: Any) -> str:
@@ -420,7 +420,7 @@ def called(word: str, *arguments: Any, **named: Any) -> str:
         return str(getattr(value, "__name__", "function")) if plain else repr(value)
 
     parts = [*map(shown, arguments), *(f"{key}={shown(v)}" for key, v in named.items() if v is not None)]
-    return f"{word}({', '.join(parts)})"
+    return f"{name}({', '.join(parts)})"
 
 
 def parts_of(*constraints: Any) -> tuple[Rule, ...]:

@@ -16,25 +16,30 @@ from labelwright.structures.graph import Graph
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
-WIDE = 128  # columns of a row of scores, from which on only keys of so many tokens get a row in a table,
-FREQUENT = 5
-TABLE_NUMBERS = 1 << 27  # or of more, where the table would have more numbers than this
+WIDE = 128  # where rows of scores have more columns, only keys of at least
+FREQUENT = 5  # tokens have a row in a table
+TABLE_NUMBERS = 1 << 27  # the most numbers of a table: keys need more tokens where it would be larger
 
 
 class Plain(NamedTuple):
-    """The scores of plain moves, where features do not count."""
+    """The scores of plain transitions, without those of features."""
 
     node: Array  # [Q]
     arc: Array  # [A]
 
 
+def padded(n: int) -> int:
+    """The width of a row of n numbers: whole vector registers."""
+    return -(-n // 4) * 4
+
+
 def tables_for(
-    layers: dict[str, Incidence], row_width: dict[str, int], value: int = 1, shared: int = 1
+    incidences: dict[str, Incidence], row_width: dict[str, int], value: int = 1, shared: int = 1
 ) -> dict[str, Incidence]:
     """The features on states, pairs and triples, with tables only for keys of `shared` tokens or, where rows are wide,
     for frequent keys; `value` is that of features which leave their keys."""
     tables = {}
-    for name, incidence in layers.items():
+    for name, incidence in incidences.items():
         width = row_width[name]
         least = shared if width <= WIDE else FREQUENT
         tables[name] = incidence if least == 1 else with_frequent_keys(incidence, least, value)
@@ -46,42 +51,43 @@ def tables_for(
 
 
 class Assembly:
-    """Where the columns of each layer belong; rows hold the pairs and triples that have a weight, and a column of 0."""
+    """Which node or arc each column of a row of scores belongs to; rows hold the pairs and triples that have a weight,
+    and a column of 0."""
 
     def __init__(self, space: StateSpace, parameters: Parameters, graph: Graph | None = None):
         self.graph = graph or space.graph
         self.order, S = self.graph.order, space.n_states
         self.width = self.graph.width
         self.parts = parameters.slices
-        self.arc_layer = {1: "edge", 2: "triple"}[self.order]
+        self.arc_kind = {1: "edge", 2: "triple"}[self.order]  # the features on arcs
         if self.order == 1:
             stride = self.graph.contexts.base[1] if S > 1 else 1
-            moves = {"transitions": (np.arange(S)[:, None] * stride + np.arange(S)).reshape(-1)}
+            places = {"transitions": (np.arange(S)[:, None] * stride + np.arange(S)).reshape(-1)}
         else:
-            moves = {"transitions": self.graph.node_of_pair, "triples": self.graph.arc_of_triple}
-        self.moves = moves  # node or arc of every plain move
+            places = {"transitions": self.graph.node_of_pair, "triples": self.graph.arc_of_triple}
+        self.places = places  # node or arc of every plain transition; -1: none
         self.cells: dict[str, Cells] = {}  # with columns of the rows
         self.used: dict[str, Array] = {}  # node or arc of every column
         self.row_width: dict[str, int] = {}
         for name, cells in parameters.cells.items():
             if name == "state":
-                self.cells[name], self.row_width[name] = cells, self.width if self.order == 1 else -(-S // 4) * 4
+                self.cells[name], self.row_width[name] = cells, self.width if self.order == 1 else padded(S)
                 continue
             has_weight = np.zeros(S ** (REACH[name] + 1), np.bool_)
             has_weight[cells.column] = True
             used = np.flatnonzero(has_weight)
-            self.used[name] = moves["transitions" if name == "edge" else "triples"][used]
+            self.used[name] = places["transitions" if name == "edge" else "triples"][used]
             self.cells[name] = cells._replace(column=(np.cumsum(has_weight, dtype=np.int32) - 1)[cells.column])
-            self.row_width[name] = -(-(len(used) + 1) // 4) * 4
-        self.by_token = self.arc_layer in self.used
+            self.row_width[name] = padded(len(used) + 1)
+        self.by_token = self.arc_kind in self.used
         self.forbidden_arcs = np.zeros(self.graph.n_arcs, np.bool_)
         self.forbidden_nodes = np.zeros(self.width, np.bool_)
         if self.order == 1:
             self.forbidden_arcs[:] = True
-            self.forbidden_arcs[moves["transitions"]] = ~space.arc.reshape(-1)
+            self.forbidden_arcs[places["transitions"]] = ~space.arc.reshape(-1)
         else:
-            there = moves["transitions"] >= 0
-            self.forbidden_nodes[moves["transitions"][there]] = ~space.arc.reshape(-1)[there]
+            has_node = places["transitions"] >= 0
+            self.forbidden_nodes[places["transitions"][has_node]] = ~space.arc.reshape(-1)[has_node]
         self.inner = np.flatnonzero(self.graph.previous >= 0)  # of order 2: nodes that cannot be first
         self.first = np.flatnonzero(self.graph.previous < 0)  # of order 2: nodes that cannot be later
         self.no_start = np.flatnonzero(~space.start[self.graph.state] & (self.graph.previous < 0))
@@ -92,32 +98,28 @@ class Assembly:
         """How many numbers every token has besides its rows: all its nodes (order 2), all its arcs; 0 for neither."""
         return (self.width if self.order == 2 else 0) + (self.graph.n_arcs if self.by_token else 0)
 
-    def layers(self, layers: dict[str, Incidence], value: int = 1, shared: int = 1) -> dict[str, Incidence]:
-        """The features, as the width of their rows asks for (see tables_for)."""
-        return tables_for(layers, self.row_width, value, shared)
-
     def plain(self, weights: Array) -> Plain:
-        """Scores of all plain moves [Q], [A] in float64; minus infinity for those the space forbids."""
-        node, arc = self.weights_of_moves(weights)
+        """Scores of all plain transitions [Q], [A] in float64; minus infinity for those the space forbids."""
+        node, arc = self.transition_weights(weights)
         node[self.forbidden_nodes] = -np.inf
         arc[self.forbidden_arcs] = -np.inf
         return Plain(node, arc)
 
-    def weights_of_moves(self, weights: Array) -> Plain:
-        """The weights of all plain moves, forbidden or not [Q], [A]."""
+    def transition_weights(self, weights: Array) -> Plain:
+        """The weights of all plain transitions, forbidden or not [Q], [A]."""
         node, arc = np.zeros(self.width), np.zeros(self.graph.n_arcs)
-        for name, places in self.moves.items():
-            there = places >= 0
+        for name, places in self.places.items():
+            known = places >= 0
             scores = node if self.order == 2 and name == "transitions" else arc
-            scores[places[there]] = weights[self.parts[name]][there]
+            scores[places[known]] = weights[self.parts[name]][known]
         return Plain(node, arc)
 
-    def moved(self, node: Array, arc: Array, gradient: Array) -> None:
-        """The adjoint of `weights_of_moves`: numbers of nodes [Q] and arcs [A] become those of the plain moves."""
-        for name, places in self.moves.items():
-            there = places >= 0
-            sums = node if self.order == 2 and name == "transitions" else arc
-            gradient[self.parts[name]][there] = sums[places[there]]
+    def store_transitions(self, node: Array, arc: Array, weights: Array) -> None:
+        """The adjoint of `transition_weights`: put numbers of nodes [Q] and arcs [A] at those of plain transitions."""
+        for name, places in self.places.items():
+            known = places >= 0
+            scores = node if self.order == 2 and name == "transitions" else arc
+            weights[self.parts[name]][known] = scores[places[known]]
 
     def nodes(self, rows: dict[str, Array], plain: Plain, offsets: Array) -> Array:
         """Scores of the nodes [T, Q] of sentences, from rows of scores (of order 1: the row of states itself)."""
@@ -155,7 +157,7 @@ class Assembly:
         """Scores of the arcs [T or 1, A]."""
         if not self.by_token:
             return plain.arc[None]
-        row = rows[self.arc_layer]
+        row = rows[self.arc_kind]
         arc = np.empty((len(row), self.graph.n_arcs), row.dtype)
-        chain.spread_arcs(row, self.used[self.arc_layer], plain.arc.astype(row.dtype), arc)
+        chain.spread_arcs(row, self.used[self.arc_kind], plain.arc.astype(row.dtype), arc)
         return arc

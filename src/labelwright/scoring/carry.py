@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from labelwright.features.extract import ArrayFeatures, ColumnFeatures, DictFeatures, Extractor
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.vocabulary import Vocabulary
-from labelwright.scoring.parameters import REACH
+from labelwright.scoring.parameters import REACH, Cells
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import StateSpace
 
@@ -28,31 +28,38 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
     split = np.isin(states, known[np.bincount(known, minlength=old_space.n_states)[known] > 1]) | shake
     S, old_S = space.n_states, old_space.n_states
     parts, old_parts = parameters.slices, old_parameters.slices
+
+    def carry(name: str, number: Array, shaken: Array) -> None:
+        """The old weights of a part by their numbers there; a cell without one keeps its new start."""
+        start = weights[parts[name]]
+        old = np.append(old_weights[old_parts[name]], 0)[number]
+        weights[parts[name]] = np.where(number < 0, start, old + np.where(shaken, start, 0))
+
     for name, cells in parameters.cells.items():
         if name not in old_parameters.cells:
             continue
-        old = old_parameters.cells[name]
-        width = old_S ** (REACH[name] + 1)
         column = _old_columns_of(cells.column, REACH[name], states, S, old_S)
-        feature = np.repeat(features, np.diff(cells.ptr))
-        wanted = np.where((feature < 0) | (column < 0), -1, feature.astype(np.int64) * width + column)
-        old_feature = np.repeat(np.arange(len(old.ptr) - 1, dtype=np.int64), np.diff(old.ptr))
-        known = old_feature * width + old.column
-        order = np.argsort(known, kind="stable")
-        at = np.searchsorted(known, wanted, sorter=order)
-        if len(order):
-            at = order[np.minimum(at, len(order) - 1)]
-            same = known[at] == wanted
-            shaken = _any_state(cells.column, REACH[name], split)
-            carried = old_weights[old_parts[name]][at] + np.where(shaken, weights[parts[name]], 0)
-            weights[parts[name]] = np.where(same, carried, weights[parts[name]])
+        number = old_cells(old_parameters.cells[name], Cells(cells.ptr, column), features)
+        carry(name, number, _any_state(cells.column, REACH[name], split))
     for name, reach in (("transitions", 1), ("triples", 2)):
         if name in parts and name in old_parts:
             every = np.arange(S ** (reach + 1))
-            column, shaken = _old_columns_of(every, reach, states, S, old_S), _any_state(every, reach, split)
-            carried = old_weights[old_parts[name]][column] + np.where(shaken, weights[parts[name]], 0)
-            weights[parts[name]] = np.where(column < 0, weights[parts[name]], carried)
+            carry(name, _old_columns_of(every, reach, states, S, old_S), _any_state(every, reach, split))
     return weights
+
+
+def old_cells(old: Cells, new: Cells, features: Array) -> Array:
+    """For each new cell its number among the old ones, or -1; features [F] gives the old number of each feature, or -1,
+    and the new columns are numbered like the old ones, or -1."""
+    if not len(old.column) or not len(new.column):
+        return np.full(len(new.column), -1)
+    width = int(max(old.column.max(), new.column.max())) + 1
+    feature = np.repeat(features, np.diff(new.ptr)).astype(np.int64)
+    wanted = np.where((feature < 0) | (new.column < 0), -1, feature * width + new.column)
+    known = np.repeat(np.arange(len(old.ptr) - 1, dtype=np.int64), np.diff(old.ptr)) * width + old.column
+    order = np.argsort(known, kind="stable")
+    number = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
+    return np.where(known[number] == wanted, number, -1)
 
 
 def _any_state(column: Array, reach: int, chosen: Array) -> Array:

@@ -10,7 +10,7 @@ from labelwright.features.extract import Encoded
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import scoring
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
-from labelwright.scoring.assembly import Assembly
+from labelwright.scoring.assembly import Assembly, tables_for
 from labelwright.scoring.parameters import Cells
 from labelwright.scoring.trained import Trained
 
@@ -25,8 +25,8 @@ class Rows:
     def __init__(self, trained: Trained, build: Any, data: Encoded, workers: Workers):
         self.offsets = data.offsets
         slices = trained.parameters.slices
-        values = {name: x._replace(token_value=x.token_value.astype(np.float64)) for name, x in data.layers.items()}
-        self._incidences: dict[str, Incidence] = build.layers(values)
+        values = {name: x._replace(token_value=x.token_value.astype(np.float64)) for name, x in data.incidences.items()}
+        self._incidences: dict[str, Incidence] = tables_for(values, build.row_width)
         self._shape = {name: (build.cells[name], build.row_width[name]) for name in self._incidences}
         self._weights = {name: trained.weights[slices[name]].astype(np.float64) for name in self._incidences}
         self._tables = {

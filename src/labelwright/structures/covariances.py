@@ -1,4 +1,4 @@
-"""The covariance of every node and arc with the gain of a path, in time order: the way back of a layer of a cascade
+"""The covariance of every node and arc with the gain of a path, in time order: the backward pass of a cascade's layer
 (Azuma & Matsumoto 2011).
 
 A layer passes probabilities of labels and of pairs of neighbouring labels.  Given the derivatives g of a loss by these,

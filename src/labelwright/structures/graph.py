@@ -10,7 +10,7 @@ set of kernels serves both.  With the labels x and y of one state each, at order
     block y   from 1, 3, 5                 to 2, 3                            arcs 6 to 11
 
 Sums and best paths (kernels chain, inference) need no more than that.  The last label or two of a *labelling* are its
-*context*; kernels that follow labellings (clamped, search) walk from context to context.
+*context*; kernels that follow labellings (clamped, search) go from context to context.
 """
 
 from typing import Any, NamedTuple, TypeVar

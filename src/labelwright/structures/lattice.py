@@ -25,7 +25,7 @@ class Posterior(NamedTuple):
     """Sums over all paths of a lattice (see kernels.inference.messages)."""
 
     nodes: Array  # [T, Q]  P(q at t)
-    log_beta: Array  # [T, Q]  log of the sum over all ways to go on from q at t
+    log_beta: Array  # [T, Q]  log of the sum over all continuations from q at t
     log_z: float
 
 
@@ -122,19 +122,19 @@ def label_marginals(nodes: Array, graph: Graph) -> Array:
 def _sums(values: Array, code: Array, n_codes: int) -> Array:
     """Sums of the columns of `values` that have each (rising) code."""
     first = np.searchsorted(code, np.arange(n_codes + 1))
-    there = np.flatnonzero(np.diff(first))  # a state that no move leads to has no node
+    present = np.flatnonzero(np.diff(first))  # a state that no transition leads to has no node
     sums = np.zeros((len(values), n_codes))
-    sums[:, there] = np.add.reduceat(values, first[there], axis=1)
+    sums[:, present] = np.add.reduceat(values, first[present], axis=1)
     return sums
 
 
 def span_probability(
-    lattice: Lattice, sums: Posterior, begin: int, end: int, moves: tuple[Array, Array, Array]
+    lattice: Lattice, sums: Posterior, begin: int, end: int, transitions: tuple[Array, Array, Array]
 ) -> float:
-    """Probability of exactly this span; `moves` between states are those that open it, stay in it and close it."""
+    """Probability of exactly this span; `transitions` between states are those that open, continue and close it."""
     node, arc, graph = lattice
     through = graph.blocks, graph.state, sums.nodes, sums.log_beta
-    return min(1.0, float(inference.span_probability(node, arc, *through, begin, end, *moves)))
+    return min(1.0, float(inference.span_probability(node, arc, *through, begin, end, *transitions)))
 
 
 def sample(lattice: Lattice, n: int, rng: np.random.Generator) -> Array:

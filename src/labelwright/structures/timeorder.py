@@ -22,16 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import COMPILED, chain
+from labelwright.kernels import COMPILED, chain, inference
+from labelwright.kernels.logs import trusted_range
 from labelwright.structures.graph import Graph
 
 Array = NDArray[Any]
-
-# A scale below the first number has lost digits.  What underflows in alpha_t, psi_t or E counts at most beta_t / c_t
-# times its size: above the second number it might count, as in a path that looks hopeless at first and wins later.
-# Such sentences are summed in log space.
-TRUSTED = {4: (1e-18, 1e28), 8: (1e-200, 1e280)}  # by the bytes of a number
-
 
 NARROW = 8  # sentences a step: one sentence of 10,000 tokens takes a hundred times as long step by step in NumPy
 
@@ -79,6 +74,11 @@ class Plan(NamedTuple):
                 runs.append((before, slice(steps[begin], steps[t + 1])))
                 begin = t + 1
         return runs
+
+    def rows_of(self, rank: int) -> Array:
+        """The rows of one sentence, which is a place in `order`."""
+        rows: Array = self.steps[: self.lengths[rank]] + rank
+        return rows
 
     def by_sentence(self, values: Array) -> Array:
         """Sums [N] of a number for each row [T], for the sentences as they came."""
@@ -246,10 +246,10 @@ def messages(
     with np.errstate(all="ignore"):
         if (len(E) > 1 or plan.narrow) and COMPILED:
             outputs = alpha, beta, into, scale, sums
-            chain.messages_by_arc(psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count)
+            chain.messages_by_sentence(psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count)
         else:
             _fill(psi, E, products, plan, alpha, beta, into, scale, sums)
-        small, large = TRUSTED[psi.itemsize]
+        small, large = trusted_range(psi.itemsize)
         bad = ~((scale > small) & (sums / scale < large))
     failed = np.zeros(len(plan.order), np.bool_)
     failed[plan.order[plan.rank[bad]]] = True
@@ -339,25 +339,6 @@ def arc_counts(sums: Messages, products: Products, plan: Plan) -> Array:
     return counts
 
 
-class Sums(NamedTuple):
-    """What forward-backward says of a batch."""
-
-    log_z: Array  # [N]     log of the sum of all paths, less the maxima that psi and E lack; NaN: failed
-    nodes: Array  # [T, Q]  P(q at t) in time order; 0 in sentences that failed
-    arcs: Array  # [1|T, A]  expected counts of arcs: by row, or summed where one row of E serves all
-
-
-def forward_backward(psi: Array, E: Array, products: Products, plan: Plan) -> Sums:
-    """Sums over all paths in scaled probability space; see `messages`."""
-    arcs = E.copy() if len(E) > 1 else E
-    sums = messages(psi, arcs, products, plan, count=True)
-    log_z = plan.by_sentence(np.log(sums.scale, dtype=np.float64))
-    log_z[sums.failed] = np.nan
-    if len(E) == 1:
-        arcs = arc_counts(sums, products, plan)[None] * E
-    return Sums(log_z, sums.alpha * sums.beta, arcs)
-
-
 # -- for scores of any size ------------------------------------------------------------------------------------------
 
 
@@ -366,7 +347,7 @@ class Posteriors(NamedTuple):
 
     log_z: Array  # [N]     minus infinity: there is no path
     nodes: Array  # [T, Q]  P(q at t) in time order
-    log_beta: Array  # [T, Q]  log of the sum over all ways to go on from q at t
+    log_beta: Array  # [T, Q]  log of the sum over all continuations from q at t
 
 
 def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Products | None = None) -> Posteriors:
@@ -384,12 +365,12 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
         log_beta = np.log(sums.beta)
         log_beta += _rest(log_c, plan)[:, None]
     log_z = plan.by_sentence(log_c)
-    failed = np.flatnonzero(sums.failed[plan.order])
-    if len(failed):
-        rows = np.flatnonzero(sums.failed[plan.order[plan.rank]])
-        again = _part(plan, failed)
-        part = _in_log_space(node[rows], arc if len(arc) == 1 else arc[rows], products, again)
-        log_z[plan.order[failed]], nodes[rows], log_beta[rows] = part
+    for rank in np.flatnonzero(sums.failed[plan.order]).tolist():
+        rows = plan.rows_of(rank)
+        scores = node[rows], arc if len(arc) == 1 else arc[rows]
+        part = np.empty((2, len(rows), node.shape[1]))
+        log_z[plan.order[rank]] = inference.messages(*scores, graph.blocks, *part)
+        nodes[rows], log_beta[rows] = part
     return Posteriors(log_z, nodes, log_beta)
 
 
@@ -407,61 +388,6 @@ def _rest(values: Array, plan: Plan) -> Array:
         b, end = steps[t + 1], steps[t + 2]
         rest[steps[t] : steps[t] + end - b] = rest[b:end] + values[b:end]
     return rest
-
-
-def _part(plan: Plan, ranks: Array) -> Plan:
-    """The plan of some sentences alone, in the order of their ranks; `order` numbers them from 0."""
-    lengths = plan.lengths[ranks]
-    longest = int(lengths[0]) if len(lengths) else 0
-    going = np.searchsorted(-lengths, -np.arange(longest), side="left")
-    steps = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
-    rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
-    return Plan(np.arange(len(ranks)), lengths, steps, np.arange(steps[-1]), rank)
-
-
-def _in_log_space(node: Array, arc: Array, products: Products, plan: Plan) -> Posteriors:
-    """`posteriors` by sums of exponentials less their maximum at every step.
-
-    log beta_{t-1}(r) = log sum_s exp(arc_t(r, s) + node_t(s) + log beta_t(s)), 0 at the last token;
-    P(s at t) = sum_r P(r at t-1) exp(arc_t(r, s) + node_t(s) + log beta_t(s) - log beta_{t-1}(r))."""
-    log_beta, nodes = np.zeros_like(node), np.zeros_like(node)
-    steps = plan.steps.tolist()
-    with np.errstate(all="ignore"):
-        for t in range(len(steps) - 3, -1, -1):
-            a, b, end = steps[t : t + 3]
-            onwards = node[b:end] + log_beta[b:end]
-            for run in products.runs:
-                terms = run.matrices(at_step(arc, b, end)) + run.at_targets(onwards)[:, :, None]
-                nodes_of = products.source[run.source]
-                log_beta[a : a + end - b, nodes_of] = _log_sum(terms).reshape(end - b, -1)
-        first = node[: plan.n_first] + log_beta[: plan.n_first]
-        log_z = np.zeros(len(plan.order))
-        log_z[: plan.n_first] = _log_sum(first)
-        nodes[: plan.n_first] = _exp(first - log_z[: plan.n_first, None])
-        for t in range(1, len(steps) - 1):
-            a, b, before = steps[t], steps[t + 1], steps[t - 1]
-            here = slice(before, before + b - a)
-            onwards = node[a:b] + log_beta[a:b]
-            before_beta, before_nodes = products.by_source(log_beta[here]), products.by_source(nodes[here])
-            for run in products.runs:
-                terms = run.matrices(at_step(arc, a, b)) + run.at_targets(onwards)[:, :, None]
-                shares = _exp(terms - run.at_sources(before_beta)[..., None])
-                shares *= run.at_sources(before_nodes)[..., None]
-                run.at_targets(nodes[a:b])[:] = shares.sum(axis=2)
-    return Posteriors(log_z, nodes, log_beta)
-
-
-def _exp(x: Array) -> Array:
-    """exp, and 0 where minus infinity was subtracted from itself."""
-    return np.where(np.isnan(x), 0.0, np.exp(x))
-
-
-def _log_sum(x: Array) -> Array:
-    """log sum exp over the last axis."""
-    top = x.max(axis=-1, initial=-np.inf)
-    top = np.where(np.isfinite(top), top, 0.0)
-    total: Array = np.log(np.exp(x - top[..., None]).sum(axis=-1)) + top
-    return total
 
 
 # -- best paths ------------------------------------------------------------------------------------------------------

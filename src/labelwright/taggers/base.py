@@ -1,6 +1,6 @@
 """What every tagger is: an estimator whose answers are all read off scored sentences."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, joined
 from labelwright.answers.passed import passed_by
-from labelwright.corpus.schemes import SCHEMES, same_rules
+from labelwright.corpus.schemes import SAME_AS, SCHEMES, same_rules
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
-from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode import DECODERS
+from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
@@ -125,8 +126,8 @@ class Tagger(Estimator):
         name = f"{'an' if cls.__name__[:2] in ('NG', 'Ng') or cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}"
         if capability == PROBABILITY:
             return f"{name} has scores, not probabilities"
-        if capability == FORCED:
-            return f"{name} takes no known labels"
+        if capability in (FORCED, RULES):
+            return f"{name} takes no {'known labels' if capability == FORCED else 'rules'}"
         return f"{name} has no {capability}"
 
     def _check_fitted(self) -> None:
@@ -159,15 +160,9 @@ class Tagger(Estimator):
             only those that keep them, found in `time_limit` seconds for each sentence
         options : go to the decoder
         """
-        self._check_fitted()
-        name = self.checked_decoder(decoder)
-        self._check_constraints(name, constraints)
-        scheme, rules = rules_among(constraints)
-        self._check_options(name, options, bool(rules))
-        if rules:
-            X = listed(X)
-            options |= self._with_rules(X, rules)
-        return self._ask(X, lambda batch: batch.decode(name, **options), forced, scheme)
+        X = listed(X)
+        decoded, scheme = self._decoding(X, decoder, constraints, options)
+        return self._ask(X, decoded, forced, scheme)
 
     def predict(self, X: Any) -> list[list[str]]:
         """The best labels of each sentence."""
@@ -202,19 +197,9 @@ class Tagger(Estimator):
     ) -> list[list[Span]]:
         """The spans (chunks, entities) of the best labelling, each with the probability that exactly this span is an
         entity; without one where the tagger has no probabilities."""
-        self._check_fitted()
-        scheme, rules = rules_among(constraints)
-        options: dict[str, Any] = {"probabilities": False}
-        if rules:
-            X = listed(X)
-            options |= self._with_rules(X, rules)
-        decoder = self.checked_decoder(None)
-        self._check_constraints(decoder, constraints)
-
-        def question(batch: Batch) -> list[list[Span]]:
-            return batch.spans([record.labels for record in batch.decode(decoder, **options)])
-
-        return self._ask(X, question, forced, scheme)
+        X = listed(X)
+        decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
+        return self._ask(X, lambda batch: batch.spans([d.labels for d in decoded(batch)]), forced, scheme)
 
     def span_probabilities(
         self,
@@ -227,7 +212,7 @@ class Tagger(Estimator):
         """These spans of each sentence with their exact probabilities."""
         self._check_fitted()
         self._require(PROBABILITY, "span_probabilities", self._instead("span_confidences"))
-        return self._ask_about(X, spans, "spans", lambda batch, own: batch.span_probabilities(own), forced, constraints)
+        return self._ask_about(X, spans, "spans", Batch.span_probabilities, forced, constraints)
 
     def sequence_log_probabilities(
         self,
@@ -240,7 +225,7 @@ class Tagger(Estimator):
         """log P(y | x) of given labellings."""
         self._check_fitted()
         self._require(PROBABILITY, "sequence_log_probabilities", self._instead("decode's confidence"))
-        return self._ask_about(X, y, "y", lambda batch, own: batch.log_probabilities(own), forced, constraints)
+        return self._ask_about(X, y, "y", Batch.log_probabilities, forced, constraints)
 
     def sample(
         self,
@@ -272,6 +257,18 @@ class Tagger(Estimator):
 
     # -- steps of answers ---------------------------------------------------------------------------------------------
 
+    def _decoding(
+        self, X: Any, decoder: str | None, constraints: Constraints, options: Mapping[str, Any]
+    ) -> tuple[Callable[[Batch], list[Decoding]], str | None]:
+        """What decodes a batch of these sentences, and the label scheme under which they are scored, all checked."""
+        self._check_fitted()
+        name = self.checked_decoder(decoder)
+        self.check_constraints(name, constraints)
+        scheme, rules = rules_among(constraints)
+        self._check_options(name, options, bool(rules))
+        under_rules = self._with_rules(X, rules) if rules else {}
+        return lambda batch: batch.decode(name, **options, **under_rules), scheme
+
     def _ask_about(
         self,
         X: Any,
@@ -293,15 +290,12 @@ class Tagger(Estimator):
 
         return self._ask(data, part, forced, constraints)
 
-    def _check_constraints(self, decoder: str, constraints: Constraints) -> None:
+    def check_constraints(self, decoder: str, constraints: Constraints) -> None:
         """Refuse constraints that a decoder cannot keep."""
 
     def _with_rules(self, X: Any, rules: list[Any]) -> dict[str, Any]:
         """Rules as options of `Batch.decode`, with the words that they may look at."""
-        if RULES not in self.can:
-            raise OptionError(
-                f"constraints: a {type(self).__name__} takes no rules, only 'scheme'; use forced=, or a CRF"
-            )
+        self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
         return {"rules": rules, "words": words_of(X)}
 
     def _instead(self, remedy: str) -> str:
@@ -310,15 +304,14 @@ class Tagger(Estimator):
 
     def checked_decoder(self, decoder: str | None) -> str:
         """The name of a decoder that this tagger has."""
-        name = decoder or self.default_decoder
-        if name not in self.decoders:
-            raise OptionError(self._no_decoder(name))
+        name, why = decoder or self.default_decoder, self.why_one_decoder()
+        if why is not None and name in DECODERS and name not in self.decoders:
+            raise OptionError(f"decoder: got {name!r}, but {why}; use {self.default_decoder!r}")
+        check_decoder(name, self.decoders)
         return name
 
-    def _no_decoder(self, name: str) -> str:
-        return f"decoder: expected one of {', '.join(self.decoders)}, got {name!r}"
-
-    def _check_options(self, decoder: str, options: dict[str, Any], rules: bool) -> None:
+    def _check_options(self, decoder: str, options: Iterable[str], rules: bool) -> None:
+        """Refuse options that a decoder does not take."""
         known = self.rule_options if rules else tuple(self.decoder_options(decoder))
         if rules and decoder not in ("viterbi", "exact", "csi"):
             raise OptionError(f"decoder {decoder}: rules are for the decoders viterbi and exact")
@@ -330,6 +323,9 @@ class Tagger(Estimator):
 
     def _scheme(self, constraints: str) -> str:
         """The label scheme that `constraints` names, which must be that of the training labels."""
+        if not isinstance(constraints, str):
+            rules = "rules are for decode and predict_spans" if RULES in self.can else self.lacks(RULES)
+            raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; {rules}")
         scheme = scheme_named(constraints, self.scheme_)
         if self.scheme_ is not None and not same_rules(self.scheme_, scheme):
             raise OptionError(f"constraints: the labels follow {self.scheme_}, got {scheme!r}; use 'scheme'")
@@ -366,10 +362,11 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
 
 def scheme_named(constraints: str, of_labels: str | None) -> str:
     """The label scheme that `constraints` names: "scheme" stands for the one that the labels follow."""
-    if constraints in SCHEMES:
-        return constraints
     if constraints != "scheme":
-        raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
+        name = SAME_AS.get(constraints.lower(), constraints.lower())
+        if name not in SCHEMES:
+            raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
+        return name
     if of_labels is None:
         raise OptionError("constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)")
     return of_labels

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
-from labelwright.answers.batch import Batch
+from labelwright.answers.batch import Batch, check_lengths
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
 from labelwright.decode import Decoding
@@ -28,14 +28,14 @@ from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
 from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
 from labelwright.taggers import declared, registry
-from labelwright.taggers.base import FORCED, JOINT, NBEST, PROBABILITY, RULES, Forced, rules_among
+from labelwright.taggers.base import FORCED, JOINT, NBEST, PROBABILITY, RULES, Constraints, Forced, listed, rules_among
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
-from labelwright.taggers.training import TrainableModel
+from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
 
@@ -43,6 +43,7 @@ Array = NDArray[Any]
 R = TypeVar("R")
 READINGS = 10  # labellings passed by "sample" and "nbest"
 FOLDS = 5
+ANSWERED = frozenset({NBEST, FORCED, PROBABILITY})  # of what layers can do, what is asked of all of them at once
 
 Layers = Annotated[
     Sequence[tuple[str, Any]],
@@ -82,6 +83,17 @@ LexiconOf = Annotated[
 ]
 
 
+class _OfItsLayers:
+    """What a cascade can do: answer what all its layers can, and keep the rules of those that can."""
+
+    def __get__(self, cascade: "Cascade | None", kind: type) -> frozenset[str]:
+        if cascade is None:  # of the class, nothing is known
+            return frozenset()
+        models = vars(cascade).get("layers_") or dict(cascade.layers)
+        abilities = [model.can for model in models.values()]
+        return ANSWERED.intersection(*abilities) | frozenset().union(*abilities) & {RULES}
+
+
 class Cascade(Estimator):
     """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
 
@@ -92,7 +104,7 @@ class Cascade(Estimator):
     {'pos': [['D', 'N', 'V']], 'chunk': [['B-NP', 'I-NP', 'B-VP']]}
     """
 
-    can: ClassVar[frozenset[str]] = frozenset({NBEST, FORCED, PROBABILITY, RULES})  # as far as its layers can
+    can = _OfItsLayers()  # type: ignore[assignment]
     training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "layer_progress", "plot"})
     layers_: dict[str, TrainableModel]
     training_: dict[str, Any]
@@ -146,7 +158,7 @@ class Cascade(Estimator):
         self._check_parameters()
         names = [name for name, _ in self.layers]
         X, gold = self._labelled(X, y, names)
-        development = None if dev is None else self._labelled(*_pair(dev), names, "dev: ")
+        development = None if dev is None else self._labelled(*labelled_pair(dev), names, "dev: ")
         for attribute in ("layers_", "before_"):
             self.__dict__.pop(attribute, None)
         begun = time.monotonic()
@@ -155,21 +167,13 @@ class Cascade(Estimator):
         source = self._input(X)
         if self.lexicon is not None:
             self.lexicon_, source = Lexicon.learn(_columns(X), gold[self.lexicon])
-        fitted: dict[str, TrainableModel] = {}
-        inputs, versions = [source], []
         run = _Run(self, layer_progress)
-        for k, (name, model) in enumerate(self.layers):
-            fitted[name] = run.train(name, model, inputs[k], gold[name])
-            if k + 1 < len(self.layers):
-                passed, said = self._trained_passing(run, name, fitted[name], inputs[k], gold[name])
-                versions.append(said)
-                inputs.append(Layered(source, passed))
-        self.layers_ = fitted
-        self.history_ = [dict(record) for record in fitted[names[-1]].history_]
-        self.training_ = {"layers": {name: model.training_ for name, model in fitted.items()}}
+        self.layers_, inputs, versions = self._train_layers(run, source, gold)
+        self.history_ = [dict(record) for record in self.layers_[names[-1]].history_]
+        self.training_ = {"layers": {name: model.training_ for name, model in self.layers_.items()}}
         try:
             if self.learns_together and not run.interrupted:
-                self.before_ = self._with_weights(np.concatenate([model.weights_ for model in fitted.values()]))
+                self.before_ = self._with_weights(np.concatenate([model.weights_ for model in self.layers_.values()]))
                 self._learn_together(inputs, gold, versions, development, progress)
         except BaseException:
             del self.layers_  # no mixture of weights is left behind
@@ -271,14 +275,7 @@ class Cascade(Estimator):
             place = f"{X.source}: column "
         elif not place:
             place = "y: "
-        if not isinstance(y, Mapping):
-            raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
-        for name in names:
-            if name not in y:
-                raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(y) or 'none'}")
-        for name in y:
-            if name not in names:
-                raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
+        _check_names(y, names, place)
         if isinstance(X, Corpus):
             X = X.select([n for n in X.names if n not in names and n != X.label])
             if not X.names:
@@ -286,21 +283,10 @@ class Cascade(Estimator):
         elif kind_of(X) == "columns":
             X = Corpus.from_sequences(X)
         lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
+        labels = {name: y[name] for name in names}  # type: ignore[index]
         for name in names:
-            if not isinstance(y[name], Sequence) or isinstance(y[name], str):
-                raise OptionError(f"{place}{name}: expected a list of labels for each sentence, got {y[name]!r:.40}")
-            if len(y[name]) != len(lengths):
-                raise CorpusError(f"{place}{name}: {len(y[name])} sentences, but X has {len(lengths)}")
-            for n, (labels, length) in enumerate(zip(y[name], lengths, strict=True)):
-                if len(labels) != length:
-                    raise CorpusError(
-                        f"{place}{name}: sentence {n} has {len(labels)} labels, but X has {length} tokens there"
-                    )
-                if any(not isinstance(label, str) or not label or label == "_" for label in labels):
-                    raise CorpusError(
-                        f"{place}{name}: sentence {n} has a token without a label; label it, or leave the sentence out"
-                    )
-        return X, dict(y)
+            _check_labels(labels[name], lengths, f"{place}{name}")
+        return X, labels
 
     def _input(self, X: Any) -> Any:
         """What the lowest layer reads."""
@@ -344,6 +330,20 @@ class Cascade(Estimator):
             return mixed(labels, batch.sample(READINGS, self.random_state))
         return model._passed_by(batch, self.cut)
 
+    def _train_layers(
+        self, run: "_Run", source: Any, gold: Mapping[str, Sequence[Sequence[str]]]
+    ) -> tuple[dict[str, TrainableModel], list[Any], list[list[Version]]]:
+        """The layers, trained one after the other, with what each reads and (but of the last) which models say what it
+        passes."""
+        trained, inputs, versions = dict[str, TrainableModel](), [source], []
+        for k, (name, model) in enumerate(self.layers):
+            trained[name] = run.train(name, model, inputs[k], gold[name])
+            if k + 1 < len(self.layers):
+                passed, of_layer = self._trained_passing(run, name, trained[name], inputs[k], gold[name])
+                versions.append(of_layer)
+                inputs.append(Layered(source, passed))
+        return trained, inputs, versions
+
     def _trained_passing(
         self, run: "_Run", name: str, trained: TrainableModel, X: Any, gold: Sequence[Sequence[str]]
     ) -> tuple[Passed, list[Version]]:
@@ -352,15 +352,15 @@ class Cascade(Estimator):
         if not self.jackknife or n < 2:
             return self._passed(trained, X), [Version(0, n, trained)]
         bounds = np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()
-        said, versions = [], []
+        parts, versions = [], []
         model = trained.like()
         for a, b in pairwise(bounds):
             other = trained
             if not run.interrupted:
                 other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]])
-            said.append(self._passed(other, some(X, [(a, b)])).relabelled(trained.space_.labels))
+            parts.append(self._passed(other, some(X, [(a, b)])).relabelled(trained.space_.labels))
             versions.append(Version(a, b, other))
-        return joined(said), versions
+        return joined(parts), versions
 
     def _learn_together(
         self,
@@ -497,27 +497,34 @@ class Cascade(Estimator):
         decoder: str | None = None,
         *,
         forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, str] | None = None,
+        constraints: str | Mapping[str, Constraints] | None = None,
         **options: Any,
     ) -> dict[str, list[Decoding]]:
         """Decoding records, layer by layer; probabilities are those of a layer given what it is passed.
 
         constraints : a label scheme for all layers that follow one, or {layer: a scheme or rules}"""
+        X = listed(X)
+        decoded, schemes = self._decoding(X, decoder, constraints, options)
+        return self.ask(X, lambda name, _, batch: decoded[name](batch), forced, schemes)
+
+    def _decoding(
+        self, X: Any, decoder: str | None, constraints: Any, options: Mapping[str, Any]
+    ) -> tuple[dict[str, Callable[[Batch], list[Decoding]]], dict[str, str]]:
+        """What decodes the batches of each layer, and the label schemes that hold there; an option goes to the layers
+        that take it."""
         self._check_fitted()
         if not isinstance(constraints, str):
             _check_layers("constraints", constraints, self.layers_)
-        decoders = {name: model.checked_decoder(decoder) for name, model in self.layers_.items()}
-        asked, schemes = {}, {}
+        decoded, schemes, taken = {}, dict[str, str](), set[str]()
         for name, model in self.layers_.items():
-            schemes[name], rules = rules_among(_constraints_of(model, name, constraints))
-            takes = model.rule_options if rules else model.decoder_options(decoders[name])
-            asked[name] = {option: value for option, value in options.items() if option in takes}
-            asked[name] |= model._with_rules(X, rules) if rules else {}
-        for option in options:
-            if not any(option in given for given in asked.values()):
-                self.layers_[next(reversed(self.layers_))]._check_options(decoders[name], {option: None}, False)
-        limits = {name: scheme for name, scheme in schemes.items() if scheme is not None}
-        return self.ask(X, lambda name, _, batch: batch.decode(decoders[name], **asked[name]), forced, limits)
+            limits, layer_decoder = _constraints_of(model, name, constraints), model.checked_decoder(decoder)
+            takes = model.rule_options if rules_among(limits)[1] else model.decoder_options(layer_decoder)
+            given = {option: value for option, value in options.items() if option in takes}
+            decoded[name], scheme = model._decoding(X, layer_decoder, limits, given)
+            schemes |= {} if scheme is None else {name: scheme}
+            taken |= given.keys()
+        model._check_options(layer_decoder, [option for option in options if option not in taken], False)
+        return decoded, schemes
 
     def predict_nbest(
         self,
@@ -540,8 +547,8 @@ class Cascade(Estimator):
     ) -> dict[str, list[list[dict[str, float]]]]:
         """The probability of every label at every token, layer by layer."""
         self._check_fitted()
-        for model in self.layers_.values():
-            model._require(PROBABILITY, "predict_marginals", "use predict_nbest")
+        for name, model in self.layers_.items():
+            model._require(PROBABILITY, f"predict_marginals: layer {name}", "use predict_nbest")
         return self.ask(X, lambda name, model, batch: batch.marginals(), forced, constraints)
 
     def predict_spans(
@@ -549,15 +556,16 @@ class Cascade(Estimator):
         X: Any,
         *,
         forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, str] | None = None,
+        constraints: str | Mapping[str, Constraints] | None = None,
     ) -> dict[str, list[list[Span]]]:
         """The spans of the best labelling with their probabilities, layer by layer; none where there are no chunks."""
+        X = listed(X)
+        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
 
-        def question(name: str, model: TrainableModel, batch: Batch) -> list[list[Span]]:
-            records = batch.decode(model.default_decoder, probabilities=False)
-            return batch.spans([record.labels for record in records])
+        def question(name: str, _: TrainableModel, batch: Batch) -> list[list[Span]]:
+            return batch.spans([record.labels for record in decoded[name](batch)])
 
-        return self.ask(X, question, forced, constraints)
+        return self.ask(X, question, forced, schemes)
 
     def score(self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None = None) -> float:
         """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers)."""
@@ -644,15 +652,7 @@ class _Run:
         return fresh
 
 
-def _pair(dev: Any) -> tuple[Any, Any]:
-    if isinstance(dev, Corpus):
-        return dev, None
-    if isinstance(dev, tuple | list) and len(dev) == 2:
-        return dev[0], dev[1]
-    raise OptionError("dev: expected a pair (X, y) or a Corpus")
-
-
-def _constraints_of(model: TrainableModel, name: str, constraints: str | Mapping[str, str] | None) -> str | None:
+def _constraints_of(model: TrainableModel, name: str, constraints: str | Mapping[str, Any] | None) -> Any:
     """The constraints of one layer; a name given for all holds where the labels follow a scheme."""
     if isinstance(constraints, str):
         return constraints if model.scheme_ is not None else None
@@ -667,13 +667,35 @@ def _check_layers(word: str, given: Any, layers: Mapping[str, Any]) -> None:
             raise OptionError(f"{word}: no layer {name!r}, expected one of {', '.join(layers)}")
 
 
+def _check_names(y: Any, names: Sequence[str], place: str) -> None:
+    """Refuse anything but labels for each of these layers."""
+    if not isinstance(y, Mapping):
+        raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
+    for name in names:
+        if name not in y:
+            raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(y) or 'none'}")
+    for name in y:
+        if name not in names:
+            raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
+
+
+def _check_labels(labellings: Any, lengths: Sequence[int], place: str) -> None:
+    """Refuse labels of a layer that do not fit its sentences, or are missing."""
+    if not isinstance(labellings, Sequence) or isinstance(labellings, str):
+        raise OptionError(f"{place}: expected a list of labels for each sentence, got {labellings!r:.40}")
+    check_lengths(labellings, lengths, place=place)
+    for n, labels in enumerate(labellings):
+        if any(not isinstance(label, str) or not label or label == "_" for label in labels):
+            raise CorpusError(f"{place}: sentence {n} has a token without a label; label it, or leave the sentence out")
+
+
 def _columns(X: Any) -> Corpus:
     if not isinstance(X, Corpus):
         raise OptionError("lexicon: only words and columns have one, got feature dicts or arrays")
     return X
 
 
-def _normalised(found: list[tuple[list[str], float]]) -> list[tuple[list[str], float]]:
+def _normalised(readings: list[tuple[list[str], float]]) -> list[tuple[list[str], float]]:
     """The shares of n-best labellings; equal ones where all are too improbable for a number."""
-    whole = sum(p for _, p in found)
-    return [(labels, p / whole if whole > 0 else 1 / len(found)) for labels, p in found]
+    whole = sum(p for _, p in readings)
+    return [(labels, p / whole if whole > 0 else 1 / len(readings)) for labels, p in readings]

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
-from labelwright.answers.chains import Chains, decoder_options
-from labelwright.decode import DECODERS
+from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
 from labelwright.errors import OptionError
 from labelwright.scoring.lattice_scores import bounds_of
 from labelwright.structures.states import StateSpace, state_space
@@ -43,7 +42,7 @@ class ChainTagger(Tagger):
     """A tagger over a chain of labels; subclasses learn (labels_, scheme_), and score sentences (`label_scores`)."""
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES})
-    decoders: ClassVar[tuple[str, ...]] = tuple(DECODERS)
+    decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
 
     labels_: list[str]
 

@@ -31,13 +31,15 @@ Template = Annotated[
     Group(FEATURES),
     Help("default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax."),
 ]
-Order = Annotated[int, OneOf(1, 2), Signed(), Group(FEATURES), Help("Markov order: labels that a label depends on.")]
+Order = Annotated[
+    int, OneOf(1, 2), Signed(), Group(FEATURES), Help("Markov order: how many labels before it a label depends on.")
+]
 Cells = Annotated[
     str,
     OneOf("observed", "all"),
     Signed(),
     Group(FEATURES),
-    Help("Pairs of feature and label that have a weight."),
+    Help("Pairs of feature and label that have a weight: those of the training data, or all."),
 ]
 MinCount = Annotated[int, AtLeast(1), Signed(), Group(FEATURES), Help("Leave out features that occur less often.")]
 Constraints = Annotated[

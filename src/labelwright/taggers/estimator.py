@@ -9,6 +9,8 @@ from labelwright import modelfile
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.inspection import plain
 from labelwright.settings import OfTheRun, Signed, settings_of
+from labelwright.taggers.registry import name_of
+from labelwright.wording import either
 
 
 class Summary(NamedTuple):
@@ -60,6 +62,19 @@ class Estimator:
     def signed_settings(self) -> dict[str, Any]:
         """The settings that a signature shows."""
         return {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
+
+    @classmethod
+    def why_not_from(cls, old: Any) -> str | None:
+        """Why training cannot start from this model, if it cannot."""
+        name, this = name_of(type(old)), name_of(cls)
+        names = cls.can_start_from or (this,)
+        if "init" not in getattr(old, "training_options", ()):
+            return f"a {name}, from which no model can start"
+        if name in names:
+            return None
+        alike = set(names) & set(old.can_start_from)
+        why = "its labels have several states each" if alike else "its weights are of another size"
+        return f"a {name}: {why}; a {this} can start from a {either(names)}"
 
     @classmethod
     def refusal(cls, setting: str) -> str | None:

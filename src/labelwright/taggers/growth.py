@@ -29,7 +29,7 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     if y is not None:
         check_lengths(y, np.diff(offsets).tolist())
     extractor = model.extractor_.merged(learnt)
-    layers, _ = extractor.encode(corpus)
+    incidences, _ = extractor.encode(corpus)
     labels = list(dict.fromkeys([*model.space_.labels, *batch_labels]))
     number = {label: i for i, label in enumerate(labels)}
     gold = np.array([number[label] for label in batch_labels], np.int32)[codes]  # [T]
@@ -39,9 +39,9 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
-    parameters = make_parameters(layers, extractor.n_features, gold, offsets, space, model.cells, before)
+    parameters = make_parameters(incidences, extractor.n_features, gold, offsets, space, model.cells, before)
     none = np.zeros(parameters.n_weights, np.float32)
-    return Data(layers, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
+    return Data(incidences, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
 
 
 def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Array) -> str | None:

@@ -1,14 +1,13 @@
 """Taggers whose scores are sums of weights over a chain lattice: encoding, scoring, and what they have learnt."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
-from labelwright.answers.chains import Chains, decoder_options
-from labelwright.decode import DECODERS
+from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.inspection import linear as inspection
@@ -39,18 +38,26 @@ Array = NDArray[Any]
 R = TypeVar("R")
 
 
+class Constrained(NamedTuple):
+    """What a label scheme leaves of a model."""
+
+    space: StateSpace
+    assembly: Any  # how weights become scores of its lattices, or of segment graphs
+
+
 class LinearTagger(Tagger):
     """A tagger with weights; subclasses say how they are found."""
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES})
-    decoders: ClassVar[tuple[str, ...]] = tuple(DECODERS)
+    decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
+    _inspection: ClassVar[Any] = inspection  # how it is shown to people
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
 
     # What fit learns, and what it reports.
     trained_: Trained
     training_: dict[str, Any]  # record of the run: sizes, loss, seconds, why it stopped
     history_: list[dict[str, Any]]
-    _assemblies: tuple[Parameters, dict[str | None, Assembly]] | None = None
+    _assemblies: tuple[Parameters, dict[str | None, Constrained]] | None = None
 
     # -- what was learnt ----------------------------------------------------------------------------------------------
 
@@ -109,11 +116,12 @@ class LinearTagger(Tagger):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return {"signature": signature(self), **inspection.describe(self, top)}
+        return {"signature": signature(self), **self._inspection.describe(self, top)}
 
     def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return inspection.describe_use(self, corpora, top)
+        use: dict[str, Any] = self._inspection.describe_use(self, corpora, top)
+        return use
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         return by_vocabulary(self.extractor_, words)
@@ -121,7 +129,8 @@ class LinearTagger(Tagger):
     def path_mass(self, X: Any, n: int = 2000) -> Array:
         """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""
         self._check_fitted()
-        return inspection.path_mass(self, X, n)
+        mass: Array = self._inspection.path_mass(self, X, n)
+        return mass
 
     # -- model file ---------------------------------------------------------------------------------------------------
 
@@ -171,43 +180,49 @@ class LinearTagger(Tagger):
         """As `_ask`, with what was learnt given as a value: development data are scored so, too."""
         data = encode(trained.extractor, X)
         permitted = permitted_labels(forced, data.offsets, trained.space.labels)
-        assembly = self._assembly(trained, constraints)
+        constrained = self._constrained(trained, constraints)
         if data.offsets[-1] == 0:
             return question(self._batch([None] * len(data), 0, None))
-        space = self._space(trained, constraints)
         with Workers(self.n_jobs) as workers:
-            scores = LatticeScores(trained, assembly, data, workers)
-
-            def block(begin: int, end: int) -> list[R]:
-                node, arc = scores.of(begin, end)
-                offsets = data.offsets[begin : end + 1]
-                chains = Chains(node, arc, bounds_of(offsets), space, trained.scheme, self._by_paths)
-                if permitted is not None:
-                    chains.restrict(permitted[offsets[0] : offsets[-1]][:, trained.space.label_of])
-                return question(self._batch(chains.sentences, begin, chains))
-
-            answers = workers.run(block, scores.blocks)
+            blocks, scored = self._scored_blocks(trained, constrained, data, permitted, workers)
+            answers = workers.run(lambda begin, end: question(scored(begin, end)), blocks)
         return [answer for part in answers for answer in part]
+
+    def _scored_blocks(
+        self, trained: Trained, constrained: Constrained, data: Encoded, permitted: Array | None, workers: Workers
+    ) -> tuple[list[tuple[int, int]], Callable[[int, int], Batch]]:
+        """Ranges of sentences, which depend on the data alone, and what scores one of them as a batch."""
+        scores = LatticeScores(trained, constrained.assembly, data, workers)
+
+        def scored(begin: int, end: int) -> Batch:
+            node, arc = scores.of(begin, end)
+            offsets = data.offsets[begin : end + 1]
+            chains = Chains(node, arc, bounds_of(offsets), constrained.space, trained.scheme, self._by_paths)
+            if permitted is not None:
+                chains.restrict(permitted[offsets[0] : offsets[-1]][:, trained.space.label_of])
+            return self._batch(chains.sentences, begin, chains)
+
+        return scores.blocks, scored
 
     def _batch(self, sentences: Sequence[Any], first: int, chains: Chains | None) -> Batch:
         """A batch of scored sentences; `chains` are all their lattices, where they have any tokens."""
         return Batch(sentences, first, self.probabilistic)
 
-    def _assembly(self, trained: Trained, constraints: str | None) -> Assembly:
-        """How scores become lattices under these constraints; kept until the next fit."""
-        if constraints is not None and not isinstance(constraints, str):
-            raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; rules are for decode")
+    def _constrained(self, trained: Trained, constraints: str | None) -> Constrained:
+        """What these constraints allow; kept until the next fit."""
+        scheme = None if constraints is None else self._scheme(constraints)
         current = self._assemblies  # another thread may replace it meanwhile
         if current is None or current[0] is not trained.parameters:
             current = self._assemblies = (trained.parameters, {})
         kept = current[1]
-        if constraints not in kept:
-            kept[constraints] = Assembly(self._space(trained, constraints), trained.parameters)
-        return kept[constraints]
+        if scheme not in kept:
+            kept[scheme] = self._under(trained, scheme)
+        return kept[scheme]
 
-    def _space(self, trained: Trained, constraints: str | None) -> StateSpace:
-        """The states, with only the transitions that these constraints allow."""
-        return trained.space if constraints is None else trained.space.constrained(self._scheme(constraints))
+    def _under(self, trained: Trained, scheme: str | None) -> Constrained:
+        """The states with only the transitions that a label scheme allows."""
+        space = trained.space if scheme is None else trained.space.constrained(scheme)
+        return Constrained(space, Assembly(space, trained.parameters))
 
     def ranks(self, decoder: str) -> bool:
         if decoder == "viterbi":  # of a latent model with probabilities, the best path
@@ -241,5 +256,5 @@ def encode(extractor: Extractor, X: Any) -> Encoded:
         return X
     if isinstance(X, list | tuple) and not any(len(sentence) for sentence in X if hasattr(sentence, "__len__")):
         return Encoded({}, np.zeros(len(X) + 1, np.int64), extractor.mark)
-    layers, offsets = extractor.encode(X)
-    return Encoded(layers, offsets, extractor.mark)
+    incidences, offsets = extractor.encode(X)
+    return Encoded(incidences, offsets, extractor.mark)

@@ -87,10 +87,16 @@ class LogLinearModel(TrainableModel):
         candidates: Candidates | None = None,
     ) -> LogLikelihood:
         """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
-        layers, offsets, gold = data
-        own = trained.space, trained.parameters, workers, dtype
-        n_features = trained.extractor.n_features
-        return LogLikelihood(layers, n_features, offsets, gold, *own, slots=slots, candidates=candidates)
+        incidences, offsets, gold = data
+        model = trained.space, trained.parameters, workers, dtype
+        n_features, expectations = trained.extractor.n_features, self._expectations(trained, data, candidates)
+        return LogLikelihood(
+            incidences, n_features, offsets, gold, *model, expectations=expectations, slots=slots, candidates=candidates
+        )
+
+    def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> Any:
+        """What computes the expected features; None for those of chains."""
+        return None
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
@@ -105,12 +111,12 @@ class LogLinearModel(TrainableModel):
         """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
         what it is passed; without labels, it can only pass."""
         self._check_fitted()
-        layers, slots, offsets = encode_with_slots(self.extractor_, X)
+        incidences, slots, offsets = encode_with_slots(self.extractor_, X)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        data = Data(layers, offsets, self._gold(y, layers, offsets))
+        data = Data(incidences, offsets, self._gold(y, incidences, offsets))
         return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.constants
 
-    def _gold(self, y: Sequence[Sequence[str]] | None, layers: dict[str, Incidence], offsets: Array) -> Array:
+    def _gold(self, y: Sequence[Sequence[str]] | None, incidences: dict[str, Incidence], offsets: Array) -> Array:
         """Labels as training takes them; anything where there are none."""
         if y is None:
             return np.zeros(int(offsets[-1]), np.int32)

@@ -74,8 +74,8 @@ Metric = Annotated[
     Signed(),
     OnlyWith("algorithm", "ib1"),
     Help(
-        "Distance of two values: overlap (equal or not), mvdm (how differently they go with the classes), jeffrey "
-        "(the same as Jeffrey divergence), jensen-shannon (bounded by 1), numeric (difference divided by range); or "
+        "Distance of two values: overlap (0 if equal, else 1), mvdm (difference of their class distributions), jeffrey "
+        "and jensen-shannon (divergence of their class distributions), numeric (difference divided by the range); or "
         "one for each line of the template, separated by commas."
     ),
 ]
@@ -84,7 +84,7 @@ Threshold = Annotated[
     AtLeast(1),
     Signed(),
     OnlyWith("metric", "mvdm", "jeffrey", "jensen-shannon"),
-    Help("Values that occur less often are compared by overlap."),
+    Help("mvdm, jeffrey, jensen-shannon: values that occur less often are compared by overlap."),
 ]
 ColumnWeights = Annotated[
     str | Sequence[float],
@@ -106,13 +106,13 @@ DecayNumbers = Annotated[
     tuple[float, float],
     Decay(),
     OnlyWith("votes", "exponential-decay"),
-    Help("Exponential decay is exp(-A d^B)."),
+    Help("exponential-decay: the vote of a neighbour at distance d is exp(-A d^B)."),
 ]
 Algorithm = Annotated[
     str,
     OneOf("ib1", "igtree"),
     Signed(),
-    Help("ib1 compares with all instances; igtree is a decision tree by weights: fast, coarser."),
+    Help("ib1 compares with all instances; igtree is a decision tree over the columns: faster, less accurate."),
 ]
 
 
@@ -254,12 +254,12 @@ class MemoryBased(Estimator):
 
     def predict_proba(self, X: Any) -> Array:
         """The share of votes [Q, C] that each of `classes_` has in the neighbourhood."""
-        found = self.answers(X)
+        answers = self.answers(X)
         position = {label: i for i, label in enumerate(self.classes_.tolist())}
         columns = np.array([position[label] for label in _sorted(self.seen_, keep_order=True).tolist()])
-        table = np.zeros((len(found.best), len(columns)))
-        rows = np.repeat(np.arange(len(found.best)), np.diff(found.ptr))
-        table[rows, columns[found.classes]] = found.votes
+        table = np.zeros((len(answers.best), len(columns)))
+        rows = np.repeat(np.arange(len(answers.best)), np.diff(answers.ptr))
+        table[rows, columns[answers.classes]] = answers.votes
         shares: Array = table / table.sum(axis=1, keepdims=True)
         return shares
 
@@ -289,14 +289,10 @@ class MemoryBased(Estimator):
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
         with Workers(self.n_jobs) as workers:
-            found = store.nearest(self.index_, codes, numbers, int(k or self.k), workers)
-        return [
-            [
-                self._neighbour(n, d)
-                for n, d in zip(found.instances[a:b].tolist(), found.distance[a:b].tolist(), strict=True)
-            ]
-            for a, b in zip(found.ptr[:-1].tolist(), found.ptr[1:].tolist(), strict=True)
-        ]
+            nearest = store.nearest(self.index_, codes, numbers, int(k or self.k), workers)
+        pairs = zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True)
+        neighbours = [self._neighbour(n, distance) for n, distance in pairs]
+        return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]
 
     def _neighbour(self, n: int, distance: float) -> Neighbour:
         values = tuple(known[c] for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True))
@@ -304,13 +300,13 @@ class MemoryBased(Estimator):
 
     def _queries(self, X: Any) -> tuple[Array, Array]:
         """Rows as codes [Q, F] of known values, and as numbers where the metric is numeric."""
-        found = X if isinstance(X, Instances) else instances(X)
+        rows = X if isinstance(X, Instances) else instances(X)
         self._check_names(X)
-        codes = translated(found, self.data_.values)
+        codes = translated(rows, self.data_.values)
         numbers = np.zeros(codes.shape)
         for i in self.index_.numeric if isinstance(self.index_, Memory) else ():
             place = f"X: column {i if self.names_ is None else self.names_[i]}"
-            numbers[:, i] = numbers_of(found.values[i], place)[found.codes[:, i]]
+            numbers[:, i] = numbers_of(rows.values[i], place)[rows.codes[:, i]]
         return codes, numbers
 
     @property
@@ -518,12 +514,11 @@ class MemoryTagger(NgramModel):
             return [[] for _ in X]
         data, offsets = self.windows_.instances(X)
         names = [*self.labels_, None]
-        found = [
+        neighbours = [
             [n._replace(label=tuple(names[code] for code in self.grams_[n.label].tolist())) for n in near]
             for near in self._asked().neighbours(data, k)
         ]
-        bounds = offsets.tolist()
-        return [found[a:b] for a, b in pairwise(bounds)]
+        return [neighbours[a:b] for a, b in pairwise(offsets.tolist())]
 
     # -- files --------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
-from labelwright.answers.proposed import ProposalBlock
+from labelwright.answers.proposed import DECODERS, ProposalBlock
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.decode.checks import check_seconds
@@ -83,10 +83,10 @@ class NameOrFunction(Choice):
         return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {value!r:.60}"
 
 
-Ngram = Annotated[int, OddNumber(), Signed(), Help("Labels that are predicted at once, the token's own in the middle.")]
+Ngram = Annotated[int, OddNumber(), Signed(), Help("Labels of a predicted n-gram, the token's own in the middle.")]
 InferenceName = Annotated[
     str,
-    Inference(("none", "vote", "csi")),
+    Inference(DECODERS),
     Signed(),
     Help("How predictions that overlap become one labelling: csi (satisfies the most constraints), vote or none."),
 ]
@@ -127,7 +127,7 @@ class NgramModel(Tagger):
     """A tagger over label n-grams; subclasses say how their classes are learnt and predicted (two methods)."""
 
     can: ClassVar[frozenset[str]] = frozenset({NBEST, ORACLE, RULES})
-    decoders: ClassVar[tuple[str, ...]] = ("none", "vote", "csi")
+    decoders: ClassVar[tuple[str, ...]] = DECODERS
     default_decoder: ClassVar[str] = "csi"
     decoder_flag: ClassVar[str] = "--inference"
     rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
@@ -213,9 +213,9 @@ class NgramModel(Tagger):
             return
         X = listed(X)
         offsets = _offsets(X)
-        said = self._distributions(X) if offsets[-1] > 0 else iter([(certain([]), offsets)])
-        for found, bounds in _shown(said, int(offsets[-1]), self.verbose):
-            yield proposals.propose(found, self.grams_, bounds, self.weighting, self.lengths)
+        blocks = self._distributions(X) if offsets[-1] > 0 else iter([(certain([]), offsets)])
+        for distributions, bounds in _shown(blocks, int(offsets[-1]), self.verbose):
+            yield proposals.propose(distributions, self.grams_, bounds, self.weighting, self.lengths)
 
     def candidates(self, X: Any) -> list[list[list[str]]]:
         """The candidate labels of every token: its own prediction, then those of its nearest neighbours."""
@@ -287,7 +287,7 @@ class NgramModel(Tagger):
         inference_named(name)
         return name
 
-    def _check_constraints(self, decoder: str, constraints: Any) -> None:
+    def check_constraints(self, decoder: str, constraints: Any) -> None:
         if constraints is not None and decoder != "csi":
             raise OptionError(f"constraints: inference {decoder!r} looks at single tokens; use 'csi'")
 
@@ -311,11 +311,7 @@ class NgramModel(Tagger):
 
     def _allowed(self, constraints: str | None) -> Allowed:
         """What may follow what under these constraints."""
-        if constraints is None:
-            return ANYTHING
-        if not isinstance(constraints, str):
-            raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; rules are for decode")
-        return allowed(self.labels_, self._scheme(constraints))
+        return ANYTHING if constraints is None else allowed(self.labels_, self._scheme(constraints))
 
 
 class NgramTagger(NgramModel):
@@ -367,8 +363,8 @@ class NgramTagger(NgramModel):
             self.windows_ = windows(X, self.template)
             self.classifier_ = _copy_of(self.classifier).fit(self.windows_.instances(X)[0], classes)
             return
-        self.extractor_, layers, _ = learn(X, self.template, self.min_count)
-        matrix = feature_matrix(layers["state"], self.extractor_.n_features)
+        self.extractor_, incidences, _ = learn(X, self.template, self.min_count)
+        matrix = feature_matrix(incidences["state"], self.extractor_.n_features)
         if not matrix.nnz:
             raise OptionError("template: no token has a feature of its own; use U lines (or dicts that are not empty)")
         if n_classes == 1:
@@ -387,8 +383,8 @@ class NgramTagger(NgramModel):
         if getattr(self.classifier, "takes_columns", False):
             yield from remembered(self.classifier_, self.windows_, X)
             return
-        layers, offsets = self.extractor_.encode(X)
-        matrix = feature_matrix(layers["state"], self.extractor_.n_features)
+        incidences, offsets = self.extractor_.encode(X)
+        matrix = feature_matrix(incidences["state"], self.extractor_.n_features)
         for begin, end in sentence_ranges(offsets, max(1, BLOCK_NUMBERS // len(self.grams_))):
             bounds = offsets[begin : end + 1]
             t0, t1 = bounds[[0, -1]].tolist()
@@ -420,16 +416,16 @@ def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distribu
     classes = np.array(memory.seen_, np.int32)
     for begin, end in sentence_ranges(offsets, BLOCK_TOKENS):
         bounds = offsets[begin : end + 1]
-        found = memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))
-        said = Distributions(classes[found.best], found.ptr, classes[found.classes], found.votes)
-        yield said, bounds - bounds[0]
+        answers = memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))
+        votes = Distributions(classes[answers.best], answers.ptr, classes[answers.classes], answers.votes)
+        yield votes, bounds - bounds[0]
 
 
-def feature_matrix(layer: Incidence, n_features: int) -> Any:
+def feature_matrix(incidence: Incidence, n_features: int) -> Any:
     """The features of tokens as a SciPy CSR matrix [T, F]."""
     from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
-    _, _, _, ptr, feature, value = with_frequent_keys(layer, len(layer.keys) + 1)  # all keys hand over their features
+    _, _, _, ptr, feature, value = with_frequent_keys(incidence, len(incidence.keys) + 1)  # without any keys
     number = np.int32 if len(feature) < 1 << 31 else np.int64
     data = value.astype(np.float64) if len(value) else np.ones(len(feature))
     matrix = csr_matrix((data, feature.astype(number), ptr.astype(number)), shape=(len(ptr) - 1, n_features))
@@ -499,6 +495,6 @@ def _shown(
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("classifying", total=n_tokens)
-        for found, offsets in blocks:
+        for distributions, offsets in blocks:
             bar.update(task, advance=int(offsets[-1]))
-            yield found, offsets
+            yield distributions, offsets

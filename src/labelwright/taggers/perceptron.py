@@ -20,7 +20,6 @@ from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
-from labelwright.taggers.base import listed
 from labelwright.taggers.growth import grow
 from labelwright.taggers.latent_crf import LatentCRF
 from labelwright.taggers.score_based import ScoredModel
@@ -113,8 +112,8 @@ class Perceptron(ScoredModel):
             sums = carry_over(before._replace(weights=run.sums), none)
             run = Averaged(carry_over(before, start), sums, run.taken)
         passes = Passes(*data, trained.space, trained.parameters, rule, None)
-        there, back = passes.layout.laid_out, passes.layout.taken_back
-        run = Averaged(there(run.weights), there(run.sums), run.taken)
+        laid_out, back = passes.layout.laid_out, passes.layout.taken_back
+        run = Averaged(laid_out(run.weights), laid_out(run.sums), run.taken)
         mistakes, loss = passes.one_pass(run, EARLY)
         grown._online = Averaged(back(run.weights), back(run.sums), run.taken), passes.rule
         weights = back(run.weights if self.averaging == "none" else run.mean())
@@ -167,9 +166,6 @@ class Perceptron(ScoredModel):
         separable = percent(self.training_["convergence"]["separable"])
         return [counted(self.training_["mistakes"], "mistake"), f"{separable} separable"]
 
-    def _why_stopped(self) -> str:
-        return super()._why_stopped().replace("iterations", "passes")
-
     def _after(self, data: Data, development: Development | None) -> None:
         super()._after(data, development)
         gold, starts = data.gold, data.offsets
@@ -178,7 +174,7 @@ class Perceptron(ScoredModel):
             codes = (gold[starts[n] : starts[n + 1]] for n in range(batch.first, batch.first + len(batch)))
             return [margins(s.lattice, y) for s, y in zip(batch, codes, strict=True)]  # type: ignore[union-attr]
 
-        encoded = Encoded(data.layers, data.offsets, self.extractor_.mark)
+        encoded = Encoded(data.incidences, data.offsets, self.extractor_.mark)
         norm = float(np.linalg.norm(self.weights_.astype(np.float64)))
         seen = convergence(self._ask(encoded, question), norm, self._norm, len(self.history_), self._start_norm)
         self.training_["mistakes"] = sum(record["mistakes"] for record in self.history_)
@@ -196,6 +192,7 @@ class LatentPerceptron(LatentStates, Perceptron):
     """
 
     can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
+    _first_states: dict[str, Any] | None = None  # where the states of the last fit came from
 
     def __init__(
         self,
@@ -227,25 +224,26 @@ class LatentPerceptron(LatentStates, Perceptron):
         self.start = start
         self.n_restarts = n_restarts
 
-    def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None, *, init: Any = None, **options: Any) -> Self:
-        """Train as Perceptron.fit does; without `init`, from the start that the parameter `start` names."""
-        self._check_parameters()
-        X = listed(X)
-        again = self.warm_start and self._is_fitted()
-        record: dict[str, Any] | None = None
-        if init is None and not again and self.start != "random" and max(self._numbers_of_states()) > 1:
-            record = {"of": self.start}
-            if self.start != "likelihood":
-                init = self._plain(X, y)
-                record["plain_separable"] = init.training_["convergence"]["separable"]
-                enough = self.start == "split" or record["plain_separable"] >= GOOD
-                record["of"] = "split" if enough else "likelihood"
-            if record["of"] == "likelihood":
-                init = self._likely(X, y)
-        super().fit(X, y, init=init, **options)
-        if record is not None:
-            self.training_["start"] = record
-        return self
+    def _before(self, init: Any, X: Any, y: Sequence[Sequence[str]] | None) -> Trained | None:
+        self._first_states = None
+        return super()._before(init, X, y)
+
+    def _first_model(self, X: Any, y: Sequence[Sequence[str]] | None) -> TrainableModel | None:
+        """What the parameter `start` names."""
+        if self.start == "random" or max(self._numbers_of_states()) == 1:
+            return None
+        plain = None
+        self._first_states = {"of": self.start}
+        if self.start != "likelihood":
+            plain = self._plain(X, y)
+            separable = plain.training_["convergence"]["separable"]
+            enough = self.start == "split" or separable >= GOOD
+            self._first_states = {"of": "split" if enough else "likelihood", "plain_separable": separable}
+        return plain if self._first_states["of"] == "split" else self._likely(X, y)
+
+    def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
+        record = super()._record(data, best, monitors)
+        return record if self._first_states is None else record | {"start": self._first_states}
 
     def _plain(self, X: Any, y: Sequence[Sequence[str]] | None) -> Perceptron:
         """A perceptron with the same settings but one state for each label."""

@@ -83,8 +83,9 @@ def class_named(kind: str) -> type[Any]:
 
 
 def name_of(kind: type[Any]) -> str:
-    """The name under which a class is registered; its class name where it is not."""
-    return class_names().get(kind.__name__, kind.__name__)
+    """The name under which a class, or the nearest one that it extends, is registered; else its class name."""
+    names = class_names()
+    return next((names[each.__name__] for each in kind.__mro__ if each.__name__ in names), kind.__name__)
 
 
 def load(path: str | Path) -> Any:

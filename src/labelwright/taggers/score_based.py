@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from labelwright.answers.batch import Batch
-from labelwright.answers.chains import Chains
+from labelwright.answers.chains import PATH_DECODERS, Chains
 from labelwright.corpus.spans import Span
 from labelwright.errors import OptionError
 from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Forced
@@ -23,11 +23,8 @@ class ScoredModel(TrainableModel):
     says best how often it is right on held-out data: its answers are *confidences*, kept apart from probabilities."""
 
     can: ClassVar[frozenset[str]] = (TrainableModel.can - {PROBABILITY}) | {CONFIDENCE}
-    decoders: ClassVar[tuple[str, ...]] = ("viterbi",)
+    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
     _by_paths: ClassVar[bool] = True
-
-    def _no_decoder(self, name: str) -> str:
-        return f"decoder {name!r}: {self.lacks(PROBABILITY)}; use 'viterbi'"
 
     def why_one_decoder(self) -> str | None:
         return self.lacks(PROBABILITY)
@@ -108,7 +105,7 @@ class ScoredModel(TrainableModel):
         """These spans of each sentence with the confidence in each in place of a probability."""
         self._check_calibrated()
         return self._ask_about(
-            X, spans, "spans", lambda batch, own: batch.sure.span_probabilities(own), forced, constraints
+            X, spans, "spans", lambda batch, part: batch.sure.span_probabilities(part), forced, constraints
         )
 
     def _check_calibrated(self) -> None:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
-from labelwright.answers.segmentations import SegmentGraph
-from labelwright.corpus.schemes import check_scheme, pairs_of_codes
+from labelwright.answers.segmentations import DECODERS, SegmentGraph
+from labelwright.corpus.schemes import pairs_of_codes
 from labelwright.errors import OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
 from labelwright.features.incidence import Incidence
@@ -19,17 +19,14 @@ from labelwright.features.segments import SegmentFeatures
 from labelwright.features.template import Pattern
 from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
-from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, gold_of, segment_parameters
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.scoring.carry import old_features
+from labelwright.scoring.carry import old_cells, old_features
 from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
-from labelwright.scoring.parameters import Cells
 from labelwright.scoring.trained import Trained
 from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, RecipeOnly, Signed
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
-    Segments,
     SegmentSpace,
     arcs_of,
     check_sizes,
@@ -42,17 +39,15 @@ from labelwright.structures.segments import (
 )
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared
-from labelwright.taggers.base import RULES, Forced, permitted_labels
+from labelwright.taggers.base import RULES, Forced
 from labelwright.taggers.kinds import Phrases
-from labelwright.taggers.linear import encode
+from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
-from labelwright.taggers.signature import signature
 from labelwright.taggers.training import Data, labelled
 from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
-R = TypeVar("R")
 
 MaxLength = Annotated[
     int | None,
@@ -90,7 +85,8 @@ class SemiCRF(LogLinearModel):
     constraints = None
     warm_start = False
     can: ClassVar[frozenset[str]] = LogLinearModel.can - {RULES}
-    decoders: ClassVar[tuple[str, ...]] = ("viterbi", "exact")
+    decoders: ClassVar[tuple[str, ...]] = DECODERS
+    _inspection: ClassVar[Any] = inspection
     _given: SegmentSpace | None = None  # by `like`: the space that fit shall use
 
     def __init__(
@@ -127,26 +123,26 @@ class SemiCRF(LogLinearModel):
 
     def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> tuple[Data, Trained]:
         corpus, labels, codes = labelled(X, y)
-        tokens, layers, offsets = learn(corpus, self.template, self.min_count)
+        tokens, incidences, offsets = learn(corpus, self.template, self.min_count)
         _refuse_pairs(tokens)
-        if set(layers) != {"state"}:
+        if set(incidences) != {"state"}:
             raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())
         if self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            space, found = segment_space(labels, codes, offsets, pairs, self.max_length)
+            space, segments = segment_space(labels, codes, offsets, pairs, self.max_length)
         else:
-            space, found = self._given, segments_in(self._given, labels, codes, offsets)
-            check_sizes(found, offsets, space.max_length)
+            space, segments = self._given, segments_in(self._given, labels, codes, offsets)
+            check_sizes(segments, offsets, space.max_length)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        features = SegmentFeatures.learn(tokens, corpus, found, space, self.min_count, self.dictionaries)
-        layers = layers | {"segment": features.incidence(corpus, offsets)}
-        gold = gold_of(found, offsets, space)
-        parameters = segment_parameters(layers, features, gold, offsets, space, self.cells)
+        features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
+        incidences = incidences | {"segment": features.incidence(corpus, offsets)}
+        gold = gold_of(segments, offsets, space)
+        parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
-        return Data(layers, offsets, gold.kinds), trained
+        return Data(incidences, offsets, gold.kinds), trained
 
     @property
     def segments_(self) -> SegmentSpace:
@@ -174,17 +170,17 @@ class SemiCRF(LogLinearModel):
             model._check_fitted()
         if self.segments_[1:3] != other.segments_[1:3]:
             raise OptionError("weights_of: the other model has other types of segments; train it by `like`")
-        own, old = self.extractor_, other.extractor_
-        assert isinstance(own, SegmentFeatures)
+        new, old = self.extractor_, other.extractor_
+        assert isinstance(new, SegmentFeatures)
         assert isinstance(old, SegmentFeatures)
-        features = np.concatenate([old_features(old.tokens, own.tokens), own.segment_numbers_in(old)])
+        features = np.concatenate([old_features(old.tokens, new.tokens), new.segment_numbers_in(old)])
         parts, old_parts = self.parameters_.slices, other.parameters_.slices
-        found = np.zeros_like(self.weights_)
+        weights = np.zeros_like(self.weights_)
         for name, cells in self.parameters_.cells.items():
-            of_other = other.parameters_.cells[name]
-            found[parts[name]] = _looked_up(of_other, other.weights_[old_parts[name]], cells, features)
-        found[parts["transitions"]] = other.weights_[old_parts["transitions"]]
-        return found
+            number = old_cells(other.parameters_.cells[name], cells, features)
+            weights[parts[name]] = np.append(other.weights_[old_parts[name]], 0)[number]
+        weights[parts["transitions"]] = other.weights_[old_parts["transitions"]]
+        return weights
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -204,83 +200,33 @@ class SemiCRF(LogLinearModel):
     def _may_change(self) -> tuple[str, ...]:
         return ("max_iter", "dictionaries")  # what they do to training is in its data; sets have no fixed order
 
-    def _start(self, trained: Trained, restart: int, split: bool) -> Array:
-        if split:
-            raise OptionError("init: a SemiCRF starts from nothing; leave it out")
-        return super()._start(trained, restart, split)
-
-    def _objective(
-        self,
-        trained: Trained,
-        data: Data,
-        workers: Workers,
-        dtype: Any = np.float32,
-        slots: dict[str, Array] | None = None,
-        candidates: Candidates | None = None,
-    ) -> LogLikelihood:
-        layers, offsets, gold = data
+    def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> SegmentExpectations:
         assert trained.segments is not None
         assembly = SegmentAssembly(trained.segments, trained.parameters)
-        expected = SegmentExpectations(assembly, gold, offsets, candidates)
-        n_features = trained.extractor.n_features
-        return LogLikelihood(
-            layers, n_features, offsets, gold, trained.space, trained.parameters, workers, dtype,
-            expectations=expected, slots=slots, candidates=candidates,
-        )  # fmt: skip
-
-    # -- what was learnt, for people ----------------------------------------------------------------------------------
-
-    def describe(self, top: int = 5) -> dict[str, Any]:
-        self._check_fitted()
-        return {"signature": signature(self), **inspection.describe(self, top)}
-
-    def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
-        self._check_fitted()
-        return inspection.describe_use(self, corpora, top)
-
-    def path_mass(self, X: Any, n: int = 2000) -> Array:
-        self._check_fitted()
-        return inspection.path_mass(self, X, n)
+        return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
 
     # -- graphs out ---------------------------------------------------------------------------------------------------
 
-    def _ask_with(
-        self,
-        trained: Trained,
-        X: Any,
-        question: Callable[[Batch], list[R]],
-        forced: Forced | None = None,
-        constraints: str | None = None,
-    ) -> list[R]:
-        data = encode(trained.extractor, X)
-        self._check_scheme(constraints)
-        permitted = permitted_labels(forced, data.offsets, trained.space.labels)
-        if data.offsets[-1] == 0:
-            return question(Batch([None] * len(data)))
-        with Workers(self.n_jobs) as workers:
-            scores = SegmentScores(trained, data, workers)
+    def _scored_blocks(
+        self, trained: Trained, constrained: Constrained, data: Encoded, permitted: Array | None, workers: Workers
+    ) -> tuple[list[tuple[int, int]], Callable[[int, int], Batch]]:
+        scores = SegmentScores(trained, constrained.assembly, data, workers)
 
-            def block(begin: int, end: int) -> list[R]:
-                return question(Batch(scores.sentences(begin, end, permitted), begin))
+        def scored(begin: int, end: int) -> Batch:
+            return self._batch(scores.sentences(begin, end, permitted), begin, None)
 
-            answers = workers.run(block, sentence_ranges(data.offsets, BLOCK_TOKENS))
-        return [answer for part in answers for answer in part]
+        return sentence_ranges(data.offsets, BLOCK_TOKENS), scored
 
-    def _check_scheme(self, constraints: str | None) -> None:
-        """Every segmentation keeps the scheme of the labels, but no other."""
-        if constraints is not None:
-            if not isinstance(constraints, str):
-                raise OptionError("constraints: a SemiCRF takes no rules, only 'scheme'; use forced=, or a CRF")
-            self._scheme(constraints if constraints == "scheme" else check_scheme(constraints))
+    def _under(self, trained: Trained, scheme: str | None) -> Constrained:
+        """Everything: a segmentation keeps the scheme of the labels."""
+        assert trained.segments is not None
+        return Constrained(trained.space, SegmentAssembly(trained.segments, trained.parameters))
 
     def decoder_options(self, decoder: str) -> list[str]:
         return ["probabilities"]
 
     def why_one_decoder(self) -> str | None:
-        return "a SemiCRF finds its best labelling with it, proven"
-
-    def _no_decoder(self, name: str) -> str:
-        return f"decoder {name!r}: a SemiCRF decodes exactly by 'viterbi'"
+        return "a SemiCRF decodes exactly"
 
     def predict_marginals(
         self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: str | None = None
@@ -293,32 +239,28 @@ class SemiCRF(LogLinearModel):
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
-    def _gold(self, y: Sequence[Sequence[str]] | None, layers: dict[str, Incidence], offsets: Array) -> Array:
+    def _gold(self, y: Sequence[Sequence[str]] | None, incidences: dict[str, Incidence], offsets: Array) -> Array:
         if y is None:
-            return np.full(len(layers["segment"].keys), -1, np.int32)
-        found = self._segments([label for labels in y for label in labels], offsets)
-        check_sizes(found, offsets, self.segments_.max_length)
-        return gold_of(found, offsets, self.segments_).kinds
+            return np.full(len(incidences["segment"].keys), -1, np.int32)
+        labels = [label for sentence in y for label in sentence]
+        segments = segments_in(self.segments_, labels, np.arange(len(labels)), offsets)
+        check_sizes(segments, offsets, self.segments_.max_length)
+        return gold_of(segments, offsets, self.segments_).kinds
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
         return passed_by(batch, self.space_.labels, cut, pairs=False)
 
-    def _segments(self, labels: Sequence[str], offsets: Array) -> Segments:
-        """The segments of label sequences, all labels of which are known."""
-        return segments_in(self.segments_, labels, np.arange(len(labels)), offsets)
-
 
 class SegmentScores:
     """The scored graphs of encoded sentences."""
 
-    def __init__(self, trained: Trained, data: Encoded, workers: Workers):
+    def __init__(self, trained: Trained, assembly: SegmentAssembly, data: Encoded, workers: Workers):
         assert trained.segments is not None
         self.space, self.offsets = trained.segments, data.offsets
-        build = SegmentAssembly(self.space, trained.parameters)
         L = self.space.n_types
-        self._transitions = build.plain(trained.weights).arc.reshape(L + 1, L + 1)
-        self._rows = Rows(trained, build, data, workers)
+        self._transitions = assembly.plain(trained.weights).arc.reshape(L + 1, L + 1)
+        self._rows = Rows(trained, assembly, data, workers)
         self._row_offsets = row_offsets(data.offsets, self.space.max_length)
         self._longest = int(np.diff(data.offsets).max())
         self._arcs = arcs_of(self.space, self._longest)  # of the longest sentence: it serves all
@@ -360,19 +302,3 @@ def _refuse_pairs(tokens: Extractor) -> None:
             raise OptionError(
                 f"template: {place}{pattern.text!r}: a SemiCRF has no features on pairs of labels; use U lines"
             )
-
-
-def _looked_up(old: Cells, weights: Array, new: Cells, features: Array) -> Array:
-    """The old weight of each new cell, where features [F] gives the old number of each feature, or -1; 0 for none."""
-    found = np.zeros(len(new.column), weights.dtype)
-    if not len(old.column) or not len(new.column):
-        return found
-    width = int(max(old.column.max(), new.column.max())) + 1
-    feature = np.repeat(features, np.diff(new.ptr))
-    wanted = np.where(feature < 0, -1, feature * width + new.column)
-    known = np.repeat(np.arange(len(old.ptr) - 1), np.diff(old.ptr)) * width + old.column
-    order = np.argsort(known, kind="stable")
-    at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
-    same = known[at] == wanted
-    found[same] = weights[at[same]]
-    return found

@@ -50,8 +50,8 @@ def stacks(
     made = [_stack(models, inputs, gold, None, 0, workers, dtype)._replace(shares=counted[:1])]
     for k in range(1, top + 1):
         for i in range(len(parts)):
-            said = [of_layer[i] for of_layer in versions[:k]]
-            stack = _stack(models, inputs, gold, said, k, workers, dtype)
+            below = [of_layer[i] for of_layer in versions[:k]]
+            stack = _stack(models, inputs, gold, below, k, workers, dtype)
             made.append(stack._replace(shares=[0.0] * k + counted[k : k + 1]))
     return made
 
@@ -60,23 +60,23 @@ def _stack(
     models: Mapping[str, TrainableModel],
     inputs: Sequence[Any],
     gold: Mapping[str, Sequence[Sequence[str]]],
-    said: Sequence[Version] | None,
+    below: Sequence[Version] | None,
     top: int,
     workers: Workers,
     dtype: Any,
 ) -> Stack:
-    """The layers up to `top`, over all sentences or over those of the versions that speak of them."""
-    a, b = (0, len(inputs[0])) if said is None else (said[0].begin, said[0].end)
+    """The layers up to `top`, over all sentences or over those of these versions of the layers below."""
+    a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
     layers, constants, shifts = [], [], []
     for k, (name, model) in enumerate(list(models.items())[: top + 1]):
-        X = inputs[k] if said is None else some(inputs[k], [(a, b)])
+        X = inputs[k] if below is None else some(inputs[k], [(a, b)])
         above = None
         if k < top:
             passed = inputs[k + 1].passed
-            above = (passed if said is None else part(passed, a, b)).candidates
+            above = (passed if below is None else part(passed, a, b)).candidates
         layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype)
         layers.append(layer)
         constants.append(fixed)
-        other = model if said is None or k == top else said[k].model
+        other = model if below is None or k == top else below[k].model
         shifts.append(None if other is model else model.weights_of(other) - model.weights_)
     return Stack(layers, constants, [1.0] * (top + 1), shifts)

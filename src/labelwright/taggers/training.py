@@ -24,10 +24,10 @@ from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
-from labelwright.taggers.base import LAYER, listed, scheme_named
+from labelwright.taggers.base import LAYER, listed, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.linear import LinearTagger, encode
-from labelwright.wording import counted
+from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
 
@@ -65,18 +65,17 @@ class TrainableModel(LinearTagger):
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
-        init : a trained model to start from; labels that have more latent states here get copies of its states, with
-            small noise to break the symmetry, as do further restarts (warm_start=True starts from the last fit)
+        init : a trained model to start from, of a kind in `can_start_from`; labels that have more latent states here
+            get copies of its states, with small noise to break the symmetry, as do further restarts (warm_start=True
+            starts from the last fit)
         checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds; with resume=True a
             run resumes from it, and the result is identical to an uninterrupted run
         """
         self._check_parameters()
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to resume from")
-        before = None
-        old = self if init is None and self.warm_start and self._is_fitted() else init
-        if old is not None:
-            before = old._learnt()
+        X = listed(X)
+        before = self._before(init, X, y)
         data, trained = self._prepare(X, y)
         development = None if dev is None else self._development(trained, dev)
         bar = self.progress_bar() if progress is None and self.verbose else None
@@ -131,11 +130,29 @@ class TrainableModel(LinearTagger):
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
+    def _before(self, init: Any, X: Any, y: Sequence[Sequence[str]] | None) -> Trained | None:
+        """What the model to start from has learnt, if there is one."""
+        if init is not None:
+            if "init" not in self.training_options:
+                raise OptionError(f"init: a {type(self).__name__} starts from nothing; leave it out")
+            refusal = self.why_not_from(init)
+            if refusal is not None:
+                raise OptionError(f"init: got {refusal}")
+        elif self.warm_start and self._is_fitted():
+            init = self
+        else:
+            init = self._first_model(X, y)
+        return None if init is None else init._learnt()
+
+    def _first_model(self, X: Any, y: Sequence[Sequence[str]] | None) -> "TrainableModel | None":
+        """A model that is trained only to start from."""
+        return None
+
     def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> tuple["Data", Trained]:
         """Learn the features and the state space: the training data as integers, and what is known before training
         (all weights are zero).  With `more`, further labels may come later."""
         corpus, labels, gold = labelled(X, y)
-        extractor, layers, offsets = learn(corpus, self.template, self.min_count)
+        extractor, incidences, offsets = learn(corpus, self.template, self.min_count)
         patterns = extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
         if self.order == 1 and any(pattern.kind == "T" for pattern in patterns):
             raise OptionError("template: T lines are features on three labels; use order=2")
@@ -147,13 +164,13 @@ class TrainableModel(LinearTagger):
             scheme = self._checked_scheme(of_labels, cut([labels[g] for g in gold], offsets))
         space = state_space(labels, self._latent_states(labels, more), self.order, scheme)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        parameters = make_parameters(layers, extractor.n_features, gold, offsets, space, self.cells)
+        parameters = make_parameters(incidences, extractor.n_features, gold, offsets, space, self.cells)
         none = np.zeros(parameters.n_weights, np.float32)
-        return Data(layers, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
+        return Data(incidences, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
 
     def _record(self, data: "Data", best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         """What is worth knowing about the training run, in the model file too."""
-        last = best.history[-1]
+        last, reason = best.history[-1], str(best.reason).replace("iterations", plural(self.trains_in))
         record: dict[str, Any] = {
             "sentences": len(data.offsets) - 1,
             "tokens": int(data.offsets[-1]),
@@ -162,7 +179,7 @@ class TrainableModel(LinearTagger):
             "iterations": last["iteration"],
             "loss": last["loss"],
             "seconds": round(sum(m.history[-1]["seconds"] for m in monitors), 3),
-            "stopped": "interrupted" if monitors[-1].interrupted else best.reason,
+            "stopped": "interrupted" if monitors[-1].interrupted else reason,
             "labelwright": __version__,
         }
         if best.best_iteration is not None:
@@ -232,28 +249,18 @@ class TrainableModel(LinearTagger):
         ]
         turns = counted(record["iterations"], self.trains_in)
         run = [counted(record["sentences"], "sentence"), turns, *self._facts_of_run(), f"{record['seconds']:.1f} s"]
-        return Summary(sizes, [*run, *_spread(record)], self._why_stopped())
+        return Summary(sizes, [*run, *_spread(record)], str(record["stopped"]))
 
     def _facts_of_run(self) -> list[str]:
         """What else is worth knowing about the run."""
         return []
 
-    def _why_stopped(self) -> str:
-        return str(self.training_["stopped"])
-
     def _development(self, trained: Trained, dev: Any, name: str = "dev") -> "Development":
         """Development data, encoded and checked before the first iteration; `name` is what errors call them."""
-        if isinstance(dev, Corpus):
-            X, y = dev, dev.y
-        elif isinstance(dev, tuple | list) and len(dev) == 2:
-            X, y = dev
-        else:
-            raise OptionError(f"{name}: expected a pair (X, y) or a Corpus")
+        X, y = labelled_pair(dev, name)
+        y = true_labels(name, X, y)
         encoded = encode(trained.extractor, X)
-        try:
-            check_lengths(y, np.diff(encoded.offsets).tolist())
-        except CorpusError as error:
-            raise CorpusError(f"{name}: {error}") from None
+        check_lengths(y, np.diff(encoded.offsets).tolist(), place=f"{name}: y")
         return Development(encoded, [list(labels) for labels in y])
 
     def _dev_score(self, trained: Trained, development: "Development") -> Callable[[Array], float]:
@@ -273,9 +280,9 @@ class TrainableModel(LinearTagger):
         idle = "n_jobs", "verbose", "warm_start", *self._may_change()
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
         digest = hashlib.sha256(repr((settings, start.space.labels, dev and dev.y)).encode())
-        arrays = [data.offsets, data.gold, start.weights, *(a for layer in data.layers.values() for a in layer)]
+        arrays = [data.offsets, data.gold, start.weights, *(a for x in data.incidences.values() for a in x)]
         if dev is not None:
-            arrays += [dev.X.offsets, *(a for layer in dev.X.layers.values() for a in layer)]
+            arrays += [dev.X.offsets, *(a for x in dev.X.incidences.values() for a in x)]
         for array in arrays:
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
@@ -328,7 +335,7 @@ class LatentStates(TrainableModel):
 class Data(NamedTuple):
     """The training data as integers."""
 
-    layers: dict[str, Incidence]
+    incidences: dict[str, Incidence]
     offsets: Array  # [N+1]
     gold: Array  # [T]  labels
 
@@ -369,6 +376,15 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str],
     flat = [label for sentence in y for label in sentence]
     column = intern_values(flat, y, "y")
     return X, column.values, column.codes
+
+
+def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:
+    """Sentences and their labels, given as a pair or as a corpus, which has them itself."""
+    if isinstance(dev, Corpus):
+        return dev, None
+    if isinstance(dev, tuple | list) and len(dev) == 2:
+        return dev[0], dev[1]
+    raise OptionError(f"{name}: expected a pair (X, y) or a Corpus")
 
 
 def cut(flat: list[str], offsets: Array) -> list[list[str]]:

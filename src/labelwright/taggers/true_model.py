@@ -26,11 +26,11 @@ def true_model(p: float = 0.9, emission: float | None = 0.1) -> LatentCRF:
     S = len(hmm.label_of)
     model = LatentCRF(n_latent=S // len(hmm.labels), template=TEMPLATE, cells="all")
     symbols = Corpus.from_sequences([[symbol] for symbol in hmm.symbols], names=["symbol"])
-    extractor, layers, offsets = learn(symbols, TEMPLATE, min_count=1)
+    extractor, incidences, offsets = learn(symbols, TEMPLATE, min_count=1)
     space = state_space(hmm.labels, S // len(hmm.labels))
     space = space._replace(start=np.arange(S) == hmm.start, arc=hmm.transition > 0)
     gold = np.zeros(len(hmm.symbols), np.int32)  # no cell depends on it
-    parameters = make_parameters(layers, extractor.n_features, gold, offsets, space, "all")
+    parameters = make_parameters(incidences, extractor.n_features, gold, offsets, space, "all")
     weights = np.zeros(parameters.n_weights, np.float32)
     cells, own = parameters.cells["state"], weights[parameters.slices["state"]]
     names = [f"U:{symbol}" for symbol in hmm.symbols]

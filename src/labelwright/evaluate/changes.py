@@ -18,7 +18,7 @@ class Versions(NamedTuple):
     after: Labels
 
 
-class Move(NamedTuple):
+class LabelChange(NamedTuple):
     """One change of a label in the lower layer, as NN -> VB, with the number of tokens by outcome."""
 
     before: str
@@ -26,7 +26,7 @@ class Move(NamedTuple):
     right: int  # more upper labels at the token and beside it are correct than before,
     wrong: int  # fewer are,
     same: int  # or equally many
-    mended: int  # the lower label itself became correct,
+    corrected: int  # the lower label itself became correct,
     broken: int  # or was correct and is no longer
 
     @property
@@ -35,13 +35,13 @@ class Move(NamedTuple):
         return self.right + self.wrong + self.same
 
 
-def label_moves(lower: Versions, upper: Versions) -> list[Move]:
+def label_changes(lower: Versions, upper: Versions) -> list[LabelChange]:
     """All changes of labels in the lower layer, the most frequent first, by what changed near them in the upper one.
 
     >>> lower = Versions(gold=[["D", "N", "V"]], before=[["D", "V", "V"]], after=[["D", "N", "V"]])
     >>> upper = Versions(gold=[["B", "I", "O"]], before=[["B", "O", "O"]], after=[["B", "I", "O"]])
-    >>> label_moves(lower, upper)
-    [Move(before='V', after='N', right=1, wrong=0, same=0, mended=1, broken=0)]
+    >>> label_changes(lower, upper)
+    [LabelChange(before='V', after='N', right=1, wrong=0, same=0, corrected=1, broken=0)]
     """
     n_tokens = [len(sentence) for sentence in lower.gold]
     for layer, versions in (("lower", lower), ("upper", upper)):
@@ -57,10 +57,10 @@ def label_moves(lower: Versions, upper: Versions) -> list[Move]:
             near = sum(gains[max(0, t - NEAR) : t + NEAR + 1])
             counts = seen.setdefault((before, after), Counter())
             counts["right" if near > 0 else "wrong" if near < 0 else "same"] += 1
-            counts["mended"] += after == gold
+            counts["corrected"] += after == gold
             counts["broken"] += before == gold
-    moves = [Move(*pair, *(counts[name] for name in Move._fields[2:])) for pair, counts in seen.items()]
-    return sorted(moves, key=lambda move: (-move.n, move.before, move.after))
+    changes = [LabelChange(*pair, *(counts[name] for name in LabelChange._fields[2:])) for pair, counts in seen.items()]
+    return sorted(changes, key=lambda change: (-change.n, change.before, change.after))
 
 
 def _gains(gold: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[int]:

@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 
 from labelwright.errors import CorpusError
-from labelwright.evaluate.moves import NEAR, Move, Versions, label_moves
+from labelwright.evaluate.changes import NEAR, LabelChange, Versions, label_changes
 
 RIGHT = [["A", "A", "A", "A"]]
 
@@ -30,24 +30,24 @@ def upper(before: str, after: str) -> Versions:
 )
 def test_what_happens_near_a_change(before: str, after: str, counts: tuple[int, int, int]) -> None:
     lower = Versions([["D", "N", "V", "."]], [["D", "V", "V", "."]], [["D", "N", "V", "."]])
-    assert label_moves(lower, upper(before, after)) == [Move("V", "N", *counts, mended=1, broken=0)]
+    assert label_changes(lower, upper(before, after)) == [LabelChange("V", "N", *counts, corrected=1, broken=0)]
 
 
 def test_the_most_frequent_change_is_first_and_equal_ones_are_in_order() -> None:
     lower = Versions([list("ABCD")] * 2, [list("AXXD"), list("AXCD")], [list("BBCD"), list("ABXD")])
     above = Versions([list("AAAA")] * 2, [list("AAAA")] * 2, [list("AAAA"), list("AAXA")])
-    assert label_moves(lower, above) == [
-        Move("X", "B", right=0, wrong=1, same=1, mended=2, broken=0),
-        Move("A", "B", right=0, wrong=0, same=1, mended=0, broken=1),
-        Move("C", "X", right=0, wrong=1, same=0, mended=0, broken=1),
-        Move("X", "C", right=0, wrong=0, same=1, mended=1, broken=0),
+    assert label_changes(lower, above) == [
+        LabelChange("X", "B", right=0, wrong=1, same=1, corrected=2, broken=0),
+        LabelChange("A", "B", right=0, wrong=0, same=1, corrected=0, broken=1),
+        LabelChange("C", "X", right=0, wrong=1, same=0, corrected=0, broken=1),
+        LabelChange("X", "C", right=0, wrong=0, same=1, corrected=1, broken=0),
     ]
 
 
 def test_no_change_is_no_move() -> None:
     same = Versions(RIGHT, RIGHT, RIGHT)
-    assert label_moves(same, same) == []
-    assert label_moves(Versions([[]], [[]], [[]]), Versions([[]], [[]], [[]])) == []
+    assert label_changes(same, same) == []
+    assert label_changes(Versions([[]], [[]], [[]]), Versions([[]], [[]], [[]])) == []
 
 
 def test_counts_agree_with_a_slow_count() -> None:
@@ -67,17 +67,17 @@ def test_counts_agree_with_a_slow_count() -> None:
                 was, is_now = (sum(v[n][s] == above.gold[n][s] for s in near) for v in (above.before, above.after))
                 counts = expected.setdefault(pair, [0, 0, 0])
                 counts[0 if is_now > was else 1 if is_now < was else 2] += 1
-    moves = label_moves(lower, above)
-    assert {(m.before, m.after): [m.right, m.wrong, m.same] for m in moves} == expected
-    assert [m.n for m in moves] == sorted((m.n for m in moves), reverse=True)
+    changes = label_changes(lower, above)
+    assert {(m.before, m.after): [m.right, m.wrong, m.same] for m in changes} == expected
+    assert [m.n for m in changes] == sorted((m.n for m in changes), reverse=True)
     pairs = list(zip(*(chain.from_iterable(version) for version in lower), strict=True))
-    assert sum(m.mended for m in moves) == sum(b != a == g for g, b, a in pairs)
-    assert sum(m.broken for m in moves) == sum(a != b == g for g, b, a in pairs)
+    assert sum(m.corrected for m in changes) == sum(b != a == g for g, b, a in pairs)
+    assert sum(m.broken for m in changes) == sum(a != b == g for g, b, a in pairs)
 
 
 def test_other_sentences_are_refused() -> None:
     same = Versions(RIGHT, RIGHT, RIGHT)
     with pytest.raises(CorpusError, match=r"^upper, after: expected as many labels"):
-        label_moves(same, Versions(RIGHT, RIGHT, [["A"]]))
+        label_changes(same, Versions(RIGHT, RIGHT, [["A"]]))
     with pytest.raises(CorpusError, match=r"^lower, before: expected as many labels"):
-        label_moves(Versions(RIGHT, RIGHT * 2, RIGHT), same)
+        label_changes(Versions(RIGHT, RIGHT * 2, RIGHT), same)
