@@ -37,6 +37,7 @@ for order in (1, 2):
         answers.append([[found.labels, found.log_probability, found.gap] for found in model.decode(X, **options)])
 for model in (
     Perceptron(template="U:%x[0,0]\\nB:%x[0,0]", update="passive-aggressive"),
+    Perceptron(template="U:%x[0,0]\\nB", update="arow"),
     Perceptron(order=2, template="U:%x[0,0]\\nT:%x[0,0]", constraints="scheme"),
     LatentPerceptron(2, order=2, template="U:%x[0,0]\\nB:%x[0,0]", margin=0.5, reset_every=2),
 ):

@@ -59,12 +59,14 @@ def answers(out: str) -> list[dict]:
 def test_options_reach_the_model(run, folder: Path, tmp_path: Path, kind: str) -> None:
     options = {"--averaging": "mavg", "--reset-every": 3, "--update": "passive-aggressive", "--margin": 2.5}
     options |= {"--aggressiveness": 0.5, "--order": 2, "--iterations": 2, "--min-count": 2, "--constraints": "scheme"}
+    options |= {"--cost": "labels", "--slack": "quadratic", "--epsilon": 0.001}
     flat = [word for pair in options.items() for word in pair]
     code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *fast(kind), *flat, "--no-shuffle", "-q")
     assert (code, out, err) == (0, "", "")
     model = labelwright.load(tmp_path / "m")
     words = {"averaging": "mavg", "reset_every": 3, "update": "passive-aggressive", "margin": 2.5, "shuffle": False}
     words |= {"aggressiveness": 0.5, "order": 2, "max_iter": 2, "min_count": 2, "constraints": "scheme"}
+    words |= {"cost": "labels", "slack": "quadratic", "epsilon": 0.001}
     assert words.items() <= model.get_params().items()
     assert type(model) is registry.model_class(kind)
     direct = type(model)(**model.get_params()).set_params(n_jobs=1)
@@ -169,9 +171,14 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--averaging", "mavg", "--reset-every", "0"], "--reset-every: expected a whole number of 1 or more, got 0"),
         (["--reset-every", "3"], "--reset-every: only with --averaging mavg, got 'avg'"),
         (["--aggressiveness", "2"], "--aggressiveness: only with --update passive-aggressive, got 'perceptron'"),
-        (["--update", "hinge"], "--update: expected one of perceptron, passive-aggressive, got 'hinge'"),
+        (["--update", "hinge"], "--update: expected one of perceptron, passive-aggressive, arow, got 'hinge'"),
         (["--update", "passive-aggressive", "--margin", "0"], "--margin: passive-aggressive updates need one above 0"),
         (["--update", "passive-aggressive", "--aggressiveness", "0"], "--aggressiveness: expected a number above 0"),
+        (["--slack", "none"], "--slack: only with --update passive-aggressive, got 'perceptron'"),
+        (["--update", "passive-aggressive", "--gamma", "2"], "--gamma: only with --update arow, got 'passive-"),
+        (["--cost", "root"], "--cost: only with --update passive-aggressive or arow, got 'perceptron'"),
+        (["--update", "arow", "--variance", "0"], "--variance: expected a number above 0"),
+        (["--epsilon", "-1"], "--epsilon: expected a number of 0 or more"),
         (["--start", "split"], "--start: not for --model perceptron, only for latent-perceptron"),
         (
             ["--model", "latent-perceptron", "--start", "zero"],
@@ -419,6 +426,7 @@ def test_inspect_shows_the_diagnostics(run, folder: Path, kind: str) -> None:
         (["--averaging", "none"], r"[\d,]+ mistakes at most, by theorem [23] of Sun et al. \(2009\)"),
         (["--averaging", "mavg"], "none: the theorems are about one sequence of updates, and with mavg passes begin"),
         (["--margin", 1], "none: the theorems are about mistakes alone, and with a margin right answers lead to"),
+        (["--update", "arow"], "none: the theorems are about whole steps, which arow updates are not"),
         (["--update", "passive-aggressive"], "none: the theorems are about whole steps, which passive-aggressive"),
     ],
 )

@@ -228,7 +228,7 @@ def test_the_largest_norm_is_that_of_the_largest_path(template, order, sizes):
 
 def test_without_a_theorem_there_is_no_bound():
     """Theorems 2 and 3 are about plain updates, and about counts of features."""
-    for words_ in ({"averaging": "mavg"}, {"margin": 1.0}, {"update": "passive-aggressive"}):
+    for words_ in ({"averaging": "mavg"}, {"margin": 1.0}, {"update": "passive-aggressive"}, {"update": "arow"}):
         seen = Perceptron(template=STATES, max_iter=3, n_jobs=1, **words_).fit(*NOISY).training_["convergence"]
         assert seen["mistake_bound"] is None
         assert seen["theorem"] is None

@@ -318,29 +318,48 @@ class Choices:
                 wrong.append(sum(a != b for a, b in zip(labels, gold, strict=True)))
         self.counts, self.wrong = np.array(rows), np.array(wrong)  # [N, W], [N]
 
-    def update(self, weights, margin=0.0, limit=None):
-        """The weights after this sentence, and whether its best path was wrong (paper 003, figure 1); with a limit the
-        step is only as long as the margin needs."""
+    def update(self, weights, variances, rule):
+        """Weights and variances after this sentence, and whether its best path was wrong (paper 003, figure 1); with a
+        limit the step is only as long as the margin needs."""
         scores = self.counts @ weights
-        best = int(np.argmax(scores + margin * self.wrong))
+        best = int(np.argmax(scores + rule.decoded * self.wrong))
         if self.wrong[best] == 0:
-            return weights, False
+            return weights, variances, False
         gold = int(np.argmax(np.where(self.wrong == 0, scores, -np.inf)))
-        difference = self.counts[gold] - self.counts[best]
-        step = 1.0
-        if limit is not None:
-            missing = margin * self.wrong[best] - difference @ weights
-            step = min(limit, max(0.0, missing) / (difference @ difference))
-        return weights + step * difference, True
+        x = self.counts[gold] - self.counts[best]
+        missing = max(0.0, rule.margin * self.wrong[best] ** rule.power - x @ weights)
+        if rule.variance is not None:  # AROW with a diagonal inverse of the covariance matrix (figure 1)
+            beta = 1 / (x @ (variances * x) + rule.damping)
+            weights = weights + missing * beta * variances * x
+            return weights, 1 / (1 / variances + x**2 / rule.damping), True
+        step = 1.0 if rule.limit is None else min(rule.limit, missing / (x @ x + rule.damping))
+        return weights + step * x, variances, True
 
-    def clear(self, weights, margin=0.0, limit=None):
+    def clear(self, weights, rule):
         """Do all paths as good as the best, but for rounding, lead to the same update?"""
         scores = self.counts @ weights
-        judged = scores + margin * self.wrong
+        judged = scores + rule.decoded * self.wrong
         best = np.flatnonzero(judged > judged.max() - 1e-5)
-        if limit is not None and (self.wrong[best] == 0).any():
+        passive = rule.limit is not None and rule.augmented and rule.variance is None
+        if passive and (self.wrong[best] == 0).any():
             return True  # a step of nothing
         return (self.counts[best] == self.counts[best[0]]).all() and len(set((self.wrong[best] == 0).tolist())) == 1
+
+
+class Rule(NamedTuple):
+    """The update at a mistake."""
+
+    margin: float = 0.0  # for a labelling with d wrong labels: this times d ** power
+    limit: float | None = None  # of the step; None: a step of one
+    damping: float = 0.0  # 1 / 2C of PA-II, r of AROW
+    power: float = 1.0
+    augmented: bool = True  # the margin counts in the search for the best path
+    variance: float | None = None  # at first, of AROW
+
+    @property
+    def decoded(self):
+        """What each wrong label adds in the search for the best path."""
+        return self.margin if self.augmented else 0.0
 
 
 class Pass(NamedTuple):
@@ -352,18 +371,19 @@ class Pass(NamedTuple):
     clear: bool  # nothing so far hung on rounding
 
 
-def perceptron(choices, orders, start, averaging="none", reset_every=1, margin=0.0, limit=None):
+def perceptron(choices, orders, start, averaging="none", reset_every=1, rule=Rule(), margins=None):  # noqa: B008
     """Each pass as figure 1 of paper 003 has it, nothing clever done; with `mavg`, pass q begins from the mean of all
-    weights before it when q % reset_every is 0.  The margin may be one for each pass."""
+    weights before it when q % reset_every is 0.  Each pass may have a margin of its own."""
     weights, every, passes, clear = start.astype(np.float64), [], [], True
-    margins = margin if isinstance(margin, list) else [margin] * len(orders)
-    for q, (order, asked) in enumerate(zip(orders, margins, strict=True), 1):
+    variances = np.full(len(weights), rule.variance or 1.0)
+    for q, order in enumerate(orders, 1):
+        now = rule if margins is None else rule._replace(margin=margins[q - 1])
         if averaging == "mavg" and q % reset_every == 0 and every:
             weights = np.mean(every, axis=0)
         mistakes = 0
         for n in order:
-            clear = clear and choices[n].clear(weights, asked, limit)
-            weights, wrong = choices[n].update(weights, asked, limit)
+            clear = clear and choices[n].clear(weights, now)
+            weights, variances, wrong = choices[n].update(weights, variances, now)
             every.append(weights)
             mistakes += wrong
         passes.append(Pass(weights, np.mean(every, axis=0), mistakes, clear))

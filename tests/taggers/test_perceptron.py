@@ -31,11 +31,9 @@ def fit_by_hand(model, X, y, n_passes):
     choices = [
         oracles.Choices(tokens, gold, states, label_of, names) for tokens, gold in zip(problem.tokens, y, strict=True)
     ]
-    rule = model._rule()
-    return oracles.perceptron(
-        choices, [passes.order(q) for q in range(1, n_passes + 1)], start, model.averaging, model.reset_every,
-        margin=rule.margin, limit=rule.limit if rule.passive else None,
-    )  # fmt: skip
+    rule = oracles.Rule(model._rule().margin)
+    orders = [passes.order(q) for q in range(1, n_passes + 1)]
+    return oracles.perceptron(choices, orders, start, model.averaging, model.reset_every, rule)
 
 
 @pytest.mark.parametrize("averaging", ["none", "avg", "mavg"])
@@ -73,7 +71,7 @@ def test_a_margin_of_our_choice_is_the_usual_step_and_more_in_the_first_passes(s
     start, n_passes = problem.random_weights(0.3).astype(np.float32), 12
     run, orders = Averaged(passes.layout.laid_out(start)), [passes.order(q) for q in range(1, n_passes + 1)]
     asked = [2.5 * usual] * 9 + [usual] * 3
-    for q, truth in enumerate(oracles.perceptron(problem.choices(), orders, start, margin=asked), 1):
+    for q, truth in enumerate(oracles.perceptron(problem.choices(), orders, start, margins=asked), 1):
         assert passes.one_pass(run, q)[0] == truth.mistakes
         assert truth.clear
         np.testing.assert_allclose(passes.layout.taken_back(run.weights), truth.weights, atol=1e-4)
@@ -135,6 +133,66 @@ def test_passive_aggressive_steps_bring_gold_above_the_others_by_the_margin():
         assert best[0][0] == gold
         for labels, score in best[1:]:
             assert score + 0.5 * sum(a != b for a, b in zip(labels, gold, strict=True)) < best[0][1] + 1e-3, sentence
+
+
+@pytest.mark.parametrize("cost", ["augmented", "labels", "root", "sentence"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"update": "passive-aggressive", "slack": "none"},
+        {"update": "passive-aggressive", "slack": "linear"},
+        {"update": "passive-aggressive", "slack": "quadratic", "margin": "auto"},
+        {"update": "arow", "variance": 2.0},
+        {"update": "arow", "gamma": 0.1, "margin": "auto"},
+    ],
+)
+def test_every_update_learns_separable_data(cost, settings):
+    settings = {"template": STATES, "cost": cost, "max_iter": 30, "random_state": 0, "n_jobs": 1} | settings
+    for model in (Perceptron(**settings), LatentPerceptron(2, start="random", **settings)):
+        assert model.fit(X, Y).predict(X) == Y
+        assert model.training_["loss"] < model.history_[0]["loss"]
+
+
+def test_without_a_margin_in_decoding_right_answers_change_nothing():
+    """Training ends as soon as all predictions are right, whatever their margin."""
+    settings = {"averaging": "none", "update": "passive-aggressive", "n_jobs": 1}
+    for cost in ("labels", "root", "sentence"):
+        model = Perceptron(cost=cost, **settings).fit(X, Y)
+        assert model.training_["stopped"] == "converged: a pass without mistakes"
+        assert model.training_["loss"] == 0.0
+        assert len(Perceptron(**settings).fit(X, Y).history_) > len(model.history_)
+
+
+@pytest.mark.parametrize("margin", [0.25, 4.0])
+def test_the_margin_of_arow_only_scales_the_weights(margin):
+    """Every update is proportional to it, and the variances do not depend on it."""
+    settings = {"template": STATES, "update": "arow", "max_iter": 5, "random_state": 0, "n_jobs": 1}
+    one, other = (Perceptron(margin=each, **settings).fit(*NOISY).weights_ for each in (1.0, margin))
+    np.testing.assert_allclose(other, margin * one, rtol=1e-4, atol=1e-5)
+    assert np.abs(one).max() > 0.1
+
+
+@pytest.mark.parametrize("update", ["perceptron", "passive-aggressive", "arow"])
+def test_training_ends_at_a_mean_loss_below_epsilon(update):
+    """The share of wrong labels of a perceptron, the loss of the others."""
+    train = words(40, 1)
+    settings = {"template": SIMPLE, "update": update, "cost": "labels", "max_iter": 8, "random_state": 0, "n_jobs": 1}
+    whole = Perceptron(**settings).fit(*train)
+    passes = Passes(*whole._prepare(*train)[0], whole.space_, whole.parameters_, whole._rule(), 0)
+    run = Averaged.begin(passes.layout.laid_out(np.zeros(whole.parameters_.n_weights)), passes.rule)
+    losses = [passes.mean_loss(passes.one_pass(run, q)) for q in range(1, 9)]
+    if update != "perceptron":
+        assert losses == pytest.approx([record["loss"] / 40 for record in whole.history_])
+    else:
+        assert all(0 < loss < 1 for loss in losses)
+    for q in range(1, 8):
+        epsilon = losses[q - 1]
+        last = next((k for k, loss in enumerate(losses, 1) if loss < epsilon), 8)
+        model = Perceptron(epsilon=epsilon, **settings).fit(*train)
+        assert len(model.history_) == last
+        if last < 8:
+            assert model.training_["stopped"] == f"converged: a mean loss per sentence below {epsilon:g}"
+        assert model.weights_.tobytes() == Perceptron(**settings | {"max_iter": last}).fit(*train).weights_.tobytes()
 
 
 def test_latent_states_learn_what_a_perceptron_cannot():
@@ -318,6 +376,13 @@ def test_training_may_begin_from_a_perceptron_or_from_its_own_last_fit(monkeypat
         ("aggressiveness", 0),
         ("aggressiveness", 0.0),
         ("aggressiveness", float("inf")),
+        ("cost", "hamming"),
+        ("slack", "cubic"),
+        ("slack", None),
+        ("variance", 0),
+        ("gamma", -1.0),
+        ("gamma", float("inf")),
+        ("epsilon", -0.1),
         ("max_iter", 0),
         ("random_state", -1),
         ("order", 3),
@@ -345,10 +410,11 @@ def test_values_that_four_bytes_cannot_add_up_are_refused(method):
     getattr(Perceptron(n_jobs=1), method)([[{"a": 1e14}, {"b": 1.0}]], [["A", "B"]])
 
 
-def test_passive_aggressive_updates_need_a_margin():
-    with pytest.raises(OptionError, match=r"^margin: passive-aggressive updates need one above 0$"):
-        Perceptron(update="passive-aggressive", margin=0).fit(X, Y)
-    assert Perceptron(update="passive-aggressive")._rule().margin == 1.0
+@pytest.mark.parametrize("update", ["passive-aggressive", "arow"])
+def test_updates_that_are_as_large_as_needed_need_a_margin(update):
+    with pytest.raises(OptionError, match=rf"^margin: {update} updates need one above 0$"):
+        Perceptron(update=update, margin=0).fit(X, Y)
+    assert Perceptron(update=update)._rule().margin == 1.0
     assert Perceptron()._rule().margin == 0.0
 
 

@@ -25,6 +25,7 @@ def test_an_equal_batch_again_and_again_is_another_pass():
         (Perceptron, {"averaging": "none"}),
         (Perceptron, {"averaging": "avg", "update": "passive-aggressive"}),
         (Perceptron, {"averaging": "avg", "margin": 2.5, "order": 2}),
+        (Perceptron, {"averaging": "none", "update": "arow", "variance": 0.5}),
         (LatentPerceptron, {"n_latent": 2, "averaging": "avg", "margin": 0, "start": "random", "random_state": 3}),
         (LatentPerceptron, {"n_latent": 2, "averaging": "none", "margin": 3, "start": "random", "random_state": 3}),
     ):
@@ -99,10 +100,12 @@ def test_an_interrupted_batch_leaves_the_model_as_it_was(monkeypatch, make, erro
 
 
 @pytest.mark.parametrize("averaging", ["none", "avg"])
-def test_batches_in_turn_are_one_pass_over_all_of_them(averaging):
+@pytest.mark.parametrize("update", ["perceptron", "arow"])
+def test_batches_in_turn_are_one_pass_over_all_of_them(averaging, update):
     """Where the labels are known from the first batch on, and words that are new later start from nothing anyway."""
     X, y = words(30, 9)
     settings = {"template": ARCS, "cells": "all", "averaging": averaging, "shuffle": False, "n_jobs": 1}
+    settings |= {"update": update, "variance": 0.5}
     online = Perceptron(**settings)
     for begin, end in ((0, 12), (12, 13), (13, 30)):
         online.partial_fit(X[begin:end], y[begin:end])

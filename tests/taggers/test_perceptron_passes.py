@@ -20,26 +20,36 @@ RULES = [
     UpdateRule(0.7, False, 1.0),
     UpdateRule(0.5, True, 1.0),
     UpdateRule(0.5, True, 0.1),
+    UpdateRule(0.5, True, np.inf, 0.8),  # PA-II
+    UpdateRule(1.0, True, np.inf, 0.0, 0.5, False),  # PA, as CRFsuite has it
+    UpdateRule(1.0, True, 0.2, 0.0, 0.0, False),
+    UpdateRule(1.0, True, np.inf, 1.0, 1.0, False, 1.0),  # AROW, as CRFsuite has it
+    UpdateRule(0.5, True, np.inf, 0.3, 1.0, True, 2.0),
 ]
 ORDERS = [(STATES, 1), (ARCS, 1), (STATES, 2), (TRIPLES, 2), (EVERYTHING, 2)]
+
+
+def known(rule):
+    """The rule as the oracle knows it."""
+    limit, variance = rule.limit if rule.passive else None, rule.variance or None
+    return oracles.Rule(rule.margin, limit, rule.damping, rule.power, rule.augmented, variance)
 
 
 def compare(problem, rule, averaging="none", reset_every=1, seed=0):
     """The passes of the kernel and those of the oracle from the same random weights."""
     passes = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, rule, seed)
     start = problem.random_weights(0.3, seed).astype(np.float32)
-    run = Averaged(passes.layout.laid_out(start))
+    run = Averaged.begin(passes.layout.laid_out(start), rule)
     np.testing.assert_array_equal(passes.layout.taken_back(run.weights), start)
-    limits = {"margin": rule.margin, "limit": rule.limit if rule.passive else None}
     orders = [passes.order(q) for q in range(1, PASSES + 1)]
-    expected = oracles.perceptron(problem.choices(), orders, start, averaging, reset_every, **limits)
+    expected = oracles.perceptron(problem.choices(), orders, start, averaging, reset_every, known(rule))
     assert expected[0].clear or rule.passive  # whose steps end in ties
     for q, truth in enumerate(expected, 1):
         if not truth.clear:
             break
         if averaging == "mavg" and q % reset_every == 0:
             run.restart()
-        mistakes, _ = passes.one_pass(run, q)
+        mistakes = passes.one_pass(run, q).mistakes
         np.testing.assert_allclose(passes.layout.taken_back(run.weights), truth.weights, atol=1e-4)
         np.testing.assert_allclose(passes.layout.taken_back(run.mean()), truth.mean, atol=1e-4)
         assert rule.passive or mistakes == truth.mistakes  # a step of nothing may be made or not

@@ -25,10 +25,11 @@ class StopError(Exception):
         {"averaging": "none"},
         {"averaging": "avg"},
         {"update": "passive-aggressive"},
+        {"update": "arow"},
         {"n_restarts": 2},
         {"order": 2},
     ],
-    ids=["mavg", "none", "avg", "passive-aggressive", "restarts", "order 2"],
+    ids=["mavg", "none", "avg", "passive-aggressive", "arow", "restarts", "order 2"],
 )
 @pytest.mark.parametrize("stop", [3, 11])
 def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path, settings, stop):
@@ -85,6 +86,7 @@ def test_a_checkpoint_goes_on_for_more_passes_but_not_under_other_rules(tmp_path
     "model",
     [
         Perceptron(template=ARCS, order=2, constraints="scheme", update="passive-aggressive", max_iter=3),
+        Perceptron(template=ARCS, update="arow", variance=0.5, gamma=2.0, epsilon=0.01, max_iter=3),
         LatentPerceptron({"O": 1, "B-X": 3, "I-X": 2}, template=STATES, reset_every=2, max_iter=3),
     ],
 )

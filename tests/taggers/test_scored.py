@@ -141,7 +141,7 @@ def test_spans_are_those_of_the_best_labelling(model):
     assert Perceptron(n_jobs=1).fit([["a", "b"]], [["D", "N"]]).predict_spans([["a"], []]) == [[], []]
 
 
-@pytest.mark.parametrize("decoder", ["exact", "ldi", "marginal", "mbr", "nonsense"])
+@pytest.mark.parametrize("decoder", ["exact", "ldi", "marginal", "mbr"])
 def test_other_decoders_are_refused_in_one_line(model, decoder):
     with pytest.raises(
         OptionError, match=rf"^decoder: got '{decoder}', but a LatentPerceptron has scores, not .*'viterbi'$"

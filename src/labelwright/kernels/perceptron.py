@@ -1,5 +1,15 @@
 """Passes of the perceptrons (paper 003, figure 1): best path, best path under the gold labels, additive update.
 
+With x the features of the gold path less those of the best one, d the number of wrong labels in the best path, and
+short = margin * d^power - w x what the gold path lacks, the updates are
+
+    perceptron           w += x
+    passive-aggressive   w += min(limit, short / (|x|^2 + damping)) x       Crammer, Dekel, Keshet et al. 2006, figure 1
+    AROW                 w += short / (x V x + damping) V x                 Crammer, Kulesza & Dredze 2009, figure 1
+                         V  = (V^-1 + diag(x)^2 / damping)^-1
+
+where V is the diagonal matrix of the variances of the weights.
+
 Scores lie in tiles (scoring.tiles): the row of a token has a number for every state, then for every pair and, of
 order 2, for every triple of states.  `n` is how many labels before the token count: 0 for states, 1 for pairs, 2 for
 triples.
@@ -11,7 +21,7 @@ import numpy as np
 
 from labelwright.kernels import kernel, unsigned
 
-NEARLY = 1e-5  # passive-aggressive updates ignore a shortfall below this share of the margin
+NEARLY = 1e-5  # passive-aggressive and AROW updates ignore a shortfall below this share of the margin
 KEPT = 16  # the best score so far is subtracted from all after so many tokens
 
 
@@ -72,9 +82,21 @@ class TrainingData(NamedTuple):
 class UpdateRule(NamedTuple):
     """The update at a mistake."""
 
-    margin: float  # by which the gold path must win, for each wrong label
-    passive: bool  # passive-aggressive: only as far as needed, and no further than
+    margin: float  # by which the gold path must win: this times (number of wrong labels) ** power
+    passive: bool  # passive-aggressive or AROW: only as far as needed, and no further than
     limit: float
+    damping: float = 0.0  # added to the squared norm of the difference: PA-II and AROW
+    power: float = 1.0
+    augmented: bool = True  # the best path is the one with the margin on top
+    variance: float = 0.0  # AROW: of every weight at first; 0: weights have none
+
+
+class RunState(NamedTuple):
+    """What a pass changes."""
+
+    weights: np.ndarray  # [W] float32
+    sums: np.ndarray  # [W] float64  each change times the number of sentences before it
+    variances: np.ndarray  # [W] float32; [0]: none
 
 
 class Difference(NamedTuple):
@@ -512,7 +534,7 @@ def _count_path(difference, tiles, features, begin, path, other, sign):
             if same:
                 continue
             gram = tiles.gram_begin[n] + k
-            if n > 0:
+            if n > 0 and tiles.plain_cell[tiles.place[gram] + place] >= 0:
                 _count(difference, tiles.plain_cell[tiles.place[gram] + place], sign)
             if tiles.featured[n]:
                 for i in range(features.ptr[n, begin + t], features.ptr[n, begin + t + 1]):
@@ -555,31 +577,42 @@ def _empty_difference(most_cells):
 
 
 @kernel
-def _rate(difference, weights, rule, wrong):
+def _rate(difference, state, rule, wrong):
     """The size of the update, and by how much the gold path falls short of the best one with the margin.
 
-    rate = 1; passive-aggressive: min(limit, short / |difference|^2), and 0 where what is left is rounding."""
-    short, norm = rule.margin * wrong, 0.0
+    0 where what is left is rounding; the formulas are at the head of this file."""
+    weights, variances = state.weights, state.variances
+    adaptive = variances.shape[0] > 0
+    required = rule.margin * np.float64(wrong) ** rule.power
+    short, norm = required, 0.0
     for j in range(difference.n[0]):
         slot = difference.used[j]
-        short -= np.float64(weights[difference.cell[slot]]) * difference.value[slot]
-        norm += np.float64(difference.value[slot]) ** 2
+        cell, x = difference.cell[slot], np.float64(difference.value[slot])
+        short -= weights[cell] * x
+        norm += x**2 * (variances[cell] if adaptive else np.float32(1))
     if not rule.passive:
         return 1.0, short
-    if not norm > 0 or short <= NEARLY * rule.margin * wrong:
+    if not norm > 0 or short <= NEARLY * required:
         return 0.0, short
-    return min(rule.limit, max(short, 0.0) / norm), short
+    return min(rule.limit, max(short, 0.0) / (norm + rule.damping)), short
 
 
 @kernel
-def _apply(difference, rate, taken, weights, sums, plain, plain_begin, row_of_plain):
-    """weights += rate * difference, sums likewise `taken` times; the difference is emptied.
+def _apply(difference, rate, damping, taken, state, plain, plain_begin, row_of_plain):
+    """weights += rate * difference (AROW: times the variances, which fall), sums likewise `taken` times; the difference
+    is emptied.
 
     The weights of plain transitions, from plain_begin on, are in row_of_plain [plain transitions] of plain as well."""
+    weights, sums, variances = state.weights, state.sums, state.variances
+    adaptive = variances.shape[0] > 0 and rate > 0
     for j in range(difference.n[0]):
         slot = difference.used[j]
         cell, change = difference.cell[slot], rate * difference.value[slot]
         difference.cell[slot] = -1
+        if adaptive:
+            v, x = np.float64(variances[cell]), np.float64(difference.value[slot])
+            change *= v
+            variances[cell] = v / (1 + v * x**2 / damping)
         weights[cell] += np.float32(change)
         sums[cell] += taken * change
         if cell >= plain_begin:
@@ -588,13 +621,14 @@ def _apply(difference, rate, taken, weights, sums, plain, plain_begin, row_of_pl
 
 
 @kernel
-def perceptron_pass(order, data, tiles, rule, weights, sums, taken):
-    """One pass over the sentences in `order`; weights [W] and sums [W] change at mistakes only.
+def perceptron_pass(order, data, tiles, rule, state, taken):
+    """One pass over the sentences in `order`; the state changes at mistakes only.
 
     After n sentences the mean of all weight vectors so far is weights - sums / n: sums collects each change times the
     number of sentences before it (`taken` before this pass).  Returns the number of sentences that led to an update,
-    and the sum of what their best paths score above the gold ones (with the margin)."""
-    offsets, gold, features = data.offsets, data.gold, data.features
+    the sum of what their best paths score above the gold ones (with the margin), and the sum of the shares of wrong
+    labels in the best paths."""
+    offsets, gold, features, weights = data.offsets, data.gold, data.features, state.weights
     longest = 0
     for i in range(order.shape[0]):
         longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
@@ -602,8 +636,8 @@ def perceptron_pass(order, data, tiles, rule, weights, sums, taken):
     scratch = _make_scratch(tiles, plain, longest, data.most_features)
     difference = _empty_difference(data.most_cells)
     best_path, gold_path = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    margin = np.float32(rule.margin)
-    mistakes, loss = 0, 0.0
+    margin = np.float32(rule.margin if rule.augmented else 0.0)
+    mistakes, loss, errors = 0, 0.0, 0.0
     for i in range(order.shape[0]):
         begin, T = offsets[order[i]], offsets[order[i] + 1] - offsets[order[i]]
         labels, target, best = gold[begin : begin + T], gold_path[:T], best_path[:T]
@@ -620,8 +654,11 @@ def perceptron_pass(order, data, tiles, rule, weights, sums, taken):
             _gold_path(weights, tiles, features, begin, labels, plain, scratch.back, target)
         _count_path(difference, tiles, features, begin, target, best, np.float32(1))
         _count_path(difference, tiles, features, begin, best, target, np.float32(-1))
-        rate, short = _rate(difference, weights, rule, wrong)
+        rate, short = _rate(difference, state, rule, wrong)
         mistakes += rate > 0
         loss += short
-        _apply(difference, rate, taken + i, weights, sums, plain, tiles.plain_begin, tiles.row_of_plain)
-    return mistakes, loss
+        errors += wrong / T
+        _apply(
+            difference, rate, rule.damping, taken + i, state, plain, tiles.plain_begin, tiles.row_of_plain
+        )  # fmt: skip
+    return mistakes, loss, errors

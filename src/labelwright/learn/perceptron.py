@@ -1,6 +1,9 @@
-"""The perceptron and the latent perceptron (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1)."""
+"""The perceptron and the latent perceptron (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1), with
+passive-aggressive updates (Crammer, Dekel, Keshet, Shalev-Shwartz & Singer 2006) and AROW (Crammer, Kulesza & Dredze
+2009)."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +11,7 @@ from numpy.typing import NDArray
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
-from labelwright.kernels.perceptron import UpdateRule
+from labelwright.kernels.perceptron import RunState, UpdateRule
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.tiles import TileLayout
@@ -21,24 +24,44 @@ PIECE = 20_000_000  # numbers in all rows of a kernel call: Ctrl-C takes effect 
 # (0 to 6, constant or falling).
 EARLY, LARGER = 10, 2.5  # passes before this one have a larger margin, if the margin is automatic
 LARGEST = 1e15  # value of a feature that float32 can still add up
+NO_VARIANCES = np.empty(0, np.float32)
+
+
+class Outcome(NamedTuple):
+    """What a pass over the data saw."""
+
+    mistakes: int  # sentences that led to an update
+    loss: float  # by how much their best paths scored above the gold ones, the margin included
+    errors: float  # the sum over sentences of the share of wrong labels
 
 
 class Averaged:
     """The weights of a run and the mean of all weight vectors since its first sentence.
 
     The mean is weights - sums / taken, where sums holds each change times the sentences before it: the cost of an
-    update depends on what it changes, not on the number of weights."""
+    update depends on what it changes, not on the number of weights.  With AROW, weights have variances."""
 
-    def __init__(self, weights: Array, sums: Array | None = None, taken: int = 0):
+    def __init__(self, weights: Array, sums: Array | None = None, taken: int = 0, variances: Array = NO_VARIANCES):
         self.weights = weights.astype(np.float32)  # [W]
         self.sums = np.zeros(len(weights)) if sums is None else sums.astype(np.float64)  # [W]
         self.taken = taken  # sentences so far
+        self.variances = variances.astype(np.float32)  # [W], or [0]: none
+
+    @classmethod
+    def begin(cls, weights: Array, rule: UpdateRule) -> Self:
+        """A run that begins from these weights."""
+        return cls(weights, variances=np.full(len(weights) if rule.variance > 0 else 0, rule.variance))
 
     def mean(self) -> Array:
         """The mean of the weights after each sentence so far."""
         if self.taken == 0:
             return self.weights.copy()
         return (self.weights - self.sums / self.taken).astype(np.float32)
+
+    def moved(self, there: Callable[[Array], Array]) -> "Averaged":
+        """The same run with its weights in another layout."""
+        variances = there(self.variances) if len(self.variances) else self.variances
+        return Averaged(there(self.weights), there(self.sums), self.taken, variances)
 
     def restart(self) -> None:
         """Continue from the mean, which itself continues (mavg)."""
@@ -92,20 +115,23 @@ class Passes:
             return np.arange(self.n)
         return np.random.default_rng([self.seed, number]).permutation(self.n)
 
-    def one_pass(self, run: Averaged, number: int) -> tuple[int, float]:
-        """One pass over all sentences; returns how many led to an update, and by how much their best paths scored above
-        the gold ones."""
+    def one_pass(self, run: Averaged, number: int) -> Outcome:
+        """One pass over all sentences."""
         order = self.order(number)
         rule = self.rule._replace(margin=self.rule.margin * (self.early if number < EARLY else 1.0))
-        mistakes, loss = 0, 0.0
+        state = RunState(run.weights, run.sums, run.variances)
+        mistakes, loss, errors = 0, 0.0, 0.0
         for begin in range(0, self.n, self.piece):
             piece = order[begin : begin + self.piece]
-            more, worse = kernels.perceptron_pass(
-                piece, self.data, self.tiles, rule, run.weights, run.sums, run.taken
-            )  # fmt: skip
+            more, worse, wrong = kernels.perceptron_pass(piece, self.data, self.tiles, rule, state, run.taken)
             run.taken += len(piece)
-            mistakes, loss = mistakes + int(more), loss + float(worse)
-        return mistakes, loss
+            mistakes, loss, errors = mistakes + int(more), loss + float(worse), errors + float(wrong)
+        return Outcome(mistakes, loss, errors)
+
+    def mean_loss(self, outcome: Outcome) -> float:
+        """The loss per sentence by which training may stop: what passive-aggressive and AROW updates make small, or the
+        share of wrong labels."""
+        return (outcome.loss if self.rule.passive else outcome.errors) / max(1, self.n)
 
     def share_without(self, mistakes: int) -> float:
         """The share of the sentences that led to no update."""
@@ -124,32 +150,41 @@ def perceptron(
     monitor: Monitor,
     averaging: str,
     reset_every: int,
+    epsilon: float = 0.0,
     state: dict[str, Array] | None = None,
 ) -> Array:
-    """Pass after pass until the monitor says stop or no mistake is left; returns the last weights, or their mean.
+    """Pass after pass until the monitor says stop, no mistake is left, or the mean loss of a sentence is below epsilon;
+    returns the last weights, or their mean.
 
     With `mavg`, pass q begins from the mean of all weights before it when q is a multiple of `reset_every`."""
     layout = passes.layout
-    run, done = Averaged(layout.laid_out(weights)), 0
+    run, done = Averaged.begin(layout.laid_out(weights), passes.rule), 0
 
     def result() -> Array:
         return layout.taken_back(run.weights if averaging == "none" else run.mean())
 
     def saved() -> dict[str, Array]:
-        return {"weights": run.weights, "sums": run.sums, "taken": np.array(run.taken), "done": np.array(done)}
+        arrays: dict[str, Array] = {"weights": run.weights, "sums": run.sums}
+        if len(run.variances):
+            arrays["variances"] = run.variances
+        return arrays | {"taken": np.array(run.taken), "done": np.array(done)}
 
     if state is not None:
         monitor.check_state(state, saved(), weights, recorded=("mistakes", "separable"))
-        run, done = Averaged(state["weights"], state["sums"], int(state["taken"])), int(state["done"])
+        variances = state.get("variances", NO_VARIANCES)
+        run, done = Averaged(state["weights"], state["sums"], int(state["taken"]), variances), int(state["done"])
 
     while not monitor.stop:
         done += 1
         if averaging == "mavg" and done % reset_every == 0:
             run.restart()
-        mistakes, loss = passes.one_pass(run, done)
+        outcome = passes.one_pass(run, done)
+        mistakes, loss = outcome.mistakes, outcome.loss
         if mistakes == 0:  # further passes would only change the mean
             run.taken += max(0, monitor.max_iter - done) * passes.n
             monitor.finish("converged: a pass without mistakes")
+        elif passes.mean_loss(outcome) < epsilon:
+            monitor.finish(f"converged: a mean loss per sentence below {epsilon:g}")
         share = passes.share_without(mistakes)
         monitor.report(loss=loss, mistakes=mistakes, separable=share, weights=result, state=saved)
     return monitor.best(result())

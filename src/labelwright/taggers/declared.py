@@ -134,17 +134,20 @@ ResetEvery = Annotated[
 ]
 Update = Annotated[
     str,
-    OneOf("perceptron", "passive-aggressive"),
+    OneOf("perceptron", "passive-aggressive", "arow"),
     Signed(),
     Flag(metavar="NAME"),
-    Help("perceptron: a whole step; passive-aggressive: as much as the margin needs."),
+    Help(
+        "perceptron: a whole step; passive-aggressive: as much as the margin needs; arow: the same, with smaller steps "
+        "for weights that have changed often."
+    ),
 ]
 Margin = Annotated[
     float | str | None,
     NumberOrAuto(),
     Signed(),
     Help("The gold labels must score above others by X for each wrong label; auto: by the size of updates."),
-    Default("0; 1 for passive-aggressive"),
+    Default("0; 1 for passive-aggressive and arow"),
 ]
 AutoMargin = Annotated[
     float | str | None,
@@ -152,12 +155,47 @@ AutoMargin = Annotated[
     Signed(),
     Help("The gold labels must score above others by X for each wrong label; auto: by the size of updates."),
 ]
+Cost = Annotated[
+    str,
+    OneOf("augmented", "labels", "root", "sentence"),
+    OnlyWith("update", "passive-aggressive", "arow"),
+    Flag(metavar="NAME"),
+    Help(
+        "The margin is required for each wrong label (augmented: updates are against the labelling that violates it "
+        "most; labels: against the predicted one), for the square root of their number, or once for the sentence."
+    ),
+]
 Aggressiveness = Annotated[
     float,
     Above(0),
     OnlyWith("update", "passive-aggressive"),
     Flag(metavar="C"),
-    Help("Largest step of a passive-aggressive update."),
+    Help("Aggressiveness of passive-aggressive updates: with linear slack, the largest step."),
+]
+Slack = Annotated[
+    str,
+    OneOf("none", "linear", "quadratic"),
+    OnlyWith("update", "passive-aggressive"),
+    Flag(metavar="NAME"),
+    Help("Slack of passive-aggressive updates: none (PA), linear (PA-I) or quadratic (PA-II)."),
+]
+Variance = Annotated[
+    float,
+    Above(0),
+    OnlyWith("update", "arow"),
+    Help("Variance of every weight at first: the larger, the larger the first steps."),
+]
+Gamma = Annotated[
+    float,
+    Above(0),
+    OnlyWith("update", "arow"),
+    Help("Trade-off of AROW: the larger, the smaller the steps and the slower the variances fall."),
+]
+Epsilon = Annotated[
+    float,
+    AtLeast(0),
+    Group(TRAINING),
+    Help("Stop after a pass with a mean loss per sentence below X (update perceptron: share of wrong labels)."),
 ]
 Shuffle = Annotated[bool, Help("Visit the sentences of each pass in another order.")]
 Start = Annotated[

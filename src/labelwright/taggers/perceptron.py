@@ -1,4 +1,5 @@
-"""Perceptrons with and without latent states (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1)."""
+"""Perceptrons with and without latent states (Collins 2002; Sun, Matsuzaki, Okanohara & Tsujii 2009, figure 1), with
+passive-aggressive updates and AROW."""
 
 import copy
 import time
@@ -36,6 +37,12 @@ GOOD = 1 / 3  # and the share of the training sentences that it has to separate 
 LIKELY = 50  # iterations of the latent CRF whose states are taken over
 NOISE = 1e-3  # standard deviation of the first weights of latent states,
 SPLIT = 0.1  # and of what is added to those of states that are split
+COSTS = {  # the power of the number of wrong labels that the margin is multiplied with; is it there in decoding?
+    "augmented": (1.0, True),
+    "labels": (1.0, False),
+    "root": (0.5, False),
+    "sentence": (0.0, False),
+}
 
 
 class Perceptron(ScoredModel):
@@ -65,9 +72,14 @@ class Perceptron(ScoredModel):
         reset_every: declared.ResetEvery = 4,
         update: declared.Update = "perceptron",
         margin: declared.Margin = None,
+        cost: declared.Cost = "augmented",
         aggressiveness: declared.Aggressiveness = 1.0,
+        slack: declared.Slack = "linear",
+        variance: declared.Variance = 1.0,
+        gamma: declared.Gamma = 1.0,
         shuffle: declared.Shuffle = True,
         max_iter: declared.MaxPasses = None,
+        epsilon: declared.Epsilon = 0.0,
         constraints: declared.Constraints = None,
         warm_start: declared.WarmStart = False,
         n_jobs: declared.Jobs = None,
@@ -82,9 +94,14 @@ class Perceptron(ScoredModel):
         self.reset_every = reset_every
         self.update = update
         self.margin = margin
+        self.cost = cost
         self.aggressiveness = aggressiveness
+        self.slack = slack
+        self.variance = variance
+        self.gamma = gamma
         self.shuffle = shuffle
         self.max_iter = max_iter
+        self.epsilon = epsilon
         self.constraints = constraints
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -101,23 +118,19 @@ class Perceptron(ScoredModel):
         grown = copy.copy(self)  # whatever fails, this model stays as it is
         if not self._is_fitted():
             data, trained = self._prepare(X, y, more=True)
-            run, rule = Averaged(self._start(trained, 0, False)), self._rule()
+            rule = self._rule()
+            run = Averaged.begin(self._start(trained, 0, False), rule)
             grown.history_, grown.training_ = [], {"sentences": 0, "tokens": 0}
         else:
-            run, rule = self._online or (Averaged(self.weights_), self._rule())
-            before = self.trained_._replace(weights=run.weights)
+            run, rule = self._online or (Averaged.begin(self.weights_, self._rule()), self._rule())
             data, trained = grow(self, X, y)
-            start = trained._replace(weights=self._start(trained, 0, False))
-            none = trained._replace(weights=np.zeros(trained.parameters.n_weights))
-            sums = carry_over(before._replace(weights=run.sums), none)
-            run = Averaged(carry_over(before, start), sums, run.taken)
+            run = self._carried(run, trained, rule)
         passes = Passes(*data, trained.space, trained.parameters, rule, None)
-        laid_out, back = passes.layout.laid_out, passes.layout.taken_back
-        run = Averaged(laid_out(run.weights), laid_out(run.sums), run.taken)
-        mistakes, loss = passes.one_pass(run, EARLY)
-        grown._online = Averaged(back(run.weights), back(run.sums), run.taken), passes.rule
-        weights = back(run.weights if self.averaging == "none" else run.mean())
-        grown.trained_ = trained._replace(weights=weights)
+        run = run.moved(passes.layout.laid_out)
+        mistakes, loss, _ = passes.one_pass(run, EARLY)
+        run = run.moved(passes.layout.taken_back)
+        grown._online = run, passes.rule
+        grown.trained_ = trained._replace(weights=run.weights if self.averaging == "none" else run.mean())
         record = {
             "iteration": len(grown.history_) + 1,
             "loss": loss,
@@ -137,19 +150,38 @@ class Perceptron(ScoredModel):
         self.__dict__.update(grown.__dict__)
         return self
 
+    def _carried(self, run: Averaged, trained: Trained, rule: UpdateRule) -> Averaged:
+        """A run of `partial_fit` whose model has grown: new weights have no past."""
+        new = Averaged.begin(self._start(trained, 0, False), rule)
+
+        def carried(old: Array, start: Array) -> Array:
+            if not len(start):
+                return start
+            return carry_over(self.trained_._replace(weights=old), trained._replace(weights=start))
+
+        weights, sums = carried(run.weights, new.weights), carried(run.sums, new.sums)
+        return Averaged(weights, sums, run.taken, carried(run.variances, new.variances))
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.update == "passive-aggressive" and self.margin == 0:
-            raise OptionError("margin: passive-aggressive updates need one above 0")
+        if self.update != "perceptron" and self.margin == 0:
+            raise OptionError(f"margin: {self.update} updates need one above 0")
 
     def _stopping(self) -> dict[str, Any]:
         limit = self.max_iter or PASSES
         return {"max_iter": limit, "tol": -np.inf, "first": 1, "dev_every": 1, "patience": PATIENCE}
 
     def _rule(self) -> UpdateRule:
-        passive = self.update == "passive-aggressive"
-        margin = passive if self.margin is None else np.nan if self.margin == "auto" else self.margin
-        return UpdateRule(float(margin), passive, float(self.aggressiveness))
+        passive, adaptive = self.update != "perceptron", self.update == "arow"
+        margin = float(passive if self.margin is None else np.nan if self.margin == "auto" else self.margin)
+        if not passive:
+            return UpdateRule(margin, False, np.inf)
+        power, augmented = COSTS[self.cost]
+        if adaptive:
+            return UpdateRule(margin, True, np.inf, float(self.gamma), power, augmented, float(self.variance))
+        limit = float(self.aggressiveness) if self.slack == "linear" else np.inf
+        damping = 0.5 / float(self.aggressiveness) if self.slack == "quadratic" else 0.0
+        return UpdateRule(margin, True, limit, damping, power, augmented)
 
     def _optimise(
         self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
@@ -160,7 +192,7 @@ class Perceptron(ScoredModel):
         plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
         self._norm = passes.largest_norm() if plain else None
         self._start_norm = float(np.linalg.norm(start.weights.astype(np.float64)))
-        return perceptron(passes, start.weights, monitor, self.averaging, self.reset_every, state)
+        return perceptron(passes, start.weights, monitor, self.averaging, self.reset_every, self.epsilon, state)
 
     def _facts_of_run(self) -> list[str]:
         separable = percent(self.training_["convergence"]["separable"])
@@ -205,9 +237,14 @@ class LatentPerceptron(LatentStates, Perceptron):
         reset_every: declared.ResetEvery = 4,
         update: declared.Update = "perceptron",
         margin: declared.AutoMargin = "auto",
+        cost: declared.Cost = "augmented",
         aggressiveness: declared.Aggressiveness = 1.0,
+        slack: declared.Slack = "linear",
+        variance: declared.Variance = 1.0,
+        gamma: declared.Gamma = 1.0,
         shuffle: declared.Shuffle = True,
         max_iter: declared.MaxPasses = None,
+        epsilon: declared.Epsilon = 0.0,
         start: declared.Start = "auto",
         n_restarts: declared.Restarts = 1,
         constraints: declared.Constraints = None,
@@ -217,8 +254,8 @@ class LatentPerceptron(LatentStates, Perceptron):
         verbose: declared.Verbose = 0,
     ):
         super().__init__(
-            template, order, cells, min_count, averaging, reset_every, update, margin, aggressiveness, shuffle,
-            max_iter, constraints, warm_start, n_jobs, random_state, verbose,
+            template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
+            variance, gamma, shuffle, max_iter, epsilon, constraints, warm_start, n_jobs, random_state, verbose,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start
