@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
+from labelwright import compat
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, write_columns
 
@@ -95,8 +96,17 @@ def run_python(text: str, place: str, names: dict[str, object]) -> str:
     return printed.getvalue()
 
 
+@pytest.fixture
+def originals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A page may put labelwright in the place of CRFsuite: only for itself."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in compat.REPLACED]:
+        monkeypatch.delitem(sys.modules, name)
+    yield
+    compat.restore()
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("folder", "originals")
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: page.relative_to(ROOT).as_posix()
 )

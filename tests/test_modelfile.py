@@ -59,6 +59,33 @@ def test_round_trip(model):
     assert all(array.flags.writeable for array in tensors.values())
 
 
+def test_bytes_and_file_objects(model):
+    content = model.read_bytes()
+    there = io.BytesIO()
+    write(there, TENSORS, HEADER)
+    assert there.getvalue() == content
+    with open(model, "rb") as file:
+        sources = [content, bytearray(content), memoryview(content), io.BytesIO(content), file, str(model)]
+        assert all(same(read(source)[0], TENSORS) for source in sources)
+
+
+def test_files_that_are_none_are_refused(model, tmp_path):
+    told = "opened as text, expected a binary file; open it with mode"
+    with pytest.raises(ModelFileError, match=f"^<file>: {told} 'rb'"):
+        read(io.StringIO("text"))
+    with open(tmp_path / "text", "w") as file, pytest.raises(ModelFileError, match=f"text: {told} 'wb'"):
+        write(file, TENSORS, HEADER)
+    with open(tmp_path / "text", "wb") as file, pytest.raises(ModelFileError, match="text: cannot be read"):
+        read(file)
+    for other in (5, None):
+        with pytest.raises(ModelFileError, match="expected a path or a binary file, got"):
+            read(other)
+        with pytest.raises(ModelFileError, match="expected a path or a binary file, got"):
+            write(other, TENSORS, HEADER)
+    with pytest.raises(ModelFileError, match=r"^<bytes>: the file is empty"):
+        read(b"")
+
+
 def test_any_array_layout_is_stored_by_its_values(tmp_path):
     tensors = {
         "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),

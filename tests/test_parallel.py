@@ -5,7 +5,8 @@ from threading import Event, Thread
 import pytest
 from threadpoolctl import threadpool_info
 
-from labelwright.parallel import Workers, one_blas_thread
+from labelwright import parallel
+from labelwright.parallel import Workers, cpu_quota, n_threads, one_blas_thread
 
 
 def blas_threads():
@@ -50,3 +51,49 @@ def test_threads_that_overlap_leave_it_as_it_was():
         thread.join(20)
     assert set(seen) == {1}
     assert blas_threads() == before
+
+
+# -- available cores ---------------------------------------------------------------------------------------------------
+
+
+def quota(folder, membership, **files):
+    """The CPU quota where the control groups hold these files."""
+    for path, text in files.items():
+        file = folder / "cgroup" / path.replace("__", "/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.with_name(file.name.replace("_max", ".max").replace("_cfs", ".cfs")).write_text(text)
+    (folder / "membership").write_text(membership)
+    return cpu_quota(folder / "cgroup", folder / "membership")
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "expected"),
+    [
+        ("0::/\n", {"cpu_max": "max 100000\n"}, None),
+        ("0::/\n", {"cpu_max": "250000 100000\n"}, 2.5),
+        ("0::/a/b\n", {"a__b__cpu_max": "max 100000", "a__cpu_max": "150000 100000", "c__cpu_max": "1 100000"}, 1.5),
+        ("0::/a/b\n", {"a__b__cpu_max": "100000 100000", "a__cpu_max": "300000 100000"}, 1.0),
+        ("0::/../../other\n", {"cpu_max": "400000 100000"}, 4.0),
+        ("2:cpu,cpuacct:/d\n", {"cpu__d__cpu_cfs_quota_us": "50000", "cpu__d__cpu_cfs_period_us": "100000"}, 0.5),
+        ("2:cpu,cpuacct:/d\n", {"cpu__d__cpu_cfs_quota_us": "-1", "cpu__d__cpu_cfs_period_us": "100000"}, None),
+        ("3:cpu:/seen/outside\n", {"cpu__cpu_cfs_quota_us": "300000", "cpu__cpu_cfs_period_us": "100000"}, 3.0),
+        ("3:memory:/m\n", {"memory__m__cpu_cfs_quota_us": "1", "memory__m__cpu_cfs_period_us": "100000"}, None),
+        ("nonsense", {"cpu_max": "nonsense"}, None),
+        ("", {}, None),
+    ],
+)
+def test_cpu_quotas_of_control_groups(tmp_path, membership, files, expected):
+    assert quota(tmp_path, membership, **files) == expected
+
+
+def test_systems_without_control_groups_have_no_quota(tmp_path):
+    assert cpu_quota(tmp_path / "none", tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(("cores", "limit", "expected"), [(8, None, 8), (8, 2.5, 2), (2, 6.0, 2), (4, 0.25, 1)])
+def test_threads_keep_within_cores_and_quota(monkeypatch, cores, limit, expected):
+    monkeypatch.setattr(parallel.os, "sched_getaffinity", lambda _: range(cores), raising=False)
+    monkeypatch.setattr(parallel.os, "process_cpu_count", lambda: cores, raising=False)
+    monkeypatch.setattr(parallel, "_quota_of_process", lambda: limit)
+    assert n_threads(-1) == n_threads(None) == expected
+    assert n_threads(16) == 16

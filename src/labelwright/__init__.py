@@ -7,10 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labelwright.corpus.annotations import read_doccano as read_doccano
+    from labelwright.corpus.annotations import read_label_studio as read_label_studio
     from labelwright.corpus.columns import read_columns as read_columns
+    from labelwright.corpus.frames import read_frame as read_frame
+    from labelwright.corpus.parquet import read_parquet as read_parquet
     from labelwright.corpus.spans import Span as Span
+    from labelwright.corpus.token_records import read_jsonl as read_jsonl
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
+    from labelwright.features.attribute_data import read_crfsuite as read_crfsuite
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
@@ -42,6 +48,12 @@ _HOMES = {
     "dag": "labelwright.structures",
     "load": "labelwright.taggers.registry",
     "read_columns": "labelwright.corpus.columns",
+    "read_crfsuite": "labelwright.features.attribute_data",
+    "read_doccano": "labelwright.corpus.annotations",
+    "read_frame": "labelwright.corpus.frames",
+    "read_jsonl": "labelwright.corpus.token_records",
+    "read_label_studio": "labelwright.corpus.annotations",
+    "read_parquet": "labelwright.corpus.parquet",
 }
 
 __all__ = [
@@ -61,6 +73,12 @@ __all__ = [
     "__version__",
     "load",
     "read_columns",
+    "read_crfsuite",
+    "read_doccano",
+    "read_frame",
+    "read_jsonl",
+    "read_label_studio",
+    "read_parquet",
 ]
 
 

@@ -1,5 +1,8 @@
 """Everything that labelwright raises on purpose: one base class, one clear line each."""
 
+import sys
+from functools import cache
+
 
 class LabelwrightError(ValueError):
     """Base of all errors that a user can mend; its text says where, what came, what was expected."""
@@ -22,4 +25,22 @@ class OptionError(LabelwrightError):
 
 
 class NotFittedError(LabelwrightError, AttributeError):
-    """The model must be trained (or loaded) before it can label."""
+    """The model must be trained (or loaded) before it can label; where scikit-learn is loaded, also its
+    `NotFittedError`."""
+
+    def __new__(cls, *args: object) -> "NotFittedError":
+        return super().__new__(_for_scikit_learn() if cls is NotFittedError else cls, *args)
+
+    def __reduce__(self) -> tuple[type["NotFittedError"], tuple[object, ...]]:
+        return NotFittedError, self.args  # another process may not have loaded scikit-learn
+
+
+def _for_scikit_learn() -> type[NotFittedError]:
+    """The class to raise: ours, derived from scikit-learn's as well where that is loaded."""
+    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+    return NotFittedError if theirs is None else _derived(theirs)
+
+
+@cache
+def _derived(theirs: type[Exception]) -> type[NotFittedError]:
+    return type("NotFittedError", (NotFittedError, theirs), {"__doc__": NotFittedError.__doc__, "__module__": __name__})

@@ -37,18 +37,20 @@ FOREIGN = {
 }
 
 
-def write(path: str | Path, tensors: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
-    """Write arrays and header to `path` whole or not at all: a failure leaves the file that was there."""
+def write(target: Any, tensors: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
+    """Write arrays and header to a path, whole or not at all (a failure leaves the file that was there), or to a binary
+    file object."""
     from safetensors import SafetensorError
     from safetensors.numpy import save
 
-    for name in RESERVED:
-        if name in header:
-            raise ModelFileError(f"{path}: the header field {name!r} is kept for the file format, choose another name")
+    name = name_of(target)
+    for field in RESERVED:
+        if field in header:
+            raise ModelFileError(f"{name}: the header field {field!r} is kept for the file format, choose another name")
     try:
         fields = json.loads(json.dumps(dict(header)))  # as it will be read: keys are strings, tuples are lists
     except (TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: the header must be plain JSON: {error}") from error
+        raise ModelFileError(f"{name}: the header must be plain JSON: {error}") from error
     arrays = {name: _plain(array) for name, array in tensors.items()}
     fields = {"format": FORMAT, "checksum": _checksum(arrays, fields), **fields}
     try:
@@ -56,40 +58,94 @@ def write(path: str | Path, tensors: Mapping[str, np.ndarray], header: Mapping[s
             raise SafetensorError("no array may be called __metadata__")
         content = save(arrays, metadata={KEY: json.dumps(fields)})
     except SafetensorError as error:
-        raise ModelFileError(f"{path}: the arrays cannot be stored: {error}") from error
-    try:
-        replace_file(Path(os.path.realpath(path)), content)
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise ModelFileError(f"{name}: the arrays cannot be stored: {error}") from error
+    store(target, content)
 
 
-def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays and the header that `write` was given, after checking that they are still the same."""
+def read(source: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and the header that `write` was given, after checking that they are still the same.
+
+    source : a path, bytes, or a binary file object"""
+    return parse(content_of(source), name_of(source))
+
+
+def parse(content: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The same from the bytes of a file; errors call it `name`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
-        content = Path(path).read_bytes()
-    except IsADirectoryError as error:
-        raise ModelFileError(f"{path}: is a folder, expected a model file") from error
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
-    fields = _header(path, content)
+    fields = _header(name, content)
     if fields.get("format") != FORMAT:
-        raise ModelFileError(_format_trouble(path, fields.get("format")))
+        raise ModelFileError(_format_trouble(name, fields.get("format")))
     try:
         arrays = load(content)
     except (SafetensorError, LookupError, TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{path}: the file is damaged or was cut short ({error}); copy or train it again"
+            f"{name}: the file is damaged or was cut short ({error}); copy or train it again"
         ) from error
-    for name, array in arrays.items():
+    for tensor, array in arrays.items():
         if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:  # NumPy relies on 0 and 1
-            raise ModelFileError(f"{path}: tensor {name}: expected booleans, 0 or 1; copy or train it again")
-    header = {name: value for name, value in fields.items() if name not in RESERVED}
+            raise ModelFileError(f"{name}: tensor {tensor}: expected booleans, 0 or 1; copy or train it again")
+    header = {field: value for field, value in fields.items() if field not in RESERVED}
     if fields.get("checksum") != _checksum(arrays, header):
-        raise ModelFileError(f"{path}: the checksum does not fit, the file was changed; copy or train it again")
+        raise ModelFileError(f"{name}: the checksum does not fit, the file was changed; copy or train it again")
     return arrays, header
+
+
+# -- paths, bytes and file objects ------------------------------------------------------------------------------------
+
+
+def name_of(file: Any) -> str:
+    """How errors call a path, bytes or a file object.
+
+    >>> name_of("model.crf"), name_of(b"...")
+    ('model.crf', '<bytes>')
+    """
+    if isinstance(file, str | os.PathLike):
+        return str(os.fspath(file))
+    if isinstance(file, bytes | bytearray | memoryview):
+        return "<bytes>"
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else "<file>"
+
+
+def content_of(source: Any) -> bytes:
+    """The bytes of a file, by its path, from a binary file object, or as they are."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source)
+    name = name_of(source)
+    try:
+        content = source.read() if hasattr(source, "read") else _path_of(source, name).read_bytes()
+    except IsADirectoryError as error:
+        raise ModelFileError(f"{name}: is a folder, expected a model file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelFileError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(content, bytes):
+        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'rb'")
+    return content
+
+
+def store(target: Any, content: bytes) -> None:
+    """Write bytes to a path, whole or not at all, or to a binary file object."""
+    name = name_of(target)
+    try:
+        if hasattr(target, "write"):
+            target.write(content)
+        else:
+            replace_file(Path(os.path.realpath(_path_of(target, name))), content)
+    except TypeError as error:
+        raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'wb'") from error
+    except OSError as error:
+        raise ModelFileError(f"{name}: cannot be written: {error.strerror or error}") from error
+
+
+def _path_of(file: Any, name: str) -> Path:
+    if not isinstance(file, str | os.PathLike):
+        raise ModelFileError(f"expected a path or a binary file, got {type(file).__name__}")
+    return Path(name)
+
+
+# -- strings ----------------------------------------------------------------------------------------------------------
 
 
 def pack_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -122,6 +178,9 @@ def unpack_strings(data: np.ndarray, offsets: np.ndarray, name: str = "strings")
 def read_strings(tensors: TensorReader, name: str) -> list[str]:
     """The strings that were stored as `name`.text and `name`.offsets."""
     return unpack_strings(tensors[f"{name}.text"], tensors[f"{name}.offsets"], tensors.prefix + name)
+
+
+# -- steps -----------------------------------------------------------------------------------------------------------
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

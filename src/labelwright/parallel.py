@@ -2,10 +2,12 @@
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -17,13 +19,84 @@ from labelwright.errors import OptionError
 R = TypeVar("R")
 
 
+CGROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # of Linux
+
+
 def n_threads(n_jobs: int | None) -> int:
-    """How many threads `n_jobs` asks for: None or -1 means one per available core."""
+    """How many threads `n_jobs` asks for: -1 means one for each available core; so does None, but one alone inside the
+    workers of joblib, which has divided the cores already."""
+    if n_jobs is None and is_joblib_worker():
+        return 1
     if n_jobs is None or n_jobs == -1:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return available_cores()
     if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or n_jobs < 1:
         raise OptionError(f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs!r}")
     return int(n_jobs)
+
+
+def is_joblib_worker() -> bool:
+    """Does joblib (scikit-learn's `n_jobs`) run this code beside other jobs?  It is loaded where it does."""
+    active = getattr(sys.modules.get("joblib.parallel"), "get_active_backend", None)
+    return active is not None and (getattr(active()[0], "nesting_level", 0) or 0) > 0
+
+
+# -- available cores --------------------------------------------------------------------------------------------------
+
+
+def available_cores() -> int:
+    """The cores that this process may use: its affinity, and the CPU quota of its control groups rounded down."""
+    if hasattr(os, "process_cpu_count"):  # Python 3.13 and later
+        cores = os.process_cpu_count() or 1
+    else:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _quota_of_process()
+    return cores if quota is None else max(1, min(cores, int(quota)))
+
+
+@cache
+def _quota_of_process() -> float | None:
+    return cpu_quota()
+
+
+def cpu_quota(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
+    """How many CPUs the control groups of a process (version 1 or 2) let it use; None where they set no limit."""
+    quotas = [_quota_of_group(folder) for folder in _group_folders(cgroups, membership)]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _group_folders(cgroups: Path, membership: Path) -> set[Path]:
+    """The folders of the groups of a process and of all groups above them: each may set a limit.
+
+    A container may see its own group as the root, under whatever path `membership` names."""
+    folders = {cgroups, cgroups / "cpu", cgroups / "cpu,cpuacct"}
+    for line in _read(membership).splitlines():  # 4:cpu,cpuacct:/path of version 1, 0::/path of version 2
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mounts = [cgroups / "cpu", cgroups / controllers] if controllers else [cgroups, cgroups / "unified"]
+        parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
+        folders |= {mount.joinpath(*parts[:n]) for mount in mounts for n in range(len(parts) + 1)}
+    return folders
+
+
+def _quota_of_group(folder: Path) -> float | None:
+    """Microseconds of CPU time in each period, by the length of the period."""
+    version_2 = _read(folder / "cpu.max").split()
+    version_1 = _read(folder / "cpu.cfs_quota_us").split() + _read(folder / "cpu.cfs_period_us").split()
+    for numbers in (version_2, version_1):  # without a limit the quota is "max" or -1
+        if len(numbers) == 2 and all(number.isdigit() and int(number) for number in numbers):
+            return int(numbers[0]) / int(numbers[1])
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+# -- threads ----------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -87,17 +160,20 @@ class computed_once(Generic[R]):  # noqa: N801  like a property
 
 
 class Workers:
-    """A pool of threads that run kernels (which release the GIL); as a context, it keeps BLAS on one thread."""
+    """A pool of threads that run kernels (which release the GIL)."""
 
     def __init__(self, n_jobs: int | None = None):
         self.n = n_threads(n_jobs)
-        self._pool = ThreadPoolExecutor(self.n) if self.n > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
         self._closed = False
 
     def run(self, function: Callable[..., R], tasks: Iterable[Sequence[Any]]) -> list[R]:
         """function(*task) for every task, in order."""
-        if self._pool is None:
+        tasks = list(tasks)
+        if self.n == 1 or len(tasks) < 2:
             return [function(*task) for task in tasks]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n)
         return list(self._pool.map(lambda task: function(*task), tasks))
 
     @property
@@ -111,12 +187,9 @@ class Workers:
             self._pool.shutdown()
 
     def __enter__(self) -> "Workers":
-        self._blas = one_blas_thread()
-        self._blas.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._blas.__exit__(None, None, None)
         self.close()
 
 

@@ -531,6 +531,42 @@ def test_convert_between_columns_and_conllu(run, data: Path, tmp_path: Path) -> 
     assert (tmp_path / "back").read_text() == (data / "words.txt").read_text()
 
 
+def test_convert_models_of_crfsuite(run, tmp_path: Path) -> None:
+    X, y = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}]], [["B-X", "O"], ["O"]]
+    ours, there, back, other = (tmp_path / name for name in ("m", "m.crfsuite", "back", "other.crfsuite"))
+    labelwright.CRF(n_jobs=1, max_iter=5).fit(X, y).save(ours)
+    code, out, err = run("convert", ours, there)
+    assert (code, out) == (0, "")
+    assert "m.crfsuite: 2 labels, 2 features\nnot carried over: settings, training record, label scheme (iob2)\n" in err
+    assert run("convert", there, back, "-q") == (0, "", "")
+    assert run("convert", back, other, "-q") == (0, "", "")
+    assert there.read_bytes() == other.read_bytes()
+    assert labelwright.load(there).predict(X) == labelwright.load(back).predict(X) == y
+    code, out, _ = run("inspect", there)
+    assert code == 0
+    assert "imported from  CRFsuite\n" in out
+
+
+def test_convert_refuses_models(run, data: Path, tmp_path: Path) -> None:
+    ours, second = tmp_path / "m", tmp_path / "second"
+    labelwright.CRF(n_jobs=1, max_iter=2).fit([["a", "b"]], [["A", "B"]]).save(ours)
+    labelwright.CRF(n_jobs=1, max_iter=2, order=2).fit([["a", "b"]], [["A", "B"]]).save(second)
+    target = tmp_path / "m.crfsuite"
+    for arguments, told in [
+        ([ours, tmp_path / "x"], "is a model of labelwright already; name an OUT that ends with .crfsuite"),
+        ([second, target], "m.crfsuite: order 2: a CRFsuite model cannot hold this; train with order=1"),
+        ([ours, target, "--label", "x"], "--label: is for files with sentences, but"),
+        ([ours, target, "--repair"], "--repair: is for files with sentences, but"),
+        ([data / "test.txt", target], "expected a labelwright model"),
+        ([ours, second], "is a model, which this command would replace"),
+        ([data / "test.txt", second], "is a model, which this command would replace"),
+    ]:
+        code, _, err = run("convert", *arguments)
+        assert code == 2
+        one_line(err, told)
+        assert not target.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["--quick"], []])
 def test_demo_runs_and_knows_her(run, options: list[str]) -> None:

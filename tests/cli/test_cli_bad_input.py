@@ -171,11 +171,11 @@ def test_bad_tagging_options(run, data: Path) -> None:
         one_line(err, part)
 
 
-def test_a_model_made_of_dicts_needs_python(run, tmp_path: Path) -> None:
+def test_a_model_made_of_dicts_reads_no_columns(run, tmp_path: Path) -> None:
     labelwright.CRF(max_iter=3).fit([[{"w": "a"}, {"w": "b"}]], [["X", "Y"]]).save(tmp_path / "m")
     code, _, err = run("tag", tmp_path / "m", stdin=SENTENCE)
     assert code == 2
-    one_line(err, "trained on feature dicts", "labelwright.load")
+    one_line(err, "<stdin>: no attributes, but the model was trained on feature dicts", "labelwright.load")
     assert run("inspect", tmp_path / "m")[0] == 0
 
 

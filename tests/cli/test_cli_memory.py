@@ -451,7 +451,7 @@ def test_models_made_in_python(run, folder: Path, tmp_path: Path) -> None:
         one_line(err, "a MemoryBased classifies rows, not sentences")
         code, _, err = run(command, tmp_path / "d", folder / "test.txt")
         assert code == 2
-        one_line(err, "trained on feature dicts, but commands read column files")
+        one_line(err, "test.txt: no attributes, but the model was trained on feature dicts")
 
 
 # -- a look inside --------------------------------------------------------------------------------------------------

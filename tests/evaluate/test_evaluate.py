@@ -215,7 +215,7 @@ def test_counts_of_sentences_are_those_of_the_whole():
         ([], [], "gold: no sentences, expected at least one"),
         (["O"], ["O"], "gold: sentence 0 is 'O', expected a list of labels"),
         ([["O"]], [3], "predicted: sentence 0 is 3, expected a list of labels"),
-        ([["O"]], [[3]], r"labels: expected strings, got 3 \(int\)"),
+        ([["O"]], [[3]], r"labels: expected a string, got 3 \(int\)"),
         ([["O"]], [[["O"]]], "labels: expected strings"),
     ],
 )

@@ -1,5 +1,8 @@
 """Templates over integers against templates that build strings; dicts and arrays against what they say."""
 
+import copy
+import pickle
+import re
 from collections import Counter
 
 import numpy as np
@@ -9,10 +12,13 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labelwright import CRF
 from labelwright.corpus import Corpus
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.features.attributes import Collected, attributes_of
 from labelwright.features.builtin import template as find_template
-from labelwright.features.extract import EXTRACTORS, learn
+from labelwright.features.dicts import DictFeatures
+from labelwright.features.extract import EXTRACTORS, collected, learn
 from labelwright.features.incidence import observed_cells
 from labelwright.features.vocabulary import Vocabulary
 from labelwright.validation import HeaderReader, TensorReader
@@ -168,9 +174,128 @@ def test_dicts():
     assert names_of(few, layers["state"]) == [["n"], [], ["n"]]
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, [1, 2]])
+def test_nested_dicts_lists_and_arrays():
+    X = [[{"a": {"b": "c", "d": ["e", "f"]}, "v": np.array([0.5, 2.0]), "n": [1, 3]}, {"x", "y"}], [["x", "z", "y"]]]
+    extractor, layers, _ = learn(X, "default", 1)
+    names = [["a:b=c", "a:d:e", "a:d:f", "n:0", "n:1", "v:0", "v:1"], ["x", "y"], ["x", "y", "z"]]
+    assert names_of(extractor, layers["state"]) == names
+    assert extractor.joined_by(":")[0] == "a:b:c"
+
+
+def test_lists_of_strings_of_one_length_are_refused():
+    with pytest.raises(CorpusError, match="could be columns or attributes; give tuples for columns"):
+        learn([[["a", "b"], ["c", "d"]]], "default", 1)
+
+
+def test_an_iterator_over_dicts_is_read_once():
+    read = []
+
+    def sentences():
+        for n in range(3):
+            read.append(n)
+            yield [{"w": str(n)}]
+
+    collected_once = collected(sentences())
+    assert (read, len(collected_once)) == ([0, 1, 2], 3)
+    extractor, layers, offsets = learn(collected_once, "default", 1)
+    assert names_of(extractor, layers["state"]) == [["w=0"], ["w=1"], ["w=2"]]
+    assert offsets.tolist() == [0, 1, 2, 3]
+    some = collected_once.take(np.array([True, False, True]))
+    layers, offsets = extractor.encode(some)
+    assert names_of(extractor, layers["state"]) == [["w=0"], ["w=2"]]
+
+
+@pytest.mark.parametrize("of", [iter, list], ids=["iterator", "list"])
+@pytest.mark.parametrize("token", [lambda w: {"w": w}, str, lambda w: np.array([w == "a", 1.0])])
+def test_sentences_may_be_iterators(of, token):
+    def stream():
+        return of([iter([]), *(map(token, words) for words in ("ab", "ba"))])
+
+    y = [[], ["A", "B"], ["B", "A"]]
+    model = CRF(n_jobs=1, max_iter=20).fit(stream(), map(iter, y), dev=(stream(), iter(y)))
+    assert model.predict(stream()) == y
+    assert list(map(len, model.predict_marginals(stream()))) == [0, 2, 2]
+    assert model.score(stream(), iter(y)) == 1
+
+
+def test_a_stream_that_begins_with_an_empty_sentence_is_collected():
+    assert isinstance(collected(iter([[], [], [{"w": "a"}]])), Collected)
+    assert collected(iter([[], ["a"]])) == [[], ["a"]]
+    assert collected(iter([])) == []
+
+
+def test_what_is_collected_has_the_separator_of_the_model():
+    extractor = DictFeatures(["w:a", "n"], ":")
+    layers, _ = extractor.encode(Collected.of([[{"w": "a", "n": 2.0}]]))
+    assert names_of(extractor, layers["state"]) == [["n", "w:a"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "attributes"),
+    [
+        ([True, False], {"v:0": 1, "v:1": 0}),
+        ([np.float64(0.5), 2, np.bool_(True)], {"v:0": 0.5, "v:1": 2, "v:2": 1}),
+        (np.array(3), {"v": 3}),
+        (np.array(False), {}),
+        (np.array("x"), {"v=x": 1}),
+    ],
+)
+def test_lists_of_numbers_and_scalars_in_arrays(value, attributes):
+    assert dict(attributes_of({"v": value})) == attributes
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({1, 2}, "feature 'v': expected a list or an array of numbers, got a set"),
+        (1e300, "feature 'v' is 1e\\+300; expected a number up to 3.4e38"),
+        (10**400, "a number is too large; expected a number up to 3.4e38"),
+    ],
+)
+def test_a_refused_sentence_leaves_nothing_behind(value, message):
+    data = Collected.of([[{"w": "a"}]])
+    with pytest.raises(CorpusError, match=f"X: sentence 1, token 1: {message}"):
+        data.append([{"x": "y", "n": 1.0}, {"z": "y", "v": value}])
+    assert (dict(data.names), list(data.string_names), len(data)) == ({"w=a": 0}, ["w"], 1)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))])
+def test_collected_attributes_can_be_copied(copied):
+    data = Collected.of([[{"w": "a"}]])
+    other = copied(data)
+    other.append([{"w": "b"}, {"w": "a"}])
+    assert (list(data.names), list(other.names)) == (["w=a"], ["w=a", "w=b"])
+    assert other.incidence.token_feature.tolist() == [0, 1, 0]
+
+
+def test_dicts_with_another_separator():
+    extractor = DictFeatures(["w:a", "w=a", "n"], ":")
+    layers, _ = extractor.encode([[{"w": "a", "n": 0.1}]])
+    assert names_of(extractor, layers["state"]) == [["n", "w:a"]]
+    assert layers["state"].token_value.tolist() == [1, 0.1]  # in full precision
+    new, _, _ = learn([[{"w": "b", "x=y": "z=", "a=b": 1.0}]], "default", 1)
+    assert new.names == ["w=b", "x=y=z=", "a=b"]
+    assert new.joined_by(":") == ["w:b", "x=y:z=", "a=b"]
+    merged = extractor.merged(new)
+    assert (merged.names[3:], merged.separator) == (["w:b", "x=y:z=", "a=b"], ":")
+
+
+def test_dicts_are_stored_with_their_separator():
+    for extractor in (DictFeatures(["w:a"], ":"), learn([[{"w": "a"}]], "default", 1)[0]):
+        stored = TensorReader(extractor.tensors()), HeaderReader(extractor.header())
+        back = DictFeatures.restore(*stored)
+        same = ("names", "separator", "string_names")
+        assert [getattr(back, name) for name in same] == [getattr(extractor, name) for name in same]
+    old = DictFeatures.restore(stored[0], HeaderReader({}))  # as version 0.1.0 stored it
+    assert old.separator == "="
+    for header in ({"separator": ""}, {"separator": 1}):
+        with pytest.raises(ModelFileError, match=next(iter(header))):
+            DictFeatures.restore(stored[0], HeaderReader(header))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, [None]])
 def test_bad_values_in_dicts_are_named(bad):
-    with pytest.raises(CorpusError, match="sentence 1, token 0: feature 'f'"):
+    with pytest.raises(CorpusError, match=r"sentence 1, token 0: .*'f'"):
         learn([[{"f": 1.0}], [{"f": bad}]], "default", 1)
 
 
@@ -182,8 +307,11 @@ def test_arrays():
     assert names_of(extractor, layers["state"])[0] == ["x[0]", "x[1]"]
     with pytest.raises(CorpusError, match="sentence 0: expected rows of 2 numbers, got rows of 3"):
         extractor.encode([np.zeros((1, 3))])
-    with pytest.raises(CorpusError, match="sentence 1, token 0: feature 1 is nan"):
-        extractor.encode([np.zeros((1, 2)), np.array([[0.0, np.nan]])])
+    for bad in ("nan", "1e+300"):
+        with pytest.raises(
+            CorpusError, match=re.escape(f"token 0: feature 1 is {bad}; expected a number up to 3.4e38")
+        ):
+            extractor.encode([np.zeros((1, 2)), np.array([[0.0, float(bad)]])])
     with pytest.raises(CorpusError, match="sentence 0"):
         extractor.encode([[np.zeros(2), np.zeros(3)]])
 

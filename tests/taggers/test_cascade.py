@@ -42,6 +42,12 @@ def test_every_way_of_passing_learns_its_training_data(passing):
     assert {name: [len(s) for s in rows] for name, rows in found.items()} == {"pos": [3, 0, 2], "chunk": [3, 0, 2]}
 
 
+def test_sentences_may_be_iterators():
+    model = cascade("best").fit(map(iter, X), Y)
+    assert model.predict(map(iter, X)) == Y
+    assert model.predict_marginals(map(iter, X)) == model.predict_marginals(X)
+
+
 @pytest.mark.parametrize("passing", ["best", "marginal", "joint"])
 def test_jackknife_works_with_every_way_of_passing(passing):
     model = cascade(passing, jackknife=True).fit(X, Y)

@@ -292,7 +292,7 @@ def test_data_encoded_before_a_new_fit_are_refused():
         ([], [], "no sentences"),
         ([[], []], [[], []], "X"),
         (X, None, "give the labels"),
-        (X, [[1, 2, 3], *Y[1:]], "sentence 0, token 0"),
+        (X, [[1, 2, 3], *Y[1:]], "sentence 1, token 0"),
         ([["a", 3]], [["A", "B"]], "sentence 0, token 1"),
         ([[{"a": 1}], [{"b": 2}]], [["A"]], "1"),
         ([[{"a": 1}], [{"b": 2}]], [["A", "B"], []], "sentence 0"),

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from labelwright.cli.options import DATA, OUTPUT, SCORING, option
 from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.taggers.registry import FOREIGN
 from labelwright.wording import counted as counted
 from labelwright.wording import percent as percent
 
 if TYPE_CHECKING:
+    from labelwright.corpus.file_formats import FileOptions, OpenFile
     from labelwright.corpus.table import Corpus
 
+FORMAT_HELP = "columns, conllu, crfsuite, jsonl, parquet, doccano, label-studio. [default: as it looks]"
 SCHEME_NAMES = "iob1, iob2, ioe1, ioe2, bioes, bilou, bmes or io"
 
 # Options that mean the same in several commands.
@@ -34,6 +37,7 @@ Strict = Annotated[
         "--strict",
     ),
 ]
+Format = Annotated[str | None, option(FORMAT_HELP, "NAME", DATA)]
 Threads = Annotated[int | None, option("Threads; results do not depend on it. [default: all cores]", "N")]
 Json = Annotated[bool, option("Print JSON instead of text.", None, OUTPUT, "--json")]
 
@@ -79,18 +83,20 @@ def heading(text: str) -> None:
 
 
 def is_model(path: str) -> bool:
-    """Whether a file begins like safetensors: eight bytes of length and a JSON object."""
+    """Whether a file begins like safetensors (eight bytes of length and a JSON object), or like a model of another
+    program."""
     try:
         with open(path, "rb") as file:
             head = file.read(9)
     except OSError:
         return False
-    return len(head) == 9 and head[8:] == b"{" and 0 in head[:8]
+    return (len(head) == 9 and head[8:] == b"{" and 0 in head[:8]) or head.startswith(tuple(FOREIGN))
 
 
-def load_model(path: str, threads: int | None = None) -> Any:
-    """A model that can read column files."""
+def load_model(path: str, threads: int | None = None, attributes: bool = False) -> Any:
+    """A model that can read column files; with `attributes`, or one for CRFsuite's data."""
     _start_numba()
+    from labelwright.taggers.packing import with_text_labels
     from labelwright.taggers.registry import load
 
     model = load(path)
@@ -100,10 +106,11 @@ def load_model(path: str, threads: int | None = None) -> Any:
             f"{path}: a {type(model).__name__} classifies rows, not sentences; use labelwright.load(...) in Python, or "
             "train with --model memory"
         )
-    if kind != "columns":
+    if kind != "columns" and not (kind == "dicts" and attributes and not layer_names(model)):
         raise ModelFileError(
-            f"{path}: trained on feature {kind}, but commands read column files; use labelwright.load(...) in Python"
+            f"{path}: trained on feature {kind}, but columns are read here; use labelwright.load(...) in Python"
         )
+    model = with_text_labels(model)
     if threads is not None:
         for part in {id(part): part for part in (model, *model.outputs.values())}.values():
             part.set_params(n_jobs=threads)
@@ -140,20 +147,44 @@ def is_conllu(path: str) -> bool:
 
 
 def read_labelled(
-    path: str, columns: str | None = None, label: str | None = None, scheme: str | None = None
+    path: "str | OpenFile",
+    columns: str | None = None,
+    label: str | None = None,
+    scheme: str | None = None,
+    options: "FileOptions | None" = None,
+    predicted: bool = False,
 ) -> "Corpus":
-    """A column file or, by its suffix, a CoNLL-U file, of which form and label are kept unless columns are named."""
-    from labelwright.corpus import read_columns, read_conllu
+    """A labelled file; of a CoNLL-U file form and label are kept unless columns are named, and of CRFsuite's data the
+    labels alone.  With `predicted`, the labels that `labelwright tag` wrote are preferred to others."""
+    from labelwright.corpus.file_formats import RECORDS, TEXTS, FileOptions, opened, read_corpus
 
-    if not is_conllu(path):
-        return read_columns(path, names=columns, label=label, scheme=scheme)
-    corpus = read_conllu(path, label=label or "upos")
-    assert corpus.label is not None
-    names = [name.strip() for name in columns.split(",")] if columns else ["form", corpus.label]
-    if corpus.label not in names:
-        raise CorpusError(f"{path}: the label {corpus.label} is not among the columns {','.join(names)}")
-    chosen = corpus.select(names)
-    return chosen.with_scheme(scheme) if scheme else chosen
+    options = options or FileOptions()
+    file = opened(path, options.format, named=columns is not None or label is not None)
+    check_file_options(file, options)
+    corpus, notes = read_corpus(file, columns, label, options, predicted)
+    for note in notes:
+        say(f"labelwright: {note}")
+    if file.format in RECORDS and corpus.label is None:
+        if file.format in TEXTS:
+            raise CorpusError(f"{file.name}: no text is annotated")
+        raise CorpusError(f"{file.name}: no field with labels, expected tags, labels or ner_tags; name it with --label")
+    if file.format == "conllu":
+        assert corpus.label is not None
+        names = [name.strip() for name in columns.split(",")] if columns else ["form", corpus.label]
+        if corpus.label not in names:
+            raise CorpusError(f"{file.name}: the label {corpus.label} is not among the columns {','.join(names)}")
+        corpus = corpus.select(names)
+    return corpus.with_scheme(scheme) if scheme else corpus
+
+
+def check_file_options(file: "OpenFile", options: "FileOptions") -> None:
+    """Refuse options that a file of this format does not take."""
+    from labelwright.corpus.file_formats import RECORDS, TEXTS
+
+    if options.label_names is not None and (file.format in TEXTS or file.format not in RECORDS):
+        raise OptionError(f"--label-names: only for JSON lines and Parquet, but {file.name} is {file.format}")
+    if options.skip_bad_spans and file.format not in TEXTS:
+        raise OptionError(f"--skip-bad-spans: only for annotated texts, but {file.name} is {file.format}")
 
 
 def named_for(model: Any, corpus: "Corpus") -> "Corpus":
@@ -184,15 +215,33 @@ def label_place(model: Any) -> tuple[list[str], str | None]:
     return list(columns), None if layers else labels[0]
 
 
-def read_for(model: Any, path: str, columns: str | None = None) -> "Corpus":
-    """A file for a model to label: its columns told by --columns, else by their number; CoNLL-U by their names."""
-    from labelwright.corpus import read_columns, read_conllu
+def read_for(model: Any, path: "str | OpenFile", columns: str | None = None, more: Sequence[str] = ()) -> "Corpus":
+    """A file for a model to label: its columns told by --columns, else by their number; CoNLL-U by their names, and
+    files with fields by their names, too (`more` names further fields)."""
+    from labelwright.corpus.file_formats import RECORDS, TEXTS, opened, read_corpus
 
-    if not is_conllu(path):
-        corpus = read_columns(path, names=columns, label=False)
+    file = opened(path, named=columns is not None)
+    refuse_attributes(model, file)
+    if file.format == "conllu":
+        label = label_place(model)[1] or "label"
+        return read_corpus(file, label=label if label != "label" else "upos")[0]
+    if file.format not in RECORDS:
+        corpus = read_corpus(file, columns, label=False)[0]
         return corpus if columns else named_for(model, corpus)
-    label = label_place(model)[1] or "label"
-    return read_conllu(path, label=label if label != "label" else "upos")
+    inputs = input_names(model)
+    fields = inputs if columns is None else [name.strip() for name in columns.split(",")]
+    corpus = read_corpus(file, None if file.format in TEXTS else [*fields, *more], label=False)[0]
+    if len(corpus.names) < len(inputs):
+        names = ",".join(inputs)
+        raise CorpusError(f"{file.name}: the model reads {len(inputs)} columns ({names}), got {','.join(corpus.names)}")
+    return corpus if set(inputs) <= set(corpus.names) else corpus.renamed([*inputs, *corpus.names[len(inputs) :]], None)
+
+
+def refuse_attributes(model: Any, file: "OpenFile") -> None:
+    """Refuse CRFsuite's data for a model that reads columns."""
+    if file.format == "crfsuite":
+        names = ",".join(input_names(model))
+        raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), but the model reads columns ({names})")
 
 
 def inputs_of(model: Any, corpus: "Corpus") -> "Corpus":
@@ -231,7 +280,7 @@ def predicted_labels(path: str, gold: "Corpus", threads: int | None = None) -> l
         labellings: list[list[str]] = model.predict(corpus_for(model, gold))
         return labellings
     label = gold.label if is_conllu(path) else None
-    predicted = read_labelled(path, label=label)
+    predicted = read_labelled(path, label=label, predicted=True)
     if predicted.label is None:  # labels alone
         predicted = predicted.renamed(["label"], "label")
     _check_same_words(gold, predicted)
@@ -262,7 +311,7 @@ def _check_predictions(gold: "Corpus", predicted: "Corpus") -> None:
 
 def _check_same_words(gold: "Corpus", predicted: "Corpus") -> None:
     """Refuse predictions for another text; files of labels alone have no words to compare."""
-    if len(predicted.names) < 2 or gold.offsets.tolist() != predicted.offsets.tolist():
+    if len(predicted.names) < 2 or len(gold.names) < 2 or gold.offsets.tolist() != predicted.offsets.tolist():
         return  # different lengths are reported by the evaluation
     ours, theirs = gold.column(gold.input_names[0]), predicted.column(predicted.input_names[0])
     for n, (a, b) in enumerate(zip(ours, theirs, strict=True)):

@@ -1,21 +1,45 @@
-"""labelwright convert: between file formats and label schemes."""
+"""labelwright convert: between file formats, label schemes, and models of other programs."""
 
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated
 
-from labelwright.cli.common import SCHEME_NAMES, Columns, Label, check_target, counted, is_conllu, say
-from labelwright.cli.options import OTHER, argument, option
+from labelwright.cli.common import (
+    SCHEME_NAMES,
+    Columns,
+    Format,
+    Label,
+    check_file_options,
+    check_target,
+    counted,
+    is_conllu,
+    is_model,
+    say,
+)
+from labelwright.cli.options import DATA, OTHER, argument, option
 from labelwright.errors import CorpusError, OptionError
+from labelwright.interchange.formats import FORMATS, format_of
+from labelwright.taggers.registry import FOREIGN
 
 if TYPE_CHECKING:
+    from labelwright.corpus.file_formats import FileOptions, OpenFile
     from labelwright.corpus.table import Corpus
+
+NOT_WRITTEN = (".jsonl", ".ndjson", ".json", ".parquet")  # formats that are only read
 
 
 def command(
-    source: Annotated[str, argument("Column file (.gz .bz2 .xz too), .conllu, or -.", "IN")],
-    target: Annotated[str, argument("The same kinds, by suffix.", "OUT")],
+    source: Annotated[str, argument("A file with sentences, in any format that train reads, -, or a model.", "IN")],
+    target: Annotated[str, argument("Column file (.gz .bz2 .xz too), .conllu, -, or a model, by suffix.", "OUT")],
     columns: Columns = None,
     label: Label = None,
+    format: Format = None,
+    label_names: Annotated[
+        str | None, option("Names of labels that are numbers in JSON or Parquet.", "NAMES", DATA)
+    ] = None,
+    skip_bad_spans: Annotated[
+        bool, option("Leave out annotations of texts that cut a token or overlap.", None, DATA, "--skip-bad-spans")
+    ] = False,
     keep: Annotated[str | None, option("Write only these columns, in this order.", "NAMES")] = None,
     from_scheme: Annotated[str | None, option("The scheme of the labels. [default: as they look]", "NAME")] = None,
     to_scheme: Annotated[str | None, option(f"Rewrite the labels as {SCHEME_NAMES}.", "NAME")] = None,
@@ -27,18 +51,31 @@ def command(
     ] = False,
     quiet: Annotated[bool, option("No summary.", None, OTHER, "--quiet", "-q")] = False,
 ) -> None:
-    """Convert between plain and compressed column files, CoNLL-U, and label schemes.
+    """Convert files with sentences to plain or compressed column files, CoNLL-U, and other label schemes; or models to
+    and from those of other programs.
 
     \b
       labelwright convert train.iob1.txt train.bioes.txt.gz --to-scheme bioes
       labelwright convert tagged.txt clean.txt --repair
       labelwright convert en.conllu words.txt --keep form,xpos,upos
       labelwright convert words.txt en.conllu --columns form,upos
+      labelwright convert ner.jsonl ner.txt
+      labelwright convert ner.crfsuite ner.safetensors
+      labelwright convert ner.crf ner.crfsuite
     """
     from labelwright.corpus import write_columns, write_conllu
+    from labelwright.corpus.file_formats import FileOptions, opened
 
+    if is_model(source) or format_of(target):
+        given = {"columns": columns, "label": label, "keep": keep, "from_scheme": from_scheme, "to_scheme": to_scheme}
+        given |= {"format": format, "label_names": label_names}
+        _refuse_options(source, given | {"repair": repair or None, "skip_bad_spans": skip_bad_spans or None})
+        _convert_model(source, target, quiet)
+        return
     check_target(target)
-    corpus = _read(source, columns, label)
+    _check_written(target)
+    file = opened(source, format, named=columns is not None or label is not None)
+    corpus = _read(file, columns, label, FileOptions(format, label_names, skip_bad_spans))
     changed = 0
     if from_scheme or to_scheme or repair:
         before = corpus.tokens(_label(corpus))
@@ -46,7 +83,7 @@ def command(
         changed = sum(a != b for a, b in zip(before, corpus.tokens(_label(corpus)), strict=True))
     if keep is not None:
         corpus = replace(corpus.select([name.strip() for name in keep.split(",")]), raw=None)
-    elif is_conllu(source) and not is_conllu(target):
+    elif file.format == "conllu" and not is_conllu(target):
         corpus = replace(corpus, raw=None)  # without comments, ranges and empty nodes
     write = write_conllu if is_conllu(target) else write_columns
     write(corpus, target)
@@ -55,15 +92,67 @@ def command(
         say(f"{target}: {size}, {counted(changed, 'label')} changed")
 
 
-def _read(source: str, columns: str | None, label: str | None) -> "Corpus":
-    """A column file or, by its suffix, a CoNLL-U file."""
-    from labelwright.corpus import read_columns, read_conllu
+def _refuse_options(source: str, given: dict[str, object]) -> None:
+    """Models have no columns and no label schemes to change."""
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(f"{name}: is for files with sentences, but {source} is a model")
 
-    if not is_conllu(source):
-        return read_columns(source, names=columns, label=label)
-    if columns is not None:
+
+def _convert_model(source: str, target: str, quiet: bool) -> None:
+    """Write a model for another program, or that of another program for labelwright."""
+    from labelwright.interchange import formats
+    from labelwright.interchange.chains import not_carried
+    from labelwright.taggers.registry import load
+
+    check_target(target, [source], for_model=True)
+    if is_model(target):
+        raise OptionError(f"{target}: is a model, which this command would replace; name another file to write")
+    model, form = load(source), format_of(target)
+    lost: list[str] = []
+    if form is not None:
+        n_features, lost = len(formats.save(model, target, form).attributes), not_carried(model)
+    elif _is_foreign(source):
+        n_features = model.save(target).extractor_.n_features
+    else:
+        suffixes = ", ".join(known.suffix for known in FORMATS.values())
+        raise OptionError(f"{source}: is a model of labelwright already; name an OUT that ends with {suffixes}")
+    if not quiet:
+        say(f"{target}: {counted(len(model.classes_), 'label')}, {counted(n_features, 'feature')}")
+    if lost and not quiet:
+        say(f"not carried over: {', '.join(lost)}")
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether a file is a model of another program."""
+    with open(path, "rb") as file:
+        return file.read(9).startswith(tuple(FOREIGN))
+
+
+def _check_written(target: str) -> None:
+    """Refuse to write columns under the name of another format."""
+    from labelwright.corpus.compressed import CODECS
+
+    suffixes = [suffix for suffix in PurePath(target.lower()).suffixes if suffix not in CODECS]
+    if suffixes and suffixes[-1] in NOT_WRITTEN:
+        raise OptionError(
+            f"{target}: {suffixes[-1]} files are read, not written; name an OUT with columns, or a .conllu file"
+        )
+
+
+def _read(file: "OpenFile", columns: str | None, label: str | None, options: "FileOptions") -> "Corpus":
+    """The sentences of a file, with all columns that it has."""
+    from labelwright.corpus.file_formats import read_corpus
+
+    if file.format == "crfsuite":
+        raise CorpusError(f"{file.name}: holds attributes (CRFsuite's data), which cannot be written as columns")
+    if file.format == "conllu" and columns is not None:
         raise OptionError("--columns: CoNLL-U names its columns itself; choose some with --keep")
-    return read_conllu(source, label=label or "upos")
+    check_file_options(file, options)
+    corpus, notes = read_corpus(file, columns, label, options)
+    for note in notes:
+        say(f"labelwright: {note}")
+    return corpus
 
 
 def _label(corpus: "Corpus") -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from labelwright.cli import decoding as how
 from labelwright.cli.common import (
     Columns,
+    Format,
     Json,
     Label,
     Strict,
@@ -13,7 +14,7 @@ from labelwright.cli.common import (
     check_columns,
     corpus_for,
     heading,
-    is_conllu,
+    input_names,
     is_model,
     label_place,
     layer_names,
@@ -24,11 +25,14 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
-from labelwright.cli.options import OTHER, SCORING, argument, option
+from labelwright.cli.options import DATA, OTHER, SCORING, argument, option
+from labelwright.cli.reading import has_attributes, open_for
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
+    from labelwright.cli.reading import Data
+    from labelwright.corpus.file_formats import FileOptions
     from labelwright.corpus.table import Corpus
     from labelwright.evaluate import Report
 
@@ -58,6 +62,13 @@ def command(
     predicted: Annotated[str, argument("Predictions, or the true labels.", "PREDICTED|TEST")],
     columns: Columns = None,
     label: Label = None,
+    format: Format = None,
+    label_names: Annotated[
+        str | None, option("Names of labels that are numbers in JSON or Parquet.", "NAMES", DATA)
+    ] = None,
+    skip_bad_spans: Annotated[
+        bool, option("Leave out annotations of texts that cut a token or overlap.", None, DATA, "--skip-bad-spans")
+    ] = False,
     strict: Strict = False,
     scheme: StrictScheme = None,
     oracle: Annotated[
@@ -89,19 +100,23 @@ def command(
 
     A cascade is scored layer by layer on a file with the labels of all layers; JSON is {"layers": {NAME: scores}}.
     """
+    from labelwright.corpus.file_formats import FileOptions
+
     reading = "strict" if strict else "conlleval"
+    files = FileOptions(format, label_names, skip_bad_spans)
     if not is_model(gold) and not is_model(predicted):
         _refuse_without_model({**decoding, "oracle": oracle or None, "verbose": verbose or None})
-        truth = read_labelled(gold, columns, label)
+        truth = read_labelled(gold, columns, label, options=files)
         _show_report(truth, predicted_labels(predicted, truth), reading, scheme, as_json)
         return
     model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
-    model = load_model(model_path, threads)
+    model = load_model(model_path, threads, attributes=True)
     asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or as_json)
     if oracle:
         _check_oracle(model)
-    test = _gold(model, gold_path, columns, label)
-    how.warn(model, test)
+    test = _gold(model, gold_path, columns, label, files)
+    if not has_attributes(test):
+        how.warn(model, test)
     how.show_progress(model, True)
     scores = _scores(model, test, asked)
     if verbose:
@@ -135,9 +150,9 @@ def _check_oracle(model: Any) -> None:
                 raise OptionError("--oracle: only for memory-based models, which choose among proposals")
 
 
-def _scores(model: Any, test: "Corpus", asked: Asked) -> dict[str, Scored]:
+def _scores(model: Any, test: "Data", asked: Asked) -> dict[str, Scored]:
     """The scores of every output on a test file."""
-    inputs = corpus_for(model, test)
+    inputs = test.X if has_attributes(test) else corpus_for(model, test)
     data = model.encode(inputs) if asked.oracle else inputs  # asked twice
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
@@ -155,7 +170,7 @@ def _scores(model: Any, test: "Corpus", asked: Asked) -> dict[str, Scored]:
 
 
 def _scored(
-    name: str, tagger: Any, test: "Corpus", data: Any, labellings: list[list[str]], tally: how.Tally, asked: Asked
+    name: str, tagger: Any, test: "Data", data: Any, labellings: list[list[str]], tally: how.Tally, asked: Asked
 ) -> Scored:
     """The scores of one output."""
     from labelwright.evaluate import evaluate
@@ -199,23 +214,35 @@ def _ceiling(scores: dict[str, Any]) -> str:
     return f"oracle: {listed} (the true label wherever it is a candidate)"
 
 
-def _gold(model: Any, path: str, columns: str | None, label: str | None) -> "Corpus":
+def _gold(model: Any, path: str, columns: str | None, label: str | None, files: "FileOptions") -> "Data":
     """The test file, its columns named as in training."""
-    if not layer_names(model):
-        if columns is None and label is None:
-            columns, label = _columns_for(model, path)
-        return read_labelled(path, columns, label)
-    from labelwright.corpus import read_columns, read_conllu
+    from labelwright.corpus.file_formats import RECORDS, TEXTS, read_corpus, records_of
 
+    file = open_for(model, path, files.format, columns)
+    if file.format == "crfsuite":
+        from labelwright.features.attribute_data import read_crfsuite
+
+        return read_crfsuite(file)
+    layers = layer_names(model)
+    if not layers:
+        trained_on = label_place(model)[1]
+        if file.format in RECORDS and file.format not in TEXTS:
+            columns = columns or ",".join(input_names(model))
+            label = label or (trained_on if trained_on in records_of(file).fields else None)
+        elif columns is None and label is None and file.format not in TEXTS:
+            columns, label = _columns_for(model, file.format)
+        return read_labelled(file, columns, label, options=files)
     if label is not None:
         raise OptionError("--label: a cascade has a label column for each layer, and all are scored; leave it out")
-    if is_conllu(path):
-        gold = read_conllu(path)
+    if file.format == "conllu":
+        gold = read_corpus(file)[0]
+    elif file.format in RECORDS:
+        gold = read_corpus(file, columns or [*input_names(model), *layers], False, files)[0]
     else:
-        gold = read_columns(path, names=columns, label=False)
+        gold = read_corpus(file, columns, False)[0]
         if columns is None:
             gold = _named(model, gold)
-    check_columns(gold, layer_names(model))
+    check_columns(gold, layers)
     return gold
 
 
@@ -237,11 +264,11 @@ def _refuse_without_model(options: dict[str, Any]) -> None:
             raise OptionError(f"{how.flag(name)}: only with a model, as in: labelwright eval MODEL TEST")
 
 
-def _columns_for(model: Any, gold_path: str) -> tuple[str | None, str | None]:
+def _columns_for(model: Any, format: str) -> tuple[str | None, str | None]:
     """The names of the test file's columns are those of the training file."""
     names, label = label_place(model)
     assert label is not None
-    if is_conllu(gold_path):  # its words are in `form`; a model that knows no name of its label gives upos
+    if format == "conllu":  # its words are in `form`; a model that knows no name of its label gives upos
         other = {"word": "form", "label": "upos"}
         names, label = [other.get(name, name) for name in names], other.get(label, label)
     return ",".join(names), label

@@ -132,8 +132,9 @@ def _check(asked: Asked) -> None:
 def _loaded(asked: Asked, threads: int | None) -> Any:
     """The model; it must be able to read files only where there are any."""
     from labelwright import load
+    from labelwright.taggers.packing import with_text_labels
 
-    return load_model(asked.path, threads) if asked.files else load(asked.path)
+    return load_model(asked.path, threads) if asked.files else with_text_labels(load(asked.path))
 
 
 def _part(whole: Any, asked: Asked) -> tuple[Any, dict[str, Any]]:

@@ -60,6 +60,8 @@ def _rows(facts: dict[str, Any], turn: str) -> list[tuple[str, str]]:
 
 def _training(training: dict[str, Any], scheme: str | None, turn: str) -> list[tuple[str, str]]:
     """How the training went; a model that partial_fit made knows less about it."""
+    if "imported_from" in training:
+        return [("imported from", str(training["imported_from"]))]
     length = counted(training["iterations"], turn)
     rows = [("trained on", size_of_data(training))]
     if "stopped" in training:

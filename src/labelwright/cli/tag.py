@@ -4,11 +4,12 @@ import io
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 from labelwright.cli import decoding as how
 from labelwright.cli.common import (
+    Format,
     Threads,
     check_target,
     inputs_of,
@@ -16,10 +17,10 @@ from labelwright.cli.common import (
     layer_names,
     load_model,
     named_for,
-    read_for,
     say,
 )
 from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
+from labelwright.cli.reading import ToTag, reads_attributes, to_tag
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
 
+Words = Sequence[list[str] | None]  # of each sentence, where it has words
 FREE = "_"  # in the column of known labels: the model may choose
 
 
@@ -58,6 +60,7 @@ def command(
     columns: Annotated[
         str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
     ] = None,
+    format: Format = None,
     known: Annotated[
         str | None, option("A column of labels that are known; _ where the model chooses.", "COLUMN", DATA)
     ] = None,
@@ -91,7 +94,8 @@ def command(
     """Label sentences: copies the input and adds a column with the predicted label.
 
     The input has the columns that the model was trained on, with or without the label column.  A stream is answered
-    sentence by sentence.  In CoNLL-U files the label replaces its column.
+    sentence by sentence.  In CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field
+    `predicted`; models for CRFsuite's data write labels alone.
 
     \b
       labelwright tag model.crf test.txt -o tagged.txt
@@ -127,15 +131,15 @@ def command(
     """
     if nbest is not None and nbest < 1:
         raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
-    if nbest is not None and is_conllu(input) and not as_json:
+    if nbest is not None and (format == "conllu" or is_conllu(input)) and not as_json:
         raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
     check_target(output, [model])
-    tagger = load_model(model, threads)
+    tagger = load_model(model, threads, attributes=True)
     tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
     request = Request(how.chosen(tagger, decoding), nbest, probabilities, as_json, known, tallies)
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
-    _run(tagger, request, input, output, columns)
+    _run(tagger, request, input, output, columns, format)
     for name, tally in request.tallies.items():
         say(f"{name}: {tally}" if name else str(tally))
 
@@ -176,25 +180,27 @@ def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
 # -- reading and writing ----------------------------------------------------------------------------------------------
 
 
-def _run(model: Any, request: Request, input: str, output: str, columns: str | None) -> None:
-    """Read, label and write, piece by piece where both ends are streams."""
-    if input == "-" and output == "-":
-        for piece in _stream(model, columns):
+def _run(model: Any, request: Request, input: str, output: str, columns: str | None, format: str | None) -> None:
+    """Read, label and write, piece by piece where both ends are streams of columns."""
+    is_stream = input == "-" and format in (None, "columns") and not reads_attributes(model)
+    if is_stream and output == "-":
+        for piece in _stream(model, columns, format):
             _answer(model, piece, request, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
-    pieces = _stream(model, columns) if input == "-" else [read_for(model, input, columns)]
     collected = io.BytesIO()
-    for piece in pieces:
-        if input != "-":
-            how.warn(model, piece)
+    for piece in (
+        _stream(model, columns, format) if is_stream else [to_tag(model, input, format, columns, request.known)]
+    ):
+        if piece.corpus is not None and not is_stream:
+            how.warn(model, piece.corpus)
         _answer(model, piece, request, collected)
     from labelwright.corpus.compressed import write_bytes
 
     write_bytes(output, collected.getvalue())
 
 
-def _stream(model: Any, columns: str | None) -> Iterator["Corpus"]:
+def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToTag]:
     """Pieces of standard input as they come."""
     from labelwright.corpus import stream_columns
 
@@ -202,16 +208,31 @@ def _stream(model: Any, columns: str | None) -> Iterator["Corpus"]:
         say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
     anything = False
     for piece in stream_columns(sys.stdin.buffer, names=columns, label=False):
+        if not anything and columns is None and format is None:
+            _check_stream(piece)
         anything = True
-        yield piece if columns else named_for(model, piece)
+        yield ToTag(piece if columns else named_for(model, piece))
     if not anything:
         raise CorpusError("<stdin>: no tokens, expected one token per line and a blank line after each sentence")
 
 
-def _answer(model: Any, corpus: "Corpus", request: Request, out: BinaryIO) -> None:
+def _check_stream(first: "Corpus") -> None:
+    """Refuse a stream that has another format than columns."""
+    from labelwright.corpus.file_formats import format_of
+
+    format = "columns" if first.raw is None else format_of(first.source, first.raw.text)
+    if format != "columns":
+        raise CorpusError(f"{first.source}: looks like {format}, not like columns; add --format {format}")
+
+
+def _answer(model: Any, piece: ToTag, request: Request, out: BinaryIO) -> None:
     """Label one piece and write it in the form that was asked for."""
-    inputs = inputs_of(model, corpus)
-    forced = None if request.known is None else dict.fromkeys(model.outputs, _forced(corpus, request.known))
+    corpus, forced = piece.corpus, None
+    inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
+    if request.known is not None and corpus is not None:
+        forced = dict.fromkeys(model.outputs, _forced(corpus, request.known))
+    if request.nbest is not None and piece.write is not None and not request.json:
+        raise OptionError("--nbest: this format has no place for several labellings; add --json")
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
         return _answers(batch, request, request.choices[name])
@@ -220,11 +241,12 @@ def _answer(model: Any, corpus: "Corpus", request: Request, out: BinaryIO) -> No
     for name, tally in request.tallies.items():
         tally.add([answer.decoding for answer in answers[name]])
     if request.json:
-        _write_json(model, inputs.column(inputs.names[0]), answers, request, out)
-    elif request.nbest is not None:
+        sentences = [None] * len(inputs) if corpus is None else inputs.column(inputs.names[0])
+        _write_json(model, sentences, answers, request, out)
+    elif request.nbest is not None and corpus is not None:
         _write_nbest(model, corpus, answers, request, out)
     else:
-        _write_columns(corpus, answers, request, out)
+        _write_labels(piece, answers, request, out)
 
 
 def _forced(corpus: "Corpus", known: str) -> list[list[str | None]]:
@@ -252,7 +274,7 @@ def _chosen(answer: Answer) -> list[float]:
     return [row[label] for row, label in zip(answer.marginals, answer.decoding.labels, strict=True)]
 
 
-def _write_columns(corpus: "Corpus", answers: dict[str, list[Answer]], request: Request, out: BinaryIO) -> None:
+def _write_labels(piece: ToTag, answers: dict[str, list[Answer]], request: Request, out: BinaryIO) -> None:
     """The input with the labels of all outputs at the end; in CoNLL-U each takes the place of its column."""
     from labelwright.corpus import CONLLU_NAMES, write_columns
 
@@ -261,7 +283,11 @@ def _write_columns(corpus: "Corpus", answers: dict[str, list[Answer]], request: 
         added[name] = [[answer.decoding.labels for answer in rows]]
         if request.probabilities:
             added[name].append([[f"{p:.4f}" for p in _chosen(answer)] for answer in rows])
-    if tuple(corpus.names) == CONLLU_NAMES:
+    corpus = piece.corpus
+    if piece.write is not None or corpus is None:
+        assert piece.write is not None
+        out.write(piece.write(added))
+    elif tuple(corpus.names) == CONLLU_NAMES:
         _write_conllu(corpus, added, out)
     else:
         write_columns(corpus, out, extra=[column for columns in added.values() for column in columns])
@@ -307,7 +333,7 @@ def _write_nbest(
 
 
 def _write_json(
-    model: Any, sentences: list[list[str]], answers: dict[str, list[Answer]], request: Request, out: BinaryIO
+    model: Any, sentences: Words, answers: dict[str, list[Answer]], request: Request, out: BinaryIO
 ) -> None:
     """One line for each sentence; the outputs of a cascade by layer."""
     facts: Iterable[dict[str, Any]]
@@ -319,14 +345,14 @@ def _write_json(
         )
     else:
         (rows,) = layers.values()
-        facts = ({"tokens": words} | fact for words, fact in zip(sentences, rows, strict=True))
+        facts = (
+            fact if words is None else {"tokens": words} | fact for words, fact in zip(sentences, rows, strict=True)
+        )
     for fact in facts:
         out.write(json.dumps(fact, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
 
 
-def _facts(
-    tagger: Any, sentences: list[list[str]], answers: list[Answer], request: Request
-) -> Iterator[dict[str, Any]]:
+def _facts(tagger: Any, sentences: Words, answers: list[Answer], request: Request) -> Iterator[dict[str, Any]]:
     """What is to be said about each sentence."""
     value, values = ("probability", "probabilities") if tagger.probabilistic else ("score", "confidences")
     for words, answer in zip(sentences, answers, strict=True):
@@ -351,11 +377,11 @@ def _worth(tagger: Any, decoding: "Decoding") -> dict[str, float]:
     return score if decoding.confidence is None else score | {"confidence": round(decoding.confidence, 6)}
 
 
-def _span(tagger: Any, span: "Span", words: list[str]) -> dict[str, Any]:
+def _span(tagger: Any, span: "Span", words: list[str] | None) -> dict[str, Any]:
     """A span, ready for JSON."""
     from labelwright.corpus.text import joined_text
 
     shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
     if span.probability is not None:
         shown["probability" if tagger.probabilistic else "confidence"] = round(float(span.probability), 6)
-    return shown | {"text": joined_text(words[span.start : span.end])}
+    return shown if words is None else shown | {"text": joined_text(words[span.start : span.end])}

@@ -17,6 +17,7 @@ import typer
 
 from labelwright.cli.common import Lines, check_target, counted, read_labelled, refuse_inputs, say
 from labelwright.cli.options import GroupedCommand, command_of
+from labelwright.cli.reading import has_attributes, read_attributes, sentences_of
 from labelwright.cli.recipe import (
     Request,
     kept_settings,
@@ -27,14 +28,15 @@ from labelwright.cli.recipe import (
     tagger,
     unknown_option,
 )
-from labelwright.cli.train_options import MOST, PLACES, RUN, TRAIN, for_tagger, of_most_taggers
+from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
 from labelwright.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from labelwright.corpus.table import Corpus
+    from labelwright.cli.reading import Data
+    from labelwright.corpus.file_formats import OpenFile
 
 BLANK = "\n\n"  # between paragraphs
 
@@ -48,9 +50,7 @@ AFTER = """\b
   labelwright train train.txt -o model.crf --template chunking --dev dev.txt
   labelwright train train.txt -o latent.crf --model latent-crf --latent 4
 
-Taggers: {names}.
-
-Settings of one tagger: labelwright train --model memory --help
+Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
 
 Ctrl-C ends the iteration and writes the model so far; a second one aborts.
 """
@@ -96,7 +96,7 @@ def _about(kind: type[Any]) -> str:
 
 def _help_for_all() -> Callable[..., None]:
     """The command with the options that most taggers have; no tagger is imported for it."""
-    run = {key: setting for key, setting in RUN.items() if not setting.has(Needs) or key in MOST}
+    run = {key: setting for key, setting in RUN.items() if (not setting.has(Needs) or key in MOST) and key not in RARE}
     common = {key: replace(setting, default=None) for key, setting in settings_of(of_most_taggers).items()}
     return _command("crf", {**run, **common}, AFTER.format(names=", ".join(registry.command_line_names())))
 
@@ -165,19 +165,19 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     if asked.get("plot") is not None:
         _check_plot(asked, model, [*inputs, output])
     tried = _to_try(model, asked)
-    corpus, dev = _read(source, asked, schemes)
+    data, dev = _read(source, asked, schemes)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
     with asked.named():
         if tried:
             from labelwright.cli.train_search import searched
 
-            model, search = searched(model, tried, corpus, asked)
+            model, search = searched(model, tried, data, asked)
             seconds = round(time.perf_counter() - begun, 3)
             record = {"seconds": seconds, "stopped": search["stopped"], "search": search}
         else:
-            _fit(model, corpus, dev, start, checkpoint, asked)
-    _finish(model, record, corpus, dev, checkpoint, asked)
+            _fit(model, data, dev, start, checkpoint, asked)
+    _finish(model, record, data, dev, checkpoint, asked)
 
 
 def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
@@ -210,23 +210,32 @@ def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
     return settings_to_try(model, asked)
 
 
-def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Corpus, Corpus | None]":
+def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
     """The training and the development data."""
+    from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
+
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
-    if schemes is None:
-        corpus = read_labelled(source, columns, label, scheme)
-        read: Callable[[str, str], Corpus] = lambda path, names: read_labelled(path, names, corpus.label, scheme)  # noqa: E731
-    else:
+    files = FileOptions(asked.get("format"), asked.get("label_names"), bool(asked.get("skip_bad_spans")))
+    file = opened(source, files.format, named=columns is not None or label is not None or schemes is not None)
+    read: Callable[[OpenFile, str | None, str | None], Any]
+    if schemes is not None:
         from labelwright.cli.train_layers import read_layers
 
-        corpus = read_layers(source, columns, schemes)
-        read = lambda path, names: read_layers(path, names, schemes)  # noqa: E731
-    return corpus, read(asked.values["dev"], columns or ",".join(corpus.names)) if "dev" in asked.values else None
+        read = lambda part, names, _: read_layers(part, names, schemes, files)  # noqa: E731
+    elif file.format == "crfsuite":
+        read = lambda part, *_: read_attributes(part, asked)  # noqa: E731
+    else:
+        read = lambda part, names, name: read_labelled(part, names, name, scheme, files)  # noqa: E731
+    data: Any = read(file, columns, label)
+    if "dev" not in asked.values:
+        return data, None
+    dev = opened(asked.values["dev"], files.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
+    if has_attributes(data) or dev.format in TEXTS:
+        return data, read(dev, None, None)
+    return data, read(dev, columns or ",".join(data.names), data.label)
 
 
-def _fit(
-    model: Any, corpus: "Corpus", dev: "Corpus | None", start: Any, checkpoint: Path | None, asked: Request
-) -> None:
+def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: Path | None, asked: Request) -> None:
     """Train with all that this tagger's fit takes."""
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
     options: dict[str, Any] = {}
@@ -251,7 +260,7 @@ def _fit(
     elif asked.can("progress") and not quiet:
         options["progress"] = Lines() if verbose else model.progress_bar()
     try:
-        model.fit(corpus, **options)
+        model.fit(*(data if has_attributes(data) else [data]), **options)
     finally:
         if options.get("progress") is not None:
             options["progress"].close()
@@ -261,14 +270,15 @@ def _fit(
 
 
 def _finish(
-    model: Any, more: dict[str, Any], corpus: "Corpus", dev: "Corpus | None", checkpoint: Path | None, asked: Request
+    model: Any, more: dict[str, Any], data: "Data", dev: "Data | None", checkpoint: Path | None, asked: Request
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     output, quiet = asked.values["output"], bool(asked.get("quiet"))
     trouble = model.trouble()
     if trouble is not None:
         raise OptionError(f"{output}: not written, {trouble}")
-    model.remember_input(list(corpus.names), corpus.label)
+    if not has_attributes(data):
+        model.remember_input(list(data.names), data.label)
     if not quiet:
         _warn(model)
     record = model.training_
@@ -291,7 +301,7 @@ def _finish(
         drawn()
 
 
-def _on_dev(model: Any, dev: "Corpus | None", asked: Request) -> tuple[str, Callable[[], None] | None]:
+def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, Callable[[], None] | None]:
     """How good the model is on the development data, in a phrase, and what draws it where that is asked for."""
     if dev is None:
         return "", None
@@ -313,7 +323,7 @@ def _on_dev(model: Any, dev: "Corpus | None", asked: Request) -> tuple[str, Call
         return "", None
     if "verbose" in model.get_params(deep=False):
         model.set_params(verbose=0 if asked.get("quiet") else 1)
-    report = evaluate(dev.y, model.predict(dev))
+    report = evaluate(dev.y, model.predict(sentences_of(dev)))
     model.training_["dev"] = report.score
     return f"{_score_name(report)} {100 * report.score:.2f} on the development data", None
 

@@ -4,31 +4,37 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import Lines, check_columns, counted, is_conllu, say
+from labelwright.cli.common import Lines, check_columns, counted, say
 from labelwright.cli.plots import draw_changes
 from labelwright.errors import CorpusError
 
 if TYPE_CHECKING:
+    from labelwright.corpus.file_formats import FileOptions, OpenFile
     from labelwright.corpus.table import Corpus
     from labelwright.evaluate.changes import LabelChange
 
 SHOWN = 5  # changes of labels that are written out
 
 
-def read_layers(path: str, columns: str | None, schemes: Mapping[str, str | None]) -> "Corpus":
+def read_layers(
+    file: "OpenFile", columns: str | None, schemes: Mapping[str, str | None], options: "FileOptions"
+) -> "Corpus":
     """A file with a column for every layer, its labels in the scheme that is named for it."""
-    from labelwright.corpus import read_columns, read_conllu
+    from labelwright.corpus.file_formats import RECORDS, read_corpus
 
     names = list(schemes)
-    if is_conllu(path):
-        chosen = [name.strip() for name in columns.split(",")] if columns else ["form", *names]
-        corpus = read_conllu(path).select(chosen).renamed(chosen, None)
+    chosen = [name.strip() for name in columns.split(",")] if columns else []
+    if file.format == "conllu":
+        chosen = chosen or ["form", *names]
+        corpus = read_corpus(file)[0].select(chosen).renamed(chosen, None)
+    elif file.format in RECORDS:
+        corpus = read_corpus(file, chosen or ["word", *names], False, options)[0]
     else:
-        corpus = read_columns(path, names=columns, label=False)
+        corpus = read_corpus(file, columns, False)[0]
     check_columns(corpus, names)
     if len(corpus.names) == len(names):
         raise CorpusError(
-            f"{path}: all columns ({', '.join(names)}) are layers; expected one more, as the word, to read"
+            f"{file.name}: all columns ({', '.join(names)}) are layers; expected one more, as the word, to read"
         )
     for name, scheme in schemes.items():
         if scheme is not None:

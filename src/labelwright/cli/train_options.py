@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from labelwright.cli.common import SCHEME_NAMES
+from labelwright.cli.common import FORMAT_HELP, SCHEME_NAMES
 from labelwright.cli.options import DATA, OUTPUT
 from labelwright.settings import (
     AtLeast,
@@ -49,9 +49,16 @@ def of_the_run(
         str | None, ColumnNames(), Group(DATA), Help("Names of the columns, as in word,pos,chunk.")
     ] = None,
     label: Annotated[str | None, Group(DATA), Help("The label column."), Default("the last")] = None,
+    format: Annotated[str | None, Group(DATA), Flag(metavar="NAME"), Help(FORMAT_HELP)] = None,
+    label_names: Annotated[
+        str | None, ColumnNames(), Group(DATA), Help("Names of labels that are numbers in JSON or Parquet.")
+    ] = None,
+    skip_bad_spans: Annotated[
+        bool, Group(DATA), Help("Leave out annotations of texts that cut a token or overlap."), Default("")
+    ] = False,
     scheme: Annotated[str | None, Group(DATA), Help(f"Rewrite labels as {SCHEME_NAMES}.")] = None,
     dev: Annotated[
-        str | None, FileName(), Group(DATA), Help("Development data: keep the best weights, stop when no better.")
+        str | None, FileName(), Group(DATA), Help("Development data: keep the best weights, stop early.")
     ] = None,
     recipe: Annotated[
         str | None,
@@ -87,7 +94,7 @@ def of_the_run(
         Needs("checkpoint"),
         OptionOnly(),
         Group(declared.TRAINING),
-        Help("Resume from MODEL.checkpoint; the model is as if uninterrupted."),
+        Help("Resume from MODEL.checkpoint, with an identical result."),
         Default(""),
     ] = False,
     checkpoint_every: Annotated[
@@ -161,5 +168,6 @@ TRAIN = inspect.Parameter(
         ),
     ],
 )
+RARE = ("label_names", "skip_bad_spans")  # for some formats of files only
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.attribute_lines import evidence_of, refuse_doubt
 from labelwright.corpus.compressed import Source, codec_of, decompressed, explain, name_of, read_bytes, write_bytes
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
 from labelwright.errors import CorpusError
@@ -43,13 +44,32 @@ def read_columns(
     >>> corpus.X, corpus.y
     ([[('He', 'PRP'), ('ran', 'VBD')]], [['B-NP', 'B-VP']])
     """
-    source = name_of(path)
-    text = read_bytes(path)
+    source, text = name_of(path), read_bytes(path)
+    if names is None and label is None:
+        _refuse_attributes(text, source)
+    corpus = columns_of(text, source, names, label)
+    return corpus if scheme is None else corpus.with_scheme(scheme)
+
+
+def _refuse_attributes(text: bytes, source: str) -> None:
+    """Refuse CRFsuite's data, and what is likely such."""
+    evidence = evidence_of(text)
+    if evidence.is_attributes:
+        raise CorpusError(
+            f"{source}: looks like CRFsuite's data, a label and attributes in each line; read it with --format "
+            "crfsuite (in Python: read_crfsuite), or name its columns"
+        )
+    refuse_doubt(evidence, source)
+
+
+def columns_of(
+    text: bytes, source: str, names: Sequence[str] | str | None = None, label: str | bool | None = None
+) -> Corpus:
+    """The corpus that the text of a column file holds."""
     layout = lay_out(text, source, names, label)
     if layout is None:
         raise CorpusError(f"{source}: no tokens, expected one token per line and a blank line after each sentence")
-    corpus = parse(text, source, layout)
-    return corpus if scheme is None else corpus.with_scheme(scheme)
+    return parse(text, source, layout)
 
 
 def stream_columns(
@@ -165,6 +185,8 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
     if scanned.fail >= 0:
         line = first_line + text.count(b"\n", 0, scanned.fail)
         hint = "; columns are separated by tabs, as in the first line" if layout.tabs and not layout.conllu else ""
+        if not layout.conllu and evidence_of(text).may_be:
+            hint = "; if these are CRFsuite's data, add --format crfsuite (in Python: read_crfsuite)"
         raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.got}{hint}")
     columns = []
     for number in range(n_columns):

@@ -123,7 +123,7 @@ def join_label(letter: str, kind: str) -> str:
 @functools.lru_cache(maxsize=1 << 16)
 def _parts(label: str | None) -> tuple[str, str]:
     """The role (B, I, E, S, a bracket or O) and type of a label; None, the edge, is O, and so is no chunk label."""
-    if label is None:
+    if not isinstance(label, str):  # or a number
         return "O", ""
     letter, kind = split_label(label)
     letter = ALIASES.get(letter, letter)
@@ -153,7 +153,9 @@ def boundaries(labels: Sequence[str]) -> Boundaries:
     (True, False, True, ['NP'])
     """
     chunky = all(map(is_chunk_label, labels))
-    parts = [_parts(label if chunky or "-" in label else None) for label in labels] + [_parts(None)]
+    parts = [_parts(label if chunky or (isinstance(label, str) and "-" in label) else None) for label in labels] + [
+        _parts(None)
+    ]
     types = sorted({kind for letter, kind in parts if letter != "O"})
     index = {kind: number for number, kind in enumerate(types)}
     type_of = np.array([-1 if letter == "O" else index[kind] for letter, kind in parts], dtype=np.int64)

@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.labels import plain_label, wrong_label
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import convert_codes
+from labelwright.corpus.tabular import frame_names, is_frame, table_rows
 from labelwright.errors import CorpusError, OptionError
 
 
 class Column(NamedTuple):
     """One column of a corpus."""
 
-    values: list[str]  # [V]        distinct values in order of first appearance
+    values: list[Any]  # [V]        distinct values in order of first appearance: strings; labels may be numbers
     codes: np.ndarray  # [T] int32  index into values
 
 
@@ -223,13 +225,17 @@ class Corpus:
         y: Iterable[Sequence[str]] | None = None,
         names: Sequence[str] | None = None,
         source: str = "X",
+        reads: Sequence[str] = (),
     ) -> "Corpus":
         """Make a corpus from lists of strings, or of tuples of strings, and optionally of labels.
+
+        A sentence may also be a table with a row for each token: an array of strings or a data frame, whose columns
+        keep their names; `reads` are those to take of it.
 
         >>> Corpus.from_sequences([[("He", "PRP"), ("ran", "VBD")]]).names
         ('word', 'pos')
         """
-        sentences = _sentences(X, source)
+        sentences, of_frames = _rows(_sentences(X, source), reads, source)
         flat = list(chain.from_iterable(sentences))
         kinds = set(map(type, flat))
         if all(issubclass(kind, str) for kind in kinds):
@@ -261,9 +267,10 @@ class Corpus:
             for number, (got, wanted) in enumerate(zip(map(len, labels), lengths.tolist(), strict=True)):
                 if got != wanted:
                     raise CorpusError(f"y: sentence {number} has {got} labels, but {source} has {wanted} tokens there")
-            columns.append(intern_values(list(chain.from_iterable(labels)), labels, "y"))
+            columns.append(intern_labels(list(chain.from_iterable(labels)), labels, "y"))
         if names is None:
             names = default_names(len(columns), labelled=y is not None)
+            names = [*of_frames, *names[len(of_frames) :]] if of_frames else names
         check_names(names, len(columns), source)
         if y is not None:
             label = names[-1]
@@ -279,13 +286,33 @@ def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
         values = [None]
     if not all(isinstance(value, str) for value in values):
         position, wrong = next((k, item) for k, item in enumerate(flat) if not isinstance(item, str))
-        ends = np.cumsum([len(sentence) for sentence in sentences])
-        sentence = int(np.searchsorted(ends, position, side="right"))
-        token = position - int(ends[sentence] - len(sentences[sentence]))
-        raise CorpusError(f"{source}: sentence {sentence}, token {token}: expected a string, got {wrong!r:.40}")
-    index = {value: number for number, value in enumerate(values)}
-    codes = np.fromiter(map(index.__getitem__, flat), dtype=np.int32, count=len(flat))
-    return Column(list(map(str, values)), codes)
+        raise CorpusError(f"{source}: {_place(position, sentences)}: expected a string, got {wrong!r:.40}")
+    return _interned(flat, list(map(str, values)), values)
+
+
+def intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
+    """Number the distinct labels of a flat list [T]: strings, or numbers of one type, which stay what they are."""
+    if all(issubclass(kind, str) for kind in set(map(type, flat))):
+        return intern_values(flat, sentences, source)
+    flat = list(map(plain_label, flat))
+    wrong = wrong_label(flat)
+    if wrong is not None:
+        raise CorpusError(f"{source}: {_place(wrong[0], sentences)}: {wrong[1]}")
+    values = list(dict.fromkeys(flat))
+    return _interned(flat, values, values)
+
+
+def _interned(flat: list[Any], values: list[Any], keys: list[Any]) -> Column:
+    """A column of values, known in `flat` [T] by their keys."""
+    index = {key: number for number, key in enumerate(keys)}
+    return Column(values, np.fromiter(map(index.__getitem__, flat), dtype=np.int32, count=len(flat)))
+
+
+def _place(position: int, sentences: Sequence[Sequence[Any]]) -> str:
+    """Where a token of the flat list stands."""
+    ends = np.cumsum([len(sentence) for sentence in sentences])
+    sentence = int(np.searchsorted(ends, position, side="right"))
+    return f"sentence {sentence}, token {position - int(ends[sentence] - len(sentences[sentence]))}"
 
 
 def compacted(values: list[str], codes: np.ndarray) -> Column:
@@ -323,12 +350,37 @@ def check_label(label: str | None, names: Sequence[str], source: str) -> None:
         raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
 
 
+def listed(X: Any) -> Any:
+    """Sentences that can be read twice: an iterator over them becomes a list, as does a sentence that is an iterator.
+
+    >>> listed(iter([iter("ab"), ["c"]]))
+    [['a', 'b'], ['c']]
+    """
+    if not hasattr(X, "__len__") and hasattr(X, "__iter__"):
+        return [listed_sentence(sentence) for sentence in X]
+    if not isinstance(X, list | np.ndarray) and type(X) is not tuple:
+        return X
+    if all(hasattr(sentence, "__len__") for sentence in X):
+        return X
+    return [listed_sentence(sentence) for sentence in X]
+
+
+def listed_sentence(sentence: Any) -> Any:
+    """A sentence that can be read twice."""
+    return sentence if hasattr(sentence, "__len__") or not hasattr(sentence, "__iter__") else list(sentence)
+
+
 def _sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
     """The sentences as a list, when they are sequences and not strings."""
     if isinstance(X, str | bytes):
         raise CorpusError(f"{source}: got one string, expected a list of sentences, each a list of tokens")
+    if is_frame(X):
+        raise CorpusError(
+            f"{source}: got one data frame, expected a list of them, one for each sentence; use "
+            "labelwright.read_frame where a column says to which sentence a row belongs"
+        )
     try:
-        sentences = list(X)
+        sentences: list[Sequence[Any]] = listed(list(X))
     except TypeError:
         raise CorpusError(f"{source}: got {type(X).__name__}, expected a list of sentences") from None
     if not sentences:
@@ -340,6 +392,23 @@ def _sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
             kind = type(sentence).__name__
             raise CorpusError(f"{source}: sentence {number} is of type {kind}, expected a list of tokens")
     return sentences
+
+
+def _rows(
+    sentences: list[Sequence[Any]], reads: Sequence[str], source: str
+) -> tuple[list[Sequence[Any]], Sequence[str] | None]:
+    """Sentences that are tables as lists of tuples, and the names of the columns of frames."""
+    if not any(hasattr(kind, "to_numpy") or issubclass(kind, np.ndarray) for kind in set(map(type, sentences))):
+        return sentences, None
+    frames = [sentence for sentence in sentences if is_frame(sentence)]
+    names = frame_names(frames[0]) if frames else None
+    if names is not None and reads:
+        missing = [name for name in reads if name not in names]
+        if not missing:
+            names = list(reads)
+        elif tuple(reads) != default_names(len(reads), labelled=False):  # which stand for any columns, as many
+            raise CorpusError(f"{source}: the model reads the column {missing[0]!r}, the frames have {','.join(names)}")
+    return [table_rows(sentence, names, f"{source}: sentence {n}") for n, sentence in enumerate(sentences)], names
 
 
 def _locate(sentences: list[Sequence[Any]], wrong: Any) -> tuple[int, int]:

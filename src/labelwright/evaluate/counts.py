@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labelwright.corpus.labels import plain_label, text_of, wrong_label
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import (
     ALIASES,
@@ -91,15 +92,15 @@ def intern(gold: Labels, **systems: Labels) -> Tokens:
         labels = list(dict.fromkeys(chain.from_iterable(chain.from_iterable(named.values()))))
     except TypeError as error:
         raise CorpusError(f"labels: expected strings, got something else ({error})") from error
-    for label in labels:
-        if not isinstance(label, str):
-            raise CorpusError(f"labels: expected strings, got {label!r} ({type(label).__name__})")
+    wrong = wrong_label(list(map(plain_label, labels)))
+    if wrong is not None:
+        raise CorpusError(f"labels: {wrong[1]} ({type(labels[wrong[0]]).__name__})")
     index = {label: code for code, label in enumerate(labels)}
     offsets = offsets_from(lengths)
     codes = np.empty((len(named), offsets[-1]), dtype=np.int64)
     for row, sentences in zip(codes, named.values(), strict=True):
         row[:] = np.fromiter(map(index.__getitem__, chain.from_iterable(sentences)), dtype=np.int64, count=len(row))
-    return Tokens(labels, codes, offsets, named["gold"])
+    return Tokens(text_of(labels), codes, offsets, named["gold"])
 
 
 def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:

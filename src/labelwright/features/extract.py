@@ -1,90 +1,91 @@
 """From the user's input (columns, feature dicts, arrays) to features as integers: one extractor for each kind."""
 
-import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar
 
 import numpy as np
 
+from labelwright.corpus.attribute_lines import VALUE_RANGE
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, listed, listed_sentence
+from labelwright.corpus.tabular import is_frame
 from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.features.attributes import Collected
 from labelwright.features.builtin import template as find_template
-from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Ints, Longs
+from labelwright.features.dicts import DictFeatures as DictFeatures
+from labelwright.features.encoded import Encoded as Encoded
+from labelwright.features.encoded import Extractor as Extractor
+from labelwright.features.encoded import Tensors as Tensors
+from labelwright.features.encoded import new_mark, on_tokens, other_kind
+from labelwright.features.incidence import Incidence, Longs
 from labelwright.features.template import Template, parse_template
 from labelwright.features.vocabulary import Columns, Vocabulary, patterns_of
-from labelwright.modelfile import pack_strings, read_strings
 from labelwright.structures.passing import Layered
-from labelwright.validation import HeaderReader, TensorReader, check_distinct
+from labelwright.validation import HeaderReader, TensorReader
 
-Tensors = dict[str, np.ndarray]
-LARGEST = float(np.finfo(np.float32).max)
 MOST_COLUMNS = 1 << 31  # of arrays
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """A corpus as features of one model: encoded once, used often.  Its length is the number of sentences."""
-
-    incidences: dict[str, Incidence]
-    offsets: Longs  # [N+1]
-    owner: str  # the mark of the vocabulary that made it
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-
-def _new_mark() -> str:
-    """A name for one vocabulary, which copies and pickles of it keep."""
-    return os.urandom(8).hex()
-
-
-class Extractor(Protocol):
-    """Learns its vocabulary from training data, then converts any data of that kind to features."""
-
-    kind: ClassVar[str]
-    mark: str
-
-    @property
-    def n_features(self) -> int: ...
-
-    @property
-    def cell_kinds(self) -> tuple[str, ...]: ...  # what features are attached to: states, pairs, triples, segments
-
-    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]: ...
-
-    def name(self, feature: int) -> str: ...
-
-    def tensors(self) -> Tensors: ...
-
-    def header(self) -> dict[str, Any]: ...
-
-    def merged(self, new: "Extractor") -> "Extractor": ...
-
-    def numbers_in(self, merged: Any) -> Longs: ...
-
-
-def _other_kind(old: Extractor, new: Extractor) -> OptionError:
-    return OptionError(f"X: the model was trained on {old.kind}, got {new.kind}; give the same kind, or fit again")
-
-
 def kind_of(X: Any) -> str:
-    """columns, dicts or arrays, by the first token; or layered."""
+    """columns, dicts or arrays, by the first token; or layered.  Sentences are read, so they must not be iterators."""
     if isinstance(X, Corpus):
         return "columns"
     if isinstance(X, Layered):
         return "layered"
+    if isinstance(X, Collected):
+        return "dicts"
+    if hasattr(X, "toarray"):
+        raise CorpusError("X: expected a list of sentences, got a sparse matrix; give an array for each sentence")
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise CorpusError(f"X: expected a list of sentences, got {type(X).__name__}")
-    for sentence in X:
+    for sentence in () if is_frame(X) else X:
+        if is_frame(sentence):
+            return "columns"
         if isinstance(sentence, np.ndarray) and sentence.dtype.kind in "fiub" and sentence.ndim == 2:
             return "arrays"
+        if not isinstance(sentence, Iterable):
+            raise CorpusError(f"X: a sentence is of type {type(sentence).__name__}, expected a list of tokens")
         for token in sentence:
-            if isinstance(token, dict):
+            if isinstance(token, Mapping | AbstractSet):
                 return "dicts"
+            if isinstance(token, list):
+                return _kind_of_lists(X)
             return "arrays" if isinstance(token, np.ndarray) and token.dtype.kind in "fiub" else "columns"
     return "columns"
+
+
+def collected(X: Any) -> Any:
+    """Sentences that can be read twice; an iterator over sentences of feature dicts is read once, sentence by
+    sentence."""
+    if hasattr(X, "__len__") or not hasattr(X, "__iter__"):
+        return listed(X)
+    sentences = map(listed_sentence, X)
+    first = []  # up to the first with a token
+    for sentence in sentences:
+        first.append(sentence)
+        if not hasattr(sentence, "__len__") or len(sentence):
+            break
+    every = itertools.chain(first, sentences)
+    return Collected.of(every) if first and _has_dicts(first[-1]) else list(every)
+
+
+def _has_dicts(sentence: Any) -> bool:
+    """Whether there are dicts or sets among its tokens."""
+    tokens = sentence if isinstance(sentence, Iterable) else ()
+    return any(isinstance(token, Mapping | AbstractSet) for token in tokens)
+
+
+def _kind_of_lists(X: Iterable[Any]) -> str:
+    """Tokens that are lists: attributes where their lengths differ; columns and attributes look the same otherwise."""
+    sizes = {len(token) for sentence in X for token in sentence if hasattr(token, "__len__")}
+    if len(sizes) > 1:
+        return "dicts"
+    raise CorpusError(
+        f"X: tokens that are lists of {next(iter(sizes))} could be columns or attributes; give tuples for columns, and "
+        "sets or {attribute: value} dicts for attributes"
+    )
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class ColumnFeatures:
     kind: ClassVar[str] = "columns"
 
     def __init__(self, vocabulary: Vocabulary, names: Sequence[str]):
-        self.vocabulary, self.names, self.mark = vocabulary, tuple(names), _new_mark()
+        self.vocabulary, self.names, self.mark = vocabulary, tuple(names), new_mark()
 
     @classmethod
     def learn(
@@ -117,7 +118,7 @@ class ColumnFeatures:
             corpus = X
             names = corpus.input_names
         else:
-            corpus = Corpus.from_sequences(X)
+            corpus = Corpus.from_sequences(X, reads=self.names)
             names = corpus.names
         if len(names) < self.vocabulary.template.n_columns or len(names) < len(self.names):
             raise CorpusError(
@@ -133,7 +134,7 @@ class ColumnFeatures:
     def merged(self, new: Extractor) -> "ColumnFeatures":
         """These features, then the further ones of the new extractor."""
         if not isinstance(new, ColumnFeatures):
-            raise _other_kind(self, new)
+            raise other_kind(self, new)
         if len(new.names) != len(self.names):
             raise CorpusError(
                 f"X: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(new.names)}"
@@ -183,118 +184,6 @@ def columns_of(corpus: Corpus, names: Sequence[str] | None = None) -> Columns:
     return Columns([corpus.values(n) for n in names], [corpus.codes(n) for n in names], corpus.offsets)
 
 
-# -- feature dicts ----------------------------------------------------------------------------------------------------
-
-
-class DictFeatures:
-    """Features as sklearn-crfsuite takes them: {name: value}; a string makes the feature `name=value`, a number is the
-    value."""
-
-    kind: ClassVar[str] = "dicts"
-    cell_kinds = ("state",)
-
-    def __init__(self, names: list[str]):
-        self.names, self.mark = names, _new_mark()
-        self._index = {name: i for i, name in enumerate(names)}
-
-    @classmethod
-    def learn(
-        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False
-    ) -> tuple["DictFeatures", dict[str, Incidence], Longs]:
-        names: dict[str, int] = {}
-        incidence, offsets = _read_dicts(X, names, grow=True)
-        if min_count > 1:
-            seen = np.bincount(incidence.token_feature, minlength=len(names))
-            extractor = cls([name for name, n in zip(names, seen, strict=True) if n >= min_count])
-            if not extractor.names and not may_be_empty:
-                raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
-            incidences, offsets = extractor.encode(X)
-            return extractor, incidences, offsets
-        return cls(list(names)), {"state": incidence}, offsets
-
-    @property
-    def n_features(self) -> int:
-        return len(self.names)
-
-    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
-        incidence, offsets = _read_dicts(X, self._index, grow=False)
-        return {"state": incidence}, offsets
-
-    def merged(self, new: Extractor) -> "DictFeatures":
-        """These features, then the further ones of the new extractor."""
-        if not isinstance(new, DictFeatures):
-            raise _other_kind(self, new)
-        return DictFeatures(list(dict.fromkeys([*self.names, *new.names])))
-
-    def numbers_in(self, merged: "DictFeatures") -> Longs:
-        """The numbers [F] of these features in an extractor that was merged from this one."""
-        return np.arange(self.n_features, dtype=np.int64)
-
-    def name(self, feature: int) -> str:
-        return self.names[feature]
-
-    def tensors(self) -> Tensors:
-        text, offsets = pack_strings(self.names)
-        return {"names.text": text, "names.offsets": offsets}
-
-    def header(self) -> dict[str, Any]:
-        return {}
-
-    @classmethod
-    def restore(cls, tensors: TensorReader, header: HeaderReader) -> "DictFeatures":
-        names = read_strings(tensors, "names")
-        check_distinct(f"{tensors.prefix}names", names)
-        return cls(names)
-
-
-def _read_dicts(X: Any, index: dict[str, int], grow: bool) -> tuple[Incidence, Longs]:
-    feature: list[int] = []
-    value: list[float] = []
-    token_ptr = [0]
-    offsets = [0]
-    for n, sentence in enumerate(X):
-        for t, token in enumerate(sentence):
-            if not isinstance(token, dict):
-                raise CorpusError(
-                    f"X: sentence {n}, token {t}: expected a dict of features, got {type(token).__name__}"
-                )
-            for name, v in token.items():
-                if isinstance(v, str):
-                    name, number = f"{name}={v}", 1.0
-                elif isinstance(v, bool | np.bool_):
-                    if not v:
-                        continue
-                    number = 1.0
-                else:
-                    try:
-                        number = float(v)
-                    except (TypeError, ValueError):
-                        raise CorpusError(
-                            f"X: sentence {n}, token {t}: feature {name!r}: expected a string, number or boolean, "
-                            f"got {type(v).__name__}"
-                        ) from None
-                    if not abs(number) <= LARGEST:
-                        raise CorpusError(
-                            f"X: sentence {n}, token {t}: feature {name!r} is {number}; expected a finite number"
-                        )
-                i = index.setdefault(name, len(index)) if grow else index.get(name, -1)
-                if i >= 0:
-                    feature.append(i)
-                    value.append(number)
-            token_ptr.append(len(feature))
-        offsets.append(len(token_ptr) - 1)
-    values = np.array(value, np.float32)
-    return _on_tokens(token_ptr, feature, NO_VALUES if (values == 1).all() else values), np.array(offsets, np.int64)
-
-
-def _on_tokens(token_ptr: Any, feature: Any, value: Floats) -> Incidence:
-    """An incidence without keys: all features are those of the tokens themselves."""
-    ptr = np.asarray(token_ptr, np.int64)
-    nothing: Ints = np.empty(0, np.int32)
-    keys: Ints = np.empty((len(ptr) - 1, 0), np.int32)
-    return Incidence(keys, np.zeros(1, np.int64), nothing, ptr, np.asarray(feature, np.int32), value)
-
-
 # -- arrays -----------------------------------------------------------------------------------------------------------
 
 
@@ -305,7 +194,7 @@ class ArrayFeatures:
     cell_kinds = ("state",)
 
     def __init__(self, n_columns: int):
-        self.n_features, self.mark = n_columns, _new_mark()
+        self.n_features, self.mark = n_columns, new_mark()
 
     @classmethod
     def learn(
@@ -320,7 +209,7 @@ class ArrayFeatures:
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         rows = []
-        for n, x in enumerate(X):
+        for n, x in enumerate(listed(X)):
             try:
                 with np.errstate(over="ignore"):  # too large for float32 is infinite, and refused below
                     row = np.asarray(x, np.float32) if len(x) else np.empty((0, self.n_features), np.float32)
@@ -331,18 +220,18 @@ class ArrayFeatures:
                 raise CorpusError(f"X: sentence {n}: expected rows of {self.n_features} numbers, got {got}")
             if not np.isfinite(row).all():
                 t, d = np.argwhere(~np.isfinite(row))[0]
-                raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {row[t, d]}; expected finite numbers")
+                raise CorpusError(f"X: sentence {n}, token {t}: feature {d} is {x[t][d]}; expected {VALUE_RANGE}")
             rows.append(row)
         offsets = offsets_from([len(r) for r in rows])
         values = np.concatenate(rows) if rows else np.empty((0, self.n_features), np.float32)
         ptr = np.arange(len(values) + 1, dtype=np.int64) * self.n_features
         feature = np.tile(np.arange(self.n_features, dtype=np.int32), len(values))
-        return {"state": _on_tokens(ptr, feature, values.reshape(-1))}, offsets
+        return {"state": on_tokens(ptr, feature, values.reshape(-1))}, offsets
 
     def merged(self, new: Extractor) -> "ArrayFeatures":
         """The same columns: arrays have no vocabulary to learn."""
         if not isinstance(new, ArrayFeatures):
-            raise _other_kind(self, new)
+            raise other_kind(self, new)
         if new.n_features != self.n_features:
             raise CorpusError(f"X: the model reads rows of {self.n_features} numbers, got rows of {new.n_features}")
         return ArrayFeatures(self.n_features)
@@ -379,7 +268,8 @@ def learn(
     sentences = X.X if isinstance(X, Layered) else X
     if not isinstance(sentences, Corpus) and len(sentences) == 0:
         raise CorpusError("X: got no sentences, expected at least one")
-    if not (sentences.n_tokens if isinstance(sentences, Corpus) else any(len(sentence) for sentence in sentences)):
+    counted = isinstance(sentences, Corpus | Collected)
+    if not (sentences.n_tokens if counted else any(len(sentence) for sentence in sentences)):
         raise CorpusError("X: got no tokens, expected at least one")
     learnt: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty)
     return learnt

@@ -14,7 +14,8 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import template as find_template
-from labelwright.features.extract import EXTRACTORS, Extractor, Tensors, _new_mark, columns_of, kind_of, learn
+from labelwright.features.encoded import Extractor, Tensors, new_mark
+from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.template import BELOW, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
@@ -41,7 +42,7 @@ class LayeredFeatures:
     kind: ClassVar[str] = "layered"
 
     def __init__(self, base: Extractor, above: Vocabulary):
-        self.base, self.above, self.mark = base, above, _new_mark()
+        self.base, self.above, self.mark = base, above, new_mark()
 
     @classmethod
     def learn(

@@ -11,17 +11,21 @@ attached to:
     %prefix[row,col,n]     first n letters        %suffix[row,col,n]             last n letters
     %shape[row,col]        McNeil-27 -> XxXxxx-dd %short_shape[row,col]          McNeil-27 -> XxXx-d
     %each[row,col]         each part of a|b|c     %y[row]                        the label below, in a cascade
+    %byte_match, %byte_test, %byte_lower, %byte_lower_match: %m, %t, %X and %M as Wapiti reads them, byte by byte
 
 Rows count from the current token; `@1` is the first token of the sentence and `@-1` the last. A `B` alone is the plain
 transition, a `U` without cells a bias. Regular expressions are Wapiti's: `^` first, `$` last, `.`, `x?` (longest
 first), `x*` (shortest first), and a backslash before a character for itself or for a class: \a letter, \d digit,
 \l lower case, \u upper case, \p punctuation or symbol, \s space, \w letter or digit; the capital is the complement.
-Everything else, brackets too, means itself. They match letters where Wapiti matches bytes.
+Everything else, brackets too, means itself. They match letters where Wapiti matches bytes, which only the %byte_...
+functions do: there `.` is one byte of UTF-8, and only ASCII has letters, digits and case.
 """
 
 import re
+import string
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from labelwright.errors import TemplateError
@@ -81,6 +85,9 @@ class Template(NamedTuple):
     text: str
     name: str
 
+    def __repr__(self) -> str:
+        return f"<template {self.name!r} of {len(self.patterns)} lines>"
+
     @property
     def columns(self) -> tuple[int, ...]:
         """The columns that any cell reads, in increasing order."""
@@ -110,6 +117,11 @@ def _searcher(values: list[str], regex: str) -> Callable[[str], re.Match[str] | 
     return re.compile(translate(regex, set("".join(values))), re.DOTALL).search
 
 
+@cache
+def _byte_searcher(regex: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(translate(_letter_per_byte(regex), map(chr, range(256)), ASCII_CLASSES), re.DOTALL).search
+
+
 def _match(values: list[str], regex: str) -> list[str]:
     # Wapiti spells affixes ^.?.? and .?.?$; slices read them ten times faster, and templates are full of them.
     if re.fullmatch(r"\^(\.\?)+", regex):
@@ -123,6 +135,34 @@ def _match(values: list[str], regex: str) -> list[str]:
 def _test(values: list[str], regex: str) -> list[str]:
     search = _searcher(values, regex)
     return ["true" if search(value) else "false" for value in values]
+
+
+def _byte_match(values: list[str], regex: str) -> list[str]:
+    search = _byte_searcher(regex)
+    matches = (search(_letter_per_byte(value)) for value in values)
+    return [_from_bytes(match.group()) if match else "" for match in matches]
+
+
+def _byte_test(values: list[str], regex: str) -> list[str]:
+    search = _byte_searcher(regex)
+    return ["true" if search(_letter_per_byte(value)) else "false" for value in values]
+
+
+def _byte_lower(values: list[str]) -> list[str]:
+    return [value.translate(ASCII_LOWER) for value in values]
+
+
+def _letter_per_byte(text: str) -> str:
+    """One letter for each byte of UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("latin-1")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _from_bytes(spelled: str) -> str:
+    """The text of these bytes; parts of a letter become surrogates."""
+    return spelled.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def _shape(values: list[str], _: object) -> list[str]:
@@ -156,6 +196,8 @@ def _suffix(values: list[str], length: int) -> list[str]:
     return [value[-length:] for value in values]
 
 
+ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
 READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "value": lambda values, _: values,
     "each": lambda values, _: values,  # split into parts when they are numbered
@@ -168,6 +210,10 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "suffix": _suffix,
     "shape": _shape,
     "short_shape": _short_shape,
+    "byte_lower": lambda values, _: _byte_lower(values),
+    "byte_match": _byte_match,
+    "byte_lower_match": lambda values, regex: _byte_lower(_byte_match(values, regex)),
+    "byte_test": _byte_test,
 }
 
 # What is written after % -> the reader's function, and the third argument it takes.
@@ -185,11 +231,17 @@ SYNTAX = {
     "short_shape": ("short_shape", None),
     "each": ("each", None),
     "y": ("below", None),
+    "byte_lower": ("byte_lower", None),
+    "byte_match": ("byte_match", "regex"),
+    "byte_lower_match": ("byte_lower_match", "regex"),
+    "byte_test": ("byte_test", "regex"),
 }
 
 # --- regular expressions ----------------------------------------------------------------------------------------------
 
-CLASSES: dict[str, Callable[[str], bool]] = {
+Classes = dict[str, Callable[[str], bool]]
+
+CLASSES: Classes = {
     "a": str.isalpha,
     "d": str.isdecimal,
     "l": str.islower,
@@ -197,6 +249,16 @@ CLASSES: dict[str, Callable[[str], bool]] = {
     "s": str.isspace,
     "u": str.isupper,
     "w": str.isalnum,
+}
+
+ASCII_CLASSES: Classes = {
+    "a": frozenset(string.ascii_letters).__contains__,
+    "d": frozenset(string.digits).__contains__,
+    "l": frozenset(string.ascii_lowercase).__contains__,
+    "p": frozenset(string.punctuation).__contains__,
+    "s": frozenset(string.whitespace).__contains__,
+    "u": frozenset(string.ascii_uppercase).__contains__,
+    "w": frozenset(string.ascii_letters + string.digits).__contains__,
 }
 
 
@@ -208,7 +270,7 @@ class RegexError(ValueError):
         self.at = at
 
 
-def translate(regex: str, alphabet: Iterable[str]) -> str:
+def translate(regex: str, alphabet: Iterable[str], classes: Classes | None = None) -> str:
     r"""Return the Python form of one of Wapiti's regular expressions, for texts over this alphabet.
 
     Python's `re` has no class for upper case; listing the letters at hand spares the 1.1 million code points.
@@ -216,14 +278,14 @@ def translate(regex: str, alphabet: Iterable[str]) -> str:
     >>> translate(r"^\u.*$", "aBcD")
     '\\A[BD].*?\\Z'
     """
-    letters = sorted(alphabet)
+    letters, classes = sorted(alphabet), classes or CLASSES
     pieces = []
     at = 0
     if regex.startswith("^"):
         pieces.append(r"\A")
         at = 1
     while at < len(regex):
-        atom, after = _atom(regex, at, letters)
+        atom, after = _atom(regex, at, letters, classes)
         if regex[after : after + 1] in ("*", "?"):
             atom += "*?" if regex[after] == "*" else "?"
             after += 1
@@ -232,7 +294,7 @@ def translate(regex: str, alphabet: Iterable[str]) -> str:
     return "".join(pieces)
 
 
-def _atom(regex: str, at: int, letters: list[str]) -> tuple[str, int]:
+def _atom(regex: str, at: int, letters: list[str], classes: Classes) -> tuple[str, int]:
     """Return the Python form of the one letter or class at this place, and the place after it."""
     letter = regex[at]
     if letter in "*?":
@@ -246,7 +308,7 @@ def _atom(regex: str, at: int, letters: list[str]) -> tuple[str, int]:
     if at + 1 == len(regex):
         raise RegexError("ends in a lone backslash; write \\\\ for the character itself", at)
     escaped = regex[at + 1]
-    belongs = CLASSES.get(escaped.lower())
+    belongs = classes.get(escaped.lower())
     if belongs is None:
         return re.escape(escaped), at + 2
     wanted = escaped.islower()

@@ -4,7 +4,7 @@ A template line becomes rows of value numbers, and a table numbers the distinct 
 Lines that read a subset of the cells of another line are looked up once per distinct *key* of the larger line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,6 +185,27 @@ class Vocabulary:
         if vocabulary.n_features == 0 and not may_be_empty:
             raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
         return vocabulary, vocabulary._encode(reading, numbers)
+
+    @classmethod
+    def of(cls, template: Template, features: Mapping[Table, Sequence[tuple[str | int, ...]]]) -> "Vocabulary":
+        """The vocabulary of features that another program learnt, given by what their cells read: a string, or a place
+        outside the sentence (-1 is one token before the first, 1 is one behind the last)."""
+        empty = cls(template, {}, {})
+        tables_of_lines = dict.fromkeys(table_of(p) for ps in patterns_of(template).values() for p in ps)
+        index: dict[Reader, dict[str, int]] = {reader: {} for table in tables_of_lines for reader in table.readers}
+        rows = {}
+        for table in tables_of_lines:
+            given = features.get(table, ())
+            rows[table] = np.empty((len(given), len(table.readers)), np.int32)
+            for i, reader in enumerate(table.readers):
+                rows[table][:, i] = [empty._number(read[i], index[reader]) for read in given]
+        return cls(template, {reader: list(strings) for reader, strings in index.items()}, rows)
+
+    def _number(self, read: str | int, index: dict[str, int]) -> int:
+        """The number of a string, entered into `index` where it is new, or of a place outside the sentence."""
+        if isinstance(read, str):
+            return 2 * self.reach + index.setdefault(read, len(index))
+        return -read - 1 if read < 0 else self.reach + read - 1
 
     # -- growing ----------------------------------------------------------------------------------------------
 

@@ -145,8 +145,8 @@ def node_probabilities(source, target, arcs, into, out):
 def covariances(source, target, sinks, arcs, gain, into, out, before, after, cov):
     """Fill cov [A] with Cov(G, 1_e), where G is the sum of gain [A] over a path, and return E[G].
 
-    arcs [A] is P(arc) from `posteriors`; into, out, before and after [Q] are scratch.  DESIGN.md, section 4, with
-    alpha'/alpha and beta'/beta in place of alpha' and beta', which have no bounds:
+    arcs [A] is P(arc) from `posteriors`; into, out, before and after [Q] are scratch.  The derivative of
+    forward-backward, with alpha'/alpha and beta'/beta in place of alpha' and beta', which have no bounds:
 
         before(v) = E[gain up to v | v] = sum_{e=(u,v)} P(e | v) (before(u) + gain_e)
         surprise_e = before(u) + gain_e - before(v)

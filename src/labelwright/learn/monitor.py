@@ -131,7 +131,8 @@ class Monitor:
         if mistakes is not None and separable is not None:
             record |= {"mistakes": mistakes, "separable": separable}
         self.history.append(record)
-        if self.dev is not None and i >= self.dev_from and i % self.dev_every == 0:
+        due = i >= self.dev_from and (i % self.dev_every == 0 or i >= self.max_iter)
+        if self.dev is not None and due:
             self._look_at_dev(record, weights() if callable(weights) else weights)
         if self.progress is not None:
             self.progress(record, self.max_iter)

@@ -75,7 +75,8 @@ def numbers_of(values: list[Any], place: str) -> Array:
         except (TypeError, ValueError):
             raise CorpusError(f"{place}: expected numbers, got {value!r:.40}; use another metric for it") from None
         if not np.isfinite(numbers[i]):
-            raise CorpusError(f"{place}: expected finite numbers, got {value!r:.40}")
+            got = "NaN" if np.isnan(numbers[i]) else repr(value)
+            raise CorpusError(f"{place}: expected finite numbers, got {got:.40}")
     return numbers
 
 

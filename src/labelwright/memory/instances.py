@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.tabular import is_frame
 from labelwright.errors import CorpusError
 
 Array = NDArray[Any]
@@ -33,26 +34,18 @@ def instances(X: Any, source: str = "X") -> Instances:
     return Instances(tuple(values for values, _ in numbered), codes)
 
 
-def is_frame(X: Any) -> bool:
-    """Whether X is a data frame."""
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
-
-
 def columns_of(X: Any, source: str = "X") -> list[Sequence[Any]]:
     """The columns [F] of a table of at least one row; a column of numbers stays an array."""
+    if is_frame(X):
+        X = X.to_numpy()
+    elif hasattr(X, "__array__") and not hasattr(X, "toarray"):
+        X = np.asarray(X)
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
         raise CorpusError(f"{source}: expected rows of values, one for each instance, got {type(X).__name__}")
     if hasattr(X, "toarray"):
         raise CorpusError(f"{source}: expected rows of values, got a sparse matrix; give X.toarray()")
-    if is_frame(X):
-        X = X.to_numpy()
     if isinstance(X, np.ndarray):
-        if X.ndim != 2:
-            raise CorpusError(
-                f"{source}: expected a table (2 dimensions), got {X.ndim}; use X.reshape(-1, 1) for a single column"
-            )
-        if X.shape[0] == 0 or X.shape[1] == 0:
-            raise CorpusError(f"{source}: expected at least one instance and one column, got {X.shape}")
+        _check_table(X, source)
         if X.dtype.kind in "fiub":
             return list(X.T)
         return [column.tolist() for column in X.T]
@@ -65,6 +58,23 @@ def columns_of(X: Any, source: str = "X") -> list[Sequence[Any]]:
         came = widths[row] if widths[row] >= 0 else f"a {type(X[row]).__name__}"
         raise CorpusError(f"{source}: instance {row}: expected {wanted} columns, got {came}")
     return [list(column) for column in zip(*X, strict=True)]
+
+
+def _check_table(X: Array, source: str) -> None:
+    """Refuse an array that is no table of values; scikit-learn's checks look for some of these words."""
+    if X.ndim != 2:
+        raise CorpusError(
+            f"{source}: expected a table (2 dimensions), got {X.ndim}. Reshape your data: use X.reshape(-1, 1) for "
+            "a single column, X.reshape(1, -1) for a single row"
+        )
+    for what, n in zip(("sample", "feature"), X.shape, strict=True):
+        if n == 0:
+            raise CorpusError(
+                f"{source}: expected at least one instance and one column, got 0 {what}(s) (shape={X.shape}) while a "
+                "minimum of 1 is required of both"
+            )
+    if X.dtype.kind == "c":
+        raise CorpusError(f"{source}: Complex data not supported; give two columns, X.real and X.imag")
 
 
 def _numbered(column: Sequence[Any], source: str, number: int) -> tuple[list[Any], Array]:

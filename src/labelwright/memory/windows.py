@@ -94,7 +94,7 @@ def lines_of(template: Template) -> list[Pattern]:
 
 
 def _from_columns(windows: Windows, X: Any) -> tuple[Instances, Array]:
-    corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
+    corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=windows.inputs)
     names = corpus.input_names if isinstance(X, Corpus) else corpus.names
     if len(names) != len(windows.inputs):
         raise CorpusError(

@@ -70,7 +70,9 @@ def _of_type(kind: str, sentence: Sentence) -> frozenset[str] | None:
 def _unknown(what: str, sentence: Sentence, rule: str) -> OptionError:
     table = _table(sentence.labels)
     types = f"; chunk types {', '.join(table.types)}" if table.types else ""
-    return OptionError(f"{rule}: no label or chunk type {what!r}, expected labels {', '.join(sentence.labels)}{types}")
+    return OptionError(
+        f"{rule}: no label or chunk type {what!r}, expected labels {', '.join(map(str, sentence.labels))}{types}"
+    )
 
 
 def _labels(names: Iterable[str], sentence: Sentence, rule: str) -> frozenset[str]:

@@ -88,6 +88,8 @@ class Assembly:
         else:
             has_node = places["transitions"] >= 0
             self.forbidden_nodes[places["transitions"][has_node]] = ~space.arc.reshape(-1)[has_node]
+        if parameters.has_weight is not None:
+            self.places = places | {"transitions": np.where(parameters.has_weight, places["transitions"], -1)}
         self.inner = np.flatnonzero(self.graph.previous >= 0)  # of order 2: nodes that cannot be first
         self.first = np.flatnonzero(self.graph.previous < 0)  # of order 2: nodes that cannot be later
         self.no_start = np.flatnonzero(~space.start[self.graph.state] & (self.graph.previous < 0))

@@ -100,7 +100,7 @@ def old_features(old: Extractor, new: Extractor) -> Array:
         return _old_columns(old.vocabulary, new.vocabulary)
     if isinstance(old, DictFeatures) and isinstance(new, DictFeatures):
         index = {name: i for i, name in enumerate(old.names)}
-        return np.array([index.get(name, -1) for name in new.names], np.int64)
+        return np.array([index.get(name, -1) for name in new.joined_by(old.separator)], np.int64)
     if isinstance(old, ArrayFeatures) and isinstance(new, ArrayFeatures) and old.n_features == new.n_features:
         return np.arange(new.n_features)
     if isinstance(old, LayeredFeatures) and isinstance(new, LayeredFeatures):

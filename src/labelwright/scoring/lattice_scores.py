@@ -25,10 +25,10 @@ class Rows:
     def __init__(self, trained: Trained, build: Any, data: Encoded, workers: Workers):
         self.offsets = data.offsets
         slices = trained.parameters.slices
-        values = {name: x._replace(token_value=x.token_value.astype(np.float64)) for name, x in data.incidences.items()}
+        values = {name: x._replace(token_value=_as_float64(x.token_value)) for name, x in data.incidences.items()}
         self._incidences: dict[str, Incidence] = tables_for(values, build.row_width)
         self._shape = {name: (build.cells[name], build.row_width[name]) for name in self._incidences}
-        self._weights = {name: trained.weights[slices[name]].astype(np.float64) for name in self._incidences}
+        self._weights = {name: _as_float64(trained.weights[slices[name]]) for name in self._incidences}
         self._tables = {
             name: _score_keys(x, *self._shape[name], self._weights[name], workers)
             for name, x in self._incidences.items()
@@ -48,9 +48,16 @@ class Rows:
         return list(self._incidences)
 
 
+def _as_float64(numbers: Array) -> Array:
+    """Numbers in float64, copied only where they are not."""
+    return numbers.astype(np.float64, copy=False)
+
+
 def _score_keys(incidence: Incidence, cells: Cells, width: int, weights: Array, workers: Workers) -> Array:
     """Rows of scores of all keys [K, width]."""
     none, table = np.empty(0, np.float64), np.empty((incidence.n_keys, width))
+    if incidence.n_keys == 0:
+        return table
     arrays = cells.ptr, cells.column, incidence.key_ptr, incidence.key_feature, none, table
     pieces = even_ranges(incidence.key_ptr, 4 * workers.n)
     workers.run(scoring.score_keys, [(weights, *arrays, a, b) for a, b in pieces])

@@ -4,6 +4,7 @@ All weights of a model are one vector: state, edge and triple cells, then the tr
 plain triples [S, S, S].
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ class Parameters(NamedTuple):
     cells: dict[str, Cells]
     n_states: int
     order: int = 1
+    has_weight: NDArray[np.bool_] | None = None  # [S * S]  transitions that training may change; None: all
 
     @property
     def n_weights(self) -> int:
@@ -46,7 +48,7 @@ class Parameters(NamedTuple):
         sizes["transitions"] = self.n_states**2
         if self.order == 2:
             sizes["triples"] = self.n_states**3
-        ends = np.cumsum(list(sizes.values())).tolist()
+        ends = itertools.accumulate(sizes.values())
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
 

@@ -80,7 +80,10 @@ class TileLayout:
         plain_cell = np.full(int(row_begin[-1]), -1)
         for name, n in PLAIN.items():
             if name in self.parts:
-                plain_cell[row_begin[n] : row_begin[n] + len(tuples[n])] = at + tuples[n]
+                cell = at + tuples[n]
+                if n == 1 and parameters.has_weight is not None:
+                    cell = np.where(parameters.has_weight[tuples[n]], cell, -1)
+                plain_cell[row_begin[n] : row_begin[n] + len(tuples[n])] = cell
                 at += self._size(name)
         row_of_plain = np.zeros(self.length - self.plain_begin, np.int64)
         used = np.flatnonzero(plain_cell >= 0)

@@ -18,6 +18,6 @@ class Trained(NamedTuple):
     extractor: Extractor
     space: StateSpace
     parameters: Parameters
-    weights: Array  # [W] float32
+    weights: Array  # [W] float32; float64 from another program's model
     scheme: str | None = None  # of the labels, where they follow one
     segments: SegmentSpace | None = None  # of a segment model

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.labels import text_of
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
 from labelwright.errors import ModelFileError, OptionError
@@ -93,7 +94,7 @@ class SegmentSpace(NamedTuple):
         return labels
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 14, typed=True)
 def _written(scheme: str | None, kind: str, long: bool, length: int, before: bool, after: bool) -> tuple[str, ...]:
     if not long or scheme is None:
         return (kind,) * length
@@ -198,18 +199,12 @@ def segment_space(
 
 def read_segment_space(header: HeaderReader, labels: tuple[str, ...], scheme: str | None) -> SegmentSpace:
     """The space that a model file describes: its types are those of the labels under the scheme."""
-    space = SegmentSpace(
-        tuple(header.names("labels")),
-        header["scheme"],
-        tuple(header.names("types")),
-        header.whole("max_length", 1),
-    )
-    if space.labels != labels or space.scheme != scheme:
+    if text_of(header.listed("labels")) != text_of(labels) or header["scheme"] != scheme:
         raise ModelFileError(f"{header.place}: its labels or scheme are not those of the model")
     types = labels if scheme is None else (*boundaries(labels).types, "O")
-    if space.types != types or space.n_types < 2:
-        raise header.refuse("types", f"two types or more, those of the labels ({', '.join(types):.60})")
-    return space
+    if text_of(header.listed("types")) != text_of(types) or len(types) < 2:
+        raise header.refuse("types", f"two types or more, those of the labels ({', '.join(text_of(types)):.60})")
+    return SegmentSpace(labels, scheme, types, header.whole("max_length", 1))
 
 
 def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array) -> Segments:
@@ -218,7 +213,7 @@ def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offset
     codes = np.array([index.get(label, -1) for label in labels], np.int64)[codes]
     if (codes < 0).any():
         new = next(label for label in labels if label not in index)
-        raise OptionError(f"labels: no label {new!r} in this model, expected one of {', '.join(space.labels)}")
+        raise OptionError(f"labels: no label {new!r} in this model, expected one of {', '.join(text_of(space.labels))}")
     return read_segments(space.labels, codes, offsets, space.scheme)[1]
 
 

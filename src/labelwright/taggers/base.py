@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, joined
+from labelwright.answers.labellings import Labellings
 from labelwright.answers.passed import passed_by
 from labelwright.corpus.schemes import SAME_AS, SCHEMES, same_rules
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import listed as listed
+from labelwright.corpus.tabular import table_rows
 from labelwright.decode import DECODERS
 from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
@@ -164,9 +167,9 @@ class Tagger(Estimator):
         decoded, scheme = self._decoding(X, decoder, constraints, options)
         return self._ask(X, decoded, forced, scheme)
 
-    def predict(self, X: Any) -> list[list[str]]:
-        """The best labels of each sentence."""
-        return [d.labels for d in self.decode(X, probabilities=False)]
+    def predict(self, X: Any) -> Labellings:
+        """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists."""
+        return Labellings(d.labels for d in self.decode(X, probabilities=False))
 
     def predict_nbest(
         self,
@@ -351,7 +354,7 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
         for t, wanted in enumerate(known):
             if wanted is None:
                 continue
-            choice = [wanted] if isinstance(wanted, str) else list(wanted)
+            choice = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
             for label in choice:
                 if label not in index:
                     raise OptionError(f"forced: sentence {n}, token {t}: no label {label!r} in this model")
@@ -387,17 +390,12 @@ def words_of(X: Any) -> Sequence[Any] | None:
         return words_of(X.X)
     if isinstance(X, Corpus):
         return X.X
-    return X if isinstance(X, Sequence) else None
-
-
-def listed(X: Any) -> Any:
-    """Sentences that can be read twice."""
-    return X if hasattr(X, "__len__") or not hasattr(X, "__iter__") else list(X)
+    return [table_rows(sentence, None, "X") for sentence in X] if isinstance(X, Sequence) else None
 
 
 def true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Sequence[Sequence[str]]:
     """The true labels: given, or those of a corpus."""
-    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else y
+    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else listed(y)
     if gold is None:
         raise OptionError(f"{asker}: give the true labels y")
     return gold

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
+from labelwright.answers.labellings import Labellings, LayeredLabellings
+from labelwright.corpus.labels import labels_by_layer
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
+from labelwright.corpus.tabular import is_missing
 from labelwright.decode import Decoding
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
@@ -24,7 +27,7 @@ from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.modelfile import pack_strings
-from labelwright.parallel import Workers
+from labelwright.parallel import Workers, one_blas_thread
 from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
 from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
 from labelwright.taggers import declared, registry
@@ -143,13 +146,15 @@ class Cascade(Estimator):
     def fit(
         self,
         X: Any,
-        y: Mapping[str, Sequence[Sequence[str]]] | None = None,
+        y: Any = None,
         *,
         dev: Any = None,
         progress: Callable[[Record, int], None] | None = None,
         layer_progress: Callable[[str, TrainableModel], Any] | None = None,
     ) -> Self:
         """Train on sentences X and the labels of every layer: y = {name: labels}, or a Corpus with columns so named.
+        For scikit-learn, which chooses among sentences, y may also have an item for each sentence: a list with a tuple
+        of labels for each token, or a frame with a column for each layer.
 
         dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean of the layers' scores
         progress : called with every iteration of joint training
@@ -262,7 +267,7 @@ class Cascade(Estimator):
         return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))
 
     def _labelled(
-        self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None, names: list[str], place: str = ""
+        self, X: Any, y: Any, names: list[str], place: str = ""
     ) -> tuple[Any, dict[str, Sequence[Sequence[str]]]]:
         """The input without labels, and the labels of every layer; `place` is what errors begin with."""
         if y is None and isinstance(X, Corpus):
@@ -275,15 +280,18 @@ class Cascade(Estimator):
             place = f"{X.source}: column "
         elif not place:
             place = "y: "
-        _check_names(y, names, place)
+        if y is None or isinstance(y, str) or not isinstance(y, Iterable):
+            raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
+        X = listed(X)
+        kind, labels = kind_of(X), labels_by_layer(y, names, place)
+        _check_names(labels, names, place)
         if isinstance(X, Corpus):
             X = X.select([n for n in X.names if n not in names and n != X.label])
             if not X.names:
                 raise CorpusError(f"{X.source}: no column is left to read beside those of the layers")
-        elif kind_of(X) == "columns":
+        elif kind == "columns":
             X = Corpus.from_sequences(X)
         lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
-        labels = {name: y[name] for name in names}  # type: ignore[index]
         for name in names:
             _check_labels(labels[name], lengths, f"{place}{name}")
         return X, labels
@@ -300,7 +308,7 @@ class Cascade(Estimator):
                 )
             X = X.select(names)
         elif kind_of(X) == "columns":
-            X = Corpus.from_sequences(X)
+            X = Corpus.from_sequences(X, reads=self.inputs_)
         if self.lexicon_ is not None:
             X = self.lexicon_.column(_columns(X))
         return X
@@ -378,7 +386,7 @@ class Cascade(Estimator):
         monitor = Monitor(limit, self.tol, dev=dev, dev_from=0, progress=progress or bar)
         start = np.concatenate([model.weights_ for model in models])
         sizes = [len(model.weights_) for model in models]
-        with monitor, Workers(self.n_jobs) as workers:
+        with monitor, one_blas_thread(), Workers(self.n_jobs) as workers:
             made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers)
             l2 = [float(getattr(model, "l2", 0.0)) for model in models]
             weights = lbfgs(Joint(made, sizes, l2), start, 0.0, monitor, workers)
@@ -449,6 +457,7 @@ class Cascade(Estimator):
         _check_layers("forced", forced, self.layers_)
         if not isinstance(constraints, str):
             _check_layers("constraints", constraints, self.layers_)
+        X = listed(X)
         if isinstance(X, list | tuple) and not X:
             return {name: question(name, model, Batch([])) for name, model in self.layers_.items()}
         source = self._input(X)
@@ -487,9 +496,11 @@ class Cascade(Estimator):
         self._check_fitted()
         return self._input(X)
 
-    def predict(self, X: Any) -> dict[str, list[list[str]]]:
-        """The best labels of each sentence, layer by layer."""
-        return {name: [d.labels for d in records] for name, records in self.decode(X, probabilities=False).items()}
+    def predict(self, X: Any) -> LayeredLabellings:
+        """The best labels of each sentence, layer by layer; NumPy takes them for an array of sentences, lists with a
+        tuple for each token."""
+        records = self.decode(X, probabilities=False)
+        return LayeredLabellings((name, Labellings(d.labels for d in layer)) for name, layer in records.items())
 
     def decode(
         self,
@@ -567,7 +578,7 @@ class Cascade(Estimator):
 
         return self.ask(X, question, forced, schemes)
 
-    def score(self, X: Any, y: Mapping[str, Sequence[Sequence[str]]] | None = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers)."""
         self._check_fitted()
         names = list(self.layers_)
@@ -667,14 +678,12 @@ def _check_layers(word: str, given: Any, layers: Mapping[str, Any]) -> None:
             raise OptionError(f"{word}: no layer {name!r}, expected one of {', '.join(layers)}")
 
 
-def _check_names(y: Any, names: Sequence[str], place: str) -> None:
-    """Refuse anything but labels for each of these layers."""
-    if not isinstance(y, Mapping):
-        raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
+def _check_names(labels: Mapping[str, Any], names: Sequence[str], place: str) -> None:
+    """Refuse labels of other layers than these."""
     for name in names:
-        if name not in y:
-            raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(y) or 'none'}")
-    for name in y:
+        if name not in labels:
+            raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(labels) or 'none'}")
+    for name in labels:
         if name not in names:
             raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
 
@@ -685,7 +694,7 @@ def _check_labels(labellings: Any, lengths: Sequence[int], place: str) -> None:
         raise OptionError(f"{place}: expected a list of labels for each sentence, got {labellings!r:.40}")
     check_lengths(labellings, lengths, place=place)
     for n, labels in enumerate(labellings):
-        if any(not isinstance(label, str) or not label or label == "_" for label in labels):
+        if any(is_missing(label) or label in ("", "_") for label in labels):
             raise CorpusError(f"{place}: sentence {n} has a token without a label; label it, or leave the sentence out")
 
 

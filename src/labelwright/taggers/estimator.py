@@ -1,12 +1,13 @@
 """scikit-learn's estimator conventions without scikit-learn: parameters are what the constructor names."""
 
 import copy
+import inspect
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from labelwright import modelfile
-from labelwright.errors import ModelFileError, OptionError
+from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import plain
 from labelwright.settings import OfTheRun, Signed, settings_of
 from labelwright.taggers.registry import name_of
@@ -141,7 +142,7 @@ class Estimator:
         raise NotImplementedError
 
     def save(self, path: Any) -> Self:
-        """Write the model to one safetensors file, whole or not at all."""
+        """Write the model to one safetensors file, whole or not at all; or to a binary file object."""
         self._check_fitted()
         modelfile.write(path, *self.pack())
         return self
@@ -192,8 +193,9 @@ class Estimator:
             if k not in but and v is not defaults[k].default and not _equal(v, defaults[k].default)
         ]
 
+    # -- what scikit-learn asks: called by it alone, so that it is never imported for its own sake ---------------------
+
     def __sklearn_tags__(self) -> Any:
-        """Called by scikit-learn alone, so that it is never imported for its own sake."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(
@@ -201,6 +203,54 @@ class Estimator:
             target_tags=TargetTags(required=True),
             input_tags=InputTags(two_d_array=False, string=True),
         )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """What `check_is_fitted` asks; an estimator that does not tell has attributes such as `classes_`."""
+        try:
+            self._check_fitted()
+        except NotFittedError:
+            return False
+        except NotImplementedError:
+            return any(name.endswith("_") and value is not None for name, value in vars(self).items())
+        return True
+
+    def get_metadata_routing(self) -> Any:
+        """Which arguments of `fit` scikit-learn's tools pass on, where metadata routing is enabled."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = self.__dict__.get("_metadata_request")
+        if request is None:
+            request = MetadataRequest(owner=type(self).__name__)
+            for name in _arguments_of_fit(type(self)):
+                request.fit.add_request(param=name, alias=None)
+        return request
+
+    def set_fit_request(self, **requests: bool | str | None) -> Self:
+        """Say which arguments of `fit` scikit-learn's tools shall pass on: `set_fit_request(dev=True)`."""
+        known = _arguments_of_fit(type(self))
+        for name in requests:
+            if name not in known:
+                expected = f"one of {', '.join(known)}" if known else "none"
+                raise OptionError(f"set_fit_request: fit has no argument {name!r}, expected {expected}")
+        request = self.get_metadata_routing()
+        for name, wanted in requests.items():
+            request.fit.add_request(param=name, alias=wanted)
+        self._metadata_request = request  # the name under which `clone` copies it
+        return self
+
+    def _repr_html_(self) -> str | None:
+        """A diagram for notebooks, where scikit-learn is installed."""
+        try:
+            from sklearn.utils import estimator_html_repr
+        except ImportError:
+            return None
+        return str(estimator_html_repr(self))
+
+
+def _arguments_of_fit(kind: type[Any]) -> list[str]:
+    """The arguments of `fit` beside the data."""
+    named = inspect.signature(kind.fit).parameters.values()
+    return [p.name for p in named if p.name not in ("self", "X", "y") and p.kind is not p.VAR_KEYWORD]
 
 
 def models_in(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from labelwright.scoring.lattice_scores import LatticeScores, bounds_of
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import StateSpace, state_names
-from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, Tagger, permitted_labels
+from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, Tagger, listed, permitted_labels
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.packing import (
     Packed,
@@ -254,7 +254,8 @@ def encode(extractor: Extractor, X: Any) -> Encoded:
         if X.owner != extractor.mark:
             raise OptionError("the encoded data belong to another model; encode them with this one")
         return X
-    if isinstance(X, list | tuple) and not any(len(sentence) for sentence in X if hasattr(sentence, "__len__")):
+    X = X if extractor.kind == "dicts" else listed(X)  # dicts are read once, one sentence at a time
+    if isinstance(X, list | tuple) and all(hasattr(sentence, "__len__") and not len(sentence) for sentence in X):
         return Encoded({}, np.zeros(len(X) + 1, np.int64), extractor.mark)
     incidences, offsets = extractor.encode(X)
     return Encoded(incidences, offsets, extractor.mark)

@@ -4,6 +4,7 @@ Daelemans & van den Bosch (2005), "Memory-Based Language Processing"; the semant
 """
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.table import Corpus
+from labelwright.corpus.tabular import frame_names, is_missing
 from labelwright.decode.checks import check_whole
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import memory as inspection
@@ -22,7 +24,7 @@ from labelwright.memory import store
 from labelwright.memory.distances import METRICS, numbers_of
 from labelwright.memory.grid import SEARCHED, settings_with
 from labelwright.memory.igtree import IGTree
-from labelwright.memory.instances import Instances, instances, is_frame, joined, translated
+from labelwright.memory.instances import Instances, instances, joined, translated
 from labelwright.memory.store import VOTES, Answers, Memory
 from labelwright.memory.stored import (
     HEAVIEST,
@@ -34,7 +36,6 @@ from labelwright.memory.stored import (
 )
 from labelwright.memory.weights import WEIGHTS
 from labelwright.memory.windows import Windows, restored, windows
-from labelwright.modelfile import pack_strings
 from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.structures.distributions import Distributions
@@ -49,6 +50,7 @@ from labelwright.taggers.packing import (
     as_json,
     constructed,
     header_of,
+    pack_labels,
     read_labels,
     read_record,
     read_scheme,
@@ -186,8 +188,7 @@ class MemoryBased(Estimator):
         self._check_parameters()
         new = instances(X)
         self._check_names(X)
-        if len(new.values) != self.n_features_in_:
-            raise CorpusError(f"X: the model reads {self.n_features_in_} columns, got {len(new.values)}")
+        self._check_width(new)
         seen, targets = _classes(y, len(new.codes))
         index = {label: i for i, label in enumerate(dict.fromkeys([*self.seen_, *seen]))}
         numbers = np.array([index[label] for label in seen], np.int32)
@@ -244,6 +245,15 @@ class MemoryBased(Estimator):
         names = frame_names(X)
         if names is not None and self.names_ is not None and list(names) != list(self.names_):
             raise CorpusError(f"X: expected the columns {', '.join(self.names_)}, got {', '.join(names)}")
+
+    def _check_width(self, data: Instances) -> None:
+        """Refuse rows of another length than those that were learnt from, as scikit-learn words it."""
+        width, read = len(data.values), self.n_features_in_
+        if width != read:
+            raise CorpusError(
+                f"X: the model reads {read} columns, got {width}: X has {width} features, but {type(self).__name__} is "
+                f"expecting {read} features as input"
+            )
 
     # -- answers ------------------------------------------------------------------------------------------------
 
@@ -302,6 +312,7 @@ class MemoryBased(Estimator):
         """Rows as codes [Q, F] of known values, and as numbers where the metric is numeric."""
         rows = X if isinstance(X, Instances) else instances(X)
         self._check_names(X)
+        self._check_width(rows)
         codes = translated(rows, self.data_.values)
         numbers = np.zeros(codes.shape)
         for i in self.index_.numeric if isinstance(self.index_, Memory) else ():
@@ -373,9 +384,10 @@ class MemoryBased(Estimator):
 
         tags = super().__sklearn_tags__()
         tags.estimator_type = "classifier"
-        tags.classifier_tags = ClassifierTags()
+        tags.classifier_tags = ClassifierTags(poor_score=True)  # of numbers, where they are compared as symbols
         tags.input_tags.two_d_array = True
         tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = "numeric" not in self.metric  # else it is a value like any other
         return tags
 
 
@@ -396,16 +408,18 @@ def _decay(header: HeaderReader) -> dict[str, tuple[Any, ...]]:
     return {"decay": tuple(settings.listed("decay"))} if "decay" in settings else {}
 
 
-def frame_names(X: Any) -> list[str] | None:
-    """What the columns of a data frame are called, where they are words."""
-    names = list(X.columns) if is_frame(X) else []
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
 def _classes(y: Any, n: int) -> tuple[list[Any], Array]:
     """The distinct classes in order of first appearance, and the number of each instance's class."""
-    if y is None or isinstance(y, str):
+    if y is None:
+        raise CorpusError(
+            "y: expected one class for each instance: fit requires y to be passed, but the target y is None"
+        )
+    if isinstance(y, str):
         raise CorpusError(f"y: expected one class for each instance, got {y!r:.40}")
+    if hasattr(y, "__array__") and not hasattr(y, "tolist"):
+        y = np.asarray(y)
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+        y = _single_column(y)
     listed = y.tolist() if hasattr(y, "tolist") else list(y)
     if len(listed) != n:
         raise CorpusError(f"y: {len(listed)} classes, but X has {n} instances; give one for each")
@@ -414,18 +428,19 @@ def _classes(y: Any, n: int) -> tuple[list[Any], Array]:
     except TypeError:
         raise CorpusError("y: expected one class for each instance, a string or a number, got lists") from None
     for label, number in index.items():
-        if _missing(label):
+        if is_missing(label) or label in (np.inf, -np.inf):
             at = next(i for i, other in enumerate(listed) if index[other] == number)
             raise CorpusError(f"y: instance {at} has no class, got {label!r}; leave it out")
+    if isinstance(y, np.ndarray) and y.dtype.kind == "f" and (y % 1 != 0).any():
+        raise CorpusError("y: an array of fractions looks like a continuous target; give classes, or y.tolist()")
     return list(index), np.fromiter(map(index.__getitem__, listed), np.int32, n)
 
 
-def _missing(label: Any) -> bool:
-    """Is it None, not a number, or pandas.NA, which is neither equal nor unequal to itself?"""
-    try:
-        return label is None or bool(label != label)
-    except (TypeError, ValueError):
-        return True
+def _single_column(y: Any) -> Array:
+    """Classes given as a table of one column; scikit-learn's own classifiers warn of it, too."""
+    kind = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", UserWarning)
+    warnings.warn("A column-vector y was passed when a 1d array was expected; give y.ravel()", kind, stacklevel=4)
+    return np.asarray(y).reshape(-1)
 
 
 def _sorted(labels: list[Any], keep_order: bool = False) -> Array:
@@ -525,9 +540,9 @@ class MemoryTagger(NgramModel):
     def pack(self) -> Packed:
         """The tensors and the header of the model file: those of the learner, and grams [C, n] and labels."""
         learner = self.learner_
-        tensors = learner._tensors() | {"grams": self.grams_}
-        tensors["labels.text"], tensors["labels.offsets"] = pack_strings(self.labels_)
-        return tensors, header_of(self) | {
+        labels, kind = pack_labels(self.labels_)
+        tensors = learner._tensors() | {"grams": self.grams_} | labels
+        return tensors, header_of(self) | kind | {
             "parameters": _settings_as_json(self),
             "columns": len(learner.data_.values),
             "names": learner.names_,
@@ -542,7 +557,7 @@ class MemoryTagger(NgramModel):
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
         described = header.part("windows")
         model: Self = constructed(cls, header, **_decay(header), **template_setting(described))
-        model.windows_, model.labels_ = restored(described), read_labels(tensors)
+        model.windows_, model.labels_ = restored(described), read_labels(tensors, header)
         model.scheme_, model.mark_ = read_scheme(header), header.text("mark")
         model.grams_ = tensors.indices("grams", np.int32, len(model.labels_), None, None, least=-1)
         n = check_order(model.grams_.shape[1])

@@ -160,6 +160,7 @@ class NgramModel(Tagger):
     def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y)."""
         self._check_parameters()
+        X, y = listed(X), listed(y)
         X, labels, gold = labelled(X, y)
         offsets = _offsets(X)
         if y is not None:

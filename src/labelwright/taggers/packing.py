@@ -10,13 +10,15 @@ Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exac
 `unpack` is given is trusted: see labelwright.validation.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
+from labelwright.corpus.labels import READ_LABEL, label_type, text_of
 from labelwright.corpus.schemes import SCHEMES
 from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
@@ -97,13 +99,37 @@ def read_scheme(header: HeaderReader) -> str | None:
     return scheme
 
 
-def read_labels(tensors: TensorReader, name: str = "labels") -> list[str]:
+def pack_labels(labels: Sequence[Any]) -> Packed:
+    """Labels as text, and the header field that says what they are where they are no strings."""
+    text, offsets = pack_strings(text_of(labels))
+    kind = label_type(labels)
+    return {"labels.text": text, "labels.offsets": offsets}, {} if kind == "str" else {"label_type": kind}
+
+
+def read_labels(tensors: TensorReader, header: HeaderReader) -> list[Any]:
     """Labels: one at least, none twice."""
-    labels = read_strings(tensors, name)
+    labels: list[Any] = read_strings(tensors, "labels")
     if not labels:
-        raise ModelFileError(f"tensor {tensors.prefix}{name}: expected one label or more")
-    check_distinct(tensors.prefix + name, labels)
+        raise ModelFileError(f"tensor {tensors.prefix}labels: expected one label or more")
+    if "label_type" in header:
+        kind = header.one_of("label_type", tuple(READ_LABEL))
+        try:
+            labels = [READ_LABEL[kind](label) for label in labels]
+        except ValueError as error:
+            raise ModelFileError(f"tensor {tensors.prefix}labels: {error}") from None
+    check_distinct(tensors.prefix + "labels", labels)
     return labels
+
+
+def with_text_labels(model: Any) -> Any:
+    """The same model with strings for labels, as files have them."""
+    if all(label_type(layer.classes_) == "str" for layer in model.outputs.values()):
+        return model
+    tensors, header = model.pack()
+    header = json.loads(json.dumps(header))  # as a file has it
+    for part in (header, *(layer["model"] for layer in header.get("layers", ()) if isinstance(layer, dict))):
+        part.pop("label_type", None)
+    return type(model).unpack(tensors, header)
 
 
 def template_setting(features: HeaderReader) -> dict[str, Any]:
@@ -128,14 +154,14 @@ class Shape(NamedTuple):
 def pack_linear(model: Any, trained: Trained) -> Packed:
     """The tensors and the header of a tagger with features, cells and weights."""
     space, parts = trained.space, trained.parameters.slices
-    tensors: dict[str, Array] = {"labels.first": space.first}
-    tensors["labels.text"], tensors["labels.offsets"] = pack_strings(space.labels)
+    labels, kind = pack_labels(space.labels)
+    tensors: dict[str, Array] = {"labels.first": space.first, **labels}
     tensors |= {"space.start": space.start, "space.arc": space.arc, "space.end": space.end}
     tensors |= {name: trained.weights[parts[name]] for name in PLAIN if name in parts}
     for name, cells in trained.parameters.cells.items():
         tensors |= {f"{name}.{key}": array for key, array in _without_zeros(cells, trained.weights[parts[name]])}
     tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
-    return tensors, header_of(model) | {
+    return tensors, header_of(model) | kind | {
         "scheme": trained.scheme,
         "extractor": trained.extractor.kind,
         "features": trained.extractor.header(),
@@ -151,7 +177,7 @@ def read_trained(
 
     shape_of : gives the sizes that follow from the space and the extractor; taggers with a structure of their own read
         it there"""
-    space = read_space(tensors, header.whole("order", 1, 2) if "order" in header else 1)
+    space = read_space(tensors, header)
     nothing = Parameters({}, space.n_states, space.graph.order)
     known = Trained(read_extractor(tensors, header), space, nothing, np.empty(0, np.float32), read_scheme(header))
     shape, known = shape_of(known, header)
@@ -171,9 +197,10 @@ def _without_zeros(cells: Cells, weights: Array) -> list[tuple[str, Array]]:
     return [("ptr", kept[cells.ptr]), ("column", cells.column[used]), ("weights", weights[used])]
 
 
-def read_space(tensors: TensorReader, order: int) -> StateSpace:
+def read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
     """The state space; its size is that of tensors that the file holds, checked before anything is made of it."""
-    labels = read_labels(tensors)
+    order = header.whole("order", 1, 2) if "order" in header else 1
+    labels = read_labels(tensors, header)
     first = tensors.array("labels.first", np.int32, len(labels) + 1)
     S = int(first[-1])
     check_pointers(f"{tensors.prefix}labels.first", first, S, least=1)
@@ -182,7 +209,7 @@ def read_space(tensors: TensorReader, order: int) -> StateSpace:
     if S ** (order + 1) > MAX_ARCS:
         raise ModelFileError(f"tensor {tensors.prefix}labels.first: {S:,} states are too many for order {order}")
     if order == 2:
-        tensors.array("triples", np.float32, S**3)
+        _read_weights(tensors, "triples", S**3)
         twin = np.repeat(first[:-1], np.diff(first))  # [S]  the first state of the same label
         if (start != start[twin]).any() or (arc != arc[np.ix_(twin, twin)]).any():
             raise ModelFileError(f"tensor {tensors.prefix}space.arc: of order 2, states of a label must be alike")
@@ -215,7 +242,9 @@ def read_parameters(
 
 
 def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
-    return tensors.numbers(name, np.float32, n, least=-LARGEST, most=LARGEST)
+    """Weights as they were stored: float32 as trained here, or float64 from another program."""
+    dtype = np.float64 if tensors[name].dtype == np.float64 else np.float32
+    return tensors.numbers(name, dtype, n, least=-LARGEST, most=LARGEST)
 
 
 def check_calibration(training: HeaderReader, weights: Array) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
+from labelwright.corpus.table import listed
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.kernels.perceptron import UpdateRule
@@ -115,6 +116,7 @@ class Perceptron(ScoredModel):
         are no passes: "mavg" is "avg" here, and a margin that is ours to choose is that of the first call."""
         begun = time.perf_counter()
         self._check_parameters()
+        y = listed(y)
         grown = copy.copy(self)  # whatever fails, this model stays as it is
         if not self._is_fitted():
             data, trained = self._prepare(X, y, more=True)

@@ -7,7 +7,6 @@ joins by an entry point of the group `labelwright.taggers` (its name, and "modul
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
 from labelwright.errors import LabelwrightError, ModelFileError, OptionError
@@ -28,6 +27,13 @@ TAGGERS = {
 
 # Taggers that no command trains: they hold a classifier that no model file can store.
 PYTHON_ONLY = ("ngram",)
+
+# First bytes of models of other programs -> what reads them, given the bytes and a name for errors.
+FOREIGN = {
+    b"lCRF": "labelwright.interchange.formats:load",
+    b"#mdl#": "labelwright.interchange.wapiti:read",
+    b"version: ": "labelwright.interchange.crfpp:read",
+}
 
 # Models that a file may hold but that label no sequences.
 CLASSIFIERS = {"memory-based": "labelwright.taggers.memory:MemoryBased"}
@@ -64,9 +70,14 @@ def model_class(name: str) -> type[Any]:
     known = homes()
     if name not in known:
         raise OptionError(f"model: expected one of {', '.join(tagger_names())}, got {name!r}")
-    module, _, qualified = known[name].partition(":")
-    kind: type[Any] = getattr(import_module(module), qualified)
+    kind: type[Any] = _imported(known[name])
     return kind
+
+
+def _imported(home: str) -> Any:
+    """What "module:name" names."""
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)
 
 
 def class_names() -> dict[str, str]:
@@ -88,21 +99,35 @@ def name_of(kind: type[Any]) -> str:
     return next((names[each.__name__] for each in kind.__mro__ if each.__name__ in names), kind.__name__)
 
 
-def load(path: str | Path) -> Any:
-    """Read a model that its `save` wrote.  Nothing in the file is executed or trusted: whatever is wrong with it is one
-    ModelFileError."""
+def load(path: Any) -> Any:
+    """Read a model that its `save` wrote, or one of CRFsuite.  Nothing in the file is executed or trusted: whatever is
+    wrong with it is one ModelFileError.
+
+    path : or the bytes of a file, or a binary file object"""
     from labelwright import modelfile  # and NumPy, which the names of taggers do not need
 
-    tensors, header = modelfile.read(path)
+    content, name = modelfile.content_of(path), modelfile.name_of(path)
+    reader = _foreign_reader(content)
+    return _imported(reader)(content, name) if reader else _unpacked(*modelfile.parse(content, name), name)
+
+
+def _foreign_reader(content: bytes) -> str | None:
+    """What reads a model of another program; None for files of labelwright, whose first bytes are a number."""
+    if content[8:9] == b"{":
+        return None
+    return next((home for magic, home in FOREIGN.items() if content.startswith(magic)), None)
+
+
+def _unpacked(tensors: dict[str, Any], header: dict[str, Any], name: str) -> Any:
     kind = header.get("kind")
     if kind == "checkpoint":
-        raise ModelFileError(f"{path}: expected a model, got a checkpoint; train again with --resume to go on from it")
+        raise ModelFileError(f"{name}: expected a model, got a checkpoint; train again with --resume to go on from it")
     if not isinstance(kind, str) or kind not in class_names():
-        raise ModelFileError(f"{path}: expected a model, got a {kind!r:.40}")
+        raise ModelFileError(f"{name}: expected a model, got a {kind!r:.40}")
     try:
         return class_named(kind).unpack(tensors, header)
     except LabelwrightError as error:
-        raise ModelFileError(f"{path}: {error}; copy or train it again") from error
+        raise ModelFileError(f"{name}: {error}; copy or train it again") from error
     except Exception as error:  # whatever a made file can cause
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ModelFileError(f"{path}: the file does not fit together ({what:.80}); copy or train it again") from error
+        raise ModelFileError(f"{name}: the file does not fit together ({what:.80}); copy or train it again") from error

@@ -12,9 +12,11 @@ from labelwright.features.builtin import BUILTIN
 
 
 def signature(model: Any) -> str:
-    """The kind of model, its template and its settings, as in crf|template:default|order:1|...|labelwright:0.1.0."""
+    """The kind of model, its template and its settings, as in crf|template:default|order:1|...|labelwright:0.1.0; or
+    the program that it was imported from."""
     shown = [f"template:{_template_name(*model._features_read())}"]
-    for name, value in model.signed_settings().items():
+    program = getattr(model, "training_", {}).get("imported_from")
+    for name, value in ({"imported_from": program} if program else model.signed_settings()).items():
         if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
             shown.append(f"{name}:{','.join(map(str, value))}")
         elif value not in (None, 0.0, "none"):

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
-from labelwright.corpus.table import Corpus, intern_values
+from labelwright.corpus.table import Corpus, intern_labels, listed
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.extract import ColumnFeatures, Encoded, kind_of, learn
+from labelwright.features.extract import ColumnFeatures, Encoded, collected, kind_of, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.template import Template
 from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
-from labelwright.parallel import Workers
+from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
-from labelwright.taggers.base import LAYER, listed, scheme_named, true_labels
+from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.linear import LinearTagger, encode
 from labelwright.wording import counted, plural
@@ -74,7 +74,7 @@ class TrainableModel(LinearTagger):
         self._check_parameters()
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to resume from")
-        X = listed(X)
+        X, y = collected(X), listed(y)
         before = self._before(init, X, y)
         data, trained = self._prepare(X, y)
         development = None if dev is None else self._development(trained, dev)
@@ -88,7 +88,7 @@ class TrainableModel(LinearTagger):
                 place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
                 monitor = self._monitor(start, data, development, progress or bar, place, checkpoint_every)
                 state = monitor.resume() if resume else None
-                with monitor, Workers(self.n_jobs) as workers:
+                with monitor, one_blas_thread(), Workers(self.n_jobs) as workers:
                     runs.append((self._optimise(start, data, monitor, workers, state), monitor))
                 if monitor.interrupted:
                     break
@@ -328,7 +328,9 @@ class LatentStates(TrainableModel):
             raise OptionError(f"n_latent: no number for the label {missing[0]!r}; give one for every label")
         unknown = [label for label in self.n_latent if label not in labels]
         if unknown and not more:
-            raise OptionError(f"n_latent: no label {unknown[0]!r} in the training data, which have {', '.join(labels)}")
+            raise OptionError(
+                f"n_latent: no label {unknown[0]!r} in the training data, which have {', '.join(map(str, labels))}"
+            )
         return [int(self.n_latent[label]) for label in labels]
 
 
@@ -358,9 +360,9 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str],
     """The training data with their labels as codes: (X ready to learn from, labels, gold [T])."""
     if isinstance(X, Encoded):
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
-    X = listed(X)
+    X = collected(X)
     if y is not None and not hasattr(y, "__len__"):
-        raise OptionError(f"y: expected the labels of all sentences, got a {type(y).__name__}; give list(y)")
+        raise OptionError(f"y: expected the labels of all sentences, got {type(y).__name__}")
     if isinstance(X, Corpus):
         if y is None:
             if X.label is None:
@@ -374,7 +376,7 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str],
         corpus = Corpus.from_sequences(X, y)
         return corpus, corpus.values("label"), corpus.codes("label")
     flat = [label for sentence in y for label in sentence]
-    column = intern_values(flat, y, "y")
+    column = intern_labels(flat, y, "y")
     return X, column.values, column.codes
 
 

@@ -1,0 +1,171 @@
+"""Files to be tagged in any format: what the model reads of them, and how they are written with its labels."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from labelwright.cli.common import read_for, refuse_attributes
+from labelwright.errors import CorpusError, OptionError
+
+if TYPE_CHECKING:
+    from labelwright.cli.recipe import Request
+    from labelwright.corpus.file_formats import OpenFile
+    from labelwright.corpus.table import Corpus
+    from labelwright.features.attribute_data import AttributeData
+
+Data = Any  # a Corpus, or AttributeData
+Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities [N][T] as text
+
+
+class ToTag(NamedTuple):
+    """Sentences to be tagged."""
+
+    data: Data
+    write: Callable[[Added], bytes] | None = None  # the file with labels; None: as columns or CoNLL-U
+
+    @property
+    def corpus(self) -> "Corpus | None":
+        """The sentences as columns, where they are such."""
+        return None if has_attributes(self.data) else self.data
+
+
+def has_attributes(data: Data) -> bool:
+    """Whether sentences have attributes, as CRFsuite's data, and no columns."""
+    return hasattr(data, "X") and not hasattr(data, "names")
+
+
+def reads_attributes(model: Any) -> bool:
+    """Whether a model reads attributes, not columns."""
+    return bool(model.reads().kind == "dicts")
+
+
+def sentences_of(data: Data) -> Any:
+    """What a model reads of labelled data."""
+    return data.X if has_attributes(data) else data
+
+
+def read_attributes(file: "OpenFile", asked: "Request") -> "AttributeData":
+    """CRFsuite's data, to train on."""
+    from labelwright.corpus.schemes import convert
+    from labelwright.features.attribute_data import read_crfsuite
+
+    for name in ("columns", "label", "template"):
+        if name in asked.values:
+            raise OptionError(f"{asked.place(name)}: {file.name} has attributes, not columns; leave it out")
+    data = read_crfsuite(file)
+    scheme = asked.get("scheme")
+    return data._replace(y=convert(data.y, None, scheme)) if scheme else data
+
+
+def open_for(model: Any, path: str, format: str | None, columns: str | None = None) -> "OpenFile":
+    """A file in a format that the model can read."""
+    from labelwright.corpus.file_formats import opened
+
+    if reads_attributes(model):
+        file = opened(path, format or "crfsuite")
+        if file.format != "crfsuite":
+            raise OptionError(f"--format: the model reads attributes, as in CRFsuite's data; got {file.format}")
+        if columns is not None:
+            raise OptionError("--columns: the model reads attributes, which are no columns; leave it out")
+        if b"\t" not in file.getvalue():
+            raise CorpusError(
+                f"{file.name}: no attributes, but the model was trained on feature dicts; give CRFsuite's data, or use "
+                "labelwright.load(...) in Python"
+            )
+        return file
+    file = opened(path, format, named=columns is not None)
+    refuse_attributes(model, file)
+    return file
+
+
+def to_tag(model: Any, path: str, format: str | None, columns: str | None, known: str | None) -> ToTag:
+    """A file to be tagged."""
+    file = open_for(model, path, format, columns)
+    if file.format == "crfsuite":
+        from labelwright.features.attribute_data import read_crfsuite
+
+        if known is not None:
+            raise OptionError("--known: CRFsuite's data have no columns")
+        return ToTag(read_crfsuite(file), _label_lines)
+    corpus = read_for(model, file, columns, [known] if known else [])
+    if file.format in ("columns", "conllu"):
+        return ToTag(corpus)
+    return ToTag(corpus, lambda added: WRITERS[file.format](file, added))
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _label_lines(added: Added) -> bytes:
+    """One label in each line, a blank line after each sentence; a probability follows after a colon, as in CRFsuite."""
+    columns = next(iter(added.values()))
+    lines: list[str] = []
+    for sentence in zip(*columns, strict=True):
+        lines += [":".join(parts) for parts in zip(*sentence, strict=True)]
+        lines.append("")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _fields(added: Added) -> list[dict[str, Any]]:
+    """The fields that every sentence gets."""
+    from labelwright.corpus.file_formats import PREDICTED
+
+    fields: dict[str, Sequence[Any]] = {}
+    for name, columns in added.items():
+        field = f"{PREDICTED}_{name}" if name else PREDICTED
+        fields[field] = columns[0]
+        if len(columns) > 1:
+            fields[f"{field}_probabilities"] = [[float(p) for p in sentence] for sentence in columns[1]]
+    return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
+
+
+def _write_jsonl(file: "OpenFile", added: Added) -> bytes:
+    from labelwright.corpus.token_records import json_lines, without_header
+
+    return without_header(json_lines(file))[0].extended(_fields(added))
+
+
+def _write_parquet(file: "OpenFile", added: Added) -> bytes:
+    from labelwright.corpus.parquet import extended, read_table
+
+    return extended(read_table(file), _fields(added))
+
+
+def _annotations(file: "OpenFile", added: Added) -> tuple[list[str], dict[str, list[Any]]]:
+    """The texts, and for every output the places that its labels mark."""
+    from labelwright.corpus.annotations import annotations_of
+    from labelwright.corpus.file_formats import texts_of
+    from labelwright.corpus.text import token_places
+
+    texts = [item.text for item in texts_of(file)]
+    places = [token_places(text) for text in texts]
+    marked = {}
+    for name, columns in added.items():
+        if len(columns) > 1:
+            raise OptionError(f"--probabilities: {file.name}: annotated texts have no place for them; add --json")
+        marked[name] = [annotations_of(labels, where) for labels, where in zip(columns[0], places, strict=True)]
+    return texts, marked
+
+
+def _write_doccano(file: "OpenFile", added: Added) -> bytes:
+    from labelwright.corpus.token_records import json_lines
+
+    _, marked = _annotations(file, added)
+    columns = {name: [[[list(each) for each in sentence] for sentence in rows]] for name, rows in marked.items()}
+    return json_lines(file).extended(_fields(columns))
+
+
+def _write_label_studio(file: "OpenFile", added: Added) -> bytes:
+    from labelwright.corpus.annotations import tasks_of, with_predictions
+
+    if list(added) != [""]:
+        raise OptionError(f"{file.name}: Label Studio has one list of predictions, and a cascade several; add --json")
+    texts, marked = _annotations(file, added)
+    return with_predictions(tasks_of(file), zip(texts, marked[""], strict=True))
+
+
+WRITERS: dict[str, Callable[["OpenFile", Added], bytes]] = {
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+    "doccano": _write_doccano,
+    "label-studio": _write_label_studio,
+}

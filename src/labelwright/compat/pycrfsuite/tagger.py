@@ -1,0 +1,203 @@
+"""CRFsuite's tagger: opens a model file, labels one sequence after the other."""
+
+import contextlib
+import math
+import operator
+import os
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from labelwright.answers.batch import Batch
+from labelwright.compat.pycrfsuite._dumpparser import ParsedDump
+from labelwright.compat.pycrfsuite.items import ItemSequence, item_error, items_of, text_of
+from labelwright.errors import CorpusError, ModelFileError
+from labelwright.features.encoded import Encoded
+from labelwright.interchange import crfsuite
+from labelwright.interchange.chains import ChainModel, to_crf
+from labelwright.taggers.crf import CRF
+
+HEADER_SIZE = 48
+OFFSETS = "off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs"  # the last fields of the header
+
+
+class Tagger:
+    """Labels sequences with a model file of CRFsuite's, wherever it was trained."""
+
+    def __init__(self) -> None:
+        self._model: ChainModel | None = None
+        self._size = 0
+        self._offsets: dict[str, str] = {}
+        self._crf: CRF | None = None
+        self._data: Encoded | None = None  # the current sequence
+        self._scored: Batch | None = None
+
+    # -- opening and closing --------------------------------------------------------------------------------------
+
+    def open(self, name: str) -> "contextlib.closing[Tagger]":
+        """Open a model file; the result can be used in a `with` statement."""
+        with open(name, "rb") as file:
+            data = file.read()
+        return self._open(data, f"model file {name!r}")
+
+    def open_inmemory(self, value: bytes) -> "contextlib.closing[Tagger]":
+        """Open a model from the bytes of its file."""
+        if not isinstance(value, bytes):
+            raise TypeError(f"expected bytes, got {type(value).__name__}")
+        return self._open(value, "model")
+
+    def _open(self, data: bytes, what: str) -> "contextlib.closing[Tagger]":
+        if data[:4] != b"lCRF":
+            raise ValueError(f"Invalid {what}")
+        if len(data) <= HEADER_SIZE:
+            raise ValueError(f"The {what} doesn't have a complete header")
+        try:
+            self._model = crfsuite.read(data, what)
+        except ModelFileError as error:
+            raise ValueError(f"Error opening {error}") from None
+        self._crf, self._size = to_crf(self._model).set_params(n_jobs=1), len(data)
+        self._offsets = dict(zip(OFFSETS, map(str, struct.unpack("<5I", data[28:HEADER_SIZE])), strict=True))
+        self._data, self._scored = None, None
+        return contextlib.closing(self)
+
+    def close(self) -> None:
+        """Close the model."""
+        self._model = self._crf = self._scored = None
+
+    def _opened(self) -> tuple[ChainModel, CRF]:
+        if self._model is None or self._crf is None:
+            raise ValueError("The tagger is not opened")
+        return self._model, self._crf
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def labels(self) -> list[str]:
+        """All labels of the model."""
+        return list(self._opened()[0].labels)
+
+    def set(self, xseq: "Iterable[Any] | ItemSequence") -> None:
+        """Set the sequence that `tag`, `probability` and `marginal` are asked about."""
+        self._data, self._scored = self._encoded(xseq), None
+
+    def _encoded(self, xseq: "Iterable[Any] | ItemSequence") -> Encoded:
+        _, crf = self._opened()
+        try:
+            return crf.encode([items_of(xseq)])
+        except CorpusError as error:
+            raise item_error(error) from None
+
+    def tag(self, xseq: "Iterable[Any] | ItemSequence | None" = None) -> list[str]:
+        """The best labels of a sequence; without one, of the sequence that was set last."""
+        _, crf = self._opened()
+        data = self._data if xseq is None else self._encoded(xseq)  # threads may share a tagger
+        if xseq is not None:
+            self._data, self._scored = data, None
+        return [] if data is None else crf.predict(data)[0]
+
+    def probability(self, yseq: Sequence[str]) -> float:
+        """The probability of these labels for the sequence that was set last."""
+        self._opened()
+        labels = [text_of(label) for label in yseq]
+        if len(labels) != self._n_items:
+            raise ValueError(f"The numbers of items and labels differ: |x| = {self._n_items}, |y| = {len(labels)}")
+        for label in labels:
+            self._number_of(label)
+        if not self._n_items:
+            return 0.0
+        return math.exp(self._batch().log_probabilities([labels])[0])
+
+    def marginal(self, y: str, pos: int) -> float:
+        """The probability of a label at one position of the sequence that was set last."""
+        self._opened()
+        y, pos = text_of(y), operator.index(pos)
+        self._number_of(y)
+        if not 0 <= pos < self._n_items:
+            raise ValueError(f"The position, {pos} is out of range of {self._n_items}")
+        return self._batch().marginals()[0][pos][y]
+
+    def marginals(self, xseq: "Iterable[Any] | ItemSequence") -> list[dict[str, float]]:
+        """The probability of every label at every position of a sequence (labelwright's own addition)."""
+        self.set(xseq)
+        return self._batch().marginals()[0]
+
+    @property
+    def _n_items(self) -> int:
+        return 0 if self._data is None else int(self._data.offsets[-1])
+
+    def _number_of(self, label: str) -> int:
+        try:
+            return self._opened()[0].labels.index(label)
+        except ValueError:
+            raise RuntimeError(f"Failed to convert into label identifier: {label}") from None
+
+    def _batch(self) -> Batch:
+        """The current sequence, scored."""
+        if self._scored is None:
+            self._scored = self._opened()[1].scored(self._data)
+        return self._scored
+
+    # -- what the model holds -------------------------------------------------------------------------------------
+
+    def info(self) -> ParsedDump:
+        """Labels, attributes and weights of the model."""
+        model = self._model
+        if model is None:
+            raise RuntimeError("Tagger is closed")
+        parsed = ParsedDump()
+        parsed.header = self._header(model)
+        parsed.labels = {name: str(i) for i, name in enumerate(model.labels)}
+        parsed.attributes = {name: str(i) for i, name in enumerate(model.attributes)}
+        parsed.transitions = {(a, b): w for a, b, w in _transitions(model)}
+        parsed.state_features = {(a, y): w for a, y, w in _state_features(model)}
+        return parsed
+
+    def dump(self, filename: str | None = None) -> None:
+        """Write the model as text, to a file or to the standard output."""
+        model = self._model
+        if model is None:
+            raise RuntimeError("Tagger is closed")
+        text = "\n".join(self._lines(model)) + "\n"
+        if filename is None:
+            sys.stdout.write(text)
+        else:
+            with open(os.fspath(filename), "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+
+    def _header(self, model: ChainModel) -> dict[str, str]:
+        return {
+            "magic": "lCRF",
+            "size": str(self._size),
+            "type": "FOMC",
+            "version": "100",
+            "num_features": "0",
+            "num_labels": str(len(model.labels)),
+            "num_attrs": str(len(model.attributes)),
+            **self._offsets,
+        }
+
+    def _lines(self, model: ChainModel) -> list[str]:
+        sections: dict[str, list[str]] = {
+            "FILEHEADER": [f"{name}: {value}" for name, value in self._header(model).items()],
+            "LABELS": [f"{i:>5}: {name}" for i, name in enumerate(model.labels)],
+            "ATTRIBUTES": [f"{i:>5}: {name}" for i, name in enumerate(model.attributes)],
+            "TRANSITIONS": [f"(1) {a} --> {b}: {w:f}" for a, b, w in _transitions(model)],
+            "STATE_FEATURES": [f"(0) {a} --> {y}: {w:f}" for a, y, w in _state_features(model)],
+        }
+        return [
+            line
+            for name, lines in sections.items()
+            for line in (f"{name} = {{", *(f"  {line}" for line in lines), "}", "")
+        ]
+
+
+def _transitions(model: ChainModel) -> Iterable[tuple[str, str, float]]:
+    """The label before, the label and the weight of every transition."""
+    arrays = model.source.tolist(), model.target.tolist(), model.transition.tolist()
+    return ((model.labels[a], model.labels[b], w) for a, b, w in zip(*arrays, strict=True))
+
+
+def _state_features(model: ChainModel) -> Iterable[tuple[str, str, float]]:
+    """The attribute, the label and the weight of every state feature."""
+    arrays = model.attribute.tolist(), model.label.tolist(), model.weight.tolist()
+    return ((model.attributes[a], model.labels[y], w) for a, y, w in zip(*arrays, strict=True))

@@ -1,0 +1,46 @@
+"""Scores of labellings: scikit-learn's metrics over all tokens, and the share of sentences without a mistake."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from labelwright.compat.sklearn_crfsuite.utils import flatten
+
+Labels = Sequence[Sequence[Any]]
+
+
+def _over_tokens(name: str, doc: str) -> Callable[..., Any]:
+    """scikit-learn's metric of this name, over the tokens of all sentences."""
+
+    def metric(y_true: Labels, y_pred: Labels, *arguments: Any, **options: Any) -> Any:
+        from sklearn import metrics
+
+        return getattr(metrics, name)(flatten(y_true), flatten(y_pred), *arguments, **options)
+
+    metric.__name__ = metric.__qualname__ = f"flat_{name}"
+    metric.__doc__ = doc
+    return metric
+
+
+flat_accuracy_score = _over_tokens("accuracy_score", "The share of tokens with the right label.")
+flat_precision_score = _over_tokens("precision_score", "Precision over tokens.")
+flat_recall_score = _over_tokens("recall_score", "Recall over tokens.")
+flat_f1_score = _over_tokens("f1_score", "F1 over tokens.")
+
+
+flat_classification_report = _over_tokens(
+    "classification_report", "scikit-learn's report of precision, recall and F1 by label, over tokens."
+)
+
+
+def flat_fbeta_score(y_true: Labels, y_pred: Labels, beta: float, **options: Any) -> Any:
+    """F-beta over tokens."""
+    from sklearn import metrics
+
+    return metrics.fbeta_score(flatten(y_true), flatten(y_pred), beta=beta, **options)
+
+
+def sequence_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
+    """The share of sentences whose labels are all right."""
+    if not len(y_true):
+        return 0
+    return sum(list(a) == list(b) for a, b in zip(y_true, y_pred, strict=True)) / len(y_true)

@@ -1,0 +1,323 @@
+"""Texts with annotated places in them, as doccano and Label Studio export them: tokens with labels in IOB2.
+
+    doccano        {"text": "Ada Lovelace wrote", "label": [[0, 12, "PER"]]}       one object per line
+    Label Studio   [{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, ...}}]}]}, ...]
+
+Offsets count characters. Tokens are those of `text.token_places`. Every text is one sentence of the corpus.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from labelwright.corpus.compressed import Source, name_of, read_bytes
+from labelwright.corpus.json_records import BOM, JsonLines, dumped, parsed
+from labelwright.corpus.schemes import is_chunk_label
+from labelwright.corpus.spans import Span, labels_of, spans_of
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.text import token_places
+from labelwright.corpus.token_records import json_lines
+from labelwright.errors import CorpusError
+
+FIELDS = ("label", "labels", "entities")  # of doccano, with the annotations
+STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "type")
+SKIP = "correct it, or leave such annotations out with --skip-bad-spans (in Python: skip_bad_spans)"
+
+
+class Annotation(NamedTuple):
+    """A place in a text and its type."""
+
+    start: int
+    end: int
+    type: str
+
+    def __str__(self) -> str:
+        return f"annotation {self.start}:{self.end} ({self.type})"
+
+
+class AnnotatedText(NamedTuple):
+    """A text and where it stands; without annotations (None) it is not labelled."""
+
+    place: str
+    text: str
+    annotations: list[Annotation] | None
+
+
+class Annotated(NamedTuple):
+    """The corpus that annotated texts make."""
+
+    corpus: Corpus
+    places: list[list[tuple[int, int]]]  # [N][T]  where each token stands in its text
+    skipped: list[str]  # what is wrong with the annotations that were left out
+
+
+def read_doccano(path: Source, skip_bad_spans: bool = False) -> Corpus:
+    """Read a doccano export: JSON lines with `text`, and `label`, `labels` or `entities` with the annotated places.
+
+    Annotations that cut a token, overlap or lie outside the text are errors, or are left out with `skip_bad_spans`.
+
+    >>> import io
+    >>> corpus = read_doccano(io.BytesIO(b'{"text": "Ada ran.", "label": [[0, 3, "PER"]]}'))
+    >>> corpus.X, corpus.y
+    ([['Ada', 'ran', '.']], [['B-PER', 'O', 'O']])
+    """
+    return corpus_of(doccano_texts(json_lines(path)), name_of(path), skip_bad_spans).corpus
+
+
+def read_label_studio(path: Source, skip_bad_spans: bool = False) -> Corpus:
+    """Read a Label Studio export (JSON or JSON-MIN): an array of tasks with a text and annotated places.
+
+    Tasks without annotations are left out. Of several annotations of a task, the first that was not cancelled counts.
+    Annotations that cut a token, overlap or lie outside the text are errors, or are left out with `skip_bad_spans`.
+    """
+    source = name_of(path)
+    texts = [text for text in label_studio_texts(tasks_of(path), source) if text.annotations is not None]
+    if not texts:
+        raise CorpusError(f"{source}: no task has annotations; export annotated tasks")
+    return corpus_of(texts, source, skip_bad_spans).corpus
+
+
+# -- from places in the text to labels of tokens ----------------------------------------------------------------------
+
+
+def corpus_of(texts: Sequence[AnnotatedText], source: str, skip_bad_spans: bool = False) -> Annotated:
+    """Texts as a corpus with the columns word and, where they are annotated, label."""
+    words, labels, places = [], [], []
+    skipped: list[str] = []
+    labelled = any(text.annotations is not None for text in texts)
+    for item in texts:
+        tokens = token_places(item.text)
+        places.append(tokens)
+        words.append([item.text[a:b] for a, b in tokens])
+        if labelled:
+            if item.annotations is None:
+                raise CorpusError(
+                    f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}"
+                )
+            spans, bad = _spans(item, tokens)
+            if bad and not skip_bad_spans:
+                raise CorpusError(f"{item.place}: {bad[0]}; {SKIP}")
+            skipped += [f"{item.place}: {problem}" for problem in bad]
+            labels.append(labels_of(spans, len(tokens)))
+    if not any(words):
+        raise CorpusError(f"{source}: no tokens, expected texts")
+    return Annotated(Corpus.from_sequences(words, labels or None, source=source), places, skipped)
+
+
+def _spans(item: AnnotatedText, tokens: list[tuple[int, int]]) -> tuple[list[Span], list[str]]:
+    """The annotations as spans of tokens, and what is wrong with those that are not; the longer of two that overlap is
+    a span."""
+    starts, ends = [a for a, _ in tokens], [b for _, b in tokens]
+    spans, bad, last = [], list[str](), -1
+    for annotation in sorted(item.annotations or (), key=lambda each: (each.start, -each.end)):
+        problem = _problem(annotation, item.text)
+        if problem is None:
+            a, b = _trimmed(annotation, item.text)
+            first, end = bisect_left(starts, a), bisect_left(ends, b) + 1
+            if starts[first : first + 1] != [a] or ends[end - 1 : end] != [b]:
+                problem = f"cuts the token {_cut_token(item.text, tokens, a, b)!r}"
+            elif first < last:
+                problem = "overlaps another one"
+            else:
+                spans.append(Span(first, end, annotation.type))
+                last = end
+        if problem is not None:
+            bad.append(f"the {annotation} {problem}")
+    return spans, bad
+
+
+def _problem(annotation: Annotation, text: str) -> str | None:
+    """What is wrong with an annotation, before its tokens are looked at."""
+    if not 0 <= annotation.start <= annotation.end <= len(text):
+        return f"lies outside the text of {len(text)} characters"
+    if not text[annotation.start : annotation.end].strip():
+        return "holds no token"
+    return "has no type" if not annotation.type else None
+
+
+def _trimmed(annotation: Annotation, text: str) -> tuple[int, int]:
+    """An annotation without the spaces at its ends."""
+    a, b = annotation.start, annotation.end
+    while text[a].isspace():
+        a += 1
+    while text[b - 1].isspace():
+        b -= 1
+    return a, b
+
+
+def _cut_token(text: str, tokens: list[tuple[int, int]], start: int, end: int) -> str:
+    """The token that an annotation cuts."""
+    return next(text[a:b] for a, b in tokens if a < start < b or a < end < b)
+
+
+def annotations_of(labels: Sequence[str], places: Sequence[tuple[int, int]]) -> list[Annotation]:
+    """The chunks that labels make, as places in the text; labels without a scheme are one for each token."""
+    chunked = all(map(is_chunk_label, labels))
+    spans = spans_of(labels) if chunked else [Span(t, t + 1, label) for t, label in enumerate(labels)]
+    return [Annotation(places[span.start][0], places[span.end - 1][1], span.type) for span in spans]
+
+
+# -- doccano ----------------------------------------------------------------------------------------------------------
+
+
+def doccano_texts(lines: JsonLines, fields: Sequence[str] = FIELDS) -> list[AnnotatedText]:
+    """The texts of a doccano export; the first of these fields that is there has the annotations."""
+    texts = []
+    for n, item in enumerate(lines.objects):
+        place = lines.place(n)
+        text = _text(item.get("text"), place, "text")
+        field = next((name for name in fields if item.get(name) is not None), None)
+        listed = None if field is None else _annotations(item[field], place, str(field))
+        texts.append(AnnotatedText(place, text, listed))
+    return texts
+
+
+def _text(value: Any, place: str, name: str) -> str:
+    if not isinstance(value, str):
+        raise CorpusError(f"{place}: expected a field {name} with a text, got {_shown(value)}")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise CorpusError(f"{place}: {name}: holds half of a surrogate pair, which is no character")
+    return value
+
+
+def _annotations(entries: Any, place: str, field: str) -> list[Annotation]:
+    """Annotations as [start, end, type], or as objects."""
+    if not isinstance(entries, list):
+        raise CorpusError(f"{place}: {field}: expected a list of [start, end, type], got {_shown(entries)}")
+    return [_annotation(entry, place, field) for entry in entries]
+
+
+def _annotation(entry: Any, place: str, field: str) -> Annotation:
+    parts = entry
+    if isinstance(entry, dict):
+        parts = [next((entry[name] for name in names if name in entry), None) for names in (STARTS, ENDS, TYPES)]
+        if isinstance(parts[2], list) and len(parts[2]) == 1:
+            parts[2] = parts[2][0]
+    if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
+        raise CorpusError(f"{place}: {field}: expected [start, end, type], got {_shown(entry)}")
+    return Annotation(*parts)
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"{value!r:.60}"
+
+
+# -- Label Studio -----------------------------------------------------------------------------------------------------
+
+
+def tasks_of(path: Source) -> list[dict[str, Any]]:
+    """The tasks of a Label Studio export."""
+    source = name_of(path)
+    text = read_bytes(path).removeprefix(BOM)
+    tasks = parsed(text, source) if text.strip() else []
+    if not isinstance(tasks, list):
+        raise CorpusError(f"{source}: expected a JSON array of tasks, as Label Studio exports it")
+    for n, task in enumerate(tasks):
+        if not isinstance(task, dict):
+            raise CorpusError(
+                f"{source}: task {n + 1}: expected an object with data and annotations, got {_shown(task)}"
+            )
+    if not tasks:
+        raise CorpusError(f"{source}: no tasks, expected a JSON array of them, as Label Studio exports it")
+    return tasks
+
+
+def label_studio_texts(tasks: Sequence[dict[str, Any]], source: str, predicted: bool = False) -> list[AnnotatedText]:
+    """The texts of tasks, and their annotations, or the last predictions instead."""
+    return [_task_text(task, _task_place(task, n, source), predicted) for n, task in enumerate(tasks)]
+
+
+def _task_place(task: dict[str, Any], n: int, source: str) -> str:
+    return f"{source}: task {n + 1}" + (f" (id {task['id']})" if isinstance(task.get("id"), int) else "")
+
+
+def _task_text(task: dict[str, Any], place: str, predicted: bool) -> AnnotatedText:
+    if isinstance(task.get("data"), dict):
+        data = task["data"]
+        texts = [value for value in data.values() if isinstance(value, str)]
+        text = _text(data.get("text", texts[0] if len(texts) == 1 else None), place, "data.text")
+        by_model = task.get("predictions") if predicted else None
+        is_tagged = isinstance(by_model, list) and len(by_model) > 0
+        values = _results(by_model[-1:] if by_model and is_tagged else task.get("annotations"), place)
+    else:  # JSON-MIN
+        text = _text(task.get("text"), place, "text")
+        values = task.get("label")
+    if values is None:
+        return AnnotatedText(place, text, None)
+    annotations = _annotations(values, place, "annotations")
+    if any(character > "\uffff" for character in text):
+        annotations = _in_characters(annotations, values, text)
+    return AnnotatedText(place, text, annotations)
+
+
+def _results(annotations: Any, place: str) -> list[Any] | None:
+    """The places that the first annotation which was not cancelled marks; None where there is none."""
+    if annotations is not None and not isinstance(annotations, list):
+        raise CorpusError(f"{place}: annotations: expected a list, got {_shown(annotations)}")
+    for annotation in annotations or ():
+        if isinstance(annotation, dict) and not annotation.get("was_cancelled"):
+            results = annotation.get("result")
+            if not isinstance(results, list):
+                raise CorpusError(f"{place}: annotations: expected a list `result`, got {_shown(results)}")
+            values = [result.get("value") for result in results if isinstance(result, dict)]
+            return [value for value in values if isinstance(value, dict) and "start" in value and "labels" in value]
+    return None
+
+
+def _in_characters(annotations: list[Annotation], values: Sequence[Any], text: str) -> list[Annotation]:
+    """Offsets in characters, where a browser counted UTF-16 code units: the annotated words tell which they are."""
+    told = [(each, value["text"]) for each, value in zip(annotations, values, strict=True) if _has_text(value)]
+    units = _units(text)
+    if all(text[each.start : each.end] == words for each, words in told):
+        return annotations
+    moved = [
+        Annotation(bisect_left(units, each.start), bisect_left(units, each.end), each.type) for each in annotations
+    ]
+    right = all(text[bisect_left(units, a) : bisect_left(units, b)] == words for (a, b, _), words in told)
+    return moved if right else annotations
+
+
+def _has_text(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("text"), str)
+
+
+def _units(text: str) -> list[int]:
+    """How many UTF-16 code units are before each character, and in all."""
+    units = [0]
+    for character in text:
+        units.append(units[-1] + (2 if character > "\uffff" else 1))
+    return units
+
+
+def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[str, list[Annotation]]]) -> bytes:
+    """The tasks with one more prediction each, as Label Studio imports them: the text and the predicted places."""
+    extended = []
+    for task, (text, annotations) in zip(tasks, predicted, strict=True):
+        names = _names_of(task)
+        units = _units(text)
+        result = [
+            {
+                **names,
+                "type": "labels",
+                "value": {
+                    "start": units[each.start],
+                    "end": units[each.end],
+                    "text": text[each.start : each.end],
+                    "labels": [each.type],
+                },
+            }
+            for each in annotations
+        ]
+        before = task.get("predictions")
+        prediction = {"model_version": "labelwright", "result": result}
+        extended.append({**task, "predictions": [*(before if isinstance(before, list) else []), prediction]})
+    return dumped(extended, indent=2) + b"\n"
+
+
+def _names_of(task: dict[str, Any]) -> dict[str, str]:
+    """What the labelling configuration calls labels and text, where an annotation tells."""
+    for annotation in task.get("annotations") or ():
+        for result in annotation.get("result") or () if isinstance(annotation, dict) else ():
+            if isinstance(result, dict) and isinstance(result.get("from_name"), str):
+                return {"from_name": result["from_name"], "to_name": str(result.get("to_name", "text"))}
+    return {"from_name": "label", "to_name": "text"}

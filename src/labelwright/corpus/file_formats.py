@@ -1,0 +1,160 @@
+"""Which format a file has, and one way to read those that hold sentences as columns."""
+
+import io
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from labelwright.corpus import annotations, parquet, token_records
+from labelwright.corpus.attribute_lines import evidence_of, parse_attribute_lines, refuse_doubt
+from labelwright.corpus.columns import columns_of
+from labelwright.corpus.compressed import CODECS, name_of, read_bytes
+from labelwright.corpus.conllu import read_conllu
+from labelwright.corpus.json_records import BOM, first_object, parsed
+from labelwright.corpus.table import Corpus
+from labelwright.errors import CorpusError, OptionError
+from labelwright.wording import counted, did_you_mean
+
+FORMATS = ("columns", "conllu", "crfsuite", "jsonl", "parquet", "doccano", "label-studio")
+RECORDS = ("jsonl", "parquet", "doccano", "label-studio")  # with fields that have names
+TEXTS = ("doccano", "label-studio")  # annotated, not yet split into tokens
+PREDICTED = "predicted"  # the field that `labelwright tag` adds
+
+
+class FileOptions(NamedTuple):
+    """What is said of a file beside its columns."""
+
+    format: str | None = None  # by default as the file looks
+    label_names: str | None = None  # of labels that are numbers
+    skip_bad_spans: bool = False  # of annotated texts
+
+
+NOTHING_SAID = FileOptions()
+
+
+class OpenFile(io.BytesIO):
+    """The contents of a file whose format is known; they can be read again and again."""
+
+    def __init__(self, data: bytes, name: str, format: str):
+        super().__init__(data)
+        self.name, self.format = name, format
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.seek(0)
+        return super().read(size)
+
+
+def opened(path: str | OpenFile, format: str | None = None, named: bool = False) -> OpenFile:
+    """Read a file, `-` for standard input, and find out its format; with `named` columns it has columns."""
+    if isinstance(path, OpenFile):
+        return path
+    if format is not None and format not in FORMATS:
+        near = did_you_mean(format, FORMATS)
+        raise OptionError(f"format: expected one of {', '.join(FORMATS)}, got {format!r}{near}")
+    data, name = read_bytes(path), name_of(path)
+    return OpenFile(data, name, format or format_of(name, data, named))
+
+
+def format_of(name: str, data: bytes, named: bool = False) -> str:
+    """The format of a file by its name and its contents; `columns` where nothing else is certain, but an error for two
+    columns that are likely a label and an attribute.
+
+    >>> format_of("a.conllu", b""), format_of("a", b'{"tokens": ["He"]}'), format_of("a.txt", b"He PRP")
+    ('conllu', 'jsonl', 'columns')
+    """
+    suffixes = [suffix.lower() for suffix in PurePath(name).suffixes if suffix.lower() not in CODECS][-1:]
+    suffix = suffixes[0] if suffixes else ""
+    if suffix in (".conllu", ".conll-u"):
+        return "conllu"
+    if suffix == ".parquet" or data.startswith(parquet.MAGIC):
+        return "parquet"
+    if suffix == ".crfsuite":
+        return "crfsuite"
+    return _json_format(suffix, data) or ("columns" if named else _format_of_lines(name, data))
+
+
+def _format_of_lines(name: str, data: bytes) -> str:
+    """The format of a file with a line for each token."""
+    evidence = evidence_of(data)
+    refuse_doubt(evidence, name)
+    return "crfsuite" if evidence.is_attributes else "columns"
+
+
+def _json_format(suffix: str, data: bytes) -> str | None:
+    """The format of a file of JSON."""
+    of_json = suffix in (".jsonl", ".ndjson", ".json")
+    first = first_object(data)
+    if first is not None:
+        if any(name in first for name in token_records.WORDS):
+            return "jsonl"
+        if "text" in first and (of_json or any(name in first for name in annotations.FIELDS)):
+            return "doccano"
+    elif (of_json or data.removeprefix(BOM)[:1] == b"[") and _has_tasks(data):
+        return "label-studio"
+    return "jsonl" if of_json else None
+
+
+def _has_tasks(data: bytes) -> bool:
+    """Whether these are the tasks of Label Studio."""
+    try:
+        tasks = parsed(data.removeprefix(BOM), "")
+    except CorpusError:
+        return False
+    first = tasks[0] if isinstance(tasks, list) and tasks else None
+    return isinstance(first, dict) and ("data" in first or "text" in first)
+
+
+def read_corpus(
+    file: OpenFile,
+    columns: str | Sequence[str] | None = None,
+    label: str | bool | None = None,
+    options: FileOptions = NOTHING_SAID,
+    predicted: bool = False,
+) -> tuple[Corpus, list[str]]:
+    """The corpus in a file, and what is to be said about it; `predicted` labels are preferred to given ones.
+
+    Of CRFsuite's data this is the label column alone."""
+    if file.format == "crfsuite":
+        return parse_attribute_lines(file.getvalue(), file.name).labels, []
+    if file.format == "columns":
+        return columns_of(file.getvalue(), file.name, columns, label), []
+    if file.format == "conllu":
+        return read_conllu(file, label if isinstance(label, str) else "upos"), []
+    if file.format in TEXTS:
+        return _read_texts(file, columns, label, options, predicted)
+    records = records_of(file)
+    if predicted and PREDICTED in records.fields:
+        label = PREDICTED
+    return token_records.corpus_of(records, columns, label, options.label_names), []
+
+
+def records_of(file: OpenFile) -> token_records.TokenRecords:
+    """The fields of JSON lines or of a Parquet file."""
+    if file.format == "parquet":
+        return parquet.records_of(parquet.read_table(file), file.name)
+    return token_records.records_of(token_records.json_lines(file))
+
+
+def _read_texts(
+    file: OpenFile, columns: str | Sequence[str] | None, label: str | bool | None, options: FileOptions, predicted: bool
+) -> tuple[Corpus, list[str]]:
+    """A corpus of annotated texts."""
+    for name, given in (("columns", columns), ("label", label or None)):
+        if given is not None:
+            raise OptionError(f"{name}: {file.name}: annotated texts have the columns word and label, and no others")
+    texts = texts_of(file, predicted)
+    if label is False:
+        texts = [text._replace(annotations=None) for text in texts]
+    elif file.format == "label-studio":
+        texts = [text for text in texts if text.annotations is not None] or texts
+    read = annotations.corpus_of(texts, file.name, options.skip_bad_spans)
+    left_out = counted(len(read.skipped), "annotation")
+    return read.corpus, [f"{left_out} left out; {read.skipped[0]}"] if read.skipped else []
+
+
+def texts_of(file: OpenFile, predicted: bool = False) -> list[annotations.AnnotatedText]:
+    """The annotated texts of a file of doccano or Label Studio."""
+    if file.format == "doccano":
+        fields = (PREDICTED, *annotations.FIELDS) if predicted else annotations.FIELDS
+        return annotations.doccano_texts(token_records.json_lines(file), fields)
+    return annotations.label_studio_texts(annotations.tasks_of(file), file.name, predicted)

@@ -1,0 +1,92 @@
+"""Parquet files of sentences, as Hugging Face's datasets have them: a column with lists of tokens, others with tags."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from labelwright.corpus.compressed import Source, name_of, read_bytes
+from labelwright.corpus.json_records import dumped
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import Names, TokenRecords, class_names_of, corpus_of
+from labelwright.errors import CorpusError, OptionError
+
+MAGIC = b"PAR1"
+METADATA = b"huggingface"  # where datasets describe their features
+
+
+def read_parquet(
+    path: Source, columns: Names = None, label: str | bool | None = None, label_names: Names = None
+) -> Corpus:
+    """Read a Parquet file with a column of tokens and columns of tags; the arguments are those of `read_jsonl`.
+
+    Names of numbered labels are also taken from the description that Hugging Face's datasets store in the file.
+    Needs pyarrow (labelwright[parquet]).
+    """
+    return corpus_of(records_of(read_table(path), name_of(path)), columns, label, label_names)
+
+
+def _arrow() -> tuple[Any, Any]:
+    """The modules of pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise OptionError("Parquet files need pyarrow: pip install 'labelwright[parquet]'") from None
+    return pyarrow, parquet
+
+
+def read_table(path: Source) -> Any:
+    """The table of a Parquet file."""
+    arrow, parquet = _arrow()
+    source = name_of(path)
+    try:
+        table = parquet.read_table(arrow.BufferReader(read_bytes(path)))
+    except (arrow.ArrowException, OSError) as error:
+        reason = (str(error).splitlines() or ["unreadable"])[0].rstrip(".")
+        raise CorpusError(f"{source}: not a Parquet file, or a damaged one ({reason})") from None
+    if not table.num_rows:
+        raise CorpusError(f"{source}: no rows, expected one sentence in each")
+    return table
+
+
+def records_of(table: Any, source: str) -> TokenRecords:
+    """The columns of a table as fields of records."""
+    lists = [field.name for field in table.schema if _is_list(field.type)]
+    fields = {name: table.column(name).to_pylist() for name in lists}
+    features = _description(table).get("info", {}).get("features")
+    return TokenRecords(source, fields, lambda n: f"{source}: row {n + 1}", class_names_of(features))
+
+
+def _is_list(kind: Any) -> bool:
+    types = _arrow()[0].types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _description(table: Any) -> dict[str, Any]:
+    """What Hugging Face's datasets say of the columns."""
+    try:
+        description = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+    except ValueError:
+        return {}
+    is_known = isinstance(description, dict) and isinstance(description.get("info", {}), dict)
+    return description if is_known else {}
+
+
+def extended(table: Any, additions: Sequence[Mapping[str, Any]]) -> bytes:
+    """The Parquet file with further columns, one value [N] for each row; a column of the same name is replaced."""
+    arrow, parquet = _arrow()
+    description = _description(table)
+    features = description.get("info", {}).get("features")
+    for name in additions[0]:
+        column = arrow.array([added[name] for added in additions])
+        number = table.schema.get_field_index(name)
+        table = table.append_column(name, column) if number < 0 else table.set_column(number, name, column)
+        if isinstance(features, dict):
+            kind = {"dtype": str(column.type.value_type), "_type": "Value"}
+            features[name] = {"feature": kind, "_type": "Sequence"}
+    if isinstance(features, dict):
+        table = table.replace_schema_metadata({**table.schema.metadata, METADATA: dumped(description)})
+    out = io.BytesIO()
+    parquet.write_table(table, out)
+    return out.getvalue()

@@ -1,0 +1,89 @@
+"""Sentences given as tables: data frames (pandas, Polars) and arrays of strings, a row for each token.
+
+Neither package is imported: a frame is known by what it offers.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labelwright.errors import CorpusError
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def frame_names(X: Any) -> list[str] | None:
+    """What the columns of a data frame are called, where they are words."""
+    names = list(X.columns) if is_frame(X) else []
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def is_string_table(sentence: Any) -> bool:
+    """Whether a sentence is an array with a row of strings for each token."""
+    return isinstance(sentence, np.ndarray) and sentence.ndim == 2 and sentence.dtype.kind in "UOT"
+
+
+def column_of(frame: Any, name: str, place: str = "frame") -> list[Any]:
+    """The values of a column of a frame."""
+    if name not in list(frame.columns):
+        raise CorpusError(f"{place}: no column {name!r}, expected one of {', '.join(map(str, frame.columns))}")
+    values: list[Any] = frame[name].to_list()
+    return values
+
+
+def cell_text(value: Any) -> str | None:
+    """What a cell says, where a template can read it: a string, a whole number or a truth value; else None."""
+    if isinstance(value, str):
+        return str(value)
+    return str(value) if isinstance(value, bool | int | np.bool_ | np.integer) else None
+
+
+def text_column(values: Sequence[Any], place: str, row_name: str = "token") -> list[str]:
+    """A column of cells as strings; `place` is what an error begins with, `row_name` what it calls a row."""
+    texts = list(map(cell_text, values))
+    if None in texts:
+        row = texts.index(None)
+        raise CorpusError(f"{place}, {row_name} {row}: {_complaint(values[row])}")
+    return texts  # type: ignore[return-value]
+
+
+def is_missing(value: Any) -> bool:
+    """Is it None, not a number, or pandas.NA, which is neither equal nor unequal to itself?"""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
+def _complaint(value: Any) -> str:
+    if is_missing(value):
+        return "has no value; fill it, or read the file with keep_default_na=False where NA, null or nan are words"
+    remedy = "; give features that are numbers as arrays or in dicts" if isinstance(value, float | np.floating) else ""
+    return f"expected a string, got {value!r:.40} ({type(value).__name__}){remedy}"
+
+
+def frame_columns(frame: Any, names: Sequence[str] | None = None, place: str = "frame") -> list[list[Any]]:
+    """The values of these columns, or of all (their names may be numbers, or occur twice)."""
+    if names is not None:
+        return [column_of(frame, name, place) for name in names]
+    if hasattr(frame, "iloc"):
+        return [frame.iloc[:, i].to_list() for i in range(len(frame.columns))]
+    return [frame[name].to_list() for name in frame.columns]
+
+
+def table_rows(sentence: Any, names: Sequence[str] | None, place: str) -> Any:
+    """A sentence that is a table as a list of tuples of strings, those of the columns `names` of a frame; any other
+    sentence as it is."""
+    if is_frame(sentence):
+        columns = frame_columns(sentence, names, place)
+    elif is_string_table(sentence):
+        columns = sentence.T.tolist()
+    else:
+        return sentence
+    called = names or range(len(columns))
+    texts = [text_column(column, f"{place}, column {name}") for name, column in zip(called, columns, strict=True)]
+    return list(zip(*texts, strict=True))

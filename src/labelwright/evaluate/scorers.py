@@ -1,0 +1,51 @@
+"""Scorers for `scoring=` of scikit-learn's tools and of ProgressiveSearch: scorer(tagger, X, y) is a number.
+
+GridSearchCV(CRF(), {"l2": [0.1, 1.0]}, scoring=chunk_f1)
+cross_val_score(cascade, X, y, scoring=token_accuracy.of_layer("pos"))
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from labelwright.corpus.labels import labels_by_layer
+from labelwright.errors import OptionError
+from labelwright.evaluate.report import evaluate
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """One number of a Report; of a cascade that of its highest layer, unless another is named."""
+
+    name: str
+    measure: str  # the field of Report
+    layer: str | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
+        gold, predicted = self._labels(estimator.predict(X), X, y)
+        score = getattr(evaluate(gold, predicted), self.measure)
+        if score is None:
+            raise OptionError(f"{self.name}: the labels are no chunk labels such as B-NP; use token_accuracy")
+        return float(score)
+
+    def of_layer(self, layer: str) -> "Scorer":
+        """The same score of another layer of a cascade."""
+        return replace(self, layer=layer)
+
+    def _labels(self, predicted: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """The true and the predicted labels that are compared."""
+        if not isinstance(predicted, Mapping):
+            gold = getattr(X, "y", None) if y is None else y
+            if gold is None:
+                raise OptionError(f"{self.name}: give the true labels y")
+            return gold, predicted
+        layer = next(reversed(predicted)) if self.layer is None else self.layer
+        if layer not in predicted:
+            raise OptionError(f"{self.name}: no layer {layer!r}, expected one of {', '.join(predicted)}")
+        gold = X.column(layer) if y is None else labels_by_layer(y, list(predicted))[layer]
+        return gold, predicted[layer]
+
+
+chunk_f1 = Scorer("chunk_f1", "f1")
+token_accuracy = Scorer("token_accuracy", "token_accuracy")
+sentence_accuracy = Scorer("sentence_accuracy", "sentence_accuracy")

@@ -1,0 +1,318 @@
+"""The features of a token as attributes with values: what dicts, lists of strings and their nestings mean.
+
+    {"word": "dog", "length": 3, "title": True}      word=dog: 1, length: 3, title: 1
+    ["noun", "animal"]                               noun: 1, animal: 1
+    {"next": {"word": "barks"}, "tags": ["n", "v"]}  next:word=barks: 1, tags:n: 1, tags:v: 1
+    {"vector": [0.5, 2.0]}                           vector:0: 0.5, vector:1: 2
+
+CRFsuite's Python interface joins a name and its value by ":", and gives False the value 0: `separator=":"` does so.
+"""
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.attribute_lines import LARGEST, VALUE_RANGE, AttributeLines
+from labelwright.corpus.offsets import offsets_from
+from labelwright.errors import CorpusError
+from labelwright.features.encoded import on_tokens
+from labelwright.features.incidence import NO_VALUES, Incidence, Longs
+
+SEPARATOR = "="  # between a name and its value
+MOST_LEVELS = 20  # of dicts within dicts
+
+
+class AttributeList(list[tuple[str, float]]):
+    """The attributes of a token, already converted."""
+
+
+def attributes_of(item: Any, separator: str = SEPARATOR, strings: dict[str, None] | None = None) -> AttributeList:
+    """The attributes of a token; TypeError or ValueError where it cannot be read as one.  `strings` collects the names
+    that have strings as values."""
+    attributes = AttributeList()
+    if isinstance(item, str | bytes):
+        raise ValueError(f"expected a dict of features or a list of attributes, got the string {item!r}")
+    if not isinstance(item, Iterable):
+        raise TypeError(f"expected a dict of features or a list of attributes, got {type(item).__name__}")
+    _add(item, "", _Reading(separator, strings, attributes), 0)
+    return attributes
+
+
+class _Reading(NamedTuple):
+    """What is read from a token so far."""
+
+    separator: str
+    strings: dict[str, None] | None
+    out: AttributeList
+
+    def add_string(self, name: str, value: str) -> None:
+        if self.strings is not None:
+            self.strings[name] = None
+        self.out.append((f"{name}{self.separator}{value}", 1.0))
+
+    def add_flag(self, name: str, value: bool) -> None:
+        if value or self.separator != SEPARATOR:
+            self.out.append((name, float(value)))
+
+
+def _add(item: Any, prefix: str, reading: _Reading, level: int) -> None:
+    """Append what a dict or a collection of strings holds."""
+    if level > MOST_LEVELS:
+        raise ValueError(f"{prefix!r}: nested more than {MOST_LEVELS} levels deep")
+    if not isinstance(item, Mapping):
+        reading.out.extend((prefix + _text(name, prefix), 1.0) for name in item)
+        return
+    for key, value in item.items():
+        name = prefix + (key if type(key) is str else _text(key, prefix))
+        kind = type(value)
+        if kind is str:
+            reading.add_string(name, value)
+        elif kind is float or kind is int:
+            reading.out.append((name, float(value)))
+        elif kind is bool:
+            reading.add_flag(name, value)
+        else:
+            _add_other(name, value, reading, level)
+
+
+def _add_other(name: str, value: Any, reading: _Reading, level: int) -> None:
+    """Append what a value of a rarer kind makes."""
+    if isinstance(value, str | bytes):
+        reading.add_string(name, _text(value, name))
+    elif isinstance(value, np.ndarray) and not value.ndim:
+        _add({name: value.item()}, "", reading, level + 1)
+    elif _is_numbers(value):
+        numbers = np.asarray(value, np.float64).reshape(-1).tolist()
+        reading.out.extend((f"{name}:{d}", x) for d, x in enumerate(numbers))
+    elif isinstance(value, AbstractSet) and any(isinstance(x, Real | np.bool_) for x in value):
+        raise TypeError(f"feature {name!r}: expected a list or an array of numbers, got a set, which has no order")
+    elif isinstance(value, Mapping | list | tuple | AbstractSet | np.ndarray):
+        _add(value, f"{name}:", reading, level + 1)
+    elif isinstance(value, np.bool_):
+        reading.add_flag(name, bool(value))
+    else:
+        try:
+            reading.out.append((name, float(value)))
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(
+                f"feature {name!r}: expected a string, number, boolean, or a dict or list of them, got "
+                f"{type(value).__name__}"
+            ) from None
+
+
+def _is_numbers(value: Any) -> bool:
+    """Is it an array or a list of numbers?"""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fiub"
+    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(x, Real | np.bool_) for x in value)
+
+
+def _text(name: Any, where: str) -> str:
+    """The name of an attribute."""
+    if isinstance(name, str):
+        return str(name)
+    if isinstance(name, bytes):
+        return name.decode("utf-8")
+    inside = f" in {where.rstrip(':')!r}" if where else ""
+    raise TypeError(f"expected the name of an attribute{inside}, a string, got {type(name).__name__} {name!r}")
+
+
+class _Numbers(defaultdict[str, int]):
+    """The numbers of attributes; a new one gets the next number."""
+
+    def __init__(self, known: Mapping[str, int] | None = None) -> None:
+        super().__init__(None, known or {})
+        self.default_factory = self.__len__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a plain dict, since the factory is the dict itself."""
+        return _Numbers, (dict(self),)
+
+    def forget(self, n: int) -> None:
+        """Forget all but the first n."""
+        while len(self) > n:
+            self.popitem()
+
+
+class _Sentence(NamedTuple):
+    """The features of a sentence as numbers."""
+
+    feature: list[int]
+    ends: list[int]  # [T]  where the features of each token end, among those of all sentences
+    others: list[tuple[int, float]]  # places of values that are not 1, and these values
+
+
+class Collected:
+    """The attributes of sentences as numbers, collected one sentence at a time: feature dicts need not be in memory
+    together.
+
+    separator : stands between a name and its value, where that is a string
+    index : the numbers of known attributes; others are left out.  Without it every attribute gets a number
+    """
+
+    def __init__(self, separator: str = SEPARATOR, index: dict[str, int] | None = None):
+        self.separator = separator
+        self.names: dict[str, int] = _Numbers() if index is None else index
+        self.string_names: dict[str, None] | None = {} if index is None and separator == SEPARATOR else None
+        self._feature, self._ends, self._offsets = array("i"), array("q", [0]), array("q", [0])
+        self._value: array[float] | None = None  # once one of them is not 1
+
+    @classmethod
+    def of(cls, X: Iterable[Any], separator: str = SEPARATOR, index: dict[str, int] | None = None) -> "Collected":
+        """The attributes of all sentences."""
+        if not isinstance(X, Iterable):
+            raise CorpusError(f"X: expected a list of sentences, got {type(X).__name__}")
+        collected = cls(separator, index)
+        for sentence in X:
+            collected.append(sentence)
+        return collected
+
+    @classmethod
+    def from_lines(cls, lines: AttributeLines) -> "Collected":
+        """The attributes of a file in CRFsuite's format."""
+        collected = cls()
+        collected.names.update(lines.names)
+        collected.string_names = None  # a line does not tell where name and value meet
+        collected._feature, collected._value = lines.attribute, lines.value
+        collected._ends, collected._offsets = lines.ends, array("q", lines.labels.offsets.tobytes())
+        return collected
+
+    def append(self, sentence: Iterable[Any]) -> None:
+        """Add a sentence: dicts, or collections of strings, for its tokens; or attributes that are converted already.
+        A sentence that cannot be read is not added."""
+        if isinstance(sentence, str | bytes) or not isinstance(sentence, Iterable):
+            raise CorpusError(f"X: sentence {len(self)}: expected a list of tokens, got {type(sentence).__name__}")
+        n_names, n_strings = len(self.names), len(self.string_names or ())
+        try:
+            self._add(*self._read(sentence))
+        except BaseException:
+            self._forget(n_names, n_strings)
+            raise
+
+    def _read(self, sentence: Iterable[Any]) -> "_Sentence":
+        """The features of a sentence as numbers.
+
+        Plain dicts are read here, not by `attributes_of`: that is 1.8 times as fast (0.15 s for 1,000 sentences of 20
+        tokens with 15 attributes, against 0.27 s).
+        """
+        number_of = self.names.__getitem__ if isinstance(self.names, _Numbers) else self.names.get
+        separator, strings = self.separator, self.string_names
+        skips_false = separator == SEPARATOR or not isinstance(self.names, _Numbers)  # 0 times a known weight
+        feature: list[int] = []
+        ends: list[int] = []
+        others: list[tuple[int, float]] = []
+        begin = len(self._feature)
+        for t, token in enumerate(sentence):
+            if type(token) is dict:
+                rest: dict[Any, Any] = {}
+                for name, value in token.items():
+                    kind = type(value)
+                    if kind is str and type(name) is str:
+                        if strings is not None:
+                            strings[name] = None
+                        number = number_of(f"{name}{separator}{value}")
+                        amount = 1.0
+                    elif (kind is float or kind is bool) and type(name) is str:
+                        if kind is bool and not value and skips_false:
+                            continue
+                        number, amount = number_of(name), float(value)
+                    else:
+                        rest[name] = value
+                        continue
+                    if amount != 1.0:
+                        self._check_value(t, name, amount)
+                    if number is not None:
+                        if amount != 1.0:
+                            others.append((len(feature), amount))
+                        feature.append(number)
+                attributes = self._converted(t, rest) if rest else ()
+            else:
+                attributes = token if type(token) is AttributeList else self._converted(t, token)
+            for name, amount in attributes:
+                number = number_of(name)
+                if amount != 1.0:
+                    self._check_value(t, name, amount)
+                if number is not None:
+                    if amount != 1.0:
+                        others.append((len(feature), amount))
+                    feature.append(number)
+            ends.append(begin + len(feature))
+        return _Sentence(feature, ends, others)
+
+    def _forget(self, n_names: int, n_strings: int) -> None:
+        """Forget the names of a sentence that could not be read."""
+        if isinstance(self.names, _Numbers):
+            self.names.forget(n_names)
+        while self.string_names and len(self.string_names) > n_strings:
+            self.string_names.popitem()
+
+    def _converted(self, t: int, token: Any) -> AttributeList:
+        try:
+            return attributes_of(token, self.separator, self.string_names)
+        except (TypeError, ValueError) as error:
+            raise CorpusError(f"X: sentence {len(self)}, token {t}: {error}") from None
+        except OverflowError:  # of whole numbers
+            raise CorpusError(
+                f"X: sentence {len(self)}, token {t}: a number is too large; expected {VALUE_RANGE}"
+            ) from None
+
+    def _check_value(self, t: int, name: str, value: float) -> None:
+        if not abs(value) <= LARGEST:
+            raise CorpusError(
+                f"X: sentence {len(self)}, token {t}: feature {name!r} is {value}; expected {VALUE_RANGE}"
+            )
+
+    def _add(self, feature: list[int], ends: list[int], others: list[tuple[int, float]]) -> None:
+        """Add the features of a sentence that was read."""
+        if others and self._value is None:
+            self._value = array("d", [1.0]) * len(self._feature)
+        if self._value is not None:
+            begin = len(self._value)
+            self._value.extend(array("d", [1.0]) * len(feature))
+            for place, value in others:
+                self._value[begin + place] = value
+        self._feature.fromlist(feature)
+        self._ends.fromlist(ends)
+        self._offsets.append(len(self._ends) - 1)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        raise CorpusError("X: this tagger cannot read attributes, only columns or dicts; use a CRF or a perceptron")
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self._ends) - 1
+
+    @property
+    def offsets(self) -> Longs:
+        """Where the tokens of each sentence begin [N+1]."""
+        return np.array(self._offsets, np.int64)
+
+    @property
+    def incidence(self) -> Incidence:
+        """The attributes of all tokens, as features of the tokens themselves."""
+        value = NO_VALUES if self._value is None else np.array(self._value, np.float64)
+        return on_tokens(np.array(self._ends, np.int64), np.array(self._feature, np.int32), value)
+
+    def take(self, chosen: NDArray[np.bool_]) -> "Collected":
+        """The sentences that are chosen [N], with the same attributes."""
+        part = Collected(self.separator, self.names)
+        part.string_names = self.string_names
+        lengths = np.diff(self.offsets)
+        tokens = np.repeat(chosen, lengths)
+        ends = np.array(self._ends, np.int64)
+        features = np.repeat(tokens, np.diff(ends))
+        part._feature = array("i", np.array(self._feature, np.int32)[features].tobytes())
+        part._ends = array("q", offsets_from(np.diff(ends)[tokens]).tobytes())
+        part._offsets = array("q", offsets_from(lengths[chosen]).tobytes())
+        if self._value is not None:
+            part._value = array("d", np.array(self._value)[features].tobytes())
+        return part

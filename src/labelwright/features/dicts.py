@@ -1,0 +1,123 @@
+"""Features as dicts of names and values, one dict for each token."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from labelwright.errors import CorpusError
+from labelwright.features.attributes import SEPARATOR, Collected
+from labelwright.features.encoded import Extractor, Tensors, new_mark, on_tokens, other_kind
+from labelwright.features.incidence import NO_VALUES, Incidence, Longs
+from labelwright.modelfile import pack_strings, read_strings
+from labelwright.validation import HeaderReader, TensorReader, check_distinct
+
+
+class DictFeatures:
+    """Features as sklearn-crfsuite takes them: {name: value}; a string makes the feature `name=value`, a number is the
+    value.
+
+    separator : stands between name and value; ":" in models of CRFsuite
+    string_names : the names whose values were strings, so that `joined_by` knows where name and value meet; None where
+        that is not known
+    """
+
+    kind: ClassVar[str] = "dicts"
+    cell_kinds = ("state",)
+
+    def __init__(
+        self,
+        names: list[str],
+        separator: str = SEPARATOR,
+        string_names: Iterable[str] | None = None,
+    ):
+        self.names, self.separator, self.mark = names, separator, new_mark()
+        self.string_names = None if string_names is None else dict.fromkeys(map(str, string_names))
+        self._index = {name: i for i, name in enumerate(names)}
+
+    @classmethod
+    def learn(
+        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False
+    ) -> tuple["DictFeatures", dict[str, Incidence], Longs]:
+        collected = X if isinstance(X, Collected) else Collected.of(X)
+        incidence, names = collected.incidence, list(collected.names)
+        if min_count > 1:
+            seen = np.bincount(incidence.token_feature, minlength=len(names))
+            if not (seen >= min_count).any() and not may_be_empty:
+                raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
+            incidence = _renumbered(incidence, np.where(seen >= min_count, np.cumsum(seen >= min_count) - 1, -1))
+            names = [name for name, n in zip(names, seen, strict=True) if n >= min_count]
+        return cls(names, collected.separator, collected.string_names), {"state": incidence}, collected.offsets
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        if isinstance(X, Collected):
+            names = DictFeatures(list(X.names), X.separator, X.string_names).joined_by(self.separator)
+            number = np.array([self._index.get(name, -1) for name in names], np.int64)
+            return {"state": _renumbered(X.incidence, number)}, X.offsets
+        collected = Collected.of(X, self.separator, self._index)
+        return {"state": collected.incidence}, collected.offsets
+
+    def joined_by(self, separator: str) -> list[str]:
+        """The names of the features [F] with another separator between names and string values.
+
+        >>> DictFeatures(["word==", "a=b"], string_names=["word"]).joined_by(":")
+        ['word:=', 'a=b']
+        """
+        if separator == self.separator or not self.string_names:
+            return self.names
+        return [self._rejoined(name, separator) for name in self.names]
+
+    def _rejoined(self, name: str, separator: str) -> str:
+        at = name.find(self.separator)
+        while at >= 0 and name[:at] not in (self.string_names or ()):
+            at = name.find(self.separator, at + 1)
+        return name if at < 0 else name[:at] + separator + name[at + len(self.separator) :]
+
+    def merged(self, new: Extractor) -> "DictFeatures":
+        """These features, then the further ones of the new extractor."""
+        if not isinstance(new, DictFeatures):
+            raise other_kind(self, new)
+        names = dict.fromkeys([*self.names, *new.joined_by(self.separator)])
+        known = self.string_names is not None and new.string_names is not None
+        string_names = {**(self.string_names or {}), **(new.string_names or {})} if known else None
+        return DictFeatures(list(names), self.separator, string_names)
+
+    def numbers_in(self, merged: "DictFeatures") -> Longs:
+        """The numbers [F] of these features in an extractor that was merged from this one."""
+        return np.arange(self.n_features, dtype=np.int64)
+
+    def name(self, feature: int) -> str:
+        return self.names[feature]
+
+    def tensors(self) -> Tensors:
+        tensors: Tensors = {}
+        tensors["names.text"], tensors["names.offsets"] = pack_strings(self.names)
+        if self.string_names is not None:
+            tensors["string_names.text"], tensors["string_names.offsets"] = pack_strings(list(self.string_names))
+        return tensors
+
+    def header(self) -> dict[str, Any]:
+        return {"separator": self.separator}
+
+    @classmethod
+    def restore(cls, tensors: TensorReader, header: HeaderReader) -> "DictFeatures":
+        names = read_strings(tensors, "names")
+        check_distinct(f"{tensors.prefix}names", names)
+        string_names = read_strings(tensors, "string_names") if "string_names.text" in tensors else None
+        separator = header.text("separator") if "separator" in header else SEPARATOR  # files of 0.1.0 have none
+        if not separator:
+            raise header.refuse("separator", "one character or more")
+        return cls(names, separator, string_names)
+
+
+def _renumbered(incidence: Incidence, number: Longs) -> Incidence:
+    """The features by new numbers [F]; without those that have none (-1)."""
+    feature = number[incidence.token_feature]
+    kept = feature >= 0
+    value = incidence.token_value[kept] if len(incidence.token_value) else NO_VALUES
+    ptr = np.concatenate([[0], np.cumsum(kept)])[incidence.token_ptr]
+    return on_tokens(ptr, feature[kept], value)

@@ -1,0 +1,1 @@
+"""Model files of other programs: read into taggers, and written from them."""

@@ -1,0 +1,209 @@
+"""A CRF of order 1 as other programs store it: labels, attributes, and a weight for pairs of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.labels import text_of
+from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.schemes import detect_scheme
+from labelwright.errors import ModelFileError
+from labelwright.features.dicts import DictFeatures
+from labelwright.features.incidence import Incidence
+from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.scoring.trained import Trained
+from labelwright.structures.states import state_space
+from labelwright.taggers.crf import CRF
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+SEPARATOR = ":"  # between name and string value, as CRFsuite's Python bindings join them
+
+
+class ChainModel(NamedTuple):
+    """Weights of attributes with labels, and of transitions between labels; all others are 0."""
+
+    labels: list[str]  # [L]
+    attributes: list[str]  # [F]
+    attribute: Ints  # of each state weight
+    label: Ints
+    weight: Floats
+    source: Ints  # of each transition: label before,
+    target: Ints  # label after
+    transition: Floats
+
+    def without_zeros(self) -> "ChainModel":
+        """The same model without weights that are 0, and without attributes that have no weight."""
+        used, present = self.weight != 0, self.transition != 0
+        attribute = self.attribute[used]
+        kept = np.zeros(len(self.attributes), np.bool_)
+        kept[attribute] = True
+        number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+        return self._replace(
+            attributes=[self.attributes[i] for i in np.flatnonzero(kept).tolist()],
+            attribute=number[attribute],
+            label=self.label[used],
+            weight=self.weight[used],
+            source=self.source[present],
+            target=self.target[present],
+            transition=self.transition[present],
+        )
+
+    def sorted(self) -> "ChainModel":
+        """The same weights by attribute and label, and by source and target."""
+        state = _sorted(self.attribute, self.label, self.weight)
+        return ChainModel(self.labels, self.attributes, *state, *_sorted(self.source, self.target, self.transition))
+
+
+def _sorted(first: Ints, second: Ints, weight: Floats) -> tuple[Ints, Ints, Floats]:
+    """Weights by these two numbers; they are sorted already as a rule."""
+    key = first.astype(np.int64) << 32 | second
+    if (key[1:] >= key[:-1]).all():
+        return first, second, weight
+    order = np.argsort(key, kind="stable")
+    return first[order], second[order], weight[order]
+
+
+_NONE: Ints = np.empty(0, np.int32)
+EMPTY = ChainModel([], [], _NONE, _NONE, np.empty(0), _NONE, _NONE, np.empty(0))
+
+
+# -- to a tagger ------------------------------------------------------------------------------------------------------
+
+
+def to_crf(model: ChainModel, program: str = "CRFsuite") -> CRF:
+    """A trained CRF with these weights.  It reads feature dicts as CRFsuite's Python bindings do: a string value makes
+    the attribute `name:value`, a number is the value of the attribute `name`.
+
+    program : where the model comes from, for its record"""
+    model = model.sorted()
+    L, F = len(model.labels), len(model.attributes)
+    cells = Cells(offsets_from(np.bincount(model.attribute, minlength=F)), model.label)
+    transitions = np.zeros((L, L))
+    transitions[model.source, model.target] = model.transition
+    crf = CRF()
+    crf.trained_ = Trained(
+        DictFeatures(model.attributes, SEPARATOR),
+        state_space(model.labels),
+        Parameters({"state": cells}, L),
+        np.concatenate([model.weight, transitions.reshape(-1)]),
+        _scheme(model),
+    )
+    n_weights = len(model.weight) + len(model.transition)
+    crf.training_ = {"imported_from": program, "features": F, "weights": n_weights}
+    crf.history_ = []
+    return crf
+
+
+def _scheme(model: ChainModel) -> str | None:
+    """The scheme of the labels; where two are possible, transitions with a positive weight show which."""
+    likely = np.flatnonzero(model.transition > 0).tolist()
+    names = [(model.labels[model.source[i]], model.labels[model.target[i]]) for i in likely]
+    return detect_scheme(model.labels, pairs=dict.fromkeys(names, 1))
+
+
+# -- from a tagger ----------------------------------------------------------------------------------------------------
+
+
+def from_crf(tagger: Any) -> ChainModel:
+    """The weights of a trained tagger of order 1 without latent states; whatever cannot be held is one ModelFileError.
+
+    Feature dicts keep their meaning: their string values are joined to the name by ":", as CRFsuite's Python bindings
+    do, so these take the same dicts.  Features of a template become attributes by their names (`U1:the`), and columns
+    of arrays become `x[0]`, `x[1]`, ...: no other program makes these of itself, so give it what `attributes` returns.
+    """
+    trained = _checked(tagger)
+    labels, parameters = text_of(trained.space.labels), trained.parameters
+    cells, parts, L = parameters.cells["state"], parameters.slices, len(labels)
+    source, target = np.divmod(np.arange(L * L, dtype=np.int32), np.int32(L))
+    return ChainModel(
+        labels,
+        _names(trained),
+        np.repeat(np.arange(len(cells.ptr) - 1, dtype=np.int32), np.diff(cells.ptr)),
+        cells.column,
+        trained.weights[parts["state"]].astype(np.float64),
+        source,
+        target,
+        trained.weights[parts["transitions"]].astype(np.float64),
+    ).without_zeros()
+
+
+def not_carried(tagger: Any) -> list[str]:
+    """What a ChainModel of this tagger does without, for people."""
+    extractor, scheme = tagger.extractor_, tagger.scheme_
+    lost = [] if "imported_from" in tagger.training_ else ["settings", "training record"]
+    if scheme is not None:
+        lost.append(f"label scheme ({scheme})")
+    if not tagger.probabilistic:
+        lost.append("confidences (its scores are no log-probabilities)")
+    if extractor.kind == "columns":
+        lost.append("template (labelwright.interchange.chains.attributes makes the attributes of a sentence)")
+    if isinstance(extractor, DictFeatures) and extractor.separator != SEPARATOR and extractor.string_names is None:
+        lost.append(f"string values (an old model file: attributes stay name{extractor.separator}value)")
+    return lost
+
+
+def attributes(tagger: Any, X: Any) -> list[list[dict[str, float]]]:
+    """The attributes of every token of sentences with their values, by the names that `from_crf` gives them."""
+    names = _names(_checked(tagger))
+    data = tagger.encode(X)
+    if data.offsets[-1] == 0:
+        return [[] for _ in range(len(data))]
+    tokens = [_attributes_of(data.incidences["state"], t, names) for t in range(int(data.offsets[-1]))]
+    return [tokens[a:b] for a, b in pairwise(data.offsets.tolist())]
+
+
+def _attributes_of(x: Incidence, t: int, names: Sequence[str]) -> dict[str, float]:
+    keys = x.keys[t][x.keys[t] >= 0].tolist()
+    shared = [f for k in keys for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]].tolist()]
+    a, b = int(x.token_ptr[t]), int(x.token_ptr[t + 1])
+    values = x.token_value[a:b].tolist() if len(x.token_value) else [1.0] * (b - a)
+    found: dict[str, float] = {}
+    for f, value in zip([*shared, *x.token_feature[a:b].tolist()], [1.0] * len(shared) + values, strict=True):
+        found[names[f]] = found.get(names[f], 0.0) + value
+    return found
+
+
+def _names(trained: Trained) -> list[str]:
+    """The names of all features [F]."""
+    extractor = trained.extractor
+    if isinstance(extractor, DictFeatures):
+        names = extractor.joined_by(SEPARATOR)
+    else:
+        names = [extractor.name(f) for f in range(extractor.n_features)]
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise ModelFileError(f"two features would be the attribute {twice!r}; rename one, and train again")
+    return names
+
+
+def _checked(tagger: Any) -> Trained:
+    """What a tagger has learnt, unless it is more than labels, attributes and their weights."""
+    tagger._check_fitted()
+    trained = vars(tagger).get("trained_")
+    if not isinstance(trained, Trained):
+        raise _cannot(f"a {type(tagger).__name__}", "use a CRF")
+    space = trained.space
+    if trained.segments is not None:
+        raise _cannot("segments", "use a CRF")
+    if space.graph.order != 1:
+        raise _cannot(f"order {space.graph.order}", "train with order=1")
+    if space.latent:
+        raise _cannot("latent states", "use a CRF")
+    more = [name for name in trained.parameters.cells if name != "state"]
+    if more:
+        raise _cannot("features on pairs of labels", "use a template without lines that begin with B")
+    if trained.extractor.kind == "layered":
+        raise _cannot("features on the labels of another layer", "export a tagger that stands alone")
+    if not (space.arc.all() and space.start.all() and space.end.all()):
+        raise _cannot("forbidden transitions", "train without constraints")
+    return trained
+
+
+def _cannot(what: str, remedy: str) -> ModelFileError:
+    return ModelFileError(f"{what}: a CRFsuite model cannot hold this; {remedy}")

@@ -1,0 +1,324 @@
+"""Models over patterns as CRF++ and Wapiti store them: from observations back to what the cells of a pattern read.
+
+An *observation* is the text that a pattern makes at a token (`U02:_B-1/the`), and it is all that these programs know of
+it: patterns that make the same text share its weights.  Here a feature is a line of the template and what its cells
+read.  So every reading of an observation becomes a feature with its weights: `u:a/b/c` under `u:%x[-1,0]/%x[0,0]` is
+a and b/c, or a/b and c.  A token makes one of them at most, and the sums of weights are those of the program.
+
+Only a column that holds the very text of a boundary, such as _B-1, is told apart from the boundary.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.schemes import detect_scheme
+from labelwright.corpus.table import default_names
+from labelwright.errors import ModelFileError, TemplateError
+from labelwright.features.extract import ColumnFeatures
+from labelwright.features.incidence import Ints, Longs
+from labelwright.features.template import ASCII_LOWER, Cell, Pattern, Reader, Template, apply, parse_template
+from labelwright.features.vocabulary import Table, Vocabulary, table_of
+from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.scoring.trained import Trained
+from labelwright.structures.states import MAX_ARCS, state_space
+from labelwright.taggers.crf import CRF
+
+Array = NDArray[Any]
+Read = str | int  # what a cell reads: a string, or a place outside the sentence (-1: before the first token, 1: behind)
+
+BLANKS = (b" ", b"\t", b"\n")  # separate columns
+WHOLE = "value", "byte_lower"  # readers that show a boundary as it is
+MOST_STEPS = 100_000  # to read one observation,
+MOST_READINGS = 2_000_000, 20  # and features of a model: so many, and so many for each observation
+
+
+class Line(NamedTuple):
+    """A pattern of another program: as it is written there, as a line of a template, and the text around its cells."""
+
+    source: str
+    line: str
+    literals: tuple[str, ...]
+
+
+class Observations(NamedTuple):
+    """The observations of a model and their weights: those of the labels, then those of the pairs of labels r * L + s.
+
+    Weights that are zero may be left out."""
+
+    texts: list[bytes]  # [O]
+    first: Longs  # [O]  number of the first weight
+    number: Longs  # [W]  rising
+    weight: Array  # [W]
+
+
+class Features(NamedTuple):
+    """What the observations of a model become."""
+
+    vocabulary: Vocabulary
+    owner: Longs  # [F]  the observation of each feature
+    plain: Longs  # [O]  how many patterns make it at every token, on pairs of labels
+
+
+def checked_labels(labels: list[str], source: str) -> list[str]:
+    """Labels, none empty and none twice, and no more than a CRF can hold."""
+    if not all(labels) or len(set(labels)) < len(labels):
+        raise ModelFileError(f"{source}: labels: expected none empty and none twice; copy or train the model again")
+    if len(labels) ** 2 > MAX_ARCS:
+        raise ModelFileError(f"{source}: {len(labels):,} labels make more than {MAX_ARCS:,} pairs of labels")
+    return labels
+
+
+def trained_crf(
+    program: str,
+    source: str,
+    labels: Sequence[str],
+    lines: Sequence[Line],
+    observations: Observations,
+    boundary: Callable[[int], str],
+    n_columns: int | None = None,
+) -> CRF:
+    """A trained CRF that reads columns by these patterns.
+
+    program : which wrote the model, for its record
+    source : the file that errors speak of
+    boundary : gives the text that stands for a place outside the sentence"""
+    template = _template(source, lines)
+    features = _features(source, template, lines, observations.texts, boundary)
+    names = default_names(max(1, template.n_columns if n_columns is None else n_columns), labelled=False)
+    extractor = ColumnFeatures(features.vocabulary, names)
+    parameters, weights = _parameters(extractor.cell_kinds, features, len(labels), observations)
+    scheme = _scheme(labels, weights[parameters.slices["transitions"]])
+    model = CRF(template=template)
+    model.trained_ = Trained(extractor, state_space(labels), parameters, weights, scheme)
+    n_weights = int(np.count_nonzero(observations.weight))
+    model.training_ = {"imported_from": program, "features": extractor.n_features, "weights": n_weights}
+    model.history_ = []
+    return model
+
+
+def _scheme(labels: Sequence[str], transitions: Array) -> str | None:
+    """The scheme of the labels; where two are possible, transitions with a positive weight show which."""
+    likely = np.argwhere(transitions.reshape(len(labels), -1) > 0).tolist()
+    return detect_scheme(labels, pairs={(labels[r], labels[s]): 1 for r, s in likely})
+
+
+# -- patterns ---------------------------------------------------------------------------------------------------------
+
+
+def _template(source: str, lines: Sequence[Line]) -> Template:
+    """The template of these lines, each checked to mean what it means in the other program."""
+    for line in lines:
+        try:
+            (pattern,) = parse_template(line.line).patterns
+        except TemplateError as error:
+            what = str(error).removeprefix("template:1:").partition(": ")[2]
+            raise ModelFileError(f"{source}: pattern {line.source!r}: {what}") from error
+        except ValueError:  # more than one line
+            raise ModelFileError(f"{source}: pattern {line.source!r}: expected one line") from None
+        if pattern.literals != (*line.literals[:-1], line.literals[-1].rstrip()):
+            raise ModelFileError(f"{source}: pattern {line.source!r}: a template here cannot hold this text")
+    return parse_template("\n".join(line.line for line in lines), f"patterns of {Path(source).name}")
+
+
+class _Shape:
+    """Patterns that make the same texts: what is fixed in them, and what their cells may read."""
+
+    def __init__(self, line: Line, pattern: Pattern):
+        self.line, self.table = line, table_of(pattern)
+        self.literals = tuple(literal.encode() for literal in line.literals)
+        self.n_patterns = 0
+        self.boundaries: list[dict[bytes, list[Read]]] = [{} for _ in pattern.cells]  # text of a boundary: its places
+        self._known: list[dict[bytes, list[Read]]] = [{} for _ in pattern.cells]
+        self._steps = 0
+
+    def add(self, pattern: Pattern, boundary: Callable[[int], str]) -> None:
+        """Add a pattern, which may read boundaries that the others do not."""
+        self.n_patterns += 1
+        for cell, known in zip(pattern.cells, self.boundaries, strict=True):
+            outside = _places_outside(cell)
+            for place, text in zip(outside, apply(cell.reader, list(map(boundary, outside))), strict=True):
+                places = known.setdefault(text.encode(), [])
+                if place not in places:
+                    places.append(place)
+
+    def readings(self, text: bytes) -> Iterator[tuple[Read, ...]]:
+        """What the cells may have read where they made this text."""
+        if not self.table.readers:
+            return iter([()] if text == self.literals[0] else [])
+        return self._combined(text)
+
+    def _combined(self, text: bytes) -> Iterator[tuple[Read, ...]]:
+        self._steps = 0
+        for choices in self._cuts(text, len(self.literals[0]), 0):
+            self._count(prod(map(len, choices)))
+            yield from product(*choices)
+
+    def _cuts(self, text: bytes, begin: int, cell: int) -> Iterator[tuple[list[Read], ...]]:
+        """Every way to cut the rest of a text between the cells from this one on."""
+        literal = self.literals[cell + 1]
+        if cell == len(self._known) - 1:
+            end = len(text) - len(literal)
+            if end >= begin and text.endswith(literal) and (choices := self._choices(cell, text[begin:end])):
+                yield (choices,)
+            return
+        end = text.find(literal, begin)
+        while end >= 0:
+            self._count(1)
+            if choices := self._choices(cell, text[begin:end]):
+                for rest in self._cuts(text, end + len(literal), cell + 1):
+                    yield (choices, *rest)
+            end = text.find(literal, end + 1) if end < len(text) else -1
+
+    def _count(self, n: int) -> None:
+        self._steps += n
+        if self._steps > MOST_STEPS:
+            raise ModelFileError("can be read in too many ways; use a rarer separator between its cells")
+
+    def _choices(self, cell: int, piece: bytes) -> list[Read]:
+        """What a cell may have read where it shows this piece of text."""
+        known = self._known[cell]
+        if piece not in known:
+            reader = self.table.readers[cell]
+            choices = list(self.boundaries[cell].get(piece, ()))
+            value = _value(reader, piece)
+            if value is not None and not (choices and reader.function in WHOLE):
+                choices.append(value)
+            known[piece] = choices
+        return known[piece]
+
+
+def _places_outside(cell: Cell) -> range:
+    """The places outside a sentence that a cell can read."""
+    if cell.absolute:  # every sentence has one token at least
+        return range(cell.row + 1, 0) if cell.row < 0 else range(1, cell.row + 1)
+    return range(cell.row, 0) if cell.row < 0 else range(1, cell.row + 1)
+
+
+def _value(reader: Reader, piece: bytes) -> str | None:
+    """The value that a reader shows as this piece of text, or None where it never shows that."""
+    if reader.function == "byte_test":
+        return piece.decode() if piece in (b"true", b"false") else None
+    if any(blank in piece for blank in BLANKS):
+        return None
+    value = piece.decode("utf-8", "surrogateescape")
+    if reader.function in ("byte_lower", "byte_lower_match") and value != value.translate(ASCII_LOWER):
+        return None
+    if reader.function == "byte_match":  # what a regular expression matches, it matches again
+        return value if not piece or apply(reader, [value]) == [value] else None
+    if reader.function == "byte_lower_match":
+        return value
+    return value if piece and _is_utf8(piece) else None
+
+
+def _is_utf8(piece: bytes) -> bool:
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# -- features ---------------------------------------------------------------------------------------------------------
+
+
+def _features(
+    source: str, template: Template, lines: Sequence[Line], texts: list[bytes], boundary: Callable[[int], str]
+) -> Features:
+    """Every reading of every observation as a feature."""
+    shapes = _shapes(source, template, lines, boundary)
+    by_head: dict[bytes, list[_Shape]] = {}
+    for shape in shapes.values():
+        by_head.setdefault(shape.literals[0], []).append(shape)
+    lengths = sorted({len(head) for head in by_head})
+    read: dict[Table, list[tuple[Read, ...]]] = {table: [] for table in shapes}
+    owner: dict[Table, list[int]] = {table: [] for table in shapes}
+    plain = np.zeros(len(texts), np.int64)
+    n_readings = 0
+    for number, text in enumerate(texts):
+        n_before = n_readings
+        for shape in (shape for n in lengths if n <= len(text) for shape in by_head.get(text[:n], ())):
+            readings = _readings(source, shape, text)
+            read[shape.table] += readings
+            owner[shape.table] += [number] * len(readings)
+            n_readings += len(readings)
+            if readings and not shape.table.readers and text[:1] not in b"uU":
+                plain[number] = shape.n_patterns
+        if n_readings == n_before:
+            raise ModelFileError(f"{source}: {_shown(text)} fits no pattern of the model, or is not in UTF-8")
+        if n_readings > MOST_READINGS[0] + MOST_READINGS[1] * len(texts):
+            raise ModelFileError(f"{source}: {_shown(text)} and others can be read in too many ways")
+    vocabulary = Vocabulary.of(template, read)
+    owners = [np.array(owner[table], np.int64) for table in vocabulary.rows]
+    return Features(vocabulary, np.concatenate([np.empty(0, np.int64), *owners]), plain)
+
+
+def _shapes(
+    source: str, template: Template, lines: Sequence[Line], boundary: Callable[[int], str]
+) -> dict[Table, _Shape]:
+    shapes: dict[Table, _Shape] = {}
+    for line, pattern in zip(lines, template.patterns, strict=True):
+        shape = shapes.setdefault(table_of(pattern), _Shape(line, pattern))
+        if shape.line.literals != line.literals:
+            raise ModelFileError(
+                f"{source}: patterns {shape.line.source!r} and {line.source!r} differ in spaces at the end alone; a "
+                f"template here does not tell them apart"
+            )
+        shape.add(pattern, boundary)
+    return shapes
+
+
+def _readings(source: str, shape: _Shape, text: bytes) -> list[tuple[Read, ...]]:
+    try:
+        return list(shape.readings(text))
+    except ModelFileError as error:
+        raise ModelFileError(f"{source}: pattern {shape.line.source!r}: {_shown(text)} {error}") from error
+
+
+def _shown(text: bytes) -> str:
+    return ascii(text.decode("utf-8", "replace")[:60])
+
+
+# -- weights ----------------------------------------------------------------------------------------------------------
+
+
+def _parameters(
+    cell_kinds: Sequence[str], features: Features, L: int, observations: Observations
+) -> tuple[Parameters, Array]:
+    """The cells of all features, and the weight vector."""
+    letter = np.array([text[:1].lower() for text in observations.texts], "S1")
+    on_labels, on_pairs = np.where(letter == b"b", 0, L), np.where(letter == b"u", 0, L**2)
+    first_pair = observations.first + on_labels
+    parts = {"state": (observations.first, on_labels), "edge": (first_pair, on_pairs)}
+    cells, weights = {}, []
+    for kind in cell_kinds:
+        cells[kind], values = _cells(features.owner, *parts[kind], observations)
+        weights.append(values)
+    weights.append(_transitions(features.plain, first_pair, L, observations))
+    return Parameters(cells, L), np.concatenate(weights)
+
+
+def _cells(owner: Longs, first: Longs, size: Longs, observations: Observations) -> tuple[Cells, Array]:
+    """The cells of features, each with the weights first:first+size of its observation; and these weights."""
+    begin = np.searchsorted(observations.number, first)
+    count = (np.searchsorted(observations.number, first + size) - begin)[owner]
+    ptr = offsets_from(count)
+    at = np.repeat(begin[owner] - ptr[:-1], count) + np.arange(ptr[-1])
+    column: Ints = (observations.number[at] - np.repeat(first[owner], count)).astype(np.int32)
+    return Cells(ptr, column), observations.weight[at]
+
+
+def _transitions(plain: Longs, first: Longs, L: int, observations: Observations) -> Array:
+    """The weights of plain transitions [L * L]: those of observations that stand at every token."""
+    transitions = np.zeros(L**2, observations.weight.dtype)
+    for number in np.flatnonzero(plain):
+        begin, end = np.searchsorted(observations.number, [first[number], first[number] + L**2])
+        pair = observations.number[begin:end] - first[number]
+        transitions[pair] += plain[number] * observations.weight[begin:end]
+    return transitions
