@@ -4,8 +4,9 @@
     python benchmarks/memory.py speed [--queries 2000] [--clones 2]             queries per second, in the same run
 
 `agree` asks both for the windows of 7 words and 7 tags of CoNLL-2000 with trigram classes, and says of each difference
-whether it is one of TiMBL's habits (tests/timbl.py lists them), or a tie that was rounded otherwise, as where TiMBL's
-own weights have other last digits than ours: given ours, it says the same.  `--same-weights` gives it ours at once.
+whether it is one of TiMBL's habits (tests/support/timbl.py lists them), or a tie that was rounded otherwise, as where
+TiMBL's own weights have other last digits than ours: given ours, it says the same.  `--same-weights` gives it ours at
+once.
 `speed` takes TiMBL's own seconds of its test phase, and the median of three of ours.  `--limit` makes both smaller.
 """
 
@@ -26,7 +27,7 @@ from rich.table import Table
 
 from labelwright import MemoryBased, read_columns
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))
+sys.path.append(str(Path(__file__).parent.parent / "tests" / "support"))
 import timbl
 
 HABITS = "inverse linear", "vanished"
