@@ -38,6 +38,10 @@ Strict = Annotated[
     ),
 ]
 Format = Annotated[str | None, option(FORMAT_HELP, "NAME", DATA)]
+LabelNames = Annotated[str | None, option("Names of labels that are numbers in JSON or Parquet.", "NAMES", DATA)]
+SkipBadSpans = Annotated[
+    bool, option("Leave out annotations of texts that cut a token or overlap.", None, DATA, "--skip-bad-spans")
+]
 Threads = Annotated[int | None, option("Threads; results do not depend on it. [default: all cores]", "N")]
 Json = Annotated[bool, option("Print JSON instead of text.", None, OUTPUT, "--json")]
 

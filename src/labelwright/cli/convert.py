@@ -9,6 +9,8 @@ from labelwright.cli.common import (
     Columns,
     Format,
     Label,
+    LabelNames,
+    SkipBadSpans,
     check_file_options,
     check_target,
     counted,
@@ -16,7 +18,7 @@ from labelwright.cli.common import (
     is_model,
     say,
 )
-from labelwright.cli.options import DATA, OTHER, argument, option
+from labelwright.cli.options import OTHER, argument, option
 from labelwright.errors import CorpusError, OptionError
 from labelwright.interchange.formats import FORMATS, format_of
 from labelwright.taggers.registry import FOREIGN
@@ -34,12 +36,8 @@ def command(
     columns: Columns = None,
     label: Label = None,
     format: Format = None,
-    label_names: Annotated[
-        str | None, option("Names of labels that are numbers in JSON or Parquet.", "NAMES", DATA)
-    ] = None,
-    skip_bad_spans: Annotated[
-        bool, option("Leave out annotations of texts that cut a token or overlap.", None, DATA, "--skip-bad-spans")
-    ] = False,
+    label_names: LabelNames = None,
+    skip_bad_spans: SkipBadSpans = False,
     keep: Annotated[str | None, option("Write only these columns, in this order.", "NAMES")] = None,
     from_scheme: Annotated[str | None, option("The scheme of the labels. [default: as they look]", "NAME")] = None,
     to_scheme: Annotated[str | None, option(f"Rewrite the labels as {SCHEME_NAMES}.", "NAME")] = None,

@@ -8,6 +8,8 @@ from labelwright.cli.common import (
     Format,
     Json,
     Label,
+    LabelNames,
+    SkipBadSpans,
     Strict,
     StrictScheme,
     Threads,
@@ -25,7 +27,7 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
-from labelwright.cli.options import DATA, OTHER, SCORING, argument, option
+from labelwright.cli.options import OTHER, SCORING, argument, option
 from labelwright.cli.reading import has_attributes, open_for
 from labelwright.errors import CorpusError, OptionError
 
@@ -63,12 +65,8 @@ def command(
     columns: Columns = None,
     label: Label = None,
     format: Format = None,
-    label_names: Annotated[
-        str | None, option("Names of labels that are numbers in JSON or Parquet.", "NAMES", DATA)
-    ] = None,
-    skip_bad_spans: Annotated[
-        bool, option("Leave out annotations of texts that cut a token or overlap.", None, DATA, "--skip-bad-spans")
-    ] = False,
+    label_names: LabelNames = None,
+    skip_bad_spans: SkipBadSpans = False,
     strict: Strict = False,
     scheme: StrictScheme = None,
     oracle: Annotated[

@@ -26,7 +26,7 @@ def marginal(
     codes = label_marginals(known.nodes, lattice.graph).argmax(axis=1).astype("int32")
     nodes = (path() if path is not None else best_path(lattice))[0]
     exact = not space.latent and bool((lattice.graph.label_of_node[nodes] == codes).all())
-    decoding = Decoding([space.labels[y] for y in codes], 0.0, None, exact, 0.0 if exact else None)
+    decoding = Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, exact, 0.0 if exact else None)
     decoding = judged(decoding, lattice, codes, known.log_z)
     assert decoding.log_probability is not None
     return decoding._replace(score=decoding.log_probability + known.log_z)

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.features.attributes import Collected
+from labelwright.features.encoded import Encoded
 from labelwright.interchange.chains import ChainModel
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.trained import Trained
+from labelwright.taggers.linear import encode
 
 Array = NDArray[Any]
 TITLES = {
@@ -47,6 +49,7 @@ class TrainingLog:
     ):
         self.send, self.algorithm, self.settings, self.labels = send, algorithm, settings, labels
         self.held_out = held_out
+        self._encoded: Encoded | None = None
         self._begun = self._last = time.perf_counter()
 
     def start(self, holdout: int) -> None:
@@ -90,7 +93,9 @@ class TrainingLog:
         def labels_of(batch: Batch) -> list[list[str]]:
             return [record.labels for record in batch.decode("viterbi", probabilities=False)]
 
-        predicted, gold = tagger._ask_with(trained, self.held_out.X, labels_of), self.held_out.y
+        if self._encoded is None:  # all iterations have the same features
+            self._encoded = encode(trained.extractor, self.held_out.X)
+        predicted, gold = tagger._ask_with(trained, self._encoded, labels_of), self.held_out.y
         pairs = list(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
         reference, model = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
         match = Counter(a for a, b in pairs if a == b)

@@ -170,6 +170,8 @@ class BaseTrainer:
 
     def _part(self, chosen: Any) -> tuple[Collected, list[list[str]]]:
         """The sentences that are chosen [N], and their labels."""
+        if not chosen.any():
+            return Collected(self._data.separator), []
         names, offsets = list(self._label_numbers), self._data.offsets.tolist()
         y = [
             [names[code] for code in self._labels[offsets[n] : offsets[n + 1]]] for n in np.flatnonzero(chosen).tolist()
