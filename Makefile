@@ -54,7 +54,7 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml
 	@echo "installing labelwright into $(VENV) ..."
-	@$(PIP) --editable .
+	@$(PIP) --editable ".[fast]"
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml

@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import drawn
@@ -11,6 +12,10 @@ import pytest
 collect_ignore_glob = ["*conftest.py"]  # no doctests in these, and two modules of one name cannot both be imported
 
 drawn.load_profile()
+
+# Small work is NumPy's by default; the tests are about compiled code, or with LABELWRIGHT_ENGINE=numpy about NumPy's.
+if find_spec("numba") is not None:
+    os.environ.setdefault("LABELWRIGHT_ENGINE", "compiled")
 
 
 # Files that `make quick` leaves out: each takes seconds, and the contract of all taggers covers the ground.

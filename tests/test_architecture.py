@@ -15,7 +15,7 @@ from labelwright.taggers import registry
 # A stage imports only from earlier lines (and from itself).
 STAGES = [
     {"errors", "storage", "wording"},
-    {"settings"},
+    {"settings", "engine"},
     {"kernels", "validation"},
     {"modelfile", "parallel"},
     {"corpus"},
@@ -122,8 +122,9 @@ def test_compiled_code_lives_in_kernels_and_prints_in_the_command_line(file):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names]
             whole = [getattr(node, "module", None) or "", *names]
-            if here != "kernels":
+            if name_of(file) != "engine/machine.py":
                 assert not any(name.split(".")[0] == "numba" for name in whole), f"{file.name} imports numba"
+            if here != "kernels":
                 assert not {"kernel", "literal_kernel", "inlined_kernel"} & set(names), (
                     f"{file.name} takes the decorator of kernels"
                 )
@@ -138,14 +139,10 @@ def test_compiled_code_lives_in_kernels_and_prints_in_the_command_line(file):
 @pytest.mark.parametrize("file", [f for f in FILES if "kernels" in f.parts and f.name != "__init__.py"])
 def test_kernels_know_nothing_of_the_package(file):
     assert all(module.startswith("labelwright.kernels") for module in imports_of(file))
+    allowed = [[], ["kernel"], ["literal_kernel"], ["inlined_kernel"]] if file.parent.name == "kernels" else [[]]
     for node in sources.tree_of(file).body:
         if isinstance(node, ast.FunctionDef):
-            assert [ast.unparse(d) for d in node.decorator_list] in (
-                [],
-                ["kernel"],
-                ["literal_kernel"],
-                ["inlined_kernel"],
-            ), node.name
+            assert [ast.unparse(d) for d in node.decorator_list] in allowed, node.name
 
 
 def run(code):

@@ -7,7 +7,7 @@ PROGRAM = """
 import json, sys
 from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
 from labelwright.corpus import read_columns
-from labelwright.kernels import COMPILED
+from labelwright.kernels import compiled
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], []]
 y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], []]
 answers = []
@@ -52,7 +52,7 @@ for model in (
     ])
 columns = read_columns(sys.argv[1])
 answers.append([columns.X, columns.y])
-json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)
+json.dump({"compiled": compiled(), "answers": answers}, sys.stdout)
 """
 
 

@@ -4,7 +4,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -159,38 +159,82 @@ class computed_once(Generic[R]):  # noqa: N801  like a property
         return value
 
 
+class _Pool:
+    """The threads of this process, beside those that ask: as many as were ever wanted at once, made when needed."""
+
+    lock = Lock()
+    executor: ThreadPoolExecutor | None = None
+    size = 0
+
+    @classmethod
+    def submit(cls, work: Callable[[], None], times: int, size: int) -> list[Future[None]]:
+        """Let `work` be done so many times at once, by a pool of at least this size."""
+        with cls.lock:
+            if cls.executor is None or cls.size < size:
+                if cls.executor is not None:
+                    cls.executor.shutdown(wait=False)  # what was handed in is still done
+                cls.executor, cls.size = ThreadPoolExecutor(size, "labelwright"), size
+            return [cls.executor.submit(work) for _ in range(times)]
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a process that was forked: the threads stayed behind."""
+        cls.lock, cls.executor, cls.size = Lock(), None, 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Pool.forget)
+
+
+class _Run(Generic[R]):
+    """Tasks that several threads take one after the other until none is left, or one has failed."""
+
+    def __init__(self, function: Callable[..., R], tasks: Sequence[Sequence[Any]]):
+        self.function, self.tasks = function, tasks
+        self.results: list[Any] = [None] * len(tasks)
+        self.errors: dict[int, BaseException] = {}
+        self.next, self.stopped = itertools.count(), False
+
+    def work(self) -> None:
+        """Take tasks; `next` is atomic."""
+        while not self.stopped and (i := next(self.next)) < len(self.tasks):
+            try:
+                self.results[i] = self.function(*self.tasks[i])
+            except BaseException as error:
+                self.errors[i], self.stopped = error, True
+
+
 class Workers:
-    """A pool of threads that run kernels (which release the GIL)."""
+    """Some of the threads of the process, which run kernels (these release the GIL) beside the thread that asks."""
 
     def __init__(self, n_jobs: int | None = None):
         self.n = n_threads(n_jobs)
-        self._pool: ThreadPoolExecutor | None = None
-        self._closed = False
 
     def run(self, function: Callable[..., R], tasks: Iterable[Sequence[Any]]) -> list[R]:
-        """function(*task) for every task, in order."""
+        """function(*task) for every task, in order.  May be called inside a task: whoever asks works, too."""
         tasks = list(tasks)
-        if self.n == 1 or len(tasks) < 2:
+        helpers = min(self.n, len(tasks)) - 1
+        if helpers < 1:
             return [function(*task) for task in tasks]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n)
-        return list(self._pool.map(lambda task: function(*task), tasks))
-
-    @property
-    def open(self) -> bool:
-        """May work still be handed in?"""
-        return not self._closed
-
-    def close(self) -> None:
-        self._closed = True
-        if self._pool is not None:
-            self._pool.shutdown()
+        run = _Run(function, tasks)
+        helping = _Pool.submit(run.work, helpers, self.n - 1)
+        try:
+            run.work()
+        except BaseException:  # between two tasks: Ctrl-C
+            run.stopped = True
+            raise
+        for future in helping:
+            if not future.cancel():  # one that has not begun is not waited for
+                future.result()
+        if run.errors:
+            raise run.errors[min(run.errors)]
+        return run.results
 
     def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """Nothing: the threads are those of the process."""
 
 
 def even_ranges(ptr: NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:

@@ -479,7 +479,7 @@ from labelwright.decode.vote import vote
 from labelwright.structures.distributions import from_probabilities
 from labelwright.structures.ngrams import ngram_classes
 from labelwright.structures.proposals import propose
-from labelwright.kernels import COMPILED
+from labelwright.kernels import compiled
 rng = np.random.default_rng(1)
 answers = []
 for n in (1, 3, 5):
@@ -491,7 +491,7 @@ for n in (1, 3, 5):
         answers.append([found.labels.tolist(), found.scores.tolist()])
         answers.append([best_labellings(made, s, 5, *permitted)[1] for s in range(4)])
     answers += [vote(made).labels.tolist(), made.domains.tolist(), made.weights.tolist()]
-json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)
+json.dump({"compiled": compiled(), "answers": answers}, sys.stdout)
 """
 
 

@@ -9,19 +9,19 @@ import sys
 def answers_both_ways(program, *arguments):
     """Run a program that prints {"compiled", "answers"} both ways; its answers, flattened: (compiled, plain)."""
     found = {}
-    for disabled in ("0", "1"):
+    for engine in ("compiled", "numpy"):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", program, *arguments],
-            env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
+            env={**os.environ, "LABELWRIGHT_ENGINE": engine},
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        found[disabled] = json.loads(done.stdout)
-    assert found["0"]["compiled"] is True
-    assert found["1"]["compiled"] is False
-    compiled, plain = (_flat(found[disabled]["answers"]) for disabled in ("0", "1"))
+        found[engine] = json.loads(done.stdout)
+    assert found["compiled"]["compiled"] is True
+    assert found["numpy"]["compiled"] is False
+    compiled, plain = (_flat(found[engine]["answers"]) for engine in ("compiled", "numpy"))
     assert len(compiled) == len(plain)
     return compiled, plain
 

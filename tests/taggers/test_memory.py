@@ -415,7 +415,7 @@ def test_faults_of_questions():
 PROGRAM = """
 import json, sys
 from labelwright import MemoryBased
-from labelwright.kernels import COMPILED
+from labelwright.kernels import compiled
 rows = [["ab"[i % 2], "cde"[i % 3], "fghi"[i * i % 4], i % 5] for i in range(40)]
 labels = ["ABC"[(i % 2 + i % 3 + (i % 7 == 0)) % 3] for i in range(40)]
 queries = rows[:9] + [["?", "c", "f", 9.5]]
@@ -432,7 +432,7 @@ for words in (
     answers.append([model.predict(queries).tolist(), model.predict_proba(queries).tolist()])
     if model.algorithm == "ib1":
         answers.append([[[x.instance, x.distance] for x in found] for found in model.neighbours(queries)])
-json.dump({"compiled": COMPILED, "answers": answers}, sys.stdout)
+json.dump({"compiled": compiled(), "answers": answers}, sys.stdout)
 """
 
 

@@ -239,11 +239,11 @@ def test_questions_that_cannot_be_answered(model):
 PROGRAM = """
 import json
 from labelwright import SemiCRF
-from labelwright.kernels import COMPILED
+from labelwright.kernels import compiled
 X = [["the", "dog", "barks"], ["a", "bird"], ["birds", "sing"], []]
 y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], ["B-NP", "O"], []]
 model = SemiCRF("U:%x[0,0]\\nU:%x[-1,0]", dictionaries={"d": ["the dog"]}, max_iter=4, n_jobs=1).fit(X, y)
-print(json.dumps({"compiled": COMPILED, "answers": [
+print(json.dumps({"compiled": compiled(), "answers": [
     model.predict(X), model.predict_nbest(X, n=3), model.predict_marginals(X), model.predict_spans(X),
     model.sequence_log_probabilities(X, y), model.training_["loss"],
 ]}))

@@ -14,7 +14,7 @@ from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode import DECODERS, Decoding
 from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
-from labelwright.kernels import COMPILED
+from labelwright.kernels import compiled
 from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.lattice import (
     Lattice,
@@ -98,7 +98,7 @@ class Chains:
     @computed_once
     def sums(self) -> list[Posterior | None] | None:
         """The sums of all sentences, computed together; None where one by one is faster."""
-        if not self._several or (COMPILED and self.node.shape[1] < WIDE):
+        if not self._several or (compiled() and self.node.shape[1] < WIDE):
             return None
         order, node, arc = self._in_time_order
         with one_blas_thread():
@@ -115,7 +115,7 @@ class Chains:
         """The best paths of all sentences, computed together; None where there are few."""
         if not self._several:
             return None
-        if COMPILED:
+        if compiled():
             return best_paths_of(self.node, self.arc, self.space.graph, self._offsets)
         order, node, arc = self._in_time_order
         return viterbi(node, arc, order, self.space.graph)

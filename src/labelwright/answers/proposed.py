@@ -55,14 +55,10 @@ class ProposalBlock:
         """The labels of all sentences by one kind of inference, computed once."""
         if name not in self._inferred:
             if name == "csi":
-                self._inferred[name] = csi(self.candidates, self.allowed, self._open_workers())
+                self._inferred[name] = csi(self.candidates, self.allowed, self.workers)
             else:
                 self._inferred[name] = INFERENCE[name](self.candidates)
         return self._inferred[name]
-
-    def _open_workers(self) -> Workers | None:
-        """The threads of the call that scored the block; none once it has returned."""
-        return self.workers if self.workers is not None and self.workers.open else None
 
     def widened(self, n: int) -> Proposals:
         """One sentence with every label proposed for every token."""

@@ -14,6 +14,7 @@ import typer
 
 from labelwright import __version__
 from labelwright.cli.options import ClickException, GroupedCommand, flags_of, in_options
+from labelwright.engine.choice import is_own_process
 from labelwright.errors import LabelwrightError
 
 # Each command is the function `command` of the module of its name, imported only when it is asked for.
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
+    is_own_process()
     flags: dict[str, str] = {}  # name of a setting: its option in this command
     try:
         wanted = next((word for word in given if not word.startswith("-")), None)

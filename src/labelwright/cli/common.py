@@ -1,6 +1,5 @@
 """What several commands share: reading labelled files and models, checking targets, saying things."""
 
-import importlib.util
 import json
 import os
 import sys
@@ -99,7 +98,6 @@ def is_model(path: str) -> bool:
 
 def load_model(path: str, threads: int | None = None, attributes: bool = False) -> Any:
     """A model that can read column files; with `attributes`, or one for CRFsuite's data."""
-    _start_numba()
     from labelwright.taggers.packing import with_text_labels
     from labelwright.taggers.registry import load
 
@@ -129,20 +127,6 @@ def layer_names(model: Any) -> list[str]:
 def input_names(model: Any) -> list[str]:
     """The columns that a model reads."""
     return list(model.reads().columns)
-
-
-def _start_numba() -> None:
-    """Let Numba start without SciPy, which it imports where it can for matrix products that no kernel of ours has.
-
-    That import is a sixth of the time that labelling one sentence takes.
-    """
-    if "numba" in sys.modules or "scipy" in sys.modules or importlib.util.find_spec("numba") is None:
-        return
-    sys.modules["scipy"] = None  # type: ignore[assignment]
-    try:
-        importlib.import_module("numba.np.arraymath")
-    finally:
-        del sys.modules["scipy"]
 
 
 def is_conllu(path: str) -> bool:

@@ -14,13 +14,16 @@ def command() -> None:
     begun = time.perf_counter()
     import numpy as np
 
-    from labelwright.kernels import COMPILED, cache_folder
+    from labelwright.engine import cache, choice
 
-    exercise()
-    if not COMPILED:
-        show("nothing to compile: kernels run as plain Python, slowly")
+    if not choice.available():
+        show("nothing to compile: Numba is not installed, kernels run as NumPy; pip install 'labelwright[fast]'")
         return
-    folder = cache_folder()
+    with choice.using("compiled"):
+        exercise()
+    from labelwright.engine.machine import fingerprint
+
+    folder = cache.writable_folder(fingerprint())
     files = list(folder.glob("*.kernel")) if folder is not None else []
     size = int(np.sum([file.stat().st_size for file in files])) / 1e6
     show(f"{len(files)} kernels ready after {time.perf_counter() - begun:.1f} s")

@@ -12,6 +12,7 @@ import numpy as np
 from labelwright.corpus.attribute_lines import evidence_of, refuse_doubt
 from labelwright.corpus.compressed import Source, codec_of, decompressed, explain, name_of, read_bytes, write_bytes
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
+from labelwright.engine.choice import BYTES_OF_TOKEN, expect
 from labelwright.errors import CorpusError
 from labelwright.kernels import text as kernels
 
@@ -181,6 +182,7 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
     begin = len(_BOM) if first_line == 1 and text.startswith(_BOM) else 0
     n_columns = len(layout.names)
     edited = layout.names.index(layout.label) if layout.conllu and layout.label else n_columns - 1
+    expect(len(text) / BYTES_OF_TOKEN)
     scanned = kernels.scan(array, begin, n_columns, layout.tabs, layout.conllu, edited)
     if scanned.fail >= 0:
         line = first_line + text.count(b"\n", 0, scanned.fail)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import COMPILED, chain, inference
+from labelwright.kernels import chain, compiled, inference
 from labelwright.kernels.logs import trusted_range
 from labelwright.structures.graph import Graph
 
@@ -158,7 +158,7 @@ class Products:
         if self.dense and len(E) == 1:
             np.matmul(x, E.reshape(self.dense, self.dense), out=out)
             return
-        if len(E) > 1 and COMPILED:
+        if len(E) > 1 and compiled():
             chain.onwards(x, E, self.blocks, out)
             return
         x = self.by_source(x)
@@ -174,7 +174,7 @@ class Products:
         if self.dense and len(E) == 1:
             np.matmul(x, E.reshape(self.dense, self.dense).T, out=out)
             return
-        if len(E) > 1 and COMPILED:
+        if len(E) > 1 and compiled():
             chain.backwards(x, E, self.blocks, out)
             return
         sums = np.empty_like(out)  # in the order of sources
@@ -198,7 +198,7 @@ class Products:
 
     def multiply_outer(self, x: Array, y: Array, E: Array) -> None:
         """E[n, arc from r to s] *= x[n, r] y[n, s], with E [n, A]."""
-        if COMPILED:
+        if compiled():
             chain.multiply_outer(x, y, E, self.blocks)
             return
         x = self.by_source(x)
@@ -244,7 +244,7 @@ def messages(
     scale, sums = np.empty((2, len(psi)), psi.dtype)
     count = count and len(E) > 1
     with np.errstate(all="ignore"):
-        if (len(E) > 1 or plan.narrow) and COMPILED:
+        if (len(E) > 1 or plan.narrow) and compiled():
             outputs = alpha, beta, into, scale, sums
             chain.messages_by_sentence(psi, E, products.blocks, plan.steps, plan.lengths, *outputs, count)
         else:
@@ -258,7 +258,7 @@ def messages(
         alpha[rows] = beta[rows] = into[rows] = 0
         scale[rows] = 1
     made = Messages(alpha, beta, into, scale, failed)
-    if count and not COMPILED:
+    if count and not compiled():
         multiply_arcs(made, E, products, plan)
     elif count:
         E[: plan.n_first] = 0
@@ -301,7 +301,7 @@ def _fill(
 
 def _scale_forward(alpha: Array, psi: Array, a: int, b: int, scale: Array, inverse: Array) -> None:
     """Of the rows a:b: alpha = alpha psi / scale, where scale makes it sum to one."""
-    if COMPILED:
+    if compiled():
         chain.scale_forward(alpha, psi, a, b, scale, inverse)
         return
     alpha[a:b] *= psi[a:b]
@@ -312,7 +312,7 @@ def _scale_forward(alpha: Array, psi: Array, a: int, b: int, scale: Array, inver
 
 def _scale_backward(beta: Array, psi: Array, a: int, b: int, inverse: Array, into: Array, sums: Array) -> None:
     """Of the rows a:b: into = psi beta / scale, and the sum of beta."""
-    if COMPILED:
+    if compiled():
         chain.scale_backward(beta, psi, a, b, inverse, into, sums)
         return
     np.multiply(psi[a:b], beta[a:b], out=into[a:b])

@@ -18,6 +18,7 @@ from labelwright.corpus.table import Corpus
 from labelwright.corpus.tabular import is_missing
 from labelwright.decode import Decoding
 from labelwright.decode.checks import MOST, check_whole
+from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import kind_of
@@ -161,6 +162,7 @@ class Cascade(Estimator):
         layer_progress : called with the name and the model of each layer before it is trained (once for each part of
             the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be"""
         self._check_parameters()
+        expect_much()
         names = [name for name, _ in self.layers]
         X, gold = self._labelled(X, y, names)
         development = None if dev is None else self._labelled(*labelled_pair(dev), names, "dev: ")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
+from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.inspection import linear as inspection
@@ -36,6 +37,7 @@ from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 R = TypeVar("R")
+LATENT_COST = 10  # times the work of a CRF, without compiled code
 
 
 class Constrained(NamedTuple):
@@ -179,6 +181,7 @@ class LinearTagger(Tagger):
     ) -> list[R]:
         """As `_ask`, with what was learnt given as a value: development data are scored so, too."""
         data = encode(trained.extractor, X)
+        expect(int(data.offsets[-1]) * (LATENT_COST if trained.space.latent else 1))
         permitted = permitted_labels(forced, data.offsets, trained.space.labels)
         constrained = self._constrained(trained, constraints)
         if data.offsets[-1] == 0:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.tabular import frame_names, is_missing
 from labelwright.decode.checks import check_whole
+from labelwright.engine.choice import expect
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import memory as inspection
 from labelwright.inspection.known import by_memory
@@ -61,6 +62,7 @@ from labelwright.validation import HeaderReader, TensorReader, check_indices
 from labelwright.wording import counted
 
 Array = NDArray[Any]
+INSTANCES_OF_TOKEN = 1000  # in NumPy, comparing with so many instances takes as long as a token of a CRF
 
 Neighbours = Annotated[
     int,
@@ -197,6 +199,7 @@ class MemoryBased(Estimator):
 
     def _remember(self, data: Instances, targets: Array, seen: list[Any], columns: Sequence[str] | None = None) -> Self:
         """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns."""
+        expect(len(data.codes))
         metrics = self._metrics(len(data.values))
         weights = self._given_weights(len(data.values))
         learnt = store.learn(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
@@ -284,6 +287,7 @@ class MemoryBased(Estimator):
         self._check_fitted()
         self._check_parameters()  # k, votes and decay may have changed
         codes, numbers = self._queries(X)
+        self._expect(len(codes))
         if isinstance(self.index_, IGTree):
             return trees.ask(self.index_, codes)
         with Workers(self.n_jobs) as workers:
@@ -298,11 +302,16 @@ class MemoryBased(Estimator):
         if k is not None:
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
+        self._expect(len(codes))
         with Workers(self.n_jobs) as workers:
             nearest = store.nearest(self.index_, codes, numbers, int(k or self.k), workers)
         pairs = zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True)
         neighbours = [self._neighbour(n, distance) for n, distance in pairs]
         return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]
+
+    def _expect(self, queries: int) -> None:
+        """Say how much work queries will be: each is compared with the instances."""
+        expect(queries * (1 if isinstance(self.index_, IGTree) else 1 + len(self.targets_) / INSTANCES_OF_TOKEN))
 
     def _neighbour(self, n: int, distance: float) -> Neighbour:
         values = tuple(known[c] for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.corpus.table import listed
+from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.kernels.perceptron import UpdateRule
@@ -116,6 +117,7 @@ class Perceptron(ScoredModel):
         are no passes: "mavg" is "avg" here, and a margin that is ours to choose is that of the first call."""
         begun = time.perf_counter()
         self._check_parameters()
+        expect_much()
         y = listed(y)
         grown = copy.copy(self)  # whatever fails, this model stays as it is
         if not self._is_fitted():

@@ -12,6 +12,7 @@ from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.corpus.table import Corpus, intern_labels, listed
+from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import ColumnFeatures, Encoded, collected, kind_of, learn
@@ -75,6 +76,7 @@ class TrainableModel(LinearTagger):
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to resume from")
         X, y = collected(X), listed(y)
+        expect_much()
         before = self._before(init, X, y)
         data, trained = self._prepare(X, y)
         development = None if dev is None else self._development(trained, dev)

@@ -1,0 +1,84 @@
+"""Kernels: functions over arrays that run as machine code or as NumPy, as the engine has decided."""
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from labelwright.engine.choice import compiled, on_switch
+
+# Sums may be reordered and multiplications fused, which lets loops use vector instructions;
+# infinities and NaN keep their meaning.
+FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+class Kernel:
+    """A function over arrays that runs compiled or as NumPy, as the engine has decided."""
+
+    def __init__(self, function: Callable[..., Any], fast: set[str], options: dict[str, Any]):
+        functools.update_wrapper(self, function)
+        self.function, self.fast, self.options = function, fast, options
+        self.restart()
+        on_switch(self.restart)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._run(*arguments)
+
+    def restart(self) -> None:
+        """Find out at the next call which way to run."""
+        self._run: Callable[..., Any] = self._run_first
+
+    def _run_first(self, *arguments: Any) -> Any:
+        self._run = self.dispatcher if compiled() else self.vectorised
+        return self._run(*arguments)
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """Numba's form of the function, compiled at its first call or taken from the cache."""
+        from labelwright.engine import machine
+
+        machine.register(Kernel, Unsigned)
+        return machine.dispatcher(self.function, self.fast, self.options)
+
+    @functools.cached_property
+    def vectorised(self) -> Callable[..., Any]:
+        """The NumPy form of the function, or the function itself."""
+        name = "labelwright.kernels.vectorised." + self.function.__module__.rpartition(".")[2]
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as missing:
+            if missing.name != name:
+                raise
+            return self.function
+        twin: Callable[..., Any] = getattr(module, self.function.__name__, self.function)
+        return twin
+
+
+class Unsigned:
+    """Numbers that run along a row: signed ones might count from the end, which keeps compiled loops from vector
+    instructions.  In Python they are plain numbers."""
+
+    compiled = np.uint64
+
+    def __call__(self, number: Any) -> int:
+        return int(number)
+
+
+unsigned = Unsigned()
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Compile `function` at its first call, or take its machine code from the cache."""
+    return Kernel(function, FAST_MATH, {})
+
+
+def inlined_kernel(function: Callable[..., Any]) -> Kernel:
+    """A kernel that becomes part of each kernel that calls it: in the innermost loops a call would cost too much."""
+    return Kernel(function, FAST_MATH, {"forceinline": True})
+
+
+def literal_kernel(function: Callable[..., Any]) -> Kernel:
+    """A kernel that adds and multiplies just as it is written, where the last digit matters."""
+    return Kernel(function, set(), {})

@@ -1,0 +1,76 @@
+"""Two engines, one result: which one runs, and that each NumPy form of a kernel stands for that kernel."""
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from labelwright.engine import choice
+from labelwright.engine.kernel import Kernel
+from labelwright.errors import OptionError
+from labelwright.kernels import vectorised
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")
+
+
+def test_every_numpy_form_has_the_name_and_the_parameters_of_a_kernel():
+    modules = [module.name for module in pkgutil.iter_modules(vectorised.__path__)]
+    for name in modules:
+        twins = importlib.import_module(f"labelwright.kernels.vectorised.{name}")
+        kernels = importlib.import_module(f"labelwright.kernels.{name}")
+        public = {n: f for n, f in vars(twins).items() if inspect.isfunction(f) and f.__module__ == twins.__name__}
+        for function, twin in public.items():
+            if not function.startswith("_"):
+                original = getattr(kernels, function, None)
+                assert isinstance(original, Kernel), f"vectorised/{name}.py: {function} is no kernel"
+                assert list(inspect.signature(original.function).parameters) == list(
+                    inspect.signature(twin).parameters
+                ), f"vectorised/{name}.py: {function}"
+                assert original.vectorised is twin
+
+
+def run(program, **environment):
+    import os
+
+    environment = {k: v for k, v in os.environ.items() if k != "LABELWRIGHT_ENGINE"} | environment
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+PROGRAM = """
+import sys
+from labelwright import CRF
+from labelwright.engine import choice
+from labelwright.kernels import compiled
+%s
+print(compiled(), "numba" in sys.modules)
+"""
+
+
+@needs_numba
+def test_small_requests_are_answered_by_numpy_until_enough_has_come():
+    assert run(PROGRAM % "choice.expect(choice.ENOUGH - 1)") == "False False"
+    assert run(PROGRAM % "choice.expect(choice.ENOUGH - 1); choice.expect(1)") == "True True"
+    assert run(PROGRAM % "choice.expect_much()") == "True True"
+    assert run(PROGRAM % "choice.expect_much()", LABELWRIGHT_ENGINE="numpy") == "False False"
+    assert run(PROGRAM % "choice.expect_much()", NUMBA_DISABLE_JIT="1") == "False False"
+    assert run(PROGRAM % "", LABELWRIGHT_ENGINE="compiled") == "True True"
+
+
+def test_without_numba_everything_is_numpy():
+    hidden = "sys.modules['numba'] = None\nchoice.expect_much()"
+    assert run(PROGRAM % hidden).startswith("False")
+    wanted = run(PROGRAM % "sys.modules['numba'] = None", LABELWRIGHT_ENGINE="compiled")
+    assert "LABELWRIGHT_ENGINE=compiled: Numba" in wanted
+
+
+def test_an_unknown_engine_is_refused(monkeypatch):
+    monkeypatch.setenv("LABELWRIGHT_ENGINE", "fortran")
+    with pytest.raises(OptionError, match="expected one of auto, numpy, compiled, got 'fortran'"):
+        choice.chosen()
