@@ -1,0 +1,148 @@
+"""Machine code travels: shared and read-only folders are used, folders that others can write are not."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from labelwright.engine import cache
+
+pytest.importorskip("numba")
+pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and permissions are those of POSIX")
+
+PROGRAM = """
+import numpy as np
+from labelwright.kernels import heap
+heap_, priority, tie = np.zeros(4, np.int64), np.array([1.0, 2.0]), np.array([0, 0])
+heap.push(priority, tie, heap_, 0, 1)
+assert heap_[0] == 1
+"""
+
+
+@pytest.fixture
+def fresh():
+    """No folder is remembered, before and after."""
+    remembered = (cache.folders, cache.writable_folder, cache._is_trusted)
+    for function in remembered:
+        function.cache_clear()
+    yield
+    for function in remembered:
+        function.cache_clear()
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch, fresh):
+    """A named cache and a home, both below a folder that nobody else can write."""
+    named, home = tmp_path / "named", tmp_path / "home"
+    named.mkdir(mode=0o755)
+    home.mkdir(mode=0o755)
+    monkeypatch.setenv("LABELWRIGHT_CACHE", str(named))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    return named, home
+
+
+def run(**environment):
+    """Call one kernel in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM],
+        env={**os.environ, "LABELWRIGHT_ENGINE": "compiled", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def files(folder):
+    return sorted(path.name for path in folder.rglob("*.kernel"))
+
+
+def test_a_named_folder_is_filled_and_read(places):
+    named, home = places
+    run()
+    stored = files(named)
+    assert [name.split("-")[0] for name in stored] == ["heap.push"]
+    assert {path.stat().st_mode & 0o777 for path in named.rglob("*.kernel")} == {0o644}
+    run()
+    assert files(named) == stored
+    assert files(home) == []
+
+
+def test_code_for_every_processor_is_used_on_this_one(places):
+    named, home = places
+    run(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    stored = files(named)
+    run()
+    assert files(named) == stored
+    assert files(home) == []
+
+
+def test_what_a_read_only_folder_lacks_is_kept_at_home(places):
+    named, home = places
+    folder = named / cache.folder_name("x")
+    folder.mkdir(mode=0o755)
+    assert cache.writable_folder("x") == folder
+    if os.getuid() != 0:  # root may write everywhere
+        folder.chmod(0o555)
+        cache.writable_folder.cache_clear()
+        assert cache.writable_folder("x") == home / "labelwright" / cache.folder_name("x")
+        assert cache.folders("x") == [folder, home / "labelwright" / cache.folder_name("x")]
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
+def test_a_folder_that_others_can_write_is_refused(places, mode):
+    named, home = places
+    named.chmod(mode)
+    with pytest.warns(RuntimeWarning, match=r"LABELWRIGHT_CACHE=.* is not used: others can write .*; run: chmod go-w"):
+        folder = cache.writable_folder("x")
+    assert folder == home / "labelwright" / cache.folder_name("x")
+    assert cache.folders("x") == [folder]
+
+
+def test_so_is_one_below_a_folder_that_everybody_can_write(places):
+    named, _ = places
+    below = named / "a" / "b" / "c"
+    below.mkdir(parents=True)
+    assert cache.why_unsafe(below) is None
+    (named / "a").chmod(0o777)
+    assert "others can write" in cache.why_unsafe(below)
+    (named / "a").chmod(0o1777)  # with the sticky bit nobody can put another folder in its place
+    assert cache.why_unsafe(below) is None
+
+
+def test_a_folder_of_another_user_is_refused(places, monkeypatch):
+    named, _ = places
+    monkeypatch.setattr(os, "getuid", lambda: named.stat().st_uid + 1)
+    assert (cache.why_unsafe(named) is None) == (named.stat().st_uid == 0)
+    if os.geteuid() == 0:
+        os.chown(named, 4711, -1)
+        assert "belongs to another user (uid 4711)" in cache.why_unsafe(named)
+
+
+def test_files_that_others_can_write_are_not_read(places):
+    named, _ = places
+    file = named / "f.kernel"
+    cache.write(file, b"code")
+    assert cache.read(file) == b"code"
+    file.chmod(0o664)
+    assert cache.read(file) is None
+    assert cache.read(named / "missing") is None
+
+
+def test_a_version_that_was_not_tested_uses_the_cache_of_numba(places, tmp_path):
+    program = (
+        "import warnings, numba\n"
+        "numba.__version__ = '9.9.0'\n"
+        "with warnings.catch_warnings(record=True) as told:\n"
+        "    warnings.simplefilter('always')\n"
+        "    import labelwright.engine.machine as machine\n"
+        "assert not machine.OWN_CACHE\n"
+        "print([str(w.message) for w in told if 'labelwright' in str(w.message)])\n" + PROGRAM
+    )
+    environment = {**os.environ, "LABELWRIGHT_ENGINE": "compiled", "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Numba 9.9.0 is not among the tested versions (0.60 to 0.68); kernels are kept by Numba's own" in done.stdout
+    assert list((tmp_path / "numba").rglob("*.nbi"))
+    assert files(places[0]) == []
