@@ -1,15 +1,16 @@
 # labelwright: everything happens in .venv; nothing else on the machine is touched, but for `make timbl`.
 PYTHON ?= python3
 VENV := .venv
+PLAIN := .venv-numpy
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test nightly bench timbl clean
+.PHONY: help demo quick test test-numpy nightly bench timbl clean
 
 help:  ## show this
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
-		|| grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST)
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
+		|| grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed  ## install, then train a tagger on built-in data and show where it is uncertain
 	@$(BIN)/labelwright demo
@@ -22,6 +23,10 @@ test: $(VENV)/.installed-test  ## install, then lint, types and tests
 	@$(BIN)/ruff format --check --quiet src tests benchmarks
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then all tests, on NumPy alone
+	@$(PLAIN)/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("numba") and "Numba is in $(PLAIN)")'
+	@$(PLAIN)/bin/python -m pytest -n 2 --dist worksteal
 
 nightly: $(VENV)/.installed-test  ## install, then all tests, with new and many more examples of the property tests
 	@LABELWRIGHT_TESTS=nightly $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -42,7 +47,7 @@ timbl:  ## install TiMBL, which some tests compare with, where the package manag
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLAIN) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -59,8 +64,14 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml
 
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml
 	@echo "installing labelwright and its tests into $(VENV) ..."
-	@$(PIP) --editable ".[test]"
+	@$(PIP) --editable ".[fast,test]"
 	@touch $@ $(VENV)/.installed
+
+$(PLAIN)/.installed-test: pyproject.toml
+	@echo "installing labelwright and its tests without Numba into $(PLAIN) ..."
+	@$(PYTHON) -m venv $(PLAIN)
+	@$(PLAIN)/bin/python -m pip --disable-pip-version-check --quiet --quiet install --editable ".[test]"
+	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@echo "installing labelwright and its rival into $(VENV) ..."
