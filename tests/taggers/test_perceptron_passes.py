@@ -13,6 +13,7 @@ from problems import ARCS, EVERYTHING, NOISY, SIMPLE, STATES, TRIPLES, Problem, 
 
 from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.perceptron import Averaged, Passes
+from labelwright.parallel import Workers
 
 PASSES = 4
 RULES = [
@@ -196,3 +197,33 @@ def test_weights_come_back_from_the_layout_as_they_went_in(problem):
     passes = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 0)
     weights = problem.random_weights()
     np.testing.assert_array_equal(passes.layout.taken_back(passes.layout.laid_out(weights)), weights)
+
+
+@pytest.mark.parametrize("sizes", [1, [1, 3, 2]])
+@pytest.mark.parametrize(("template", "order"), [(STATES, 1), (ARCS, 1), (STATES, 2)])
+def test_a_mini_batch_adds_up_the_updates_of_its_sentences(template, order, sizes):
+    """Each sentence alone, from the weights at the beginning of the batch."""
+    problem = Problem(*NOISY, template, sizes=sizes, order=order)
+    data = problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[1], 1
+    start = problem.random_weights(0.3).astype(np.float32)
+    single = Passes(*data)
+    runs = {}
+    for threads in (1, 2):
+        passes = Passes(*data, batch_size=3, workers=Workers(threads))
+        run = Averaged(passes.layout.laid_out(start))
+        outcomes = [passes.one_pass(run, q) for q in (1, 2)]
+        runs[threads] = run.weights.tobytes(), run.sums.tobytes(), run.taken, outcomes
+    assert runs[1] == runs[2]
+    orders = [passes.order(q) for q in (1, 2)]
+    weights, single.n, mistakes = passes.layout.laid_out(start), 1, 0
+    for q, order_ in enumerate(orders, 1):
+        for begin in range(0, len(order_), 3):
+            changes = []
+            for n in order_[begin : begin + 3]:
+                single.order = lambda number, n=n: np.array([n])
+                alone = Averaged(weights.copy())
+                mistakes += single.one_pass(alone, q).mistakes
+                changes.append(alone.weights - weights)
+            weights = weights + np.sum(changes, axis=0)
+    np.testing.assert_allclose(run.weights, weights, atol=1e-5)
+    assert mistakes == sum(outcome.mistakes for outcome in outcomes) > 0

@@ -135,7 +135,6 @@ class _Calls:
         from labelwright import CRF, LatentCRF
 
         kinds: tuple[Any, ...] = (CRF, LatentCRF)
-        options: dict[str, Any]
         learnt: tuple[dict[str, Any], ...] = (
             {"l1": 0.1},
             {"optimizer": "sgd"},
@@ -143,14 +142,14 @@ class _Calls:
             {"template": "words-arcs", "optimizer": "sgd"},
             {"order": 2, "optimizer": "sgd"},
         )
-        for options in (
+        asked: tuple[dict[str, Any], ...] = (
             {},
             {"template": "words-arcs"},
             {"constraints": "scheme", "cells": "all"},
             {"order": 2},
             {"order": 2, "template": "U:%x[0,0]\nB:%x[0,0]\nT:%x[0,0]"},
-            *(learnt if self.training else ()),
-        ):
+        )
+        for options in asked + learnt if self.training else asked:
             for kind in kinds:
                 for model in self._trained(kind(max_iter=3, **options), self.corpus, dev=self.corpus):
                     _ask(model, self.corpus)
@@ -168,7 +167,7 @@ class _Calls:
 
         options: dict[str, Any]
         for kind in (Perceptron, LatentPerceptron):
-            for options in ({}, {"template": "words-arcs"}, {"order": 2}):
+            for options in ({}, {"template": "words-arcs"}, {"order": 2}, {"batch_size": 2}):
                 for model in self._trained(kind(max_iter=2, **options), self.corpus, dev=self.corpus):
                     _ask_by_score(model, self.corpus)
                     if self.training:

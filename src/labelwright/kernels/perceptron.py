@@ -108,11 +108,17 @@ class Difference(NamedTuple):
     n: np.ndarray  # [1]
 
 
+class Transitions(NamedTuple):
+    """The scores of plain transitions, kept up to date; minus infinity where they are forbidden."""
+
+    plain: np.ndarray  # [row] float32
+    matrix: np.ndarray  # [S, S] float32  those between latent states; [0, 0]: not used
+
+
 class PathScratch(NamedTuple):
     """What the search for best paths writes, sentence by sentence."""
 
     row: np.ndarray  # [row] float32  the scores of one token
-    plain: np.ndarray  # [row] float32  the scores of plain transitions, kept up to date
     dense: np.ndarray  # [most features] int64
     first: np.ndarray  # [S] float32  the scores of the states of the first token
     repeated: np.ndarray  # [Q * repeat] float32
@@ -354,6 +360,47 @@ def _came_from(deltas, t, row, steps, q):
 
 
 @kernel
+def _matrix_step(deltas, t, matrix):
+    """delta_t(s) = max_r delta_{t-1}(r) + matrix(r, s).  One long loop for each r: tiles of a few latent states each
+    take ten times as long (40 labels of four states)."""
+    S = unsigned(matrix.shape[0])
+    r, four = unsigned(0), S - S % unsigned(4)
+    while r < four:  # four at a time: deltas are read and written less often
+        i, j, k = r + unsigned(1), r + unsigned(2), r + unsigned(3)
+        a, b, c, d = deltas[t - 1, r], deltas[t - 1, i], deltas[t - 1, j], deltas[t - 1, k]
+        for s in range(S):
+            v, w = a + matrix[r, s], b + matrix[i, s]
+            x, y = c + matrix[j, s], d + matrix[k, s]
+            v = v if v > w else w
+            x = x if x > y else y
+            v = v if v > x else x
+            deltas[t, s] = v if v > deltas[t, s] else deltas[t, s]
+        r += unsigned(4)
+    while r < S:
+        a = deltas[t - 1, r]
+        for s in range(S):
+            v = a + matrix[r, s]
+            deltas[t, s] = v if v > deltas[t, s] else deltas[t, s]
+        r += unsigned(1)
+
+
+@kernel
+def _trace_matrix(deltas, matrix, path):
+    """As `_trace`, where a matrix has the scores of all transitions; of equal ones the first state wins."""
+    T, S = path.shape[0], matrix.shape[0]
+    s = np.int64(np.argmax(deltas[T - 1]))
+    path[T - 1] = s
+    for t in range(T - 1, 0, -1):
+        best, state = np.float32(-np.inf), np.int64(0)
+        for r in range(S):
+            v = deltas[t - 1, r] + matrix[r, s]
+            if v > best:
+                best, state = v, r
+        s = state
+        path[t - 1] = s
+
+
+@kernel
 def _trace(deltas, arcs, back, nodes, order, by_token, path):
     """Fill path [T], T > 1, with the states of the best path, from the last token back."""
     state, before, middle, steps = nodes
@@ -369,17 +416,18 @@ def _trace(deltas, arcs, back, nodes, order, by_token, path):
 
 
 @kernel
-def _best_path(weights, tiles, features, begin, gold, margin, scratch, path):
+def _best_path(weights, transitions, tiles, features, begin, gold, margin, scratch, path):
     """Fill path [T] with the states of the best path; wrong labels get `margin` on top.
 
     Arrays are taken out of their tuples once: at every token that would cost as much as the work."""
     T, S, Q, order = gold.shape[0], tiles.label_of.shape[0], tiles.state.shape[0], tiles.order
-    row, plain, dense, first, deltas = scratch.row, scratch.plain, scratch.dense, scratch.first, scratch.deltas
+    row, plain, dense, first, deltas = scratch.row, transitions.plain, scratch.dense, scratch.first, scratch.deltas
     repeated, back, label_of, state, before = scratch.repeated, scratch.back, tiles.label_of, tiles.state, tiles.before
     featured, row_begin, width, gram_begin = tiles.featured, tiles.row_begin, tiles.width, tiles.gram_begin
     steps = tiles.steps
     place, size, merged, repeat = tiles.place, tiles.size, tiles.merged, tiles.repeat
     by_token, pair = featured[order], row_begin[1]
+    matrix, by_matrix = transitions.matrix, transitions.matrix.shape[0] > 0
     pairs = row if featured[1] else plain
     arcs = row if by_token else plain
     for t in range(T):
@@ -410,7 +458,9 @@ def _best_path(weights, tiles, features, begin, gold, margin, scratch, path):
                 for q in range(Q):
                     for u in range(repeat):
                         repeated[q * repeat + u] = deltas[t - 1, q]
-            for k in range(steps.shape[0]):
+            if by_matrix:
+                _matrix_step(deltas, t, matrix)
+            for k in range(0 if by_matrix else steps.shape[0]):
                 step = Step(steps[k, 0], steps[k, 1], steps[k, 2], steps[k, 3], steps[k, 4], steps[k, 5])
                 if by_token and repeat > 0:
                     _wide_step_and_back(repeated, deltas, t, arcs, step, back)
@@ -430,6 +480,8 @@ def _best_path(weights, tiles, features, begin, gold, margin, scratch, path):
                     deltas[t, q] -= top
     if T == 1:
         path[0] = np.argmax(first)
+    elif by_matrix:
+        _trace_matrix(deltas, matrix, path)
     else:
         _trace(deltas, arcs, back, Nodes(state, before, tiles.middle, steps), order, by_token, path)
 
@@ -556,11 +608,36 @@ def _plain_scores(tiles, weights):
 
 
 @kernel
-def _make_scratch(tiles, plain, longest, most_features):
+def transitions_of(tiles, weights):
+    """The scores of plain transitions by these weights."""
+    plain = _plain_scores(tiles, weights)
+    return Transitions(plain, _matrix_of(tiles, plain))
+
+
+@kernel
+def _matrix_of(tiles, plain):
+    """The scores of plain transitions between latent states [S, S], minus infinity where they are forbidden; [0, 0]
+    where labels have one state, where pairs have features, and of order 2: there tiles do as well or better."""
+    S = tiles.label_of.shape[0]
+    if tiles.merged or tiles.order > 1 or tiles.featured[1]:
+        return np.empty((0, 0), np.float32)
+    matrix = np.full((S, S), -np.inf, np.float32)
+    for k in range(tiles.steps.shape[0]):
+        source, target, at, R, U = (
+            tiles.steps[k, 0], tiles.steps[k, 1], tiles.steps[k, 2], tiles.steps[k, 3], tiles.steps[k, 5],
+        )  # fmt: skip
+        for r in range(R):
+            for u in range(U):
+                matrix[source + r, target + u] = plain[at + r * U + u]
+    return matrix
+
+
+@kernel
+def _make_scratch(tiles, longest, most_features):
     """Scratch for sentences of up to `longest` tokens."""
     Q = tiles.state.shape[0]
     return PathScratch(
-        np.zeros(plain.shape[0], np.float32), plain, np.empty(most_features, np.int64),
+        np.zeros(tiles.fence.shape[0], np.float32), np.empty(most_features, np.int64),
         np.empty(tiles.label_of.shape[0], np.float32), np.empty(Q * tiles.repeat, np.float32),
         np.empty((longest, Q), np.float32), np.zeros((longest, Q), np.int32),
     )  # fmt: skip
@@ -598,13 +675,16 @@ def _rate(difference, state, rule, wrong):
 
 
 @kernel
-def _apply(difference, rate, damping, taken, state, plain, plain_begin, row_of_plain):
+def _apply(difference, rate, damping, taken, state, transitions, plain_begin, row_of_plain):
     """weights += rate * difference (AROW: times the variances, which fall), sums likewise `taken` times; the difference
     is emptied.
 
-    The weights of plain transitions, from plain_begin on, are in row_of_plain [plain transitions] of plain as well."""
+    The weights of plain transitions, from plain_begin on, are in row_of_plain [plain transitions] of
+    transitions.plain and, where it is used, in transitions.matrix as well."""
     weights, sums, variances = state.weights, state.sums, state.variances
+    plain, matrix = transitions.plain, transitions.matrix
     adaptive = variances.shape[0] > 0 and rate > 0
+    S = matrix.shape[0]
     for j in range(difference.n[0]):
         slot = difference.used[j]
         cell, change = difference.cell[slot], rate * difference.value[slot]
@@ -617,7 +697,44 @@ def _apply(difference, rate, damping, taken, state, plain, plain_begin, row_of_p
         sums[cell] += taken * change
         if cell >= plain_begin:
             plain[row_of_plain[cell - plain_begin]] = weights[cell]
+            if S > 0:
+                matrix[(cell - plain_begin) // S, (cell - plain_begin) % S] = weights[cell]
     difference.n[0] = 0
+
+
+@kernel
+def _paths(weights, transitions, tiles, features, begin, labels, margin, scratch, best, target):
+    """Fill the best path and, where its labels are wrong, the best path of the gold labels; returns how many are
+    wrong."""
+    _best_path(weights, transitions, tiles, features, begin, labels, margin, scratch, best)
+    wrong = 0
+    for t in range(labels.shape[0]):
+        wrong += tiles.label_of[best[t]] != labels[t]
+    if wrong > 0 and tiles.merged:
+        for t in range(labels.shape[0]):
+            target[t] = labels[t]
+    elif wrong > 0:
+        _gold_path(weights, tiles, features, begin, labels, transitions.plain, scratch.back, target)
+    return wrong
+
+
+@kernel
+def _update(difference, data, tiles, rule, state, transitions, taken, begin, best, target, wrong):
+    """Change the state at a mistake; returns the size of the update and by how much the gold path falls short."""
+    _count_path(difference, tiles, data.features, begin, target, best, np.float32(1))
+    _count_path(difference, tiles, data.features, begin, best, target, np.float32(-1))
+    rate, short = _rate(difference, state, rule, wrong)
+    _apply(difference, rate, rule.damping, taken, state, transitions, tiles.plain_begin, tiles.row_of_plain)
+    return rate, short
+
+
+@kernel
+def _longest(order, offsets):
+    """The length of the longest of these sentences."""
+    longest = 0
+    for i in range(order.shape[0]):
+        longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
+    return longest
 
 
 @kernel
@@ -628,12 +745,9 @@ def perceptron_pass(order, data, tiles, rule, state, taken):
     number of sentences before it (`taken` before this pass).  Returns the number of sentences that led to an update,
     the sum of what their best paths score above the gold ones (with the margin), and the sum of the shares of wrong
     labels in the best paths."""
-    offsets, gold, features, weights = data.offsets, data.gold, data.features, state.weights
-    longest = 0
-    for i in range(order.shape[0]):
-        longest = max(longest, offsets[order[i] + 1] - offsets[order[i]])
-    plain = _plain_scores(tiles, weights)
-    scratch = _make_scratch(tiles, plain, longest, data.most_features)
+    offsets, gold, weights = data.offsets, data.gold, state.weights
+    longest = _longest(order, offsets)
+    transitions, scratch = transitions_of(tiles, weights), _make_scratch(tiles, longest, data.most_features)
     difference = _empty_difference(data.most_cells)
     best_path, gold_path = np.empty(longest, np.int64), np.empty(longest, np.int64)
     margin = np.float32(rule.margin if rule.augmented else 0.0)
@@ -641,24 +755,40 @@ def perceptron_pass(order, data, tiles, rule, state, taken):
     for i in range(order.shape[0]):
         begin, T = offsets[order[i]], offsets[order[i] + 1] - offsets[order[i]]
         labels, target, best = gold[begin : begin + T], gold_path[:T], best_path[:T]
-        _best_path(weights, tiles, features, begin, labels, margin, scratch, best)
-        wrong = 0
-        for t in range(T):
-            wrong += tiles.label_of[best[t]] != labels[t]
-        if wrong == 0:
-            continue
-        if tiles.merged:
-            for t in range(T):
-                target[t] = labels[t]
-        else:
-            _gold_path(weights, tiles, features, begin, labels, plain, scratch.back, target)
-        _count_path(difference, tiles, features, begin, target, best, np.float32(1))
-        _count_path(difference, tiles, features, begin, best, target, np.float32(-1))
-        rate, short = _rate(difference, state, rule, wrong)
-        mistakes += rate > 0
-        loss += short
-        errors += wrong / T
-        _apply(
-            difference, rate, rule.damping, taken + i, state, plain, tiles.plain_begin, tiles.row_of_plain
+        wrong = _paths(weights, transitions, tiles, data.features, begin, labels, margin, scratch, best, target)
+        if wrong > 0:
+            rate, short = _update(
+                difference, data, tiles, rule, state, transitions, taken + i, begin, best, target, wrong
+            )  # fmt: skip
+            mistakes, loss, errors = mistakes + (rate > 0), loss + short, errors + wrong / T
+    return mistakes, loss, errors
+
+
+@kernel
+def find_paths(order, data, tiles, rule, weights, transitions, best, target, wrong):
+    """For each sentence i of `order` its best path, that of its gold labels (both at the places of its tokens [T]), and
+    the number of wrong labels wrong[i]; nothing is changed, so that threads can share the sentences of a mini-batch."""
+    offsets = data.offsets
+    scratch = _make_scratch(tiles, _longest(order, offsets), data.most_features)
+    margin = np.float32(rule.margin if rule.augmented else 0.0)
+    for i in range(order.shape[0]):
+        a, b = offsets[order[i]], offsets[order[i] + 1]
+        wrong[i] = _paths(
+            weights, transitions, tiles, data.features, a, data.gold[a:b], margin, scratch, best[a:b], target[a:b]
         )  # fmt: skip
+
+
+@kernel
+def apply_paths(order, data, tiles, rule, state, transitions, taken, best, target, wrong):
+    """The updates of a mini-batch, one sentence after the other; returns the same as `perceptron_pass`."""
+    offsets = data.offsets
+    difference = _empty_difference(data.most_cells)
+    mistakes, loss, errors = 0, 0.0, 0.0
+    for i in range(order.shape[0]):
+        a, b = offsets[order[i]], offsets[order[i] + 1]
+        if wrong[i] > 0:
+            rate, short = _update(
+                difference, data, tiles, rule, state, transitions, taken + i, a, best[a:b], target[a:b], wrong[i]
+            )  # fmt: skip
+            mistakes, loss, errors = mistakes + (rate > 0), loss + short, errors + wrong[i] / (b - a)
     return mistakes, loss, errors

@@ -3,6 +3,7 @@ passive-aggressive updates (Crammer, Dekel, Keshet, Shalev-Shwartz & Singer 2006
 2009)."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import RunState, UpdateRule
 from labelwright.learn.monitor import Monitor
+from labelwright.parallel import Workers, computed_once
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.tiles import TileLayout
 from labelwright.structures.states import StateSpace
@@ -81,8 +83,10 @@ class Passes:
         parameters: Parameters,
         rule: UpdateRule,
         seed: int | None,
+        batch_size: int = 1,
+        workers: Workers | None = None,
     ):
-        self.rule, self.seed = rule, seed
+        self.rule, self.seed, self.batch_size, self.workers = rule, seed, batch_size, workers or Workers(1)
         self.n = len(offsets) - 1
         self.layout = TileLayout(incidences, len(gold), space, parameters)
         self.tiles, self.features = self.layout.tiles, self.layout.features
@@ -121,12 +125,43 @@ class Passes:
         rule = self.rule._replace(margin=self.rule.margin * (self.early if number < EARLY else 1.0))
         state = RunState(run.weights, run.sums, run.variances)
         mistakes, loss, errors = 0, 0.0, 0.0
-        for begin in range(0, self.n, self.piece):
-            piece = order[begin : begin + self.piece]
-            more, worse, wrong = kernels.perceptron_pass(piece, self.data, self.tiles, rule, state, run.taken)
+        sequential = self.batch_size == 1
+        size = self.piece if sequential else self.batch_size
+        transitions = None if sequential else kernels.transitions_of(self.tiles, run.weights)
+        for begin in range(0, self.n, size):
+            piece = order[begin : begin + size]
+            if sequential:
+                seen = kernels.perceptron_pass(piece, self.data, self.tiles, rule, state, run.taken)
+            else:
+                seen = self._mini_batch(piece, rule, state, transitions, run.taken)
+            more, worse, wrong = seen
             run.taken += len(piece)
             mistakes, loss, errors = mistakes + int(more), loss + float(worse), errors + float(wrong)
         return Outcome(mistakes, loss, errors)
+
+    def _mini_batch(
+        self, order: Array, rule: UpdateRule, state: RunState, transitions: Any, taken: int
+    ) -> tuple[int, float, float]:
+        """The best paths of some sentences by the same weights, on all threads; then their updates, in order."""
+        best, target = self._paths
+        wrong = np.empty(len(order), np.int64)
+        cuts = np.linspace(0, len(order), min(self.workers.n, len(order)) + 1).astype(np.int64).tolist()
+
+        def part(a: int, b: int) -> None:
+            some, weights = order[a:b], state.weights
+            kernels.find_paths(some, self.data, self.tiles, rule, weights, transitions, best, target, wrong[a:b])
+
+        self.workers.run(part, pairwise(cuts))
+        result: tuple[int, float, float] = kernels.apply_paths(
+            order, self.data, self.tiles, rule, state, transitions, taken, best, target, wrong
+        )
+        return result
+
+    @computed_once
+    def _paths(self) -> tuple[Array, Array]:
+        """Scratch for the best path and that of the gold labels [2, T]."""
+        best, target = np.empty((2, len(self.data.gold)), np.int64)
+        return best, target
 
     def mean_loss(self, outcome: Outcome) -> float:
         """The loss per sentence by which training may stop: what passive-aggressive and AROW updates make small, or the

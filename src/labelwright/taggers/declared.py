@@ -198,6 +198,14 @@ Epsilon = Annotated[
     Help("Stop after a pass with a mean loss per sentence below X (update perceptron: share of wrong labels)."),
 ]
 Shuffle = Annotated[bool, Help("Visit the sentences of each pass in another order.")]
+BatchSize = Annotated[
+    int,
+    AtLeast(1),
+    Help(
+        "Mini-batch perceptron: the best paths of so many sentences by the same weights, on all threads, then their "
+        "updates in order. 1: the perceptron, on one thread."
+    ),
+]
 Start = Annotated[
     str,
     OneOf("auto", "split", "likelihood", "random"),

@@ -80,6 +80,7 @@ class Perceptron(ScoredModel):
         variance: declared.Variance = 1.0,
         gamma: declared.Gamma = 1.0,
         shuffle: declared.Shuffle = True,
+        batch_size: declared.BatchSize = 1,
         max_iter: declared.MaxPasses = None,
         epsilon: declared.Epsilon = 0.0,
         constraints: declared.Constraints = None,
@@ -102,6 +103,7 @@ class Perceptron(ScoredModel):
         self.variance = variance
         self.gamma = gamma
         self.shuffle = shuffle
+        self.batch_size = batch_size
         self.max_iter = max_iter
         self.epsilon = epsilon
         self.constraints = constraints
@@ -192,7 +194,7 @@ class Perceptron(ScoredModel):
     ) -> Array:
         self._online = None
         seed = (self.random_state or 0) if self.shuffle else None
-        passes = Passes(*data, start.space, start.parameters, self._rule(), seed)
+        passes = Passes(*data, start.space, start.parameters, self._rule(), seed, self.batch_size, workers)
         plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
         self._norm = passes.largest_norm() if plain else None
         self._start_norm = float(np.linalg.norm(start.weights.astype(np.float64)))
@@ -247,6 +249,7 @@ class LatentPerceptron(LatentStates, Perceptron):
         variance: declared.Variance = 1.0,
         gamma: declared.Gamma = 1.0,
         shuffle: declared.Shuffle = True,
+        batch_size: declared.BatchSize = 1,
         max_iter: declared.MaxPasses = None,
         epsilon: declared.Epsilon = 0.0,
         start: declared.Start = "auto",
@@ -259,7 +262,8 @@ class LatentPerceptron(LatentStates, Perceptron):
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
-            variance, gamma, shuffle, max_iter, epsilon, constraints, warm_start, n_jobs, random_state, verbose,
+            variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
+            verbose,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start
