@@ -3,6 +3,7 @@
     python benchmarks/perceptron.py speed          seconds per pass, CRFsuite in the same run
     python benchmarks/perceptron.py synthetic [--seeds 0,1,2] [--plot figure3.png]
     python benchmarks/perceptron.py train --task np|bioner [--order 2] [--averaging mavg] [--margin auto] [--seeds 0,1]
+    python benchmarks/perceptron.py batches        mini-batches beside the sequential perceptron: seconds, F1 or accuracy
     python benchmarks/perceptron.py stability      F1 over 200 passes after the plateau, avg and mavg
 
 `speed` needs python-crfsuite (the extra `bench`), `--plot` matplotlib; all but `synthetic` need the corpora.
@@ -70,6 +71,29 @@ def speed(folder: Path, console: Console) -> None:
         shape = [order, latent, model.space_.n_states, len(model.weights_)]
         table.add_row(*(f"{n:,}" for n in shape), f"{per_pass(model):.3f}")
     console.print(table)
+
+
+def batches(folder: Path, console: Console) -> None:
+    """Mini-batches beside the sequential perceptron: CoNLL-2000, then letters to phonemes with latent states."""
+    train, test = (read_columns(folder / "conll2000" / f"{part}.txt") for part in ("train", "test"))
+    words, unseen = (read_columns(folder / "cmudict_aligned" / f"{part}.txt.xz") for part in ("train", "dev"))
+    table = Table("task", "states", "batch", "threads", "seconds per pass", "F1 or accuracy", title="mini-batches")
+    for batch, threads in ((1, 1), (8, 1), (8, 2), (32, 2)):
+        own: dict[str, Any] = {"batch_size": batch, "n_jobs": threads, "random_state": 0}
+        model: Any = Perceptron(template="chunking", max_iter=11, **own).fit(train)
+        score = evaluate(test.y, model.predict(test)).f1
+        table.add_row("chunks", str(model.space_.n_states), str(batch), str(threads), *_measured(model, score))
+    X, y = words.X[:20_000], words.y[:20_000]
+    for batch, threads in ((1, 1), (8, 1), (8, 2), (32, 2)):
+        own = {"batch_size": batch, "n_jobs": threads, "random_state": 0}
+        model = LatentPerceptron(2, template="letters", max_iter=5, start="random", **own).fit(X, y)
+        score = model.score(unseen)
+        table.add_row("phonemes", str(model.space_.n_states), str(batch), str(threads), *_measured(model, score))
+    console.print(table)
+
+
+def _measured(model: Any, score: float) -> tuple[str, str]:
+    return f"{per_pass(model):.3f}", f"{100 * score:.2f}"
 
 
 def synthetic(seeds: list[int], plot: str | None, console: Console) -> None:
@@ -182,7 +206,7 @@ class _Patient(LatentPerceptron):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "synthetic", "train", "stability"])
+    parser.add_argument("what", choices=["speed", "batches", "synthetic", "train", "stability"])
     parser.add_argument("--corpora", type=Path, default=os.environ.get("LABELWRIGHT_CORPORA"))
     parser.add_argument("--task", choices=sorted(TASKS), default="np")
     parser.add_argument("--order", type=int, choices=[1, 2], default=2)
@@ -206,6 +230,8 @@ def main() -> int:
     folder = Path(options.corpora)
     if options.what == "speed":
         speed(folder, console)
+    elif options.what == "batches":
+        batches(folder, console)
     elif options.what == "train":
         train_and_test(options, folder, console)
     else:

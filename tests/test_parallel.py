@@ -1,6 +1,10 @@
 """Threads: BLAS stays on one while we work, and is as before afterwards."""
 
-from threading import Event, Thread
+import os
+import subprocess
+import sys
+import time
+from threading import Event, Lock, Thread, active_count
 
 import pytest
 from threadpoolctl import threadpool_info
@@ -97,3 +101,67 @@ def test_threads_keep_within_cores_and_quota(monkeypatch, cores, limit, expected
     monkeypatch.setattr(parallel, "_quota_of_process", lambda: limit)
     assert n_threads(-1) == n_threads(None) == expected
     assert n_threads(16) == 16
+
+
+# -- threads of the process --------------------------------------------------------------------------------------------
+
+
+def test_results_come_in_the_order_of_the_tasks_and_few_need_no_thread():
+    before = active_count()
+    assert Workers(8).run(lambda a: a + 1, [(1,)]) == [2]
+    assert Workers(1).run(lambda a: a + 1, [(1,), (2,)]) == [2, 3]
+    assert active_count() == before
+    assert Workers(3).run(lambda a, b: a * b, [(a, 2) for a in range(50)]) == [2 * a for a in range(50)]
+
+
+def test_no_more_threads_work_at_once_than_were_asked_for():
+    Workers(6).run(lambda a: a, [(a,) for a in range(6)])  # the pool has five
+    at_once, most, lock = 0, 0, Lock()
+
+    def task(a):
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.002)
+        with lock:
+            at_once -= 1
+
+    Workers(2).run(task, [(a,) for a in range(20)])
+    assert most == 2
+
+
+def test_tasks_may_have_tasks_of_their_own():
+    def outer(a):
+        return sum(Workers(2).run(lambda b: a * b, [(b,) for b in range(10)]))
+
+    assert Workers(2).run(outer, [(a,) for a in range(10)]) == [45 * a for a in range(10)]
+
+
+def test_the_first_error_is_raised_and_the_rest_is_left():
+    seen = []
+
+    def task(a):
+        seen.append(a)
+        if a >= 3:
+            raise ValueError(f"task {a}")
+
+    with pytest.raises(ValueError, match="task 3"):
+        Workers(2).run(task, [(a,) for a in range(1000)])
+    assert len(seen) < 1000
+    assert Workers(2).run(lambda a: a, [(1,), (2,)]) == [1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_makes_threads_of_its_own():
+    program = (
+        "import os, sys\n"
+        "from labelwright.parallel import Workers\n"
+        "tasks = [(a,) for a in range(20)]\n"
+        "Workers(2).run(lambda a: a, tasks)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(0 if Workers(2).run(lambda a: a, tasks) == list(range(20)) else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
