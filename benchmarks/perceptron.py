@@ -3,7 +3,7 @@
     python benchmarks/perceptron.py speed          seconds per pass, CRFsuite in the same run
     python benchmarks/perceptron.py synthetic [--seeds 0,1,2] [--plot figure3.png]
     python benchmarks/perceptron.py train --task np|bioner [--order 2] [--averaging mavg] [--margin auto] [--seeds 0,1]
-    python benchmarks/perceptron.py batches        mini-batches beside the sequential perceptron: seconds, F1 or accuracy
+    python benchmarks/perceptron.py batches        mini-batches beside the sequential perceptron: seconds, accuracy
     python benchmarks/perceptron.py stability      F1 over 200 passes after the plateau, avg and mavg
 
 `speed` needs python-crfsuite (the extra `bench`), `--plot` matplotlib; all but `synthetic` need the corpora.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labelwright.cli.common import heading, show
+from labelwright.engine import choice
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
@@ -24,8 +25,11 @@ def command(quick: Annotated[bool, typer.Option("--quick", help="Fewer sentences
     corpus = builtin_corpus(1500 if quick else 3000, random_state=0, columns=["word", "chunk"])
     train, test = corpus.split(0.8, random_state=0)
     _show_data(train, test)
-    heading("2. Training a conditional random field (CRF); the very first run compiles the code before, about a minute")
-    _compile(train, test)
+    first = "the very first run compiles the code before, about a minute"
+    without = "without Numba, which would train several times as fast"
+    heading(f"2. Training a conditional random field (CRF); {first if choice.available() else without}")
+    if choice.available():
+        _compile(train, test)
     model = _train(train)
     heading("3. How good is it?  Scores in percent on sentences that were not used for training")
     show()

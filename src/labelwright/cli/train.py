@@ -29,6 +29,7 @@ from labelwright.cli.recipe import (
     unknown_option,
 )
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
+from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
@@ -239,6 +240,10 @@ def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: P
     """Train with all that this tagger's fit takes."""
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
     options: dict[str, Any] = {}
+    if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
+        say(
+            "labelwright: Numba is not installed; training takes several times as long (pip install 'labelwright[fast]')"
+        )
     if asked.can("dev"):
         options["dev"] = dev
     if asked.can("init"):
