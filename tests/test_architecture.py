@@ -17,6 +17,7 @@ STAGES = [
     {"errors", "storage", "wording"},
     {"settings", "engine"},
     {"kernels", "validation"},
+    {"compact"},
     {"modelfile", "parallel"},
     {"corpus"},
     {"structures"},

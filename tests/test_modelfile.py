@@ -178,8 +178,8 @@ def zipped():
         (save({}, metadata={"labelwright": "{}"}), "unknown format None"),
         (save({}, metadata={"labelwright": '{"format": 1}'}), "checksum does not fit"),
         (
-            save({}, metadata={"labelwright": '{"format": 2, "new": 1}'}),
-            "newer labelwright (format 2, this one reads 1)",
+            save({}, metadata={"labelwright": '{"format": 3, "new": 1}'}),
+            "newer labelwright (format 3, this one reads 1 and 2)",
         ),
     ],
 )

@@ -3,25 +3,27 @@
     [8 bytes: length] [JSON: names, dtypes, shapes; metadata {"labelwright": header}] [the arrays]
 
 The header holds what the caller gave, the format version, and a SHA-256 checksum over the header and the arrays.
+In files of format 2 arrays take as few bytes as they need (labelwright.compact); the header says how.
 """
 
 import hashlib
 import itertools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelwright import compact
 from labelwright.errors import ModelFileError
 from labelwright.storage import replace_file
 from labelwright.validation import TensorReader, check_array, check_pointers
 
-FORMAT = 1  # raised when an older labelwright could misread a file
+FORMAT, COMPACT = 1, 2  # raised when an older labelwright could misread a file
 KEY = "labelwright"  # the one metadata key: several are stored in random order, and equal models should be equal files
-RESERVED = ("format", "checksum")
+RESERVED = ("format", "checksum", "stored")
 
 # First bytes of what people hand over by mistake.
 FOREIGN = {
@@ -37,9 +39,13 @@ FOREIGN = {
 }
 
 
-def write(target: Any, tensors: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
+def write(
+    target: Any, tensors: Mapping[str, np.ndarray], header: Mapping[str, Any], weights: Container[str] | None = None
+) -> None:
     """Write arrays and header to a path, whole or not at all (a failure leaves the file that was there), or to a binary
-    file object."""
+    file object.
+
+    weights : the names of arrays that are weights; then all arrays take as few bytes as they need (format 2)"""
     from safetensors import SafetensorError
     from safetensors.numpy import save
 
@@ -52,7 +58,11 @@ def write(target: Any, tensors: Mapping[str, np.ndarray], header: Mapping[str, A
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{name}: the header must be plain JSON: {error}") from error
     arrays = {name: _plain(array) for name, array in tensors.items()}
-    fields = {"format": FORMAT, "checksum": _checksum(arrays, fields), **fields}
+    format = FORMAT
+    if weights is not None:
+        arrays, stored = compact.packed(arrays, weights)
+        format, fields = COMPACT, {**fields, "stored": stored}
+    fields = {"format": format, "checksum": _checksum(arrays, fields), **fields}
     try:
         if "__metadata__" in arrays:
             raise SafetensorError("no array may be called __metadata__")
@@ -75,7 +85,7 @@ def parse(content: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str, A
     from safetensors.numpy import load
 
     fields = _header(name, content)
-    if fields.get("format") != FORMAT:
+    if fields.get("format") not in (FORMAT, COMPACT) or isinstance(fields.get("format"), bool):
         raise ModelFileError(_format_trouble(name, fields.get("format")))
     try:
         arrays = load(content)
@@ -86,10 +96,15 @@ def parse(content: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str, A
     for tensor, array in arrays.items():
         if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:  # NumPy relies on 0 and 1
             raise ModelFileError(f"{name}: tensor {tensor}: expected booleans, 0 or 1; copy or train it again")
-    header = {field: value for field, value in fields.items() if field not in RESERVED}
-    if fields.get("checksum") != _checksum(arrays, header):
+    checked = {field: value for field, value in fields.items() if field not in ("format", "checksum")}
+    if fields.get("checksum") != _checksum(arrays, checked):
         raise ModelFileError(f"{name}: the checksum does not fit, the file was changed; copy or train it again")
-    return arrays, header
+    if fields["format"] == COMPACT:
+        try:
+            arrays = compact.unpacked(arrays, fields.get("stored"))
+        except ModelFileError as error:
+            raise ModelFileError(f"{name}: {error}; copy or train it again") from None
+    return arrays, {field: value for field, value in checked.items() if field not in RESERVED}
 
 
 # -- paths, bytes and file objects ------------------------------------------------------------------------------------
@@ -223,8 +238,7 @@ def _header(path: str | Path, content: bytes) -> dict[str, Any]:
 
 def _format_trouble(path: str | Path, version: object) -> str:
     """Say why a file of this format version is not read."""
-    if isinstance(version, int) and version > FORMAT:
-        return (
-            f"{path}: written by a newer labelwright (format {version}, this one reads {FORMAT}); upgrade labelwright"
-        )
-    return f"{path}: unknown format {version!r}, this labelwright reads {FORMAT}; train the model again"
+    reads = f"{FORMAT} and {COMPACT}"
+    if isinstance(version, int) and version > COMPACT:
+        return f"{path}: written by a newer labelwright (format {version}, this one reads {reads}); upgrade labelwright"
+    return f"{path}: unknown format {version!r}, this labelwright reads {reads}; train the model again"

@@ -4,12 +4,22 @@ import os
 import secrets
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put `content` at `path` by way of a temporary sibling, so that no reader and no crash ever meets half a file."""
+    """Put `content` at `path`, whole or not at all."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file whose content is at `path` once all is written: it is a temporary sibling until then, so that no reader
+    and no crash ever meets half a file.  After an error nothing has changed."""
     if path.is_dir():
         raise IsADirectoryError(None, "it is a folder, name a file in it")
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
@@ -19,7 +29,7 @@ def replace_file(path: Path, content: bytes) -> None:
     fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
     try:
         with open(fresh, "xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if path.exists():

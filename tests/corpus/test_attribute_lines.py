@@ -101,7 +101,7 @@ def test_a_large_file_is_read_in_blocks(monkeypatch):
     text = "".join(f"L{i % 3}\tw=a{i % 5}\tx:{i / 7}\n" + "\n" * (i % 4 == 0) for i in range(60))
     whole = parse_attribute_lines(text.encode(), "x")
     blocks = attribute_lines._blocks
-    monkeypatch.setattr(attribute_lines, "_blocks", lambda text, source: blocks(text, source, 50))
+    monkeypatch.setattr(attribute_lines, "_blocks", lambda text, source, first: blocks(text, source, first, 50))
     parts = parse_attribute_lines(text.encode(), "x")
     assert parts.names == whole.names
     assert parts.attribute.tolist() == whole.attribute.tolist()

@@ -30,7 +30,7 @@ from labelwright.structures.lattice import (
     state_marginals,
 )
 from labelwright.structures.states import StateSpace
-from labelwright.structures.timeorder import Best, Plan, plan, posteriors, viterbi
+from labelwright.structures.timeorder import Best, Plan, plan, posteriors
 
 Array = NDArray[Any]
 COLD = 1e6  # what the largest score becomes where sums of exponentials are to be their largest terms
@@ -115,10 +115,7 @@ class Chains:
         """The best paths of all sentences, computed together; None where there are few."""
         if not self._several:
             return None
-        if compiled():
-            return best_paths_of(self.node, self.arc, self.space.graph, self._offsets)
-        order, node, arc = self._in_time_order
-        return viterbi(node, arc, order, self.space.graph)
+        return best_paths_of(self.node, self.arc, self.space.graph, self._offsets)
 
     @computed_once
     def node_of_pair(self) -> Array:

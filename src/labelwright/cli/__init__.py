@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "Is one prediction better than another, or is it chance?",
     "inspect": "Look into a model.",
     "convert": "Convert file formats and label schemes.",
+    "export": "Write a smaller copy of a model.",
     "warmup": "Compile all kernels once.",
     "demo": "See it all on built-in data.",
 }

@@ -4,6 +4,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from labelwright.cli.common import counted, inputs_of, say
@@ -198,10 +199,12 @@ def show_progress(model: Any, wanted: bool) -> None:
             tagger.set_params(verbose=int(wanted))
 
 
-def warn(model: Any, corpus: "Corpus") -> None:
-    """Say what a user should know about a file and a model, in one line each."""
+def warn(model: Any, corpus: "Corpus", more: bool = False) -> None:
+    """Say what a user should know about a file and a model, in one line each; `more` sentences may follow."""
     from labelwright.inspection.warnings import nothing_known, scheme_differs
 
+    if more:
+        corpus = replace(corpus, source=f"{corpus.source}, first {counted(len(corpus), 'sentence')}")
     for name, tagger in model.outputs.items():
         column = name or corpus.label
         if column is not None and column in corpus.names:

@@ -112,7 +112,7 @@ def command(
     asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or as_json)
     if oracle:
         _check_oracle(model)
-    test = _gold(model, gold_path, columns, label, files)
+    test = gold_for(model, gold_path, columns, label, files)
     if not has_attributes(test):
         how.warn(model, test)
     how.show_progress(model, True)
@@ -212,7 +212,7 @@ def _ceiling(scores: dict[str, Any]) -> str:
     return f"oracle: {listed} (the true label wherever it is a candidate)"
 
 
-def _gold(model: Any, path: str, columns: str | None, label: str | None, files: "FileOptions") -> "Data":
+def gold_for(model: Any, path: str, columns: str | None, label: str | None, files: "FileOptions") -> "Data":
     """The test file, its columns named as in training."""
     from labelwright.corpus.file_formats import RECORDS, TEXTS, read_corpus, records_of
 

@@ -1,6 +1,6 @@
 """Files to be tagged in any format: what the model reads of them, and how they are written with its labels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli.common import read_for, refuse_attributes
@@ -17,10 +17,11 @@ Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their 
 
 
 class ToTag(NamedTuple):
-    """Sentences to be tagged."""
+    """Sentences to be tagged: a file, or a piece of it."""
 
     data: Data
     write: Callable[[Added], bytes] | None = None  # the file with labels; None: as columns or CoNLL-U
+    more: bool = False  # further pieces follow
 
     @property
     def corpus(self) -> "Corpus | None":
@@ -62,34 +63,51 @@ def open_for(model: Any, path: str, format: str | None, columns: str | None = No
 
     if reads_attributes(model):
         file = opened(path, format or "crfsuite")
-        if file.format != "crfsuite":
-            raise OptionError(f"--format: the model reads attributes, as in CRFsuite's data; got {file.format}")
-        if columns is not None:
-            raise OptionError("--columns: the model reads attributes, which are no columns; leave it out")
-        if b"\t" not in file.getvalue():
-            raise CorpusError(
-                f"{file.name}: no attributes, but the model was trained on feature dicts; give CRFsuite's data, or use "
-                "labelwright.load(...) in Python"
-            )
-        return file
-    file = opened(path, format, named=columns is not None)
-    refuse_attributes(model, file)
+    else:
+        file = opened(path, format, named=columns is not None)
+    _check_for(model, file, columns)
     return file
 
 
-def to_tag(model: Any, path: str, format: str | None, columns: str | None, known: str | None) -> ToTag:
-    """A file to be tagged."""
-    file = open_for(model, path, format, columns)
+def _check_for(model: Any, file: "OpenFile", columns: str | None) -> None:
+    """Refuse a file that the model cannot read."""
+    if not reads_attributes(model):
+        refuse_attributes(model, file)
+        return
+    if file.format != "crfsuite":
+        raise OptionError(f"--format: the model reads attributes, as in CRFsuite's data; got {file.format}")
+    if columns is not None:
+        raise OptionError("--columns: the model reads attributes, which are no columns; leave it out")
+    if b"\t" not in file.getvalue():
+        raise CorpusError(
+            f"{file.name}: no attributes, but the model was trained on feature dicts; give CRFsuite's data, or use "
+            "labelwright.load(...) in Python"
+        )
+
+
+def pieces_to_tag(model: Any, path: str, format: str | None, columns: str | None, known: str | None) -> Iterator[ToTag]:
+    """A file to be tagged, piece by piece."""
+    from labelwright.corpus.pieces import pieces_of
+
+    if reads_attributes(model):
+        format = format or "crfsuite"
+    for file in pieces_of(path, format, named=columns is not None):
+        if file.head is None:
+            _check_for(model, file, columns)
+        yield _to_tag(model, file, columns, known)
+
+
+def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None) -> ToTag:
     if file.format == "crfsuite":
         from labelwright.features.attribute_data import read_crfsuite
 
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")
-        return ToTag(read_crfsuite(file), _label_lines)
+        return ToTag(read_crfsuite(file), _label_lines, file.more)
     corpus = read_for(model, file, columns, [known] if known else [])
     if file.format in ("columns", "conllu"):
-        return ToTag(corpus)
-    return ToTag(corpus, lambda added: WRITERS[file.format](file, added))
+        return ToTag(corpus, None, file.more)
+    return ToTag(corpus, lambda added: WRITERS[file.format](file, added), file.more)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

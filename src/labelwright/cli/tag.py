@@ -20,7 +20,7 @@ from labelwright.cli.common import (
     say,
 )
 from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
-from labelwright.cli.reading import ToTag, reads_attributes, to_tag
+from labelwright.cli.reading import ToTag, pieces_to_tag, reads_attributes
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -94,8 +94,10 @@ def command(
     """Label sentences: copies the input and adds a column with the predicted label.
 
     The input has the columns that the model was trained on, with or without the label column.  A stream is answered
-    sentence by sentence.  In CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field
-    `predicted`; models for CRFsuite's data write labels alone.
+    sentence by sentence.  Files are read, labelled and written piece by piece, so memory does not grow with them (only
+    Parquet and Label Studio's JSON are read whole); OUT appears when all is written, and may be INPUT itself.  In
+    CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field `predicted`; models for CRFsuite's
+    data write labels alone.
 
     \b
       labelwright tag model.crf test.txt -o tagged.txt
@@ -181,23 +183,29 @@ def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
 
 
 def _run(model: Any, request: Request, input: str, output: str, columns: str | None, format: str | None) -> None:
-    """Read, label and write, piece by piece where both ends are streams of columns."""
-    is_stream = input == "-" and format in (None, "columns") and not reads_attributes(model)
-    if is_stream and output == "-":
-        for piece in _stream(model, columns, format):
-            _answer(model, piece, request, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-        return
-    collected = io.BytesIO()
-    for piece in (
-        _stream(model, columns, format) if is_stream else [to_tag(model, input, format, columns, request.known)]
-    ):
-        if piece.corpus is not None and not is_stream:
-            how.warn(model, piece.corpus)
-        _answer(model, piece, request, collected)
-    from labelwright.corpus.compressed import write_bytes
+    """Read, label and write, piece by piece."""
+    from labelwright.corpus.compressed import written
 
-    write_bytes(output, collected.getvalue())
+    is_stream = input == "-" and format in (None, "columns") and not reads_attributes(model)
+    if is_stream:
+        pieces = _stream(model, columns, format)
+    else:
+        pieces = _warned(model, pieces_to_tag(model, input, format, columns, request.known))
+    with written(output) as write:
+        for piece in pieces:
+            answered = io.BytesIO()
+            _answer(model, piece, request, answered)
+            write(answered.getvalue())
+            del piece, answered  # before the next one is read
+
+
+def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
+    """The pieces of a file; what a user should know about it is told by the first."""
+    for n, piece in enumerate(pieces):
+        if n == 0 and piece.corpus is not None:
+            how.warn(model, piece.corpus, piece.more)
+        yield piece
+        del piece
 
 
 def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToTag]:

@@ -228,6 +228,9 @@ def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None)
     else:
         read = lambda part, names, name: read_labelled(part, names, name, scheme, files)  # noqa: E731
     data: Any = read(file, columns, label)
+    if not has_attributes(data):
+        data = replace(data, raw=None)  # the text of the file is no longer needed
+    file.close()
     if "dev" not in asked.values:
         return data, None
     dev = opened(asked.values["dev"], files.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
@@ -242,7 +245,8 @@ def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: P
     options: dict[str, Any] = {}
     if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
         say(
-            "labelwright: Numba is not installed; training takes several times as long (pip install 'labelwright[fast]')"
+            "labelwright: Numba is not installed, so training takes several times as long; "
+            "pip install 'labelwright[fast]'"
         )
     if asked.can("dev"):
         options["dev"] = dev
@@ -257,6 +261,8 @@ def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: P
             )
         every = asked.get("checkpoint_every", 10.0)
         options |= {"checkpoint": checkpoint, "checkpoint_every": every, "resume": resume}
+    if asked.get("memory_map") is not None:
+        options["memory_map"] = asked.get("memory_map")
     if asked.can("layer_progress"):
         from labelwright.cli.train_layers import LayerProgress
 

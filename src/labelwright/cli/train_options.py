@@ -105,6 +105,14 @@ def of_the_run(
         Flag(metavar="SECONDS"),
         Help("How often MODEL.checkpoint is written."),
     ] = 10.0,
+    memory_map: Annotated[
+        str | None,
+        Needs("memory_map"),
+        OptionOnly(),
+        Group(declared.TRAINING),
+        Flag(metavar="DIR"),
+        Help("Keep encoded data in temporary files in this folder, not in memory; the model is the same."),
+    ] = None,
     output: Annotated[
         str, OptionOnly(), Group(OUTPUT), Flag("-o", "--output", metavar="MODEL"), Help("Model file to write.")
     ],

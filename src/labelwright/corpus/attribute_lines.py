@@ -98,13 +98,13 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(r"\1", text) if "\\" in text else text
 
 
-def parse_attribute_lines(text: bytes, source: str) -> AttributeLines:
-    """The sentences of a file in CRFsuite's format."""
+def parse_attribute_lines(text: bytes, source: str, first_line: int = 1) -> AttributeLines:
+    """The sentences of a file in CRFsuite's format, or of a piece of it, which begins at this line."""
     fields, labels = _Fields(), _Labels()
     codes, ends, offsets = array("i"), array("q", [0]), array("q", [0])
     attribute = array("i")
     value: array[float] | None = None
-    for first, lines in _blocks(text, source):
+    for first, lines in _blocks(text, source, first_line):
         numbers: list[int] = []
         for line_number, line in enumerate(lines, first):
             if line:
@@ -131,16 +131,16 @@ def parse_attribute_lines(text: bytes, source: str) -> AttributeLines:
         offsets.append(len(codes))
     if not codes:
         raise CorpusError(f"{source}: no tokens, expected lines with a label and attributes, separated by tabs")
-    if not attribute:
+    if not attribute and first_line == 1:
         raise CorpusError(f"{source}: no attributes, expected some after the label of each line, separated by tabs")
     column = Column(list(labels.names), np.array(codes, np.int32))
     labels_alone = Corpus(("label",), (column,), np.array(offsets, np.int64), "label", source)
     return AttributeLines(fields.names, attribute, value, ends, labels_alone)
 
 
-def _blocks(text: bytes, source: str, size: int = 1 << 22) -> Iterator[tuple[int, list[str]]]:
+def _blocks(text: bytes, source: str, first: int = 1, size: int = 1 << 22) -> Iterator[tuple[int, list[str]]]:
     """The lines of a text, some at a time, with the number of the first; blank ones are empty."""
-    start, first = len(BOM) if text.startswith(BOM) else 0, 1
+    start = len(BOM) if first == 1 and text.startswith(BOM) else 0
     while start < len(text):
         end = text.find(b"\n", start + size) + 1 or len(text)
         block = text[start:end]

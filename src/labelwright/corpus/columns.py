@@ -1,23 +1,33 @@
 """Column files: one token per line, columns separated by spaces or tabs, a blank line after each sentence."""
 
+import io
 import os
 import re
 import select
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from labelwright.corpus.attribute_lines import evidence_of, refuse_doubt
-from labelwright.corpus.compressed import Source, codec_of, decompressed, explain, name_of, read_bytes, write_bytes
+from labelwright.corpus.compressed import (
+    ByteStream,
+    Rejoined,
+    Source,
+    codec_of,
+    explain,
+    name_of,
+    read_bytes,
+    write_bytes,
+)
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
 from labelwright.engine.choice import BYTES_OF_TOKEN, expect
 from labelwright.errors import CorpusError
 from labelwright.kernels import text as kernels
 
 _BOM = b"\xef\xbb\xbf"
-_SENTENCE_END = re.compile(rb"\n(?:[ \t]*\r?\n)+")
+SENTENCE_END = re.compile(rb"\n(?:[ \t]*\r?\n)+")
 _MARK = "-DOCSTART-"
 
 Labels = Sequence[Sequence[str]]  # [N][T]
@@ -64,13 +74,18 @@ def _refuse_attributes(text: bytes, source: str) -> None:
 
 
 def columns_of(
-    text: bytes, source: str, names: Sequence[str] | str | None = None, label: str | bool | None = None
+    text: bytes,
+    source: str,
+    names: Sequence[str] | str | None = None,
+    label: str | bool | None = None,
+    first_line: int = 1,
+    head: bytes | None = None,
 ) -> Corpus:
-    """The corpus that the text of a column file holds."""
-    layout = lay_out(text, source, names, label)
+    """The corpus that the text of a column file holds; of a piece of a file, `head` is how the file begins."""
+    layout = lay_out(text if head is None else head, source, names, label)
     if layout is None:
         raise CorpusError(f"{source}: no tokens, expected one token per line and a blank line after each sentence")
-    return parse(text, source, layout)
+    return parse(text, source, layout, first_line)
 
 
 def stream_columns(
@@ -94,12 +109,13 @@ def stream_columns(
     while True:
         fresh = _read_some(stream, size, source)
         waiting += fresh
-        if first_line == 1 and codec_of(waiting):  # compressed input is read to its end first
-            rest = b"".join(iter(lambda: _read_some(stream, size, source), b""))
-            waiting = decompressed(waiting + rest, source)
+        if first_line == 1 and codec_of(waiting):
+            squeezed: Any = io.BufferedReader(Rejoined(waiting, stream))  # type: ignore[arg-type]
+            stream, waiting = ByteStream(squeezed, source), b""  # type: ignore[assignment]
+            continue
         if fresh and len(waiting) < size and _more_is_waiting(stream):
             continue
-        cut = len(waiting) if not fresh else max((end.end() for end in _SENTENCE_END.finditer(waiting)), default=0)
+        cut = len(waiting) if not fresh else last_match(SENTENCE_END, waiting)
         layout = layout or lay_out(waiting[:cut], source, names, label)
         if layout is not None and cut:
             corpus = parse(waiting[:cut], source, layout, first_line)
@@ -109,6 +125,15 @@ def stream_columns(
                 waiting = waiting[cut:]
         if not fresh:
             return
+
+
+def last_match(pattern: re.Pattern[bytes], text: bytes, near: int = 1 << 16) -> int:
+    """Where the last match of a pattern ends, 0 where there is none; most texts have one near their end."""
+    for begin in dict.fromkeys((max(0, len(text) - near), 0)):
+        end = max((match.end() for match in pattern.finditer(text, begin)), default=0)
+        if end:
+            return end
+    return 0
 
 
 def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
@@ -144,7 +169,7 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
     """Determine names, label and separator from the first token line; None when there is no token."""
     if label is True:
         raise CorpusError(f"{source}: label is True, expected the name of a column, or False for none")
-    first, number = _first_token_line(text)
+    first, number = first_token_line(text)
     if first is None:
         return None
     tabs = b"\t" in first
@@ -161,7 +186,7 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
     return FileLayout(tuple(names), label or None, tabs)
 
 
-def _first_token_line(text: bytes) -> tuple[bytes | None, int]:
+def first_token_line(text: bytes) -> tuple[bytes | None, int]:
     """The first line that is neither blank nor a document mark, and its number."""
     start = len(_BOM) if text.startswith(_BOM) else 0
     number = 0
@@ -198,7 +223,6 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         except UnicodeDecodeError:
             raise _bad_utf8(text, scanned.entries, source, first_line) from None
         columns.append(Column(values, scanned.codes[number]))
-    separator = b"\t" if layout.tabs else _separator(text, scanned.starts)
     return Corpus(
         names=layout.names,
         columns=tuple(columns),
@@ -206,14 +230,8 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         label=layout.label,
         source=source,
         documents=np.unique(scanned.documents[scanned.documents < len(scanned.offsets) - 1]),
-        raw=RawText(text, scanned.starts, scanned.ends, scanned.marks, separator),
+        raw=RawText(text, scanned.starts, scanned.ends, scanned.marks, b"\t" if layout.tabs else b" "),
     )
-
-
-def _separator(text: bytes, starts: np.ndarray) -> bytes:
-    """The separator before the last column of the first token; a space where there is only one column."""
-    before = text[starts[0] - 1 : starts[0]] if len(starts) and starts[0] else b" "
-    return before if before == b"\t" else b" "
 
 
 def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) -> CorpusError:

@@ -1,33 +1,49 @@
-"""Bytes in and out: plain and compressed files, standard input, and atomic writing of files."""
+"""Bytes in and out, at once or piece by piece: plain and compressed files, standard input, atomic writing of files."""
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from labelwright.errors import CorpusError
-from labelwright.storage import replace_file
+from labelwright.storage import replacing
 
 
 class Codec(NamedTuple):
-    """A compression format: its first bytes, and both directions."""
+    """A compression format: its first bytes, both directions, and both for files that are read or written in pieces."""
 
     name: str
     begins: tuple[bytes, ...]
-    compress: Callable[[bytes], bytes]
     decompress: Callable[[bytes], bytes]
+    reader: Callable[[BinaryIO], Any]  # a file of what a file holds
+    writer: Callable[[BinaryIO], Any]  # a file whose content goes to a file compressed
 
 
 CODECS = {
-    ".gz": Codec("gzip", (b"\x1f\x8b",), lambda data: gzip.compress(data, mtime=0), gzip.decompress),
-    ".bz2": Codec("bzip2", tuple(b"BZh%d1AY&SY" % level for level in range(1, 10)), bz2.compress, bz2.decompress),
-    ".xz": Codec("xz", (b"\xfd7zXZ\0",), lzma.compress, lzma.decompress),
+    ".gz": Codec(
+        "gzip",
+        (b"\x1f\x8b",),
+        gzip.decompress,
+        lambda file: gzip.GzipFile(fileobj=file),
+        lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
+    ),
+    ".bz2": Codec(
+        "bzip2",
+        tuple(b"BZh%d1AY&SY" % level for level in range(1, 10)),
+        bz2.decompress,
+        bz2.BZ2File,
+        lambda file: bz2.BZ2File(file, "wb"),
+    ),
+    ".xz": Codec("xz", (b"\xfd7zXZ\0",), lzma.decompress, lzma.LZMAFile, lambda file: lzma.LZMAFile(file, "wb")),  # noqa: SIM115
 }
+DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)  # what a codec raises
 
 Source = str | os.PathLike[str] | BinaryIO
 
@@ -38,6 +54,11 @@ def name_of(source: Source) -> str:
         return "<stdin>" if source == "-" else os.fspath(source)
     name = getattr(source, "name", None)
     return name if isinstance(name, str) else "<stream>"
+
+
+def first_line_of(source: Source) -> int:
+    """The number of the first line of a source: a piece of a file begins somewhere in it."""
+    return int(getattr(source, "first_line", 1))
 
 
 def explain(error: OSError) -> str:
@@ -61,9 +82,13 @@ def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
         return data
     try:
         return codec.decompress(data)
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-        reason = str(error).splitlines()[0].rstrip(".").lower() if str(error) else "unreadable"
-        raise CorpusError(f"{name}: damaged or truncated {codec.name} data ({reason}); fetch the file again") from None
+    except DAMAGED as error:
+        raise _damaged(codec, name, error) from None
+
+
+def _damaged(codec: Codec, name: str, error: BaseException) -> CorpusError:
+    reason = str(error).splitlines()[0].rstrip(".").lower() if str(error) else "unreadable"
+    return CorpusError(f"{name}: damaged or truncated {codec.name} data ({reason}); fetch the file again")
 
 
 def read_bytes(source: Source) -> bytes:
@@ -86,25 +111,129 @@ def write_bytes(target: Source, data: bytes) -> None:
 
     A path gets its new content by a rename, so that a failure leaves the old file as it was.
     """
+    with written(target) as write:
+        write(data)
+
+
+@contextmanager
+def written(target: Source) -> Iterator[Callable[[bytes], None]]:
+    """What writes to a target, piece after piece, as `write_bytes` does: a path has its new content at the end."""
     name = "<stdout>" if target == "-" else name_of(target)
-    try:
-        if not isinstance(target, str | os.PathLike):
-            target.write(data)
-        elif target == "-":
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        else:
+
+    def explained(write: Callable[[bytes], Any]) -> Callable[[bytes], None]:
+        def writing(data: bytes) -> None:
+            with _explained(name):
+                write(data)
+
+        return writing
+
+    if not isinstance(target, str | os.PathLike):
+        yield explained(target.write)
+    elif target == "-":
+        yield explained(lambda data: (sys.stdout.buffer.write(data), sys.stdout.buffer.flush()))
+    else:
+        with _explained(name), _opened_for_writing(Path(os.path.realpath(target))) as file:
             codec = CODECS.get(Path(target).suffix)
-            _write_path(Path(os.path.realpath(target)), codec.compress(data) if codec else data)
+            if codec is None:
+                yield explained(file.write)
+            else:
+                with codec.writer(file) as squeezed:
+                    yield explained(squeezed.write)
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Errors of writing, in a few words."""
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise CorpusError(f"{name}: cannot write: {explain(error)}") from None
 
 
-def _write_path(path: Path, data: bytes) -> None:
-    """Write a regular file whole or not at all; pipes and devices directly."""
+@contextmanager
+def _opened_for_writing(path: Path) -> Iterator[BinaryIO]:
+    """A regular file that appears whole or not at all; pipes and devices are written directly."""
     if path.exists() and not path.is_dir() and not path.is_file():
-        path.write_bytes(data)
+        with open(path, "wb") as file:
+            yield file
     else:
-        replace_file(path, data)
+        with replacing(path) as file:
+            yield file
+
+
+# -- piece by piece ---------------------------------------------------------------------------------------------------
+
+
+class ByteStream:
+    """A path, `-` (standard input) or a binary file object that is read and decompressed a piece at a time."""
+
+    def __init__(self, source: Source, name: str | None = None):
+        self.name = name or name_of(source)
+        self._owned: BinaryIO | None = None
+        self._codec: Codec | None = None
+        with self._explained():
+            if source == "-":
+                file: BinaryIO = sys.stdin.buffer
+            elif isinstance(source, str | os.PathLike):
+                file = self._owned = open(source, "rb")  # noqa: SIM115
+            else:
+                file = source
+            head = file.read(16)
+        if not isinstance(head, bytes):
+            raise CorpusError(f"{self.name}: got text, expected a file opened in binary mode ('rb')")
+        suffix = Path(self.name).suffix if self._owned is not None else ""
+        self._codec = CODECS.get(suffix) or codec_of(head)
+        rejoined: Any = io.BufferedReader(Rejoined(head, file))  # type: ignore[arg-type]
+        self._file = rejoined if self._codec is None else self._codec.reader(rejoined)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes: `size`, or fewer at the end."""
+        parts = list[bytes]()
+        with self._explained():
+            while size > 0 and (part := self._file.read(size)):
+                parts.append(part)
+                size -= len(part)
+        return b"".join(parts)
+
+    def read_all(self) -> bytes:
+        """All that is left."""
+        with self._explained():
+            return bytes(self._file.read())
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except DAMAGED as error:
+            if self._codec is None or (isinstance(error, OSError) and error.errno):
+                reason = explain(error) if isinstance(error, OSError) else str(error)
+                raise CorpusError(f"{self.name}: cannot read: {reason}") from None
+            raise _damaged(self._codec, self.name, error) from None
+
+    def close(self) -> None:
+        if self._owned is not None:
+            self._owned.close()
+
+    def __enter__(self) -> "ByteStream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Rejoined(io.RawIOBase):
+    """Bytes that were read from a file already, then the rest of it."""
+
+    def __init__(self, head: bytes, rest: BinaryIO):
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._head[: len(buffer)] if self._head else self._rest.read(len(buffer)) or b""
+        self._head = self._head[len(data) :] if self._head else b""
+        buffer[: len(data)] = data
+        return len(data)

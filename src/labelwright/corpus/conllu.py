@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from labelwright.corpus.columns import FileLayout, Labels, check_writable, flat_columns, parse
-from labelwright.corpus.compressed import Source, name_of, read_bytes, write_bytes
+from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes, write_bytes
 from labelwright.corpus.table import Corpus, check_label
 from labelwright.errors import CorpusError
 
@@ -25,7 +25,8 @@ def read_conllu(path: Source, label: str = "upos") -> Corpus:
     """
     source = name_of(path)
     check_label(label, CONLLU_NAMES, source)
-    corpus = parse(read_bytes(path), source, FileLayout(CONLLU_NAMES, label, tabs=True, conllu=True))
+    layout = FileLayout(CONLLU_NAMES, label, tabs=True, conllu=True)
+    corpus = parse(read_bytes(path), source, layout, first_line_of(path))
     if not len(corpus):
         raise CorpusError(f"{source}: no tokens, expected lines of ten columns separated by tabs")
     return corpus

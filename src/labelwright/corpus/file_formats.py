@@ -1,6 +1,7 @@
 """Which format a file has, and one way to read those that hold sentences as columns."""
 
 import io
+import itertools
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from labelwright.corpus.attribute_lines import evidence_of, parse_attribute_line
 from labelwright.corpus.columns import columns_of
 from labelwright.corpus.compressed import CODECS, name_of, read_bytes
 from labelwright.corpus.conllu import read_conllu
-from labelwright.corpus.json_records import BOM, first_object, parsed
+from labelwright.corpus.json_records import BOM, first_object, parse_json_lines, parsed
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import counted, did_you_mean
@@ -33,11 +34,25 @@ NOTHING_SAID = FileOptions()
 
 
 class OpenFile(io.BytesIO):
-    """The contents of a file whose format is known; they can be read again and again."""
+    """The contents of a file whose format is known, or a piece of them; they can be read again and again.
 
-    def __init__(self, data: bytes, name: str, format: str):
+    first_line : where the piece begins
+    head : the first piece of the file, which tells its layout; None where this is it
+    more : whether further pieces follow
+    """
+
+    def __init__(
+        self,
+        data: bytes,
+        name: str,
+        format: str,
+        first_line: int = 1,
+        head: "OpenFile | None" = None,
+        more: bool = False,
+    ):
         super().__init__(data)
         self.name, self.format = name, format
+        self.first_line, self.head, self.more = first_line, head, more
 
     def read(self, size: int | None = -1, /) -> bytes:
         self.seek(0)
@@ -48,11 +63,16 @@ def opened(path: str | OpenFile, format: str | None = None, named: bool = False)
     """Read a file, `-` for standard input, and find out its format; with `named` columns it has columns."""
     if isinstance(path, OpenFile):
         return path
+    check_format(format)
+    data, name = read_bytes(path), name_of(path)
+    return OpenFile(data, name, format or format_of(name, data, named))
+
+
+def check_format(format: str | None) -> None:
+    """Refuse the name of an unknown format."""
     if format is not None and format not in FORMATS:
         near = did_you_mean(format, FORMATS)
         raise OptionError(f"format: expected one of {', '.join(FORMATS)}, got {format!r}{near}")
-    data, name = read_bytes(path), name_of(path)
-    return OpenFile(data, name, format or format_of(name, data, named))
 
 
 def format_of(name: str, data: bytes, named: bool = False) -> str:
@@ -115,9 +135,10 @@ def read_corpus(
 
     Of CRFsuite's data this is the label column alone."""
     if file.format == "crfsuite":
-        return parse_attribute_lines(file.getvalue(), file.name).labels, []
+        return parse_attribute_lines(file.getvalue(), file.name, file.first_line).labels, []
     if file.format == "columns":
-        return columns_of(file.getvalue(), file.name, columns, label), []
+        head = None if file.head is None else file.head.getvalue()
+        return columns_of(file.getvalue(), file.name, columns, label, file.first_line, head), []
     if file.format == "conllu":
         return read_conllu(file, label if isinstance(label, str) else "upos"), []
     if file.format in TEXTS:
@@ -132,7 +153,18 @@ def records_of(file: OpenFile) -> token_records.TokenRecords:
     """The fields of JSON lines or of a Parquet file."""
     if file.format == "parquet":
         return parquet.records_of(parquet.read_table(file), file.name)
-    return token_records.records_of(token_records.json_lines(file))
+    records = token_records.records_of(token_records.json_lines(file))
+    if file.head is None:
+        return records
+    first = token_records.without_header(parse_json_lines(_first_lines(file.head), file.name))  # may name labels
+    return records._replace(class_names={**records.class_names, **first[1]})
+
+
+def _first_lines(head: OpenFile, n: int = 2) -> bytes:
+    """The first lines of a file that are not blank."""
+    lines = (line for line in iter(head.readline, b"") if line.strip())
+    head.seek(0)
+    return b"".join(itertools.islice(lines, n))
 
 
 def _read_texts(

@@ -16,10 +16,11 @@ class JsonLines(NamedTuple):
     lines: list[bytes]
     numbers: list[int]  # [N]  the line of each object, from 0
     objects: list[dict[str, Any]]  # [N]
+    first_line: int = 1  # of these lines in the file
 
     def place(self, n: int) -> str:
         """Where an object stands, for messages."""
-        return f"{self.source}:{self.numbers[n] + 1}"
+        return f"{self.source}:{self.numbers[n] + self.first_line}"
 
     def extended(self, additions: Sequence[Mapping[str, Any]]) -> bytes:
         """The file with further fields [N] at the end of each object; all else stays as it is, byte for byte."""
@@ -42,20 +43,20 @@ def dumped(value: Any, indent: int | None = None) -> bytes:
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
 
 
-def parse_json_lines(text: bytes, source: str) -> JsonLines:
-    """The objects of a file of JSON lines; blank lines are skipped."""
+def parse_json_lines(text: bytes, source: str, first_line: int = 1) -> JsonLines:
+    """The objects of a file of JSON lines, or of a piece of it; blank lines are skipped."""
     lines = text.split(b"\n")
     numbers, objects = [], []
     for number, line in enumerate(lines):
-        stripped = (line.removeprefix(BOM) if number == 0 else line).strip()
+        stripped = (line.removeprefix(BOM) if number + first_line == 1 else line).strip()
         if stripped:
-            item = parsed(stripped, f"{source}:{number + 1}")
+            item = parsed(stripped, f"{source}:{number + first_line}")
             if not isinstance(item, dict):
                 got = "an array" if isinstance(item, list) else f"{item!r:.40}"
-                raise CorpusError(f"{source}:{number + 1}: expected one JSON object per line, got {got}")
+                raise CorpusError(f"{source}:{number + first_line}: expected one JSON object per line, got {got}")
             numbers.append(number)
             objects.append(item)
-    return JsonLines(source, lines, numbers, objects)
+    return JsonLines(source, lines, numbers, objects, first_line)
 
 
 def parsed(text: bytes, place: str) -> Any:

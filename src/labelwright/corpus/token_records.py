@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from labelwright.corpus.compressed import Source, name_of, read_bytes
+from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
 from labelwright.corpus.json_records import JsonLines, parse_json_lines, parsed
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Column, Corpus, check_names, intern_values
@@ -59,7 +59,7 @@ def read_jsonl(
 def json_lines(path: Source) -> JsonLines:
     """The objects of a file of JSON lines."""
     source = name_of(path)
-    lines = parse_json_lines(read_bytes(path), source)
+    lines = parse_json_lines(read_bytes(path), source, first_line_of(path))
     if not lines.objects:
         raise CorpusError(f"{source}: no sentences, expected one JSON object per line")
     return lines

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from labelwright.corpus.attribute_lines import parse_attribute_lines
-from labelwright.corpus.compressed import Source, name_of, read_bytes
+from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
 from labelwright.features.attributes import Collected
 
 
@@ -22,5 +22,5 @@ def read_crfsuite(path: Source) -> AttributeData:
     >>> list(X.names), y
     (['w=He', 'length', 'w=ran'], [['B-NP', 'B-VP']])
     """
-    lines = parse_attribute_lines(read_bytes(path), name_of(path))
+    lines = parse_attribute_lines(read_bytes(path), name_of(path), first_line_of(path))
     return AttributeData(Collected.from_lines(lines), lines.labels.y)

@@ -7,7 +7,7 @@ import numpy as np
 
 from labelwright.errors import CorpusError
 from labelwright.features.attributes import SEPARATOR, Collected
-from labelwright.features.encoded import Extractor, Tensors, new_mark, on_tokens, other_kind
+from labelwright.features.encoded import Bools, Extractor, Tensors, new_mark, on_tokens, other_kind
 from labelwright.features.incidence import NO_VALUES, Incidence, Longs
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.validation import HeaderReader, TensorReader, check_distinct
@@ -89,6 +89,11 @@ class DictFeatures:
     def numbers_in(self, merged: "DictFeatures") -> Longs:
         """The numbers [F] of these features in an extractor that was merged from this one."""
         return np.arange(self.n_features, dtype=np.int64)
+
+    def reduced(self, used: Bools) -> "tuple[DictFeatures, Bools]":
+        """Without the features [F] that are not used, and which of them are left."""
+        names = [name for name, keep in zip(self.names, used.tolist(), strict=True) if keep]
+        return DictFeatures(names, self.separator, self.string_names), used
 
     def name(self, feature: int) -> str:
         return self.names[feature]

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Floats, Incidence, Ints, Longs
 
 Tensors = dict[str, np.ndarray]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +54,9 @@ class Extractor(Protocol):
     def merged(self, new: "Extractor") -> "Extractor": ...
 
     def numbers_in(self, merged: Any) -> Longs: ...
+
+    # Without the features [F] that are not used, and which of them are left: some have no vocabulary to leave.
+    def reduced(self, used: Bools) -> "tuple[Extractor, Bools]": ...
 
 
 def other_kind(old: Extractor, new: Extractor) -> OptionError:

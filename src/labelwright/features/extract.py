@@ -15,13 +15,13 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.attributes import Collected
 from labelwright.features.builtin import template as find_template
 from labelwright.features.dicts import DictFeatures as DictFeatures
+from labelwright.features.encoded import Bools, new_mark, on_tokens, other_kind
 from labelwright.features.encoded import Encoded as Encoded
 from labelwright.features.encoded import Extractor as Extractor
 from labelwright.features.encoded import Tensors as Tensors
-from labelwright.features.encoded import new_mark, on_tokens, other_kind
 from labelwright.features.incidence import Incidence, Longs
 from labelwright.features.template import Template, parse_template
-from labelwright.features.vocabulary import Columns, Vocabulary, patterns_of
+from labelwright.features.vocabulary import FEW, Columns, Vocabulary, patterns_of
 from labelwright.structures.passing import Layered
 from labelwright.validation import HeaderReader, TensorReader
 
@@ -114,6 +114,9 @@ class ColumnFeatures:
         return self.vocabulary.n_features
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
+        few = plain_columns(X, len(self.names))
+        if few is not None:
+            return self.vocabulary.encode(few), few.offsets
         if isinstance(X, Corpus):
             corpus = X
             names = corpus.input_names
@@ -144,6 +147,10 @@ class ColumnFeatures:
     def numbers_in(self, merged: "ColumnFeatures") -> Longs:
         """The numbers [F] of these features in an extractor that was merged from this one."""
         return self.vocabulary.numbers_in(merged.vocabulary)
+
+    def reduced(self, used: Bools) -> "tuple[ColumnFeatures, Bools]":
+        """Without the features [F] that are not used, and which of them are left."""
+        return ColumnFeatures(self.vocabulary.reduced(used), self.names), used
 
     def name(self, feature: int) -> str:
         return self.vocabulary.name(feature)
@@ -182,6 +189,25 @@ def columns_of(corpus: Corpus, names: Sequence[str] | None = None) -> Columns:
     """These columns of a corpus, or all but its label."""
     names = corpus.input_names if names is None else names
     return Columns([corpus.values(n) for n in names], [corpus.codes(n) for n in names], corpus.offsets)
+
+
+def plain_columns(X: Any, n_columns: int) -> Columns | None:
+    """A few sentences as columns, where they are plain lists of strings (one column) or of tuples of strings; None for
+    all else."""
+    if type(X) is not list or not all(type(sentence) is list for sentence in X):
+        return None
+    tokens: list[Any] = X[0] if len(X) == 1 else list(itertools.chain.from_iterable(X))
+    if not 0 < len(tokens) <= FEW:
+        return None
+    columns: list[list[str]] = [tokens]
+    if n_columns > 1:
+        if set(map(type, tokens)) != {tuple} or set(map(len, tokens)) != {n_columns}:
+            return None
+        columns = list(map(list, zip(*tokens, strict=True)))
+    if any(set(map(type, values)) != {str} for values in columns):
+        return None
+    every = np.arange(len(tokens), dtype=np.int32)
+    return Columns(columns, [every] * n_columns, offsets_from(list(map(len, X))))
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------
@@ -239,6 +265,10 @@ class ArrayFeatures:
     def numbers_in(self, merged: "ArrayFeatures") -> Longs:
         """The numbers [F] of these features in an extractor that was merged from this one."""
         return np.arange(self.n_features, dtype=np.int64)
+
+    def reduced(self, used: Bools) -> "tuple[ArrayFeatures, Bools]":
+        """All columns: they are known by their places."""
+        return ArrayFeatures(self.n_features), np.ones_like(used)
 
     def name(self, feature: int) -> str:
         return f"x[{feature}]"

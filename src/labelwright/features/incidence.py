@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
+from labelwright.features.mapped import folder_of
 from labelwright.kernels import tables
 
 Ints = NDArray[np.int32]
@@ -92,16 +93,20 @@ class Transposer:
 
 
 def tokens_of_keys(incidence: Incidence, transposer: Transposer, begin: int, end: int) -> Transposed:
-    """The tokens begin..end of each key, counted from `begin`."""
+    """The tokens begin..end of each key, counted from `begin`; in a file where the incidence is in one."""
     keys = incidence.keys[begin:end]
     present = keys >= 0
-    return transposer.transpose(offsets_from(present.sum(axis=1)), keys[present])
+    tokens = transposer.transpose(offsets_from(present.sum(axis=1)), keys[present])
+    folder = folder_of(incidence.keys)
+    return tokens if folder is None else folder.mapped(tokens)
 
 
 def _distinct(ptr: Longs, owners: Ints, item_ptr: Longs, items: Ints, n_codes: int) -> tuple[Longs, Ints]:
     """For each k, the sorted distinct items of all its owners, as a sparse row."""
     out_ptr = np.zeros(len(ptr), np.int64)
-    out = np.empty(int((item_ptr[owners + 1] - item_ptr[owners]).sum()), np.int32)
+    sizes = np.diff(item_ptr)
+    parts = range(0, len(owners), 1 << 20)  # all at once would take eight bytes for each owner
+    out = np.empty(sum(int(sizes[owners[k : k + (1 << 20)]].sum()) for k in parts), np.int32)
     n = tables.distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out)
     return out_ptr, out[:n].copy()
 
@@ -110,12 +115,11 @@ def observed_cells(incidence: Incidence, n_features: int, gold: Ints, n_codes: i
     """Per feature the sorted gold codes (labels, pairs, triples) it is seen with; negative codes do not count."""
     each = np.arange(len(gold) + 1, dtype=np.int64)
     n_groups = incidence.keys.shape[1]
-    key_ptr, key_token, _ = invert(each * n_groups, incidence.keys.reshape(-1), incidence.n_keys)
-    key_codes = _distinct(key_ptr, key_token, each, gold, n_codes)
-    ptr, keys, _ = invert(incidence.key_ptr, incidence.key_feature, n_features)
-    through_keys = _distinct(ptr, keys, *key_codes, n_codes)
-    ptr, tokens, _ = invert(incidence.token_ptr, incidence.token_feature, n_features)
-    on_tokens = _distinct(ptr, tokens, each, gold, n_codes)
+    key_codes = _distinct(
+        *invert(each * n_groups, incidence.keys.reshape(-1), incidence.n_keys)[:2], each, gold, n_codes
+    )
+    through_keys = _distinct(*invert(incidence.key_ptr, incidence.key_feature, n_features)[:2], *key_codes, n_codes)
+    on_tokens = _distinct(*invert(incidence.token_ptr, incidence.token_feature, n_features)[:2], each, gold, n_codes)
     # A feature may occur both ways: its two lists are the items of two owners, 2f and 2f + 1.
     pairs = np.arange(0, 2 * n_features + 1, 2, dtype=np.int64)
     owners = np.arange(2 * n_features, dtype=np.int32).reshape(2, -1).T.reshape(-1)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
@@ -123,6 +124,12 @@ class LayeredFeatures:
         return np.concatenate(
             [self.base.numbers_in(merged.base), merged.base.n_features + self.above.numbers_in(merged.above)]
         )
+
+    def reduced(self, used: NDArray[np.bool_]) -> "tuple[LayeredFeatures, NDArray[np.bool_]]":
+        """Without the features [F] that are not used, and which of them are left."""
+        n = self.base.n_features
+        base, left = self.base.reduced(used[:n])
+        return LayeredFeatures(base, self.above.reduced(used[n:])), np.concatenate([left, used[n:]])
 
     def name(self, feature: int) -> str:
         n = self.base.n_features

@@ -201,6 +201,22 @@ class SegmentFeatures:
     def numbers_in(self, merged: Any) -> Longs:
         raise OptionError("a segment model cannot grow; fit it again on all data")
 
+    def reduced(self, used: NDArray[np.bool_]) -> "tuple[SegmentFeatures, NDArray[np.bool_]]":
+        """Without the features [F] that are not used, and which of them are left: lengths and dictionaries stay."""
+        n, first = self.tokens.n_features, self.always.stop
+        tokens, left = self.tokens.reduced(used[:n])
+        phrases, shift = self.phrases, len(self.dictionaries)
+        number = np.concatenate([np.arange(shift), np.where(used[first:], np.cumsum(used[first:]) - 1 + shift, -1)])
+        nodes = np.repeat(np.arange(len(phrases.ptr) - 1), np.diff(phrases.ptr)).tolist()
+        features_of: dict[tuple[str, ...], list[int]] = {}
+        for node, feature in zip(nodes, number[phrases.feature].tolist(), strict=True):
+            if feature >= 0:
+                features_of.setdefault(phrases.text(node), []).append(feature)
+        n_texts = int(used[first:].sum())
+        left = np.concatenate([left, np.ones(first - n, np.bool_), used[first:]])
+        smaller = make_phrases(features_of)
+        return SegmentFeatures(tokens, self.max_length, self.dictionaries, n_texts, smaller), left
+
     def dictionary_phrases(self) -> dict[str, list[tuple[str, ...]]]:
         """The dictionaries, as they were given."""
         phrases: dict[str, list[tuple[str, ...]]] = {name: [] for name in self.dictionaries}

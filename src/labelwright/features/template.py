@@ -113,8 +113,27 @@ def apply(reader: Reader, values: list[str]) -> list[str]:
     return READERS[reader.function](values, reader.argument)
 
 
-def _searcher(values: list[str], regex: str) -> Callable[[str], re.Match[str] | None]:
-    return re.compile(translate(regex, set("".join(values))), re.DOTALL).search
+class _Searcher:
+    """A regular expression over all letters seen so far, in blocks of 256: compiled again when another block comes."""
+
+    def __init__(self, regex: str):
+        self.regex = regex
+        self.compiled = (frozenset[int](), re.compile("").search)
+
+    def over(self, values: Iterable[str]) -> Callable[[str], re.Match[str] | None]:
+        """The search that serves these values."""
+        text = "".join(values)
+        blocks, search = self.compiled  # one pair: another thread may replace it
+        needed = {0} if text.isascii() else {ord(letter) >> 8 for letter in set(text)}
+        if not needed <= blocks:
+            blocks |= needed
+            letters = [chr(code) for block in blocks for code in range(block << 8, (block + 1) << 8)]
+            search = re.compile(translate(self.regex, letters), re.DOTALL).search
+            self.compiled = blocks, search
+        return search
+
+
+_searcher = cache(_Searcher)
 
 
 @cache
@@ -122,18 +141,25 @@ def _byte_searcher(regex: str) -> Callable[[str], re.Match[str] | None]:
     return re.compile(translate(_letter_per_byte(regex), map(chr, range(256)), ASCII_CLASSES), re.DOTALL).search
 
 
-def _match(values: list[str], regex: str) -> list[str]:
-    # Wapiti spells affixes ^.?.? and .?.?$; slices read them ten times faster, and templates are full of them.
+@cache
+def _affix(regex: str) -> Callable[[list[str], int], list[str]] | None:
+    """What reads the affixes that Wapiti spells ^.?.? and .?.?$: slices do so ten times faster, and templates are full
+    of them."""
     if re.fullmatch(r"\^(\.\?)+", regex):
-        return _prefix(values, regex.count("?"))
-    if re.fullmatch(r"(\.\?)+\$", regex):
-        return _suffix(values, regex.count("?"))
-    search = _searcher(values, regex)
+        return _prefix
+    return _suffix if re.fullmatch(r"(\.\?)+\$", regex) else None
+
+
+def _match(values: list[str], regex: str) -> list[str]:
+    affix = _affix(regex)
+    if affix is not None:
+        return affix(values, regex.count("?"))
+    search = _searcher(regex).over(values)
     return [match.group() if (match := search(value)) else "" for value in values]
 
 
 def _test(values: list[str], regex: str) -> list[str]:
-    search = _searcher(values, regex)
+    search = _searcher(regex).over(values)
     return ["true" if search(value) else "false" for value in values]
 
 
@@ -165,9 +191,18 @@ def _from_bytes(spelled: str) -> str:
     return spelled.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
+class _Shapes(dict[int, str]):
+    """The shape of each letter, found when it is first asked for."""
+
+    def __missing__(self, code: int) -> str:
+        return self.setdefault(code, _shape_of(chr(code)))
+
+
+_SHAPES = _Shapes()
+
+
 def _shape(values: list[str], _: object) -> list[str]:
-    table = {ord(letter): _shape_of(letter) for letter in set("".join(values))}
-    return [value.translate(table) for value in values]
+    return [value.translate(_SHAPES) for value in values]
 
 
 def _shape_of(letter: str) -> str:

@@ -8,16 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
-from labelwright.features.template import Cell, Pattern, Reader, Template, apply
+from labelwright.features.lookup import MOST_PARTS, Lookup, TooManyPartsError, part_numbers, seen_parts
+from labelwright.features.template import Cell, Pattern, Reader, Template
 from labelwright.kernels import tables
 from labelwright.modelfile import pack_strings, read_strings
+from labelwright.parallel import computed_once
 from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_indices
 
 LINES = {"state": "U*", "edge": "B*", "triple": "T"}  # the lines of a template for state, pair and triple features
 SHARED_ENOUGH = 3  # a key is worth sharing when it stands for this many tokens on average
+FEW = 256  # tokens that are looked up one by one
+
+MADE_AGAIN = ("_known", "_tables", "_index")
 
 Place = tuple[int, bool, int]  # row, absolute, column
 
@@ -32,7 +39,7 @@ class Table(NamedTuple):
 class Columns(NamedTuple):
     """The input columns of a corpus, interned, and where its sentences begin."""
 
-    values: Sequence[list[str]]  # [columns]  distinct values
+    values: Sequence[list[str]]  # [columns]  distinct values; of a FEW tokens, maybe those of each token
     codes: Sequence[Ints]  # [columns]  [T] index into values
     offsets: Longs  # [N+1]
 
@@ -145,8 +152,37 @@ class Vocabulary:
             self.first[table] = n
             n += len(features)
         self.n_features = n
-        self._numbers: dict[Reader, dict[str, int]] = {}
-        self._index: dict[Table, Ints] = {}
+        self._lookup: Lookup | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: all but what is quickly made again."""
+        return {name: value for name, value in self.__dict__.items() if name not in MADE_AGAIN} | {"_lookup": None}
+
+    @computed_once
+    def _known(self) -> dict[Reader, dict[str, int]]:
+        """The number of each string that a reader may see."""
+        return {reader: {s: i for i, s in enumerate(strings)} for reader, strings in self.values.items()}
+
+    @computed_once
+    def _tables(self) -> dict[Table, int]:
+        """The number of each table in the index."""
+        return {table: i for i, table in enumerate(self.rows)}
+
+    @computed_once
+    def _index(self) -> tables.Index:
+        """The features of all tables, to be found by their cells."""
+        parts = list(self.rows.values())
+        sizes, width = np.array([(len(p), p.shape[1]) for p in parts], np.int64).reshape(-1, 2).T
+        slots = [max(8, 1 << (2 * n).bit_length()) for n in sizes.tolist()]
+        cells = np.concatenate([np.empty(0, np.int32), *(p.reshape(-1) for p in parts)])
+        first, slot_ptr = offsets_from(sizes), offsets_from(np.array(slots, np.int64))
+        index = tables.Index(
+            cells, offsets_from(sizes * width), width.copy(), first, np.full(int(slot_ptr[-1]), -1, np.int32), slot_ptr
+        )
+        tables.index_tables(index)
+        stored = zip(self.rows, parts, index.cell_ptr.tolist(), strict=False)
+        self.rows = {table: cells[a : a + p.size].reshape(p.shape) for table, p, a in stored}  # once in memory
+        return index
 
     # -- learning ---------------------------------------------------------------------------------------------
 
@@ -161,7 +197,7 @@ class Vocabulary:
         values: dict[Reader, list[str]] = {}
         numbers: dict[Reader, Ints] = {}
         for reader in dict.fromkeys(c.reader for ps in lines.values() for p in ps for c in p.cells):
-            parts = _parts(reader, columns)
+            parts = seen_parts(reader, columns.values[reader.column])
             values[reader] = list(dict.fromkeys(s for strings in parts for s in strings if s is not None))
             numbers[reader] = empty._numbered(parts, {s: i for i, s in enumerate(values[reader])})
 
@@ -234,46 +270,81 @@ class Vocabulary:
         parts = [merged.first[table] + np.arange(len(rows), dtype=np.int64) for table, rows in self.rows.items()]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
+    # -- shrinking --------------------------------------------------------------------------------------------
+
+    def reduced(self, used: NDArray[np.bool_]) -> "Vocabulary":
+        """The vocabulary of the features [F] that are used, with the values that these read."""
+        marks = 2 * self.reach
+        rows = {t: r[used[self.first[t] : self.first[t] + len(r)]] for t, r in self.rows.items()}
+        values, number = {}, {}
+        for reader, strings in self.values.items():
+            read = np.zeros(marks + len(strings), np.bool_)
+            for table, features in rows.items():
+                for i, other in enumerate(table.readers):
+                    if other == reader:
+                        read[features[:, i]] = True
+            read[:marks] = True  # places outside the sentence keep their numbers
+            number[reader] = np.cumsum(read, dtype=np.int32) - np.int32(1)
+            values[reader] = [string for string, keep in zip(strings, read[marks:].tolist(), strict=True) if keep]
+        for table, features in rows.items():
+            for i, reader in enumerate(table.readers):
+                features[:, i] = number[reader][features[:, i]]
+        return Vocabulary(self.template, values, rows)
+
     # -- use --------------------------------------------------------------------------------------------------
 
     def encode(self, columns: Columns) -> dict[str, Incidence]:
         """The features of every token on states, pairs and triples; unknown ones are left out."""
-        numbers = {}
-        for reader, known in self.values.items():
-            if reader not in self._numbers:
-                self._numbers[reader] = {s: i for i, s in enumerate(known)}
-            numbers[reader] = self._numbered(_parts(reader, columns), self._numbers[reader])
+        if int(columns.offsets[-1]) <= FEW:
+            made = self._encode_few(columns)
+            if made is not None:
+                return made
+        numbers = {
+            reader: self._numbered(seen_parts(reader, columns.values[reader.column]), known)
+            for reader, known in self._known.items()
+        }
         return self._encode(_Reading(columns, self.reach), numbers)
+
+    def _encode_few(self, columns: Columns) -> dict[str, Incidence] | None:
+        """The features of a few tokens; None where values have too many parts."""
+        lookup = self._lookup
+        if lookup is None or lookup.is_full:
+            lookup = self._lookup = self._new_lookup()
+        try:
+            rows = [lookup.rows(column, columns.values[column]) for column in lookup.columns]
+        except TooManyPartsError as many:
+            if many.n > MOST_PARTS:
+                return None
+            self._lookup = self._new_lookup(many.n)
+            return self._encode_few(columns)
+        entry = np.empty((len(rows), int(columns.offsets[-1])), np.int32)
+        for i, column in enumerate(lookup.columns):
+            np.array(rows[i], np.int32).take(columns.codes[column], out=entry[i])
+        return lookup.encode(entry, columns.offsets)
+
+    def _new_lookup(self, parts: int = 1) -> Lookup:
+        lines = patterns_of(self.template)
+        table = {p: self._tables[table_of(p)] for patterns in lines.values() for p in patterns}
+        return Lookup(lines, table, self._index, self._known, self.reach, parts)
 
     def read(self, cell: Cell, columns: Columns) -> Ints:
         """The value numbers [T] that a cell reads, -1 where unknown."""
-        known = {s: i for i, s in enumerate(self.values[cell.reader])}
-        numbers = self._numbered(_parts(cell.reader, columns), known)
+        parts = seen_parts(cell.reader, columns.values[cell.reader.column])
+        numbers = self._numbered(parts, self._known[cell.reader])
         values: Ints = numbers[0, _Reading(columns, self.reach).shifted(_place(cell))]
         return values
 
-    def _numbered(self, parts: list[list[str | None]], known: dict[str, int]) -> Ints:
+    def _numbered(self, parts: list[list[str | None]], known: Mapping[str, int]) -> Ints:
         """Value numbers [parts, values + marks]: boundary marks count first, then the strings; -1: unknown, or none."""
-        marks = np.arange(2 * self.reach, dtype=np.int32)
-        rows = []
-        for i, strings in enumerate(parts):
-            numbers = np.array([-1 if s is None else known.get(s, -1) for s in strings], np.int32)
-            rows.append(
-                np.concatenate(
-                    [np.where(numbers < 0, -1, numbers + 2 * self.reach), marks if i == 0 else marks * 0 - 1]
-                )
-            )
-        return np.array(rows, np.int32)
+        marks = np.full((len(parts), 2 * self.reach), -1, np.int32)
+        marks[0] = np.arange(2 * self.reach)
+        return np.concatenate([part_numbers(parts, known, 2 * self.reach), marks], axis=1)
 
     def find(self, table: Table, rows: Ints) -> Ints:
         """Feature numbers [K] of rows of value numbers, -1 where unknown."""
-        known = self.rows[table]
-        if table not in self._index:
-            slots = _slots(len(known))
-            tables.index_rows(known, slots)
-            self._index[table] = slots
+        i, index = self._tables[table], self._index
         ids = np.empty(len(rows), np.int32)
-        tables.find_rows(self._index[table], known, rows, ids)
+        tables.find_rows(index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], self.rows[table], rows, ids)
         return np.where(ids < 0, -1, ids + self.first[table]).astype(np.int32)
 
     def _encode(self, reading: _Reading, numbers: dict[Reader, Ints]) -> dict[str, Incidence]:
@@ -306,9 +377,11 @@ class Vocabulary:
             ptr, feature = _sparse(features[group.places])
             within = np.arange(len(feature)) - np.repeat(ptr[:-1], np.diff(ptr))
             key_feature[np.repeat(key_ptr[key], np.diff(ptr)) + within] = feature
-        keys = [key[group.keys] for group, key in zip(shared, numbered, strict=True)]
+        keys = np.empty((reading.n_tokens, len(shared)), np.int32)
+        for g, (group, key) in enumerate(zip(shared, numbered, strict=True)):
+            keys[:, g] = key[group.keys]
         return Incidence(
-            np.stack(keys, axis=1).astype(np.int32) if keys else _no_features(reading.n_tokens),
+            keys,
             key_ptr,
             key_feature,
             token_ptr,
@@ -384,15 +457,6 @@ def _same_keys(header: HeaderReader, name: str, wanted: dict[str, Any]) -> list[
     if sorted(keys) != sorted(wanted):
         raise ModelFileError(f"{header.place}: {name}: not those of the template")
     return keys
-
-
-def _parts(reader: Reader, columns: Columns) -> list[list[str | None]]:
-    """What a reader sees of each distinct value: one string, or one for each part of it; None where there are fewer."""
-    strings = apply(reader, columns.values[reader.column])
-    if reader.function != "each":
-        return [list(strings)]
-    split = [[part for part in string.split("|") if part] for string in strings]
-    return [[p[i] if i < len(p) else None for p in split] for i in range(max(1, *map(len, split)) if split else 1)]
 
 
 def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> list[Ints]:

@@ -1,8 +1,33 @@
 """Integer tables: rows of small integers get dense numbers, sparse incidences are transposed."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from labelwright.kernels import kernel
+
+
+class Index(NamedTuple):
+    """Tables of rows, one behind the other, and the slots in which each row is found by its hash."""
+
+    cells: np.ndarray  # rows of all tables: row f of table i begins at cell_ptr[i] + f * width[i]
+    cell_ptr: np.ndarray  # [tables+1]
+    width: np.ndarray  # [tables]
+    first: np.ndarray  # [tables+1]  number of the first row of each table
+    slots: np.ndarray  # number of a row within its table, or -1
+    slot_ptr: np.ndarray  # [tables+1]  each table has a power of two of slots
+
+
+class Lines(NamedTuple):
+    """Lines of a template: what their cells read, and the table of each line."""
+
+    table: np.ndarray  # [lines]
+    ptr: np.ndarray  # [lines+1]  the cells of each line
+    row: np.ndarray  # [cells]  tokens from this one, or as Python counts in the sentence where `absolute`
+    absolute: np.ndarray  # [cells]
+    column: np.ndarray  # [cells]
+    place: np.ndarray  # [cells]  in the row of numbers of a value
+    marks: np.ndarray  # [cells]  does it read boundary marks?  Further parts of a value do not
 
 
 @kernel
@@ -53,10 +78,13 @@ def intern_rows(rows, ids, firsts, slots):
 
 
 @kernel
-def index_rows(table, slots):
-    """Enter every row of `table` [F, n] into `slots` (all -1, a power of two > F)."""
-    for f in range(table.shape[0]):
-        slots[row_slot(slots, table, table[f])] = f
+def index_tables(index):
+    """Enter every row of every table into its slots (all -1)."""
+    for i in range(index.width.shape[0]):
+        slots, n = index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], index.first[i + 1] - index.first[i]
+        table = index.cells[index.cell_ptr[i] : index.cell_ptr[i + 1]].reshape((n, index.width[i]))
+        for f in range(n):
+            slots[row_slot(slots, table, table[f])] = f
 
 
 @kernel
@@ -68,6 +96,64 @@ def find_rows(slots, table, rows, ids):
             if rows[k, i] < 0:
                 known = False
         ids[k] = slots[row_slot(slots, table, rows[k])] if known else -1
+
+
+@kernel
+def find_features(entry, numbers, offsets, reach, lines, index, ptr, feature):
+    """The numbers of the rows that each token's lines read, in the order of the lines, without unknown ones: those of
+    token t are feature[ptr[t]:ptr[t+1]].  Returns how many there are.
+
+    entry [columns, T]: the rows of `numbers` that hold what is read of each value (negative: unknown).  ptr[0] is 0."""
+    n = 0
+    row = np.empty(max(1, lines.row.shape[0]), np.int32)
+    for k in range(offsets.shape[0] - 1):
+        a, b = offsets[k], offsets[k + 1]
+        for t in range(a, b):
+            for p in range(lines.table.shape[0]):
+                known, size = True, 0
+                for c in range(lines.ptr[p], lines.ptr[p + 1]):
+                    at = t + lines.row[c]
+                    if lines.absolute[c]:
+                        at = lines.row[c] + (a if lines.row[c] >= 0 else b)
+                    if a <= at < b:
+                        number = numbers[entry[lines.column[c], at], lines.place[c]]
+                    elif not lines.marks[c]:
+                        number = np.int32(-1)
+                    elif at < a:
+                        number = np.int32(a - at - 1)
+                    else:
+                        number = np.int32(reach + at - b)
+                    if number < 0:
+                        known = False
+                        break
+                    row[size] = number
+                    size += 1
+                if known:
+                    f = _row_number(index, lines.table[p], row[:size])
+                    if f >= 0:
+                        feature[n] = f
+                        n += 1
+            ptr[t + 1] = n
+    return n
+
+
+@kernel
+def _row_number(index, i, row):
+    """The number of a row of table i among the rows of all tables, or -1."""
+    begin, mask = index.slot_ptr[i], index.slot_ptr[i + 1] - index.slot_ptr[i] - 1
+    at = _hash(row) & mask
+    while True:
+        f = index.slots[begin + at]
+        if f < 0:
+            return np.int64(-1)
+        cell, same = index.cell_ptr[i] + f * row.shape[0], True
+        for c in range(row.shape[0]):
+            if index.cells[cell + c] != row[c]:
+                same = False
+                break
+        if same:
+            return index.first[i] + f
+        at = (at + 1) & mask
 
 
 @kernel

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import compiled, kernel
 
 NEWLINE, RETURN, TAB, SPACE, HASH, MINUS, DOT = 10, 13, 9, 32, 35, 45, 46
 DOCSTART = np.frombuffer(b"-DOCSTART-", dtype=np.uint8)
@@ -106,7 +106,8 @@ def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool,
     codes = np.empty((n_columns, lines), np.int32)
     starts, ends = np.empty(lines, np.int64), np.empty(lines, np.int64)
     offsets, marks, documents = np.zeros(lines + 1, np.int64), np.empty(lines, np.int64), np.empty(lines, np.int64)
-    slots, entries = np.full(1 << 13, -1, np.int64), np.empty(((1 << 12) + n_columns, 5), np.int64)
+    values = (1 << 12) if compiled() else lines * n_columns  # NumPy scans all lines at once
+    slots, entries = np.full(1 << 13, -1, np.int64), np.empty((values + n_columns, 5), np.int64)
     distinct = np.zeros(n_columns, np.int64)
     state = np.array([begin, 0, 0, 0, 0, 0, -1, 0], np.int64)
     places = (offsets, marks, documents)

@@ -41,7 +41,7 @@ def tables_for(
     tables = {}
     for name, incidence in incidences.items():
         width = row_width[name]
-        least = shared if width <= WIDE else FREQUENT
+        least = shared if width <= WIDE or not incidence.n_keys else FREQUENT
         tables[name] = incidence if least == 1 else with_frequent_keys(incidence, least, value)
         least = max(least, FREQUENT)
         while tables[name].n_keys * width > TABLE_NUMBERS:

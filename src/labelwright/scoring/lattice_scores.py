@@ -28,7 +28,7 @@ class Rows:
         values = {name: x._replace(token_value=_as_float64(x.token_value)) for name, x in data.incidences.items()}
         self._incidences: dict[str, Incidence] = tables_for(values, build.row_width)
         self._shape = {name: (build.cells[name], build.row_width[name]) for name in self._incidences}
-        self._weights = {name: _as_float64(trained.weights[slices[name]]) for name in self._incidences}
+        self._weights = {name: trained.weights[slices[name]] for name in self._incidences}  # sums are in float64
         self._tables = {
             name: _score_keys(x, *self._shape[name], self._weights[name], workers)
             for name, x in self._incidences.items()

@@ -1,6 +1,8 @@
 """What every tagger is: an estimator whose answers are all read off scored sentences."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
@@ -169,7 +171,22 @@ class Tagger(Estimator):
 
     def predict(self, X: Any) -> Labellings:
         """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists."""
+        if isinstance(X, Iterator):
+            return Labellings(self.predict_stream(X))
         return Labellings(d.labels for d in self.decode(X, probabilities=False))
+
+    def predict_stream(self, X: Iterable[Any], batch_size: int = 1000) -> Iterator[list[str]]:
+        """The best labels of each sentence, one after the other: sentences are read, and answered, `batch_size` at a
+        time, so memory does not grow with their number.
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(max_iter=5, n_jobs=1).fit([["her", "brother"], ["he"]], [["B", "I"], ["B"]])
+        >>> list(crf.predict_stream(line.split() for line in ["her brother", "he"]))
+        [['B', 'I'], ['B']]
+        """
+        self._check_fitted()
+        answers = in_batches(X, batch_size, lambda batch: self.decode(batch, probabilities=False))
+        return (decoding.labels for decoding in answers)
 
     def predict_nbest(
         self,
@@ -382,6 +399,25 @@ def rules_among(constraints: Constraints) -> tuple[str | None, list[Any]]:
     from labelwright.rules.rules import split_constraints
 
     return split_constraints(constraints)
+
+
+def in_batches(X: Any, batch_size: int, answer: Callable[[list[Any]], Iterable[R]]) -> Iterator[R]:
+    """The answers about sentences, which are read `batch_size` at a time."""
+    check_whole("batch_size", batch_size, 1, MOST)
+    return _batch_by_batch(iter(X.X if isinstance(X, Corpus) else X), batch_size, answer)
+
+
+def _batch_by_batch(
+    sentences: Iterator[Any], batch_size: int, answer: Callable[[list[Any]], Iterable[R]]
+) -> Iterator[R]:
+    begin = 0
+    while batch := list(itertools.islice(sentences, batch_size)):
+        try:
+            yield from answer(batch)
+        except CorpusError as error:  # counts from the first of the batch
+            counted = re.sub(r"\bsentence (\d+)", lambda n: f"sentence {begin + int(n[1])}", str(error), count=1)  # noqa: B023
+            raise CorpusError(counted) from None
+        begin += len(batch)
 
 
 def words_of(X: Any) -> Sequence[Any] | None:

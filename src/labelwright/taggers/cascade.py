@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -32,7 +32,18 @@ from labelwright.parallel import Workers, one_blas_thread
 from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
 from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
 from labelwright.taggers import declared, registry
-from labelwright.taggers.base import FORCED, JOINT, NBEST, PROBABILITY, RULES, Constraints, Forced, listed, rules_among
+from labelwright.taggers.base import (
+    FORCED,
+    JOINT,
+    NBEST,
+    PROBABILITY,
+    RULES,
+    Constraints,
+    Forced,
+    in_batches,
+    listed,
+    rules_among,
+)
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
@@ -504,6 +515,17 @@ class Cascade(Estimator):
         records = self.decode(X, probabilities=False)
         return LayeredLabellings((name, Labellings(d.labels for d in layer)) for name, layer in records.items())
 
+    def predict_stream(self, X: Iterable[Any], batch_size: int = 1000) -> Iterator[dict[str, list[str]]]:
+        """The best labels of each sentence by layer, one sentence after the other: sentences are read, and answered,
+        `batch_size` at a time, so memory does not grow with their number."""
+        self._check_fitted()
+
+        def answer(batch: list[Any]) -> list[dict[str, list[str]]]:
+            labels = self.predict(batch)
+            return [dict(zip(labels, rows, strict=True)) for rows in zip(*labels.values(), strict=True)]
+
+        return in_batches(X, batch_size, answer)
+
     def decode(
         self,
         X: Any,
@@ -612,6 +634,21 @@ class Cascade(Estimator):
             "training": self.training_,
             "history": self.history_,
         }
+
+    def _compressed(self, prune: float, bits: int) -> Self:
+        smaller = copy.copy(self)
+        smaller.layers_ = {name: layer.compressed(prune, bits) for name, layer in self.layers_.items()}
+        records = {name: layer.training_ for name, layer in smaller.layers_.items()}
+        smaller.training_ = self.training_ | {"layers": records}
+        return smaller
+
+    def sizes(self) -> dict[str, int]:
+        layers = [layer.sizes() for layer in self.layers_.values()]
+        return {name: sum(sizes[name] for sizes in layers) for name in layers[0]}
+
+    def _weight_names(self) -> frozenset[str]:
+        layers = enumerate(self.layers_.values())
+        return frozenset(f"layer{i}.{name}" for i, layer in layers for name in layer._weight_names())
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from labelwright import modelfile
+from labelwright.compact import BITS
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import plain
 from labelwright.settings import OfTheRun, Signed, settings_of
 from labelwright.taggers.registry import name_of
+from labelwright.validation import is_number
 from labelwright.wording import either
 
 
@@ -35,6 +37,7 @@ class Estimator:
     A setting is declared once, in the constructor's signature; see labelwright.settings."""
 
     # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
+    training_: dict[str, Any]  # the record of training
     training_options: ClassVar[frozenset[str]] = frozenset()  # arguments of fit: dev, init, checkpoint, progress, ...
     trains_in: ClassVar[str] = "iteration"  # what training is counted in
     can_start_from: ClassVar[tuple[str, ...]] = ()  # the names of taggers whose weights it can begin with
@@ -144,8 +147,54 @@ class Estimator:
     def save(self, path: Any) -> Self:
         """Write the model to one safetensors file, whole or not at all; or to a binary file object."""
         self._check_fitted()
-        modelfile.write(path, *self.pack())
+        tensors, header = self.pack()
+        modelfile.write(path, tensors, header, self._weight_names() if self.is_compressed else None)
         return self
+
+    def compressed(self, prune: float = 0.0, bits: int = 32) -> Self:
+        """A smaller copy of this model, whose file takes as few bytes as it needs.
+
+        prune : weights of features whose absolute value is this or less are removed, then features without weights and
+            strings that no feature reads; labels stay
+        bits : of each weight, 32, 16 or 8; weights of 8 bits that round to 0 are removed, too
+
+        It is a model of its own: all answers are exact for its own weights."""
+        self._check_fitted()
+        if not is_number(prune) or prune < 0:
+            raise OptionError(f"prune: expected a number of 0 or more, got {prune!r}")
+        if isinstance(bits, bool) or bits not in BITS:
+            raise OptionError(f"bits: expected {either(map(str, BITS))}, got {bits!r}")
+        smaller = self._compressed(float(prune), int(bits))
+        before = self.compression
+        record = {"prune": max(prune, before.get("prune", 0.0)), "bits": min(bits, before.get("bits", 32))}
+        smaller.training_ = getattr(smaller, "training_", {}) | {"compressed": record}
+        return smaller
+
+    def _compressed(self, prune: float, bits: int) -> Self:
+        """A copy with fewer weights; models without weights are copied as they are."""
+        for name, given, idle in (("prune", prune, 0.0), ("bits", bits, 32)):
+            if given != idle:
+                raise OptionError(f"{name}: a {type(self).__name__} has no weights of features to reduce; leave it out")
+        return copy.copy(self)
+
+    @property
+    def compression(self) -> dict[str, Any]:
+        """How the model was compressed; nothing where it was not."""
+        record = getattr(self, "training_", {}).get("compressed")
+        return record if isinstance(record, dict) else {}
+
+    @property
+    def is_compressed(self) -> bool:
+        """Does its file take as few bytes as it needs?"""
+        return bool(self.compression)
+
+    def sizes(self) -> dict[str, int]:
+        """How many features and weights other than 0 it has; nothing where it has none."""
+        return {}
+
+    def _weight_names(self) -> frozenset[str]:
+        """The tensors of the model file that are weights of features or transitions."""
+        return frozenset()
 
     @property
     def outputs(self) -> dict[str, Any]:

@@ -17,11 +17,13 @@ from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly
 from labelwright.scoring.lattice_scores import LatticeScores, bounds_of
 from labelwright.scoring.parameters import Parameters
+from labelwright.scoring.pruning import pruned
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import StateSpace, state_names
 from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, Tagger, listed, permitted_labels
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.packing import (
+    PLAIN,
     Packed,
     Shape,
     chain_shape,
@@ -149,6 +151,21 @@ class LinearTagger(Tagger):
         model.training_, model.history_ = read_record(fields)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
         return model
+
+    def _compressed(self, prune: float, bits: int) -> Self:
+        trained = pruned(self._learnt(), prune, bits)
+        smaller = type(self)(**self.get_params(deep=False))
+        smaller.trained_, smaller.history_ = trained, getattr(self, "history_", [])
+        sizes = {"features": trained.extractor.n_features, "weights": len(trained.weights)}
+        smaller.training_ = getattr(self, "training_", {}) | sizes
+        return smaller
+
+    def sizes(self) -> dict[str, int]:
+        learnt = self._learnt()
+        return {"features": learnt.extractor.n_features, "weights": int((learnt.weights != 0).sum())}
+
+    def _weight_names(self) -> frozenset[str]:
+        return frozenset([*PLAIN, *(f"{kind}.weights" for kind in self.parameters_.cells)])
 
     def _read_shape(self, trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
         return chain_shape(trained, header)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
+from labelwright.compact import BITS
 from labelwright.corpus.labels import READ_LABEL, label_type, text_of
 from labelwright.corpus.schemes import SCHEMES
 from labelwright.errors import ModelFileError
@@ -90,6 +91,9 @@ def read_record(header: HeaderReader) -> tuple[dict[str, Any], list[dict[str, An
     for name in ("sentences", "tokens", "features", "weights"):
         if name in training:
             training.whole(name)
+    if "compressed" in training:
+        training.part("compressed").number("prune", 0.0)
+        training.part("compressed").one_of("bits", BITS)
     return dict(training), [dict(part) for part in header.parts("history")]
 
 

@@ -21,6 +21,9 @@ def signature(model: Any) -> str:
             shown.append(f"{name}:{','.join(map(str, value))}")
         elif value not in (None, 0.0, "none"):
             shown.append(f"{name}:{value}")
+    shown += [
+        f"{name}:{value:g}" for name, value in model.compression.items() if (name, value) != ("bits", 32) and value
+    ]
     return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])
 
 

@@ -17,6 +17,7 @@ from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import ColumnFeatures, Encoded, collected, kind_of, learn
 from labelwright.features.incidence import Incidence
+from labelwright.features.mapped import Folder
 from labelwright.features.template import Template
 from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
 from labelwright.parallel import Workers, one_blas_thread
@@ -37,7 +38,7 @@ class TrainableModel(LinearTagger):
     """A linear model that learns its weights from data; subclasses say how (`_optimise`) and when to stop."""
 
     can: ClassVar[frozenset[str]] = LinearTagger.can | {LAYER}
-    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "init", "checkpoint", "progress"})
+    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "init", "checkpoint", "progress", "memory_map"})
 
     template: str | Template
     order: int
@@ -62,6 +63,7 @@ class TrainableModel(LinearTagger):
         checkpoint_every: float = 10.0,
         resume: bool = False,
         progress: Callable[[Record, int], None] | None = None,
+        memory_map: Any = None,
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
@@ -71,14 +73,20 @@ class TrainableModel(LinearTagger):
             starts from the last fit)
         checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds; with resume=True a
             run resumes from it, and the result is identical to an uninterrupted run
+        memory_map : a folder for temporary files that hold the encoded data, so that they need not be in memory; the
+            result is the same
         """
         self._check_parameters()
+        folder = None if memory_map is None else Folder(memory_map)
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to resume from")
         X, y = collected(X), listed(y)
         expect_much()
         before = self._before(init, X, y)
         data, trained = self._prepare(X, y)
+        if folder is not None:
+            data = data._replace(incidences={name: folder.mapped(x) for name, x in data.incidences.items()})
+        del X, y  # as far as the caller lets them go
         development = None if dev is None else self._development(trained, dev)
         bar = self.progress_bar() if progress is None and self.verbose else None
         runs: list[tuple[Array, Monitor]] = []

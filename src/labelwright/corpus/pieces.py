@@ -1,0 +1,90 @@
+"""Files piece by piece, so that memory does not grow with them: every piece holds whole sentences.
+
+    bytes -> head, which tells the format -> blocks that end after a blank line, or a line of JSON -> pieces with tokens
+
+A piece is an OpenFile that knows its first line and the head of its file.  Where the pieces are cut depends on the file
+alone.  Parquet and Label Studio's JSON are no sequences of lines and come as one piece.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from labelwright.corpus.columns import SENTENCE_END, first_token_line, last_match
+from labelwright.corpus.compressed import ByteStream
+from labelwright.corpus.file_formats import OpenFile, check_format, format_of
+from labelwright.corpus.json_records import BOM
+from labelwright.corpus.parquet import MAGIC
+
+SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
+WHOLE = ("parquet", "label-studio")  # formats that have no pieces
+LINE_END = re.compile(rb"\n")
+_TWO_LINES = re.compile(rb"\S[^\n]*\n\s*\S[^\n]*\n")
+_CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # neither a range nor an empty node
+
+
+def pieces_of(path: str, format: str | None = None, named: bool = False, size: int = SIZE) -> Iterator[OpenFile]:
+    """The pieces of a file, `-` for standard input, in order; with `named` columns it has columns."""
+    check_format(format)
+    with ByteStream(path) as stream:
+        head = _head(stream, size)
+        if format in WHOLE or (format is None and _is_whole(head)):
+            head += stream.read_all()
+        format = format or format_of(stream.name, head, named)
+        ends, has_tokens = _rules(format)
+        first: OpenFile | None = None
+        line = 1
+        for text, more in _with_tokens(_blocks(head, stream, ends, size), has_tokens):
+            piece = OpenFile(text, stream.name, format, line, first, more)
+            first = first or piece
+            line += text.count(b"\n")
+            yield piece
+
+
+def _head(stream: ByteStream, size: int) -> bytes:
+    """How a file begins: with two whole lines at least, since the first may only say what labels are called."""
+    text = fresh = stream.read(size)
+    while fresh and not _TWO_LINES.search(text):
+        fresh = stream.read(len(text))
+        text += fresh
+    return text
+
+
+def _is_whole(head: bytes) -> bool:
+    """Whether a file holds Parquet, or one array of JSON."""
+    return head.startswith(MAGIC) or head.removeprefix(BOM).lstrip()[:1] == b"["
+
+
+def _rules(format: str) -> tuple[re.Pattern[bytes] | None, Callable[[bytes], bool]]:
+    """Behind what a file of this format may be cut, and whether a text holds any token."""
+    if format in WHOLE:
+        return None, bool
+    if format == "columns":
+        return SENTENCE_END, lambda text: first_token_line(text)[0] is not None
+    if format == "conllu":
+        return SENTENCE_END, lambda text: _CONLLU_TOKEN.search(text) is not None
+    return SENTENCE_END if format == "crfsuite" else LINE_END, lambda text: bool(text.removeprefix(BOM).strip())
+
+
+def _blocks(text: bytes, stream: ByteStream, ends: re.Pattern[bytes] | None, size: int) -> Iterator[bytes]:
+    """The text and the rest of the stream, cut where a sentence ends; one block is about as long as `size`."""
+    fresh = text
+    while fresh:
+        cut = 0 if ends is None else last_match(ends, text)
+        if cut:
+            yield text[:cut]
+            text = text[cut:]
+        fresh = stream.read(max(size, len(text)))
+        text += fresh
+    yield text
+
+
+def _with_tokens(blocks: Iterator[bytes], has_tokens: Callable[[bytes], bool]) -> Iterator[tuple[bytes, bool]]:
+    """Blocks that hold tokens, and whether another one follows; others are joined to their neighbours."""
+    held = b""
+    for block in blocks:
+        if has_tokens(held) and has_tokens(block):
+            yield held, True
+            held = block
+        else:
+            held += block
+    yield held, False

@@ -1,0 +1,234 @@
+"""Sums over all paths of chains in NumPy: exponentials, rows of arcs, and the messages of one sentence step by step."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.kernels.logs import trusted_range
+
+_LOWEST = np.float32(-87.0)  # the logarithm of the smallest float32 that is normal
+
+
+class _Order(NamedTuple):
+    """The tokens of sentences in time order: all first tokens, all second tokens, ..."""
+
+    token: Any  # [T]
+    steps: list[int]  # [longest + 1]
+    sentence: Any  # [T]
+
+
+def _time_order(offsets):
+    """The time order of the sentences offsets[n]:offsets[n+1] (see structures.timeorder)."""
+    lengths = np.diff(offsets)
+    order = np.argsort(-lengths, kind="stable")
+    lengths = lengths[order]
+    longest = int(lengths[0]) if len(lengths) else 0
+    going = np.searchsorted(-lengths, -np.arange(longest), side="left")
+    steps = np.concatenate([[0], np.cumsum(going)])
+    rank = np.arange(steps[-1]) - np.repeat(steps[:-1], going)
+    token = (offsets[:-1] - offsets[0])[order][rank] + np.repeat(np.arange(longest), going)
+    return _Order(token, steps.tolist(), order[rank])
+
+
+class _Run(NamedTuple):
+    """Neighbouring blocks of the same size: matrices from their sources to their targets."""
+
+    sources: Any  # [blocks * sources]  nodes, or a slice
+    targets: slice
+    arcs: slice
+    shape: tuple[int, int, int]  # blocks, sources, targets
+
+
+def _runs(blocks):
+    """The blocks of a graph, those of the same size together; blocks without arcs aside."""
+    source_ptr, source, target, arc_ptr = blocks
+    if len(arc_ptr) == 2:
+        Q = len(source)
+        return [_Run(slice(0, Q), slice(0, int(target[1])), slice(0, int(arc_ptr[1])), (1, Q, int(target[1])))]
+    ends = list(zip(source_ptr.tolist(), target.tolist(), arc_ptr.tolist(), strict=True))
+    runs, b = [], 0
+    while b < len(ends) - 1:
+        shape = ends[b + 1][0] - ends[b][0], ends[b + 1][1] - ends[b][1]
+        end = b + 1
+        while end < len(ends) - 1 and (ends[end + 1][0] - ends[end][0], ends[end + 1][1] - ends[end][1]) == shape:
+            end += 1
+        (s, t, a), (s1, t1, a1) = ends[b], ends[end]
+        if a1 > a:
+            runs.append(_Run(source[s:s1], slice(t, t1), slice(a, a1), (end - b, *shape)))
+        b = end
+    return runs
+
+
+def _matrices(run, numbers):
+    """The numbers of the arcs [1|T, A] as matrices [1|T, blocks, sources, targets]: a view."""
+    return numbers[:, run.arcs].reshape(len(numbers), *run.shape)
+
+
+class _Products:
+    """Products of a vector over nodes with the arcs E [1|T, A] of one sentence."""
+
+    def __init__(self, E, blocks):
+        self.parts = [(run, _matrices(run, E)) for run in _runs(blocks)]
+        self.by_token, self.single = len(E) > 1, len(blocks.arc_ptr) == 2
+
+    def onwards(self, x, t, out):
+        """out[s] = sum_r x[r] E[t, arc from r to s]."""
+        e = t if self.by_token else 0
+        if self.single:
+            np.matmul(x, self.parts[0][1][e, 0], out=out)
+            return
+        out[:] = 0
+        for run, E in self.parts:
+            out[run.targets] = np.matmul(x[run.sources].reshape(run.shape[0], 1, -1), E[e]).reshape(-1)
+
+    def backwards(self, x, t, out):
+        """out[r] = sum_s E[t, arc from r to s] x[s]."""
+        e = t if self.by_token else 0
+        if self.single:
+            np.matmul(self.parts[0][1][e, 0], x, out=out)
+            return
+        out[:] = 0
+        for run, E in self.parts:
+            out[run.sources] = np.matmul(E[e], x[run.targets].reshape(run.shape[0], -1, 1)).reshape(-1)
+
+
+def _messages(psi, E, blocks):
+    """alpha, beta, into = psi beta / c [T, Q] of one sentence, c [T], and the sums of beta_t [T]."""
+    T = len(psi)
+    alpha, beta, into = np.empty((3, *psi.shape), psi.dtype)
+    scale = np.empty(T, psi.dtype)
+    products = _Products(E, blocks)
+    with np.errstate(all="ignore"):
+        for t in range(T):
+            if t:
+                products.onwards(alpha[t - 1], t, alpha[t])
+                alpha[t] *= psi[t]
+            else:
+                alpha[0] = psi[0]
+            scale[t] = alpha[t].sum()
+            alpha[t] /= scale[t]
+        rate = psi / scale[:, None]
+        beta[T - 1] = 1
+        for t in range(T - 1, 0, -1):
+            np.multiply(rate[t], beta[t], out=into[t])
+            products.backwards(into[t], t, beta[t - 1])
+        np.multiply(rate[0], beta[0], out=into[0])
+    return alpha, beta, into, scale, beta.sum(axis=1)
+
+
+def _is_trusted(scale, sums, itemsize):
+    """Are the scales and messages of a sentence neither too small nor too large?"""
+    small, large = trusted_range(itemsize)
+    with np.errstate(all="ignore"):
+        return bool(((scale > small) & (sums / scale < large)).all())
+
+
+def posteriors(psi, top, E, arc_top, blocks):
+    """Replace psi [T, Q] of one sentence by P(s at t), and E [T, A] by P(r, s at t-1, t) or, where its one row serves
+    every token, by their sum; returns log Z, or NaN where numbers are too small or too large to trust."""
+    by_token = len(E) > 1
+    alpha, beta, into, scale, sums = _messages(psi, E, blocks)
+    if not _is_trusted(scale, sums, psi.itemsize):
+        return np.nan
+    log_z = np.log(scale, dtype=np.float64).sum() + top.sum(dtype=np.float64)
+    log_z += arc_top[1:].sum(dtype=np.float64) if by_token else (len(psi) - 1) * arc_top[0]
+    np.multiply(alpha, beta, out=psi)
+    for run in _runs(blocks):
+        P = _matrices(run, E)
+        left = alpha[:-1, run.sources].reshape(len(psi) - 1, *run.shape[:2])
+        right = into[1:, run.targets].reshape(len(psi) - 1, run.shape[0], run.shape[2])
+        if by_token:
+            P[1:] *= left[..., None] * right[:, :, None]
+        else:
+            P[0] *= np.matmul(left.transpose(1, 2, 0), right.transpose(1, 0, 2))
+    return log_z
+
+
+def exponentiate32(x, top, width):
+    """x[t, :width] = exp(x - its maximum), the rest of the row 0, top[t] = the maximum (float32)."""
+    _exponentiate(x, top, width, _LOWEST)
+
+
+def exponentiate64(x, top, width):
+    """As exponentiate32, in float64."""
+    _exponentiate(x, top, width, None)
+
+
+def _exponentiate(x, top, width, lowest):
+    part = x[:, :width]
+    part.max(axis=1, out=top)
+    known = np.isfinite(top)
+    all_known = bool(known.all())
+    with np.errstate(invalid="ignore"):
+        part -= top[:, None]
+        if lowest is not None:
+            np.maximum(part, lowest, out=part)
+        np.exp(part, out=part)
+    x[:, width:] = 0
+    if not all_known:
+        x[~known] = 0
+
+
+def exponentiate_arcs(arc, E, top):
+    """E [T or 1, A] = exp(arc - top), top [T or 1] = the maximum of a row; with a row per token, the first is 0."""
+    begin = 1 if len(arc) > 1 else 0
+    E[:begin] = 0
+    top[:begin] = 0
+    arc[begin:].max(axis=1, out=top[begin:])
+    with np.errstate(invalid="ignore"):
+        np.exp(arc[begin:] - top[begin:, None], out=E[begin:])
+    E[~np.isfinite(top)] = 0
+
+
+def pair_nodes(state, edge, used, plain, node_state, node):
+    """node [T, Q] of order 2 = the score of its state (row of `state`) + plain [Q] + the scores of pairs of states
+    (rows of `edge`, of the nodes used [U]; -1: none)."""
+    n = len(plain)
+    state.take(node_state[:n], axis=1, out=node[:, :n], mode="clip")
+    node[:, :n] += plain.astype(node.dtype)
+    known = np.flatnonzero(used >= 0)
+    if len(known):
+        node[:, used[known]] += edge[:, known]
+
+
+def pair_counts(node, used, node_state, state, edge, plain):
+    """The adjoint of pair_nodes: fills state [T, S] and edge [T, U], and adds to plain [Q]."""
+    counts = node[:, : len(plain)]
+    order = np.argsort(node_state[: len(plain)], kind="stable")
+    ordered = node_state[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    state[:] = 0
+    state[:, ordered[first]] = np.add.reduceat(counts.take(order, axis=1), first, axis=1)
+    plain += counts.sum(axis=0, dtype=np.float64)
+    gather_arcs(node, used, edge)
+
+
+def spread_arcs(rows, used, base, out):
+    """out[t] = base, with rows[t, j] added at the place used[j] (-1: nowhere): arc scores [T, A] from those in use."""
+    known = np.flatnonzero(used >= 0)
+    out[:] = base
+    out[:, used[known]] += rows[:, known]
+
+
+def spread_exponentials(rows, used, base, out):
+    """The same after exponentiation: out[t] = base * the exponential of 0 (behind the last column in use), and
+    base * rows[t, j] at the place used[j]."""
+    known = np.flatnonzero(used >= 0)
+    column = np.full(out.shape[1], len(used))
+    column[used[known]] = known
+    rows.take(column, axis=1, out=out, mode="clip")
+    out *= base
+
+
+def sum_rows(rows, out):
+    """out [A] += the sum of rows [T, A], added up in runs of 64, so that no digits are lost."""
+    whole = len(rows) // 64 * 64
+    out += rows[:whole].reshape(-1, 64, rows.shape[1]).sum(axis=1).sum(axis=0, dtype=np.float64)
+    out += rows[whole:].sum(axis=0)
+
+
+def gather_arcs(arcs, used, rows):
+    """rows[t, j] = arcs[t, used[j]], and 0 behind: the adjoint of spread_arcs."""
+    n = len(used)
+    rows[:, :n] = arcs.take(np.maximum(used, 0), axis=1) * (used >= 0)
+    rows[:, n:] = 0

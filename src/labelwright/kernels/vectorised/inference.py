@@ -1,0 +1,272 @@
+"""Questions about one lattice in NumPy: a loop over its tokens, and vectors over its nodes and arcs."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from labelwright.kernels.vectorised.chain import (
+    _is_trusted,
+    _matrices,
+    _messages,
+    _runs,
+    _time_order,
+    exponentiate64,
+    exponentiate_arcs,
+)
+
+_ARCS = 1 << 18  # probabilities of arcs that are computed at once
+_AT_ONCE = 1 << 14  # sums of scores of which the best are chosen at once
+
+
+def _sources_of(blocks, n_nodes):
+    """The sources of every node and the arcs from them [Q, most]; the number of arcs where there are fewer."""
+    runs = _runs(blocks)
+    most = max((run.shape[1] for run in runs), default=1)
+    sources = np.zeros((n_nodes, most), np.int64)
+    arcs = np.full((n_nodes, most), int(blocks.arc_ptr[-1]))
+    nodes = np.arange(n_nodes)
+    for run in runs:
+        n, width = run.shape[1:]
+        first = np.repeat(nodes[run.sources].reshape(run.shape[:2]), width, axis=0)
+        sources[run.targets, :n] = first
+        numbers = np.arange(run.arcs.start, run.arcs.stop).reshape(run.shape)
+        arcs[run.targets, :n] = numbers.transpose(0, 2, 1).reshape(-1, n)
+    return sources, arcs
+
+
+def viterbi(node, arc, blocks, path):
+    """Fill path [T] with the best nodes and return its score.
+
+    delta_t(s) = node_t(s) + max_r delta_{t-1}(r) + arc_t(r, s); the lowest r wins a tie."""
+    if len(blocks.arc_ptr) > 2:
+        scores = np.empty(1)
+        best_paths(node, arc, blocks, np.array([0, len(node)]), path, scores)
+        return scores[0]
+    T, Q = node.shape
+    delta, reached = np.empty_like(node), np.empty((Q, Q))
+    arcs = arc.reshape(-1, Q, Q)
+    if len(arcs) == 1:
+        arcs = [arcs[0]] * T
+    delta[0] = before = node[0]
+    for t in range(1, T):
+        here = delta[t]
+        np.add(before[:, None], arcs[t], out=reached)
+        np.maximum.reduce(reached, axis=0, out=here)
+        here += node[t]
+        before = here
+    at = int(before.argmax())
+    score = before[at]
+    for t in range(T - 1, 0, -1):
+        path[t] = at
+        into_node = delta[t - 1] + arcs[t][:, at]
+        at = int(into_node.argmax())
+        if into_node[at] == -np.inf:
+            at = 0
+    path[0] = at
+    return score
+
+
+def best_paths(node, arc, blocks, offsets, path, scores):
+    """`viterbi` of the sentences offsets[n]:offsets[n+1], all of them at once: fill path [T] and scores [N]."""
+    order = _time_order(offsets)
+    steps, token = order.steps, order.token + offsets[0]
+    scores[:] = 0.0
+    if len(steps) < 2:
+        return
+    in_order = node.take(token, axis=0)
+    arcs = arc.take(token, axis=0) if len(arc) > 1 else arc
+    delta = _prefix_scores(in_order, arcs, blocks, steps)
+    sources, into = _sources_of(blocks, node.shape[1])
+    arcs = np.concatenate([arcs, np.full((len(arcs), 1), -np.inf)], axis=1)
+    scores_into = arcs[0][into] if len(arc) == 1 else None  # [Q, most]
+    dense = len(blocks.arc_ptr) == 2
+    at = np.zeros(len(node), np.int64)
+    for t in range(len(steps) - 2, -1, -1):
+        a, b = steps[t], steps[t + 1]
+        going = steps[t + 2] - b if t + 2 < len(steps) else 0
+        ends = a + going + np.arange(b - a - going)
+        at[ends] = delta[ends].argmax(axis=1)
+        scores[order.sentence[ends]] = delta[ends, at[ends]]
+        if going:
+            here = slice(b, b + going)
+            to, each = at[here], np.arange(going)
+            before = delta[a : a + going] if dense else delta[a + each[:, None], sources[to]]
+            arrived = scores_into[to] if scores_into is not None else arcs[b + each[:, None], into[to]]
+            arrived += before
+            chosen = arrived.argmax(axis=1)
+            at[a : a + going] = np.where(arrived[each, chosen] > -np.inf, sources[to, chosen], 0)
+    path[token] = at
+
+
+def _prefix_scores(node, arc, blocks, steps):
+    """The best score of a path up to each node [T, Q], in time order."""
+    delta = np.empty_like(node)
+    parts = [(run, _matrices(run, arc)) for run in _runs(blocks)]
+    single = len(parts) == 1 and isinstance(parts[0][0].sources, slice)
+    for t, (a, b) in enumerate(pairwise(steps)):
+        if t == 0:
+            delta[a:b] = node[a:b]
+            continue
+        before, here = delta[steps[t - 1] : steps[t - 1] + b - a], delta[a:b]
+        if not single:
+            here[:] = -np.inf
+        for run, scores in parts:
+            left = before[:, run.sources].reshape(b - a, *run.shape[:2])
+            right = here[:, run.targets].reshape(b - a, run.shape[0], run.shape[2])
+            _add_best(left, scores if len(arc) == 1 else scores[a:b], right)
+        here += node[a:b]
+    return delta
+
+
+def _add_best(x, arc, out):
+    """out[n, b, s] = max_r x[n, b, r] + arc[n|1, b, r, s]: for few sentences at once, for many source by source."""
+    if out.size * x.shape[2] <= _AT_ONCE:
+        np.maximum.reduce(x[..., None] + arc, axis=2, out=out)
+        return
+    np.add(x[:, :, 0, None], arc[:, :, 0], out=out)
+    sums = np.empty_like(out)
+    for r in range(1, x.shape[2]):
+        np.add(x[:, :, r, None], arc[:, :, r], out=sums)
+        np.maximum(out, sums, out=out)
+
+
+def margins(node, arc, blocks, label_of_node, gold):
+    """The scores of the best and of the worst path of the gold labels, and of the best path of any other labels.
+
+    A path of other labels has left the gold ones at some token: best prefixes that have and that have not are kept."""
+    right = label_of_node == gold[0]
+    best = np.where(right, node[0], -np.inf)
+    worst = np.where(right & (node[0] > -np.inf), node[0], np.inf)
+    other = np.where(right & (node[0] > -np.inf), -np.inf, node[0])
+    parts = [(run, _matrices(run, arc)) for run in _runs(blocks)]
+    for t in range(1, len(node)):
+        right = label_of_node == gold[t]
+        new = np.full((3, node.shape[1]), -np.inf)
+        new[1] = np.inf
+        for run, scores in parts:
+            targets, shape = run.targets, (run.shape[0], 1, run.shape[2])
+            v = scores[t if len(arc) > 1 else 0] + node[t, targets].reshape(shape)
+            hopeless = v == -np.inf
+            left, low, others = (x[run.sources].reshape(*run.shape[:2], 1) for x in (best, worst, other))
+            of_best = (left + v).max(axis=1).reshape(-1)
+            new[0, targets] = np.where(right[targets], of_best, -np.inf)
+            low = np.where(hopeless, np.inf, low + np.where(hopeless, 0, v)).min(axis=1).reshape(-1)
+            new[1, targets] = np.where(right[targets], low, np.inf)
+            of_others = (others + v).max(axis=1).reshape(-1)
+            new[2, targets] = np.where(right[targets], of_others, np.maximum(of_others, of_best))
+        best, worst, other = new
+    return best.max(), worst.min(), other.max()
+
+
+def _scaled_messages(node, arc, blocks, nodes, log_beta):
+    """As `messages`, in scaled probability space; NaN where numbers are too small or too large to trust."""
+    psi, E = node.copy(), np.empty(arc.shape)
+    top, arc_top = np.empty(len(node)), np.empty(len(arc))
+    exponentiate64(psi, top, node.shape[1])
+    exponentiate_arcs(arc, E, arc_top)
+    alpha, beta, _, scale, sums = _messages(psi, E, blocks)
+    if not _is_trusted(scale, sums, psi.itemsize):
+        return np.nan
+    np.multiply(alpha, beta, out=nodes)
+    nodes /= nodes.sum(axis=1, keepdims=True)
+    log_c = np.log(scale) + top
+    log_c[1:] += arc_top[1:] if len(arc) > 1 else arc_top[0]
+    rest = np.cumsum(log_c[::-1])[::-1]
+    with np.errstate(divide="ignore"):
+        np.log(beta, out=log_beta)
+    log_beta[:-1] += rest[1:, None]
+    return rest[0]
+
+
+def messages(node, arc, blocks, nodes, log_beta):
+    """Fill nodes [T, Q] with P(s at t) and log_beta [T, Q]; returns log Z.
+
+    In scaled probability space; where that under- or overflows, in log space.  Without any path, nodes are 0."""
+    log_z = _scaled_messages(node, arc, blocks, nodes, log_beta)
+    if not np.isnan(log_z):
+        return log_z
+    T = len(node)
+    parts = [(run, _matrices(run, arc)) for run in _runs(blocks)]
+    log_beta[:] = -np.inf
+    log_beta[T - 1] = 0.0
+    for t in range(T - 1, 0, -1):
+        ahead = node[t] + log_beta[t]
+        for run, scores in parts:
+            v = scores[t if len(arc) > 1 else 0] + ahead[run.targets].reshape(run.shape[0], 1, -1)
+            log_beta[t - 1, run.sources] = _log_sums(v).reshape(-1)
+    first = node[0] + log_beta[0]
+    log_z = float(_log_sums(first))
+    nodes[:] = 0.0
+    if log_z == -np.inf:
+        return log_z
+    nodes[0] = np.exp(first - log_z)
+    for t in range(1, T):
+        ahead = node[t] + log_beta[t]
+        for run, scores in parts:
+            p = nodes[t - 1, run.sources].reshape(*run.shape[:2], 1)
+            behind = log_beta[t - 1, run.sources].reshape(*run.shape[:2], 1)
+            v = scores[t if len(arc) > 1 else 0] + ahead[run.targets].reshape(run.shape[0], 1, -1)
+            nodes[t, run.targets] = _onwards(p, v, behind).sum(axis=1).reshape(-1)
+    return log_z
+
+
+def _onwards(p, ahead, behind):
+    """p exp(ahead - behind); 0 where p is."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(p > 0, p * np.exp(ahead - np.where(p > 0, behind, 0.0)), 0.0)
+
+
+def _log_sums(x):
+    """log of the sums of exp along the last axis."""
+    top = x.max(axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(x - top).sum(axis=-1)) + top[..., 0]
+
+
+def posterior_arcs(node, arc, blocks, nodes, log_beta, arcs):
+    """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens."""
+    T, summed = len(node), len(arcs) == 1
+    arcs[:] = 0.0
+    ahead = node + log_beta
+    n = max(1, _ARCS // arc.shape[1])
+    for begin in range(1, T, n):
+        end = min(begin + n, T)
+        for run in _runs(blocks):
+            shape = end - begin, *run.shape
+            p, behind = (x[begin - 1 : end - 1, run.sources].reshape(*shape[:3], 1) for x in (nodes, log_beta))
+            scores = _matrices(run, arc[begin:end] if len(arc) > 1 else arc)
+            v = scores + ahead[begin:end, run.targets].reshape(shape[0], shape[1], 1, shape[3])
+            P = _onwards(p, v, behind).reshape(end - begin, -1)
+            if summed:
+                arcs[0, run.arcs] += P.sum(axis=0)
+            else:
+                arcs[begin:end, run.arcs] = P
+
+
+def span_probability(node, arc, blocks, state, nodes, log_beta, begin, end, opening, inside, closing):
+    """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
+    transitions between states open, continue and close it; the last row or column stands for the outside of the
+    sentence.
+
+    state [Q] is the state of each node."""
+    T, outside = len(node), len(inside)
+    v = np.zeros(node.shape[1])
+    if begin == 0:
+        v = np.where(opening[outside, state], nodes[0], 0.0)
+    runs = _runs(blocks)
+    for t in range(max(begin, 1), min(end + 1, T)):
+        table = opening if t == begin else inside if t < end else closing
+        p = nodes[t - 1] if t == begin else v
+        ahead, w = node[t] + log_beta[t], np.zeros_like(v)
+        for run in runs:
+            shape = run.shape
+            sources, targets = state[run.sources].reshape(*shape[:2], 1), state[run.targets].reshape(shape[0], 1, -1)
+            behind = log_beta[t - 1, run.sources].reshape(*shape[:2], 1)
+            scores = _matrices(run, arc[t : t + 1] if len(arc) > 1 else arc)[0]
+            more = _onwards(
+                p[run.sources].reshape(*shape[:2], 1), scores + ahead[run.targets].reshape(shape[0], 1, -1), behind
+            )
+            w[run.targets] = (more * table[sources, targets]).sum(axis=1).reshape(-1)
+        v = w
+    return float(v.sum() if end < T else v[closing[state, outside]].sum())

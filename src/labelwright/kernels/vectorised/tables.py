@@ -1,0 +1,228 @@
+"""Integer tables in NumPy: rows are numbered by sorting, and looked up by probing for all of them at once."""
+
+import numpy as np
+
+
+def _sorted_order(items, limit):
+    """The places of items (from 0 to below `limit`) in rising order; equal ones stay in order.
+
+    Sorting numbers is several times as fast as sorting their places: an item and its place make one number."""
+    bits = max(1, len(items) - 1).bit_length()
+    if int(limit).bit_length() + bits > 63:
+        return np.argsort(items, kind="stable")
+    packed = (items.astype(np.int64) << bits) | np.arange(len(items))
+    packed.sort()
+    return packed & ((1 << bits) - 1)
+
+
+def _ranges(begin, sizes):
+    """begin[0], begin[0] + 1, ... (sizes[0] numbers), begin[1], ...; as one array."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(begin - (ends - sizes), sizes)
+
+
+def _row_keys(rows):
+    """A number for each row [K, n], equal for equal rows, and a limit of these numbers."""
+    keys, limit = np.zeros(len(rows), np.int64), 1
+    for column in rows.T:
+        least = int(column.min(initial=0))
+        size = int(column.max(initial=0)) - least + 1
+        if limit * size > 1 << 40:  # leaves room for the places of the rows
+            order = _sorted_order(keys, limit)
+            fresh = np.empty(len(order), np.bool_)
+            fresh[:1], fresh[1:] = False, keys[order[1:]] != keys[order[:-1]]
+            keys[order] = np.cumsum(fresh)
+            limit = len(rows)
+        keys = keys * size + (column.astype(np.int64) - least)
+        limit *= size
+    return keys, limit
+
+
+def intern_rows(rows, ids, firsts, slots):
+    """Number the distinct rows [K, n] by first appearance: fill ids [K] and firsts [distinct], and return how many."""
+    keys, limit = _row_keys(rows)
+    place = np.arange(len(rows))
+    if limit <= 8 * len(rows):
+        first_of = np.empty(limit, np.int64)
+        first_of[keys[::-1]] = place[::-1]
+        first = first_of[keys]
+    else:
+        order = _sorted_order(keys, limit)
+        fresh = np.ones(len(order), np.bool_)
+        fresh[1:] = keys[order[1:]] != keys[order[:-1]]
+        first = np.empty(len(order), np.int64)
+        first[order] = order[fresh][np.cumsum(fresh) - 1]
+    is_first = first == place
+    n = int(np.count_nonzero(is_first))
+    firsts[:n] = np.flatnonzero(is_first)
+    ids[:] = (np.cumsum(is_first) - 1)[first]
+    return n
+
+
+def _hash(columns):
+    """31 bits from rows of non-negative numbers, given by their columns."""
+    h = np.int64(0)
+    for i, column in enumerate(columns):
+        p = (h ^ column.astype(np.int64)) * np.int64(1540483477) + i
+        h = (p ^ (p >> 31)) & 0x7FFFFFFF
+    return h
+
+
+def index_tables(index):
+    """Enter every row of every table into its slots (all -1)."""
+    sizes = np.diff(index.first)
+    hashes = [
+        _hash(index.cells[a:b].reshape(n, width).T) if width else np.zeros(n, np.int64)
+        for a, b, n, width in zip(index.cell_ptr, index.cell_ptr[1:], sizes, index.width, strict=False)
+    ]
+    begin = np.repeat(index.slot_ptr[:-1], sizes)
+    mask = np.repeat(np.diff(index.slot_ptr) - 1, sizes)
+    number = _ranges(np.zeros(len(sizes), np.int64), sizes).astype(index.slots.dtype)
+    at = np.concatenate([np.empty(0, np.int64), *hashes]) & mask
+    while len(number):
+        slot = begin + at
+        free = index.slots[slot] < 0
+        index.slots[slot[free]] = number[free]  # where several want a slot, the last of them gets it
+        waits = ~free
+        waits[free] = index.slots[slot[free]] != number[free]
+        begin, mask, number = begin[waits], mask[waits], number[waits]
+        at = (at[waits] + 1) & mask
+
+
+def find_rows(slots, table, rows, ids):
+    """ids[k] = the number of rows[k] in `table`, or -1; a row with a negative entry is in no table."""
+    ids[:] = -1
+    asked = np.flatnonzero((rows >= 0).all(axis=1))
+    at = np.zeros(len(asked), np.int64) + (_hash(rows[asked].T) & (len(slots) - 1))
+    while len(asked):
+        f = slots[at]
+        there = f >= 0
+        asked, at, f = asked[there], at[there], f[there]
+        same = np.ones(len(asked), np.bool_)
+        for known, wanted in zip(table.T, rows.T, strict=True):
+            same &= known[f] == wanted[asked]
+        ids[asked[same]] = f[same]
+        asked, at = asked[~same], (at[~same] + 1) & (len(slots) - 1)
+
+
+def find_features(entry, numbers, offsets, reach, lines, index, ptr, feature):
+    """The numbers of the rows that each token's lines read, in the order of the lines, without unknown ones: those of
+    token t are feature[ptr[t]:ptr[t+1]].  Returns how many there are."""
+    lengths = np.diff(offsets)
+    begin, end = np.repeat(offsets[:-1], lengths)[:, None], np.repeat(offsets[1:], lengths)[:, None]
+    at = np.arange(len(begin))[:, None] + lines.row
+    if lines.absolute.any():
+        at = np.where(lines.absolute, lines.row + np.where(lines.row >= 0, begin, end), at)
+    before, after = at < begin, at >= end
+    read = numbers[entry[lines.column, np.clip(at, begin, end - 1)], lines.place]
+    read = np.where(before, begin - at - 1, np.where(after, reach + at - end, read))
+    read[(before | after) & ~lines.marks] = -1
+    found = _row_numbers(read, lines, index)
+    known = found >= 0
+    ptr[1:] = np.cumsum(known.sum(axis=1))
+    feature[: int(ptr[-1])] = found[known]
+    return int(ptr[-1])
+
+
+def _row_numbers(read, lines, index):
+    """The number [T, lines] of the row that each line makes of the numbers read [T, cells], or -1."""
+    width = index.width[lines.table]
+    cell = np.arange(int(width.max(initial=0)))
+    has = cell < width[:, None]  # [lines, cells of the widest]
+    row = np.where(has, read.take(np.where(has, lines.ptr[:-1, None] + cell, 0), axis=1), 0)
+    h = np.zeros(row.shape[:2], np.int64)
+    for c in cell:
+        p = (h ^ row[:, :, c]) * np.int64(1540483477) + c
+        h = np.where(has[:, c], (p ^ (p >> 31)) & 0x7FFFFFFF, h)
+    found = np.full(row.shape[:2], -1, np.int64)
+    asked = np.flatnonzero((row >= 0).all(axis=2))
+    row, at = row.reshape(h.size, len(cell))[asked], h.reshape(-1)[asked]
+    line = asked % max(1, len(width))
+    while len(asked):
+        table = lines.table[line]
+        begin = index.slot_ptr[table]
+        at &= index.slot_ptr[table + 1] - begin - 1
+        f = index.slots[begin + at]
+        there = np.flatnonzero(f >= 0)
+        asked, row, line, at, table, f = asked[there], row[there], line[there], at[there], table[there], f[there]
+        first = index.cell_ptr[table] + f * width[line]
+        known = index.cells.take(first[:, None] + cell, mode="clip")
+        same = ((known == row) | ~has[line]).all(axis=1)
+        found.reshape(-1)[asked[same]] = (index.first[table] + f)[same]
+        left = np.flatnonzero(~same)
+        asked, row, line, at = asked[left], row[left], line[left], at[left] + 1
+    return found
+
+
+def shift_codes(codes, offsets, row, absolute, n_values, reach, out):
+    """out[t] = the code `row` tokens away in the same sentence, or a boundary code."""
+    lengths = np.diff(offsets)
+    begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+    if absolute:
+        at = begin + row if row >= 0 else end + row
+    else:
+        at = np.arange(offsets[0], offsets[-1]) + row
+    before, after = at < begin, at >= end
+    read = codes[np.clip(at, begin, end - 1)]
+    read[before] = n_values + (begin - at - 1)[before]
+    read[after] = n_values + reach + (at - end)[after]
+    out[offsets[0] : offsets[-1]] = read
+
+
+def invert(ptr, items, starts, owners, places):
+    """Transpose owner -> items: the owners of item i are owners[starts[i]:starts[i+1]], in order."""
+    n_items = len(starts) - 1
+    np.cumsum(np.bincount(items, minlength=n_items), out=starts[1:])
+    places[:] = _sorted_order(items, n_items)
+    owners[:] = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))[places]
+
+
+def transpose_part(ptr, items, slot_of, present, starts, owners, places):
+    """As `invert`, for the `present` items only (distinct and sorted)."""
+    slot_of[present] = np.arange(len(present))
+    invert(ptr, slot_of[items], starts, owners, places)
+
+
+def distinct(items, stamp, mark, out):
+    """The distinct items, unsorted, into out; stamp [all items] must hold no `mark` yet.  Returns how many."""
+    place = np.arange(len(items))
+    stamp[items] = place  # of equal items the last one stays
+    chosen = items[stamp[items] == place]
+    stamp[items] = mark
+    out[: len(chosen)] = chosen
+    return len(chosen)
+
+
+def distinct_items(ptr, owners, item_ptr, items, n_codes, out_ptr, out):
+    """For each k the sorted distinct items (negative ones aside) of all its owners: out[out_ptr[k]:out_ptr[k+1]]."""
+    n = len(ptr) - 1
+    owner_sizes = (item_ptr[1:] - item_ptr[:-1])[owners]
+    code = items[_ranges(item_ptr[owners], owner_sizes)]
+    owner_of = np.repeat(np.arange(n), np.diff(ptr))
+    keys = np.repeat(owner_of, owner_sizes)[code >= 0] * n_codes + code[code >= 0]
+    keys.sort()
+    fresh = np.ones(len(keys), np.bool_)
+    fresh[1:] = keys[1:] != keys[:-1]
+    keys = keys[fresh]
+    out_ptr[1:] = np.cumsum(np.bincount(keys // n_codes, minlength=n))
+    out[: len(keys)] = keys % n_codes
+    return len(keys)
+
+
+def move_features(
+    keys, number, key_ptr, key_feature, token_ptr, token_feature, token_value, new_keys, ptr, feature, value
+):
+    """Move the features of keys k with number[k] < 0 to their tokens, before those of the token itself; other keys go
+    to new_keys [T, G] by their number."""
+    kept = number[keys] >= 0
+    token, _ = np.nonzero(kept)
+    new_keys[token, (np.cumsum(kept, axis=1) - 1)[kept]] = number[keys[kept]]
+    sizes = np.where(kept, 0, np.diff(key_ptr)[keys])
+    after = np.cumsum(sizes, axis=1)
+    moved, begin = ~kept, ptr[:-1, None] + after - sizes
+    feature[_ranges(begin[moved], sizes[moved])] = key_feature[_ranges(key_ptr[keys[moved]], sizes[moved])]
+    own = _ranges(ptr[:-1] + sizes.sum(axis=1), np.diff(token_ptr))
+    feature[own] = token_feature
+    if len(value):
+        value[own] = token_value

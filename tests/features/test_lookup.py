@@ -1,0 +1,123 @@
+"""A few tokens, looked up one by one, against the way of long input: the same features and the same scores."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from drawn import drawn
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labelwright import CRF
+from labelwright.corpus import Corpus
+from labelwright.features import extract, lookup, vocabulary
+from labelwright.features.extract import ColumnFeatures
+
+LINES = [
+    "U",
+    "U1:%x[0,0]",
+    "U2:%x[-1,0]/%x[2,1]",
+    "U3:%x[-2,1]/%x[-1,1]/%x[0,1]",
+    "U4:%suffix[1,0,2]-%X[0,0]",
+    "U5:%x[@1,0]",
+    "U6:%x[@-1,1]/%x[0,0]",
+    "U7:%x[@4,0]",
+    "U8:%each[0,1]",
+    "U9:%each[-1,1]/%x[0,0]",
+    'Ua:%t[0,0,"^\\u"]/%shape[1,0]',
+    'Ub:%m[0,0,"\\a*$"]',
+    "B1:%x[0,1]",
+    "*2:%x[-1,0]/%x[0,0]",
+    "T1:%x[0,1]",
+]
+words = st.sampled_from(["a", "b", "ab", "Ab", "é", "Éa", "日本", "x-1"])
+tags = st.sampled_from(["n", "v", "n|v", "v|n|x", "|", "n|n"])
+sentences = st.lists(st.lists(st.tuples(words, tags), max_size=6), min_size=1, max_size=5).filter(any)
+templates = st.lists(st.sampled_from(LINES), min_size=1, max_size=6, unique=True).filter(lambda x: x[0][0] in "U*")
+
+
+def features_of(incidence):
+    """The numbers of the features of each token, sorted."""
+    keys, key_ptr, key_feature, ptr, feature, _ = incidence
+    rows = []
+    for t in range(len(ptr) - 1):
+        parts = [feature[ptr[t] : ptr[t + 1]], *(key_feature[key_ptr[k] : key_ptr[k + 1]] for k in keys[t])]
+        rows.append(sorted(np.concatenate(parts).tolist()))
+    return rows
+
+
+def encoded(extractor, X, few, monkeypatch):
+    monkeypatch.setattr(vocabulary, "FEW", few)
+    monkeypatch.setattr(extract, "FEW", few)
+    incidences, offsets = extractor.encode(X)
+    return {name: features_of(x) for name, x in incidences.items()}, offsets.tolist()
+
+
+@drawn(150)
+@given(sentences, sentences, templates)
+def test_few_tokens_have_the_features_of_many(training, X, lines):
+    extractor, _, _ = ColumnFeatures.learn(training, "\n".join(lines) + "\n", 1, may_be_empty=True)
+    with pytest.MonkeyPatch.context() as patch:
+        many = encoded(extractor, X, 0, patch)
+        assert encoded(extractor, X, 256, patch) == many
+        assert encoded(extractor, Corpus.from_sequences(X), 256, patch) == many
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_few_tokens_have_the_scores_of_many(chunks, order, monkeypatch):
+    part = chunks.take(slice(0, 40))
+    lines = "B\nU1:%x[0,0]\nU2:%x[-1,1]/%x[0,1]\nB1:%x[0,1]\nU3:%suffix[0,0,2]\n" + "T1:%x[0,1]\n" * (order == 2)
+    model = CRF(lines, order=order, max_iter=5).fit(part)
+    X = [chunks.X[50]]
+    few = model.decode(X)[0]
+    monkeypatch.setattr(vocabulary, "FEW", 0)
+    monkeypatch.setattr(extract, "FEW", 0)
+    many = model.decode(X)[0]
+    assert few.labels == many.labels
+    np.testing.assert_allclose([few.score, few.log_probability], [many.score, many.log_probability], rtol=1e-9)
+
+
+def test_it_forgets_when_it_is_full(monkeypatch):
+    monkeypatch.setattr(lookup, "REMEMBERED", 10)
+    extractor, _, _ = ColumnFeatures.learn([["a", "b"]], "U:%x[0,0]\n", 1)
+    for n in range(50):
+        incidences, _ = extractor.encode([["a", f"w{n}", "b"]])
+        assert features_of(incidences["state"]) == [[0], [], [1]]
+    assert extractor.vocabulary._lookup._n <= 13
+
+
+def test_values_with_many_parts(monkeypatch):
+    extractor, _, _ = ColumnFeatures.learn([["a|b", "b"]], "U:%each[0,0]\n", 1)
+    many = "|".join(["a"] * (lookup.MOST_PARTS + 1))
+    incidences, _ = extractor.encode([[many, "b|a|z"]])
+    assert features_of(incidences["state"]) == [[0] * (lookup.MOST_PARTS + 1), [0, 1]]
+
+
+def test_threads_share_what_is_remembered():
+    words = [f"w{n}" for n in range(300)]
+    extractor, _, _ = ColumnFeatures.learn([words], "U1:%x[0,0]\nU2:%x[-1,0]/%x[0,0]\n", 1)
+    wrong = []
+
+    def ask(begin):
+        for n in range(200):
+            pair = [words[(begin + 7 * n) % 300], words[(begin + 7 * n + 1) % 300]]
+            incidences, _ = extractor.encode([pair])
+            names = [extractor.name(f) for f in incidences["state"].token_feature.tolist()]
+            if f"U1:{pair[0]}" not in names or f"U1:{pair[1]}" not in names:
+                wrong.append(pair)
+
+    threads = [threading.Thread(target=ask, args=(n * 40,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_is_quickly_made_again_is_not_pickled():
+    extractor, _, _ = ColumnFeatures.learn([["a", "b"]], "U:%x[0,0]\n", 1)
+    extractor.encode([["a"]])
+    assert not {"_index", "_known"} & set(extractor.vocabulary.__getstate__())
+    copied = pickle.loads(pickle.dumps(extractor))
+    assert features_of(copied.encode([["b", "a"]])[0]["state"]) == [[1], [0]]

@@ -1,0 +1,53 @@
+"""Sentences as a stream: read as they are asked for, a batch at a time, with the answers of a list."""
+
+import pytest
+import small_models
+
+from labelwright.errors import CorpusError, NotFittedError, OptionError
+
+TAGGERS = ["crf", "crf-dicts", "semi-crf", "perceptron", "memory"]
+
+
+class Counted:
+    """An iterator that knows how many sentences were read."""
+
+    def __init__(self, sentences):
+        self.sentences, self.read = iter(sentences), 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        sentence = next(self.sentences)
+        self.read += 1
+        return sentence
+
+
+@pytest.mark.parametrize("name", TAGGERS)
+def test_a_stream_is_answered_like_a_list(name):
+    model, X = small_models.trained(name), small_models.asked(name)
+    expected = model.predict(X)
+    stream = Counted(X)
+    answers = model.predict_stream(stream, batch_size=2)
+    assert stream.read == 0
+    assert next(answers) == expected[0]
+    assert stream.read == 2
+    assert [expected[0], *answers] == expected
+    assert model.predict(iter(X)) == expected
+
+
+def test_a_cascade_gives_the_labels_of_all_layers():
+    model, X = small_models.trained("cascade"), small_models.asked("cascade")
+    labels = model.predict(X)
+    expected = [{name: labels[name][n] for name in labels} for n in range(len(X))]
+    assert list(model.predict_stream(iter(X), batch_size=4)) == expected
+
+
+def test_errors_count_sentences_over_the_whole_stream():
+    model, X = small_models.trained("crf"), small_models.asked("crf")
+    with pytest.raises(CorpusError, match="sentence 5 is one string"):
+        list(model.predict_stream([*X[:5], "no list"], batch_size=2))
+    with pytest.raises(OptionError, match="batch_size"):
+        model.predict_stream(X, batch_size=0)
+    with pytest.raises(NotFittedError):
+        model.untrained().predict_stream(X)
