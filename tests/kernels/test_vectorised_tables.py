@@ -86,24 +86,31 @@ def test_rows_and_features_are_found_in_either_index(seed, largest):
                 run(made.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], table, asked, ids)
                 answers.append(ids)
             np.testing.assert_array_equal(*answers)
-    lines, T, reach = random_lines(rng, index.width, 2, 3), 15, 4
-    entry, numbers = rng.integers(0, 6, (2, T)).astype(np.int32), rng.integers(-1, largest, (6, 3)).astype(np.int32)
+    n_rows, places, T, reach = 30, 3, 15, 4
+    lines = random_lines(rng, index.width, 2, places)
+    entry = rng.integers(16, n_rows, (2, T)).astype(np.int32)
+    number, feature = (rng.integers(-1, largest, (n_rows, places)).astype(np.int32) for _ in range(2))
     offsets = np.array([0, 4, 4, 5, T])
+    single = np.flatnonzero(index.width == 1)
     answers = []
-    for run, made in ((tables.find_features.dispatcher, index), (tables.find_features.vectorised, other)):
-        ptr, feature = np.zeros(T + 1, np.int64), np.empty(T * len(lines.table), np.int32)
-        n = run(entry, numbers, offsets, reach, lines, made, ptr, feature)
-        answers.append((ptr, feature[:n]))
+    for name, made in (("dispatcher", index), ("vectorised", other)):
+        remembered = tables.Remembered(number, feature.copy())
+        place, to = np.arange(len(single)) % places, np.arange(len(single)) % places
+        if len(single) <= places:
+            getattr(tables.remember_features, name)(made, single, place, to, remembered, 2, 25)
+        ptr, found = np.zeros(T + 1, np.int64), np.empty(T * 10, np.int32)
+        n = getattr(tables.find_features, name)(entry, remembered, offsets, reach, lines, made, ptr, found)
+        answers.append((remembered.feature, ptr, found[:n]))
     same(zip(*answers, strict=True))
 
 
 def random_lines(rng, width, n_columns, n_places):
+    """Three lines with one cell, and seven others."""
     table = rng.integers(0, len(width), 7)
-    ptr = np.concatenate([[0], np.cumsum(width[table])]).astype(np.int64)
+    ptr = 3 + np.concatenate([[0], np.cumsum(width[table])]).astype(np.int64)
     n = int(ptr[-1])
     row, absolute = rng.integers(-3, 4, n), rng.integers(0, 4, n) == 0
-    column, place = rng.integers(0, n_columns, n), rng.integers(0, n_places, n)
-    return tables.Lines(table, ptr, row, absolute, column, place, rng.integers(0, 3, n) > 0)
+    return tables.Lines(table, ptr, row, absolute, rng.integers(0, n_columns, n), rng.integers(0, n_places, n))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

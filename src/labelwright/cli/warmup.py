@@ -135,6 +135,7 @@ class _Calls:
         from labelwright import CRF, LatentCRF
 
         kinds: tuple[Any, ...] = (CRF, LatentCRF)
+        options: dict[str, Any]
         learnt: tuple[dict[str, Any], ...] = (
             {"l1": 0.1},
             {"optimizer": "sgd"},
@@ -153,6 +154,9 @@ class _Calls:
             for kind in kinds:
                 for model in self._trained(kind(max_iter=3, **options), self.corpus, dev=self.corpus):
                     _ask(model, self.corpus)
+        for options in ({}, {"order": 2}, {"constraints": "scheme"}):
+            for model in self._trained(CRF(max_iter=3, prune=0.9, **options), self.corpus, dev=self.corpus):
+                _ask(model, self.corpus)
         optimizers = ("lbfgs", "sgd") if self.training else ("lbfgs",)
         for X in (self.dicts, self.arrays):
             for optimizer in optimizers:

@@ -114,9 +114,10 @@ class ColumnFeatures:
         return self.vocabulary.n_features
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
-        few = plain_columns(X, len(self.names))
-        if few is not None:
-            return self.vocabulary.encode(few), few.offsets
+        few = few_tokens(X, len(self.names))
+        made = None if few is None else self.vocabulary.encode_few(*few)
+        if few is not None and made is not None:
+            return made, few[1]
         if isinstance(X, Corpus):
             corpus = X
             names = corpus.input_names
@@ -191,23 +192,23 @@ def columns_of(corpus: Corpus, names: Sequence[str] | None = None) -> Columns:
     return Columns([corpus.values(n) for n in names], [corpus.codes(n) for n in names], corpus.offsets)
 
 
-def plain_columns(X: Any, n_columns: int) -> Columns | None:
-    """A few sentences as columns, where they are plain lists of strings (one column) or of tuples of strings; None for
-    all else."""
+def few_tokens(X: Any, n_columns: int) -> tuple[list[Sequence[str]], Longs] | None:
+    """The values [columns][T] of a few tokens and the offsets of their sentences, where these are plain lists of
+    strings (one column) or of tuples of strings; None for all else."""
     if type(X) is not list or not all(type(sentence) is list for sentence in X):
         return None
     tokens: list[Any] = X[0] if len(X) == 1 else list(itertools.chain.from_iterable(X))
     if not 0 < len(tokens) <= FEW:
         return None
-    columns: list[list[str]] = [tokens]
+    columns: list[Sequence[str]] = [tokens]
     if n_columns > 1:
         if set(map(type, tokens)) != {tuple} or set(map(len, tokens)) != {n_columns}:
             return None
-        columns = list(map(list, zip(*tokens, strict=True)))
+        columns = list(zip(*tokens, strict=True))
     if any(set(map(type, values)) != {str} for values in columns):
         return None
-    every = np.arange(len(tokens), dtype=np.int32)
-    return Columns(columns, [every] * n_columns, offsets_from(list(map(len, X))))
+    ends = itertools.accumulate(map(len, X), initial=0)
+    return columns, np.fromiter(ends, np.int64, len(X) + 1)
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------

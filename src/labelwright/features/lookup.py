@@ -3,14 +3,16 @@
 For long input it is faster to look each key up once (features.vocabulary); a few tokens share too little for that.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
 from labelwright.features.encoded import on_tokens
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
-from labelwright.features.template import Pattern, Reader, apply
+from labelwright.features.template import Cell, Pattern, Reader, apply
 from labelwright.kernels import tables
 
 REMEMBERED = 1 << 14  # values, of all columns together
@@ -43,6 +45,40 @@ class TooManyPartsError(Exception):
         self.n = n
 
 
+class _Cell(NamedTuple):
+    row: int
+    absolute: bool
+    column: int  # among those that are read
+    place: int
+
+
+class _Column:
+    """One column: what its readers see, where that stands in a row of numbers, and the lines with one cell on it."""
+
+    def __init__(self, number: int, readers: Mapping[Reader, Mapping[str, int]], parts: int):
+        self.number, self.known = number, readers
+        self.row_of: dict[str, int] = {}  # where the numbers of each value stand
+        self.size = {reader: parts if reader.function == "each" else 1 for reader in readers}
+        ends = itertools.accumulate(self.size.values(), initial=0)
+        self.place = dict(zip(readers, ends, strict=False))
+        self.n_places = sum(self.size.values())
+        self.alone: list[tuple[int, int]] = []  # table, and place of what it reads, of each line with one cell
+
+    def fill(self, values: list[str], first: int, numbers: Ints) -> None:
+        """Fill the rows of numbers of these values, which count from `first`."""
+        numbers[:] = -1
+        for reader, known in self.known.items():
+            seen = part_numbers(seen_parts(reader, values), known, first)
+            if len(seen) > self.size[reader]:
+                raise TooManyPartsError(len(seen))
+            numbers[:, self.place[reader] : self.place[reader] + len(seen)] = seen.T
+
+    def fill_marks(self, numbers: Ints) -> None:
+        """Fill the rows of numbers of the boundary marks."""
+        numbers[:] = -1
+        numbers[:, list(self.place.values())] = np.arange(len(numbers))[:, None]
+
+
 class Lookup:
     """Finds the features of a few tokens.
 
@@ -61,46 +97,62 @@ class Lookup:
         parts: int = 1,
     ):
         self.index, self.reach, self.parts = index, reach, parts
-        self.columns = sorted({reader.column for reader in known})
-        self._known: dict[int, dict[Reader, Mapping[str, int]]] = {column: {} for column in self.columns}
-        self._place: dict[Reader, int] = {}
-        n_places = dict.fromkeys(self.columns, 0)
-        for reader, numbers in known.items():
-            self._known[reader.column][reader] = numbers
-            self._place[reader] = n_places[reader.column]
-            n_places[reader.column] += parts if reader.function == "each" else 1
-        self.lines = {patterns: self._lines(patterns, table) for patterns in lines.values()}
-        self.kinds = dict(lines)
-        self._row_of: dict[int, dict[str, int]] = {column: {} for column in self.columns}
-        self._numbers: Ints = np.empty((64, max(n_places.values(), default=0)), np.int32)
+        self.columns = [
+            _Column(column, {reader: numbers for reader, numbers in known.items() if reader.column == column}, parts)
+            for column in sorted({reader.column for reader in known})
+        ]
+        made = {patterns: self._lines(patterns, table) for patterns in lines.values()}
+        self.kinds = {name: made[patterns] for name, patterns in lines.items()}
+        n_places = max((column.n_places for column in self.columns), default=0)
+        n_lines = max((len(column.alone) for column in self.columns), default=0)
+        self._remembered = tables.Remembered(np.empty((0, n_places), np.int32), np.empty((0, n_lines), np.int32))
         self._n = 0
+        for column in self.columns:
+            begin, end = self._reserve(2 * reach)
+            column.fill_marks(self._remembered.number[begin:end])
+            self._find_alone(column, begin, end)
 
     def _lines(self, patterns: Sequence[Pattern], table: Mapping[Pattern, int]) -> tables.Lines:
         """The lines as arrays; one that reads a value in parts is one line for each part."""
-        ptr, table_of_line, cells = [0], [], []
+        alone: list[_Cell] = []
+        others: list[_Cell] = []
+        number, ends = [], [0]
         for pattern in patterns:
             split = any(cell.reader.function == "each" for cell in pattern.cells)
             for part in range(self.parts if split else 1):
-                for cell_row, from_ends, reader in pattern.cells:
-                    own = part if reader.function == "each" else 0
-                    column = self.columns.index(reader.column)
-                    cells.append((cell_row, from_ends, column, self._place[reader] + own, own == 0))
-                ptr.append(len(cells))
-                table_of_line.append(table[pattern])
-        fields = np.array(cells, np.int64).reshape(-1, 5).T.copy()
-        rows, columns, places = fields[[0, 2, 3]]
-        absolute, marks = fields[[1, 4]].astype(np.bool_)
-        lines = np.array(table_of_line, np.int64), np.array(ptr, np.int64)
-        return tables.Lines(*lines, rows, absolute, columns, places, marks)
+                cells = [self._cell(cell, part) for cell in pattern.cells]
+                if len(cells) == 1:
+                    alone.append(self._alone(cells[0], table[pattern]))
+                else:
+                    others += cells
+                    number.append(table[pattern])
+                    ends.append(len(others))
+        fields = np.array([*alone, *others], np.int64).reshape(-1, 4).T.copy()
+        ptr = len(alone) + np.array(ends, np.int64)
+        return tables.Lines(np.array(number, np.int64), ptr, fields[0], fields[1] > 0, fields[2], fields[3])
+
+    def _cell(self, cell: Cell, part: int) -> "_Cell":
+        i = next(i for i, column in enumerate(self.columns) if column.number == cell.reader.column)
+        part = part if cell.reader.function == "each" else 0
+        return _Cell(cell.row, cell.absolute, i, self.columns[i].place[cell.reader] + part)
+
+    def _alone(self, cell: "_Cell", table: int) -> "_Cell":
+        """The only cell of a line, with the place of the line's feature."""
+        lines = self.columns[cell.column].alone
+        if (table, cell.place) not in lines:
+            lines.append((table, cell.place))
+        return cell._replace(place=lines.index((table, cell.place)))
+
+    # -- what is remembered -------------------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
         """Is it time to forget what was remembered, with a new lookup?"""
         return self._n > REMEMBERED
 
-    def rows(self, column: int, values: Sequence[str]) -> list[int]:
-        """Where the numbers of each of these values of a column stand."""
-        row_of = self._row_of[column]
+    def rows(self, column: _Column, values: Sequence[str]) -> list[int]:
+        """The rows in which each of these values of a column is remembered."""
+        row_of = column.row_of
         try:
             return [row_of[value] for value in values]
         except KeyError:
@@ -108,29 +160,39 @@ class Lookup:
                 self._add(column, [value for value in dict.fromkeys(values) if value not in row_of])
             return [row_of[value] for value in values]
 
-    def _add(self, column: int, values: list[str]) -> None:
-        """Remember values; other threads see them when their numbers are in place."""
-        begin, end = self._n, self._n + len(values)
-        if end > len(self._numbers):
-            self._numbers = np.concatenate([self._numbers, np.empty((2 * end, self._numbers.shape[1]), np.int32)])
-        rows = self._numbers[begin:end]
-        for reader, known in self._known[column].items():
-            numbers = part_numbers(seen_parts(reader, values), known, 2 * self.reach)
-            place, size = self._place[reader], self.parts if reader.function == "each" else 1
-            if len(numbers) > size:
-                raise TooManyPartsError(len(numbers))
-            rows[:, place : place + size] = -1
-            rows[:, place : place + len(numbers)] = numbers.T
-        self._n = end
-        self._row_of[column].update(zip(values, range(begin, end), strict=True))
+    def _add(self, column: _Column, values: list[str]) -> None:
+        """Remember values; other threads see them when all is in place."""
+        begin, end = self._reserve(len(values))
+        column.fill(values, 2 * self.reach, self._remembered.number[begin:end])
+        self._find_alone(column, begin, end)
+        column.row_of.update(zip(values, range(begin, end), strict=True))
 
-    def encode(self, entry: Ints, offsets: Longs) -> dict[str, Incidence]:
-        """The features of tokens whose values have these rows [columns, T]."""
-        made = {patterns: self._find(lines, entry, offsets) for patterns, lines in self.lines.items()}
-        return {name: made[patterns] for name, patterns in self.kinds.items()}
+    def _reserve(self, n: int) -> tuple[int, int]:
+        """The place of n more rows."""
+        begin, end = self._n, self._n + n
+        if end > len(self._remembered.number):
+            more = (np.empty((end + 64, part.shape[1]), np.int32) for part in self._remembered)
+            old_and_new = zip(self._remembered, more, strict=True)
+            self._remembered = tables.Remembered(*(np.concatenate(pair) for pair in old_and_new))
+        self._n = end
+        return begin, end
+
+    def _find_alone(self, column: _Column, begin: int, end: int) -> None:
+        """Find the features of lines with one cell for the values begin:end."""
+        table, place = np.array(column.alone, np.int64).reshape(-1, 2).T.copy()
+        tables.remember_features(self.index, table, place, np.arange(len(table)), self._remembered, begin, end)
+
+    # -- use ----------------------------------------------------------------------------------------------------------
+
+    def encode(self, columns: Sequence[Sequence[str]], offsets: Longs) -> dict[str, Incidence]:
+        """The features of tokens, given by the values of all columns [columns][T]."""
+        entry = np.array([self.rows(column, columns[column.number]) for column in self.columns], np.int32)
+        entry = entry.reshape(len(self.columns), int(offsets[-1]))
+        return {name: self._find(lines, entry, offsets) for name, lines in self.kinds.items()}
 
     def _find(self, lines: tables.Lines, entry: Ints, offsets: Longs) -> Incidence:
         n_tokens = entry.shape[1]
-        ptr, feature = np.zeros(n_tokens + 1, np.int64), np.empty(n_tokens * len(lines.table), np.int32)
-        n = tables.find_features(entry, self._numbers, offsets, self.reach, lines, self.index, ptr, feature)
+        ptr = np.zeros(n_tokens + 1, np.int64)
+        feature = np.empty(n_tokens * int(lines.ptr[0] + len(lines.table)), np.int32)
+        n = tables.find_features(entry, self._remembered, offsets, self.reach, lines, self.index, ptr, feature)
         return on_tokens(ptr, feature[:n], NO_VALUES)

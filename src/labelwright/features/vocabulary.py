@@ -39,7 +39,7 @@ class Table(NamedTuple):
 class Columns(NamedTuple):
     """The input columns of a corpus, interned, and where its sentences begin."""
 
-    values: Sequence[list[str]]  # [columns]  distinct values; of a FEW tokens, maybe those of each token
+    values: Sequence[list[str]]  # [columns]  distinct values
     codes: Sequence[Ints]  # [columns]  [T] index into values
     offsets: Longs  # [N+1]
 
@@ -295,8 +295,12 @@ class Vocabulary:
 
     def encode(self, columns: Columns) -> dict[str, Incidence]:
         """The features of every token on states, pairs and triples; unknown ones are left out."""
-        if int(columns.offsets[-1]) <= FEW:
-            made = self._encode_few(columns)
+        if columns.offsets[-1] <= FEW:
+            values = [
+                [strings[code] for code in codes.tolist()]
+                for strings, codes in zip(columns.values, columns.codes, strict=True)
+            ]
+            made = self.encode_few(values, columns.offsets)
             if made is not None:
                 return made
         numbers = {
@@ -305,22 +309,18 @@ class Vocabulary:
         }
         return self._encode(_Reading(columns, self.reach), numbers)
 
-    def _encode_few(self, columns: Columns) -> dict[str, Incidence] | None:
-        """The features of a few tokens; None where values have too many parts."""
+    def encode_few(self, values: Sequence[Sequence[str]], offsets: Longs) -> dict[str, Incidence] | None:
+        """The features of a few tokens, given by their values [columns][T]; None where these have too many parts."""
         lookup = self._lookup
         if lookup is None or lookup.is_full:
             lookup = self._lookup = self._new_lookup()
         try:
-            rows = [lookup.rows(column, columns.values[column]) for column in lookup.columns]
+            return lookup.encode(values, offsets)
         except TooManyPartsError as many:
             if many.n > MOST_PARTS:
                 return None
             self._lookup = self._new_lookup(many.n)
-            return self._encode_few(columns)
-        entry = np.empty((len(rows), int(columns.offsets[-1])), np.int32)
-        for i, column in enumerate(lookup.columns):
-            np.array(rows[i], np.int32).take(columns.codes[column], out=entry[i])
-        return lookup.encode(entry, columns.offsets)
+            return self.encode_few(values, offsets)
 
     def _new_lookup(self, parts: int = 1) -> Lookup:
         lines = patterns_of(self.template)

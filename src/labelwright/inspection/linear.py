@@ -104,7 +104,7 @@ def _strongest_transitions(model: Any, part: str, names: Sequence[str], top: int
     weights = model.weights_[parts[part]]
     shape = (len(names),) * (2 if part == "transitions" else 3)
     best = np.argsort(-np.abs(weights), kind="stable")[:top]
-    states = np.stack(np.unravel_index(best, shape), axis=1).tolist()
+    states = np.stack(np.unravel_index(model.parameters_.codes_of(part, best), shape), axis=1).tolist()
     return [([names[s] for s in row], float(weights[k])) for row, k in zip(states, best, strict=True)]
 
 

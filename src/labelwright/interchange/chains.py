@@ -120,7 +120,8 @@ def from_crf(tagger: Any) -> ChainModel:
     trained = _checked(tagger)
     labels, parameters = text_of(trained.space.labels), trained.parameters
     cells, parts, L = parameters.cells["state"], parameters.slices, len(labels)
-    source, target = np.divmod(np.arange(L * L, dtype=np.int32), np.int32(L))
+    every = np.arange(parts["transitions"].stop - parts["transitions"].start)
+    source, target = np.divmod(parameters.codes_of("transitions", every).astype(np.int32), np.int32(L))
     return ChainModel(
         labels,
         _names(trained),
@@ -137,6 +138,8 @@ def not_carried(tagger: Any) -> list[str]:
     """What a ChainModel of this tagger does without, for people."""
     extractor, scheme = tagger.extractor_, tagger.scheme_
     lost = [] if "imported_from" in tagger.training_ else ["settings", "training record"]
+    if tagger.trained_.pruning is not None:
+        lost.append("pruning of labels (all of them are candidates)")
     if scheme is not None:
         lost.append(f"label scheme ({scheme})")
     if not tagger.probabilistic:

@@ -432,6 +432,7 @@ def _nearest_last(node, so_far, bottom, top):
 @literal_kernel
 def _measure(d, trie, query, numbers, number, n, scratch):
     """Set scratch.distance of the n nearest rows to their exact distances, and sort them by distance, then by place."""
+    scratch.row[:n].sort()
     for j in range(n):
         r = scratch.row[j]
         total = 0.0

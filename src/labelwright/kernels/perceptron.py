@@ -608,13 +608,6 @@ def _plain_scores(tiles, weights):
 
 
 @kernel
-def transitions_of(tiles, weights):
-    """The scores of plain transitions by these weights."""
-    plain = _plain_scores(tiles, weights)
-    return Transitions(plain, _matrix_of(tiles, plain))
-
-
-@kernel
 def _matrix_of(tiles, plain):
     """The scores of plain transitions between latent states [S, S], minus infinity where they are forbidden; [0, 0]
     where labels have one state, where pairs have features, and of order 2: there tiles do as well or better."""
@@ -630,6 +623,13 @@ def _matrix_of(tiles, plain):
             for u in range(U):
                 matrix[source + r, target + u] = plain[at + r * U + u]
     return matrix
+
+
+@kernel
+def transitions_of(data, tiles, weights):
+    """The scores of plain transitions by these weights, for `find_paths` and `apply_paths` on these data."""
+    plain = _plain_scores(tiles, weights)
+    return Transitions(plain, _matrix_of(tiles, plain))
 
 
 @kernel
@@ -747,7 +747,7 @@ def perceptron_pass(order, data, tiles, rule, state, taken):
     labels in the best paths."""
     offsets, gold, weights = data.offsets, data.gold, state.weights
     longest = _longest(order, offsets)
-    transitions, scratch = transitions_of(tiles, weights), _make_scratch(tiles, longest, data.most_features)
+    transitions, scratch = transitions_of(data, tiles, weights), _make_scratch(tiles, longest, data.most_features)
     difference = _empty_difference(data.most_cells)
     best_path, gold_path = np.empty(longest, np.int64), np.empty(longest, np.int64)
     margin = np.float32(rule.margin if rule.augmented else 0.0)

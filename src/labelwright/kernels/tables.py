@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import inlined_kernel, kernel
 
 
 class Index(NamedTuple):
@@ -19,15 +19,25 @@ class Index(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Lines of a template: what their cells read, and the table of each line."""
+    """Lines of a template: what their cells read, and the table of each line.
 
-    table: np.ndarray  # [lines]
-    ptr: np.ndarray  # [lines+1]  the cells of each line
+    First come the cells of lines with one cell, whose features are remembered with the value, then those of others."""
+
+    table: np.ndarray  # [lines]  of lines with several cells, or none
+    ptr: np.ndarray  # [lines+1]  their cells
     row: np.ndarray  # [cells]  tokens from this one, or as Python counts in the sentence where `absolute`
     absolute: np.ndarray  # [cells]
     column: np.ndarray  # [cells]
-    place: np.ndarray  # [cells]  in the row of numbers of a value
-    marks: np.ndarray  # [cells]  does it read boundary marks?  Further parts of a value do not
+    place: np.ndarray  # [cells]  in the row of features, or of numbers, of a value
+
+
+class Remembered(NamedTuple):
+    """What is known of values: the numbers that readers see, and the features of lines with one cell.
+
+    The first rows are those of the boundary marks of each column."""
+
+    number: np.ndarray  # [values, places]  -1: none
+    feature: np.ndarray  # [values, lines]
 
 
 @kernel
@@ -99,61 +109,80 @@ def find_rows(slots, table, rows, ids):
 
 
 @kernel
-def find_features(entry, numbers, offsets, reach, lines, index, ptr, feature):
-    """The numbers of the rows that each token's lines read, in the order of the lines, without unknown ones: those of
-    token t are feature[ptr[t]:ptr[t+1]].  Returns how many there are.
+def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature):
+    """The features of each token, those of lines with one cell first, without unknown ones: those of token t are
+    feature[ptr[t]:ptr[t+1]].  Returns how many there are.
 
-    entry [columns, T]: the rows of `numbers` that hold what is read of each value (negative: unknown).  ptr[0] is 0."""
-    n = 0
-    row = np.empty(max(1, lines.row.shape[0]), np.int32)
+    entry [columns, T]: the rows of `remembered` that hold what is known of each value.  ptr[0] is 0."""
+    table, cell_ptr, row, absolute, column, place = lines  # tuples in a loop would cost reference counts
+    first, slots, cells = index.first, index.slots, index.cells
+    slot_begin, cell_begin = index.slot_ptr, index.cell_ptr
+    numbers, alone = remembered
+    n, read = 0, np.empty(row.shape[0], np.int64)
     for k in range(offsets.shape[0] - 1):
         a, b = offsets[k], offsets[k + 1]
         for t in range(a, b):
-            for p in range(lines.table.shape[0]):
-                known, size = True, 0
-                for c in range(lines.ptr[p], lines.ptr[p + 1]):
-                    at = t + lines.row[c]
-                    if lines.absolute[c]:
-                        at = lines.row[c] + (a if lines.row[c] >= 0 else b)
-                    if a <= at < b:
-                        number = numbers[entry[lines.column[c], at], lines.place[c]]
-                    elif not lines.marks[c]:
-                        number = np.int32(-1)
-                    elif at < a:
-                        number = np.int32(a - at - 1)
-                    else:
-                        number = np.int32(reach + at - b)
-                    if number < 0:
-                        known = False
-                        break
-                    row[size] = number
-                    size += 1
-                if known:
-                    f = _row_number(index, lines.table[p], row[:size])
-                    if f >= 0:
-                        feature[n] = f
-                        n += 1
+            for c in range(row.shape[0]):
+                at = t + row[c]
+                if absolute[c]:
+                    at = row[c] + (a if row[c] >= 0 else b)
+                if a <= at < b:
+                    e = np.int64(entry[column[c], at])
+                else:
+                    e = 2 * reach * column[c] + (a - at - 1 if at < a else reach + at - b)
+                read[c] = alone[e, place[c]] if c < cell_ptr[0] else numbers[e, place[c]]
+            for c in range(cell_ptr[0]):
+                if read[c] >= 0:
+                    feature[n] = read[c]
+                    n += 1
+            for i in range(table.shape[0]):
+                j = table[i]
+                f = _row_number(
+                    slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, cell_ptr[i], cell_ptr[i + 1]
+                )
+                if f >= 0:
+                    feature[n] = first[j] + f
+                    n += 1
             ptr[t + 1] = n
     return n
 
 
-@kernel
-def _row_number(index, i, row):
-    """The number of a row of table i among the rows of all tables, or -1."""
-    begin, mask = index.slot_ptr[i], index.slot_ptr[i + 1] - index.slot_ptr[i] - 1
-    at = _hash(row) & mask
-    while True:
-        f = index.slots[begin + at]
-        if f < 0:
+@inlined_kernel
+def _row_number(slots, slot_begin, slot_end, cells, cell_begin, read, a, b):
+    """The number of the row read[a:b] in its table, or -1; a row with a negative entry is in no table."""
+    h = np.int64(0)
+    for i in range(a, b):
+        if read[i] < 0:
             return np.int64(-1)
-        cell, same = index.cell_ptr[i] + f * row.shape[0], True
-        for c in range(row.shape[0]):
-            if index.cells[cell + c] != row[c]:
-                same = False
-                break
-        if same:
-            return index.first[i] + f
+        p = (h ^ read[i]) * np.int64(1540483477) + (i - a)
+        h = (p ^ (p >> np.int64(31))) & np.int64(0x7FFFFFFF)
+    mask = slot_end - slot_begin - 1
+    at = h & mask
+    while True:
+        f = np.int64(slots[slot_begin + at])
+        if f < 0:
+            return f
+        cell, i = cell_begin + f * (b - a), a
+        while i < b and cells[cell + i - a] == read[i]:
+            i += 1
+        if i == b:
+            return f
         at = (at + 1) & mask
+
+
+@kernel
+def remember_features(index, table, place, to, remembered, begin, end):
+    """Of the values begin:end, feature[:, to[i]] = that of a line of one cell, which reads the number at place[i]."""
+    slots, cells, first = index.slots, index.cells, index.first
+    slot_begin, cell_begin = index.slot_ptr, index.cell_ptr
+    numbers, alone = remembered
+    read = np.empty(1, np.int64)
+    for e in range(begin, end):
+        for i in range(table.shape[0]):
+            j = table[i]
+            read[0] = numbers[e, place[i]]
+            f = _row_number(slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, 0, 1)
+            alone[e, to[i]] = first[j] + f if f >= 0 else -1
 
 
 @kernel

@@ -127,7 +127,7 @@ class Passes:
         mistakes, loss, errors = 0, 0.0, 0.0
         sequential = self.batch_size == 1
         size = self.piece if sequential else self.batch_size
-        transitions = None if sequential else kernels.transitions_of(self.tiles, run.weights)
+        transitions = None if sequential else kernels.transitions_of(self.data, self.tiles, run.weights)
         for begin in range(0, self.n, size):
             piece = order[begin : begin + size]
             if sequential:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.tabular import is_frame
 from labelwright.errors import CorpusError
+from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
 NAN = float("nan")
@@ -112,19 +113,31 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def translated(instances: Instances, values: Sequence[list[Any]], source: str = "X") -> Array:
-    """Codes [M, F] by other values; -1 where a value is missing."""
-    if len(instances.values) != len(values):
-        raise CorpusError(f"{source}: the model reads {len(values)} columns, got {len(instances.values)}")
-    codes = np.empty(instances.codes.shape, np.int32)
-    for i, (known, present) in enumerate(zip(values, instances.values, strict=True)):
-        index = {_known(value): number for number, value in enumerate(known)}
-        numbers = np.array([index.get(_known(value), -1) for value in present], np.int32)
-        codes[:, i] = numbers[instances.codes[:, i]]
-    return codes
+class ValueNumbers:
+    """The number of each known value of each column, for queries; made when the first one comes."""
+
+    def __init__(self, values: Sequence[list[Any]]):
+        self.values = values
+
+    @computed_once
+    def _numbers(self) -> list[dict[Any, int]]:
+        return [{_known(value): number for number, value in enumerate(known)} for known in self.values]
+
+    def translated(self, instances: Instances, source: str = "X") -> Array:
+        """Codes [M, F] by the known values; -1 where a value is missing."""
+        if len(instances.values) != len(self.values):
+            raise CorpusError(f"{source}: the model reads {len(self.values)} columns, got {len(instances.values)}")
+        codes = np.empty(instances.codes.shape, np.int32)
+        for i, (index, present) in enumerate(zip(self._numbers, instances.values, strict=True)):
+            numbers = np.array([index.get(_known(value), -1) for value in present], np.int32)
+            codes[:, i] = numbers[instances.codes[:, i]]
+        return codes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueNumbers, (self.values,)  # a pickle does without the numbers
 
 
 def joined(old: Instances, new: Instances) -> Instances:
     """All instances of both, the old ones first."""
     values = tuple(list(dict.fromkeys(map(_known, [*a, *b]))) for a, b in zip(old.values, new.values, strict=True))
-    return Instances(values, np.concatenate([old.codes, translated(new, values)]))
+    return Instances(values, np.concatenate([old.codes, ValueNumbers(values).translated(new)]))

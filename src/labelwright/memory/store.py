@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
+from labelwright.kernels import compiled
 from labelwright.kernels import neighbours as kernels
 from labelwright.kernels.neighbours import (
     NUMERIC,
@@ -203,7 +204,8 @@ class _Search:
                 self.scratch.put(scratch)
             return pieces
 
-        ranges = even_ranges(np.arange(len(self.asked.codes) + 1), 8 * workers.n)
+        pieces = 8 * workers.n if compiled() else workers.n  # NumPy searches many queries together
+        ranges = even_ranges(np.arange(len(self.asked.codes) + 1), pieces)
         written = [piece for pieces in workers.run(some, ranges) for piece in pieces]
         if not written:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)

@@ -50,6 +50,13 @@ def tables_for(
     return tables
 
 
+def _as_slice(places: Array) -> Array | slice:
+    """Places as a slice, which is read and written much faster, where they count up."""
+    if len(places) and (np.diff(places) == 1).all():
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
+
+
 class Assembly:
     """Which node or arc each column of a row of scores belongs to; rows hold the pairs and triples that have a weight,
     and a column of 0."""
@@ -90,6 +97,15 @@ class Assembly:
             self.forbidden_nodes[places["transitions"][has_node]] = ~space.arc.reshape(-1)[has_node]
         if parameters.has_weight is not None:
             self.places = places | {"transitions": np.where(parameters.has_weight, places["transitions"], -1)}
+        self._known = [  # transitions with a weight: is their score one of a node?  Of which, and which weight is it?
+            (
+                self.order == 2 and name == "transitions",
+                _as_slice(at[at >= 0]),
+                _as_slice(self.parts[name].start + np.flatnonzero(at >= 0)),
+            )
+            for name, at in self.places.items()
+        ]
+        self._shut_out = np.flatnonzero(self.forbidden_nodes), np.flatnonzero(self.forbidden_arcs)
         self.inner = np.flatnonzero(self.graph.previous >= 0)  # of order 2: nodes that cannot be first
         self.first = np.flatnonzero(self.graph.previous < 0)  # of order 2: nodes that cannot be later
         self.no_start = np.flatnonzero(~space.start[self.graph.state] & (self.graph.previous < 0))
@@ -102,26 +118,23 @@ class Assembly:
 
     def plain(self, weights: Array) -> Plain:
         """Scores of all plain transitions [Q], [A] in float64; minus infinity for those the space forbids."""
-        node, arc = self.transition_weights(weights)
-        node[self.forbidden_nodes] = -np.inf
-        arc[self.forbidden_arcs] = -np.inf
-        return Plain(node, arc)
+        plain = self.transition_weights(weights)
+        for scores, forbidden in zip(plain, self._shut_out, strict=True):
+            if len(forbidden):
+                scores[forbidden] = -np.inf
+        return plain
 
     def transition_weights(self, weights: Array) -> Plain:
         """The weights of all plain transitions, forbidden or not [Q], [A]."""
         node, arc = np.zeros(self.width), np.zeros(self.graph.n_arcs)
-        for name, places in self.places.items():
-            known = places >= 0
-            scores = node if self.order == 2 and name == "transitions" else arc
-            scores[places[known]] = weights[self.parts[name]][known]
+        for is_node, target, source in self._known:
+            (node if is_node else arc)[target] = weights[source]
         return Plain(node, arc)
 
     def store_transitions(self, node: Array, arc: Array, weights: Array) -> None:
         """The adjoint of `transition_weights`: put numbers of nodes [Q] and arcs [A] at those of plain transitions."""
-        for name, places in self.places.items():
-            known = places >= 0
-            scores = node if self.order == 2 and name == "transitions" else arc
-            weights[self.parts[name]][known] = scores[places[known]]
+        for is_node, target, source in self._known:
+            weights[source] = (node if is_node else arc)[target]
 
     def nodes(self, rows: dict[str, Array], plain: Plain, offsets: Array) -> Array:
         """Scores of the nodes [T, Q] of sentences, from rows of scores (of order 1: the row of states itself)."""
@@ -140,7 +153,10 @@ class Assembly:
         return node
 
     def fence(self, node: Array, offsets: Array) -> None:
-        """Shut out the nodes that may not begin or end a sentence."""
+        """Shut out the nodes that may not begin or end a sentence; sentences without tokens do not count."""
+        if self.order == 1 and not len(self.no_start) and not len(self.no_end):
+            return
+        offsets = np.unique(offsets)
         self.shut(node, offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1)
 
     def shut(self, node: Array, begins: Array, ends: Array) -> None:

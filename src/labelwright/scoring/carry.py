@@ -43,8 +43,9 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
         carry(name, number, _any_state(cells.column, REACH[name], split))
     for name, reach in (("transitions", 1), ("triples", 2)):
         if name in parts and name in old_parts:
-            every = np.arange(S ** (reach + 1))
-            carry(name, _old_columns_of(every, reach, states, S, old_S), _any_state(every, reach, split))
+            every = parameters.codes_of(name, np.arange(parts[name].stop - parts[name].start))
+            old = old_parameters.places(name, _old_columns_of(every, reach, states, S, old_S))
+            carry(name, old, _any_state(every, reach, split))
     return weights
 
 

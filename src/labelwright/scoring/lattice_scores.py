@@ -25,8 +25,7 @@ class Rows:
     def __init__(self, trained: Trained, build: Any, data: Encoded, workers: Workers):
         self.offsets = data.offsets
         slices = trained.parameters.slices
-        values = {name: x._replace(token_value=_as_float64(x.token_value)) for name, x in data.incidences.items()}
-        self._incidences: dict[str, Incidence] = tables_for(values, build.row_width)
+        self._incidences = tables_for(data.incidences, build.row_width)
         self._shape = {name: (build.cells[name], build.row_width[name]) for name in self._incidences}
         self._weights = {name: trained.weights[slices[name]] for name in self._incidences}  # sums are in float64
         self._tables = {
@@ -38,7 +37,7 @@ class Rows:
         """The rows begin:end of one kind of features [rows, width]."""
         x, (cells, width) = self._incidences[name], self._shape[name]
         rows = np.zeros((end - begin, width))
-        features = x.token_ptr, x.token_feature, x.token_value
+        features = x.token_ptr, x.token_feature, _as_float64(x.token_value)
         table, weights = self._tables[name], self._weights[name]
         scoring.score_tokens(weights, cells.ptr, cells.column, x.keys, table, *features, begin, end, rows)
         return rows
@@ -56,7 +55,7 @@ def _as_float64(numbers: Array) -> Array:
 def _score_keys(incidence: Incidence, cells: Cells, width: int, weights: Array, workers: Workers) -> Array:
     """Rows of scores of all keys [K, width]."""
     none, table = np.empty(0, np.float64), np.empty((incidence.n_keys, width))
-    if incidence.n_keys == 0:
+    if not incidence.n_keys:
         return table
     arrays = cells.ptr, cells.column, incidence.key_ptr, incidence.key_feature, none, table
     pieces = even_ranges(incidence.key_ptr, 4 * workers.n)
@@ -76,6 +75,8 @@ class LatticeScores:
     def blocks(self) -> list[tuple[int, int]]:
         """Ranges of sentences that are scored together; they depend on the data alone."""
         limit = max(1, min(BLOCK_TOKENS, BLOCK_NUMBERS // (1 + self.assembly.token_size)))
+        if self.offsets[-1] <= limit:
+            return [(0, len(self.offsets) - 1)]
         return sentence_ranges(self.offsets, limit)
 
     def of(self, begin: int, end: int) -> tuple[Array, Array]:
@@ -83,7 +84,7 @@ class LatticeScores:
         offsets = self.offsets[begin : end + 1]
         first, last = int(offsets[0]), int(offsets[-1])
         rows = {name: self._rows.of(name, first, last) for name in self._rows.names}
-        node = self.assembly.nodes(rows, self._plain, np.unique(offsets))
+        node = self.assembly.nodes(rows, self._plain, offsets)
         return node, self.assembly.arcs(rows, self._plain)
 
 

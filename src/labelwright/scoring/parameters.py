@@ -51,6 +51,14 @@ class Parameters(NamedTuple):
         ends = itertools.accumulate(sizes.values())
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
+    def codes_of(self, part: str, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The pairs r * S + s ("transitions") or triples of weights with these numbers: all have one, in order."""
+        return numbers
+
+    def places(self, part: str, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the weights of these pairs or triples; -1 stays -1."""
+        return codes
+
 
 class Before(NamedTuple):
     """A model before it grows: its cells stay."""

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from labelwright.features.extract import Extractor
 from labelwright.scoring.parameters import Parameters
+from labelwright.scoring.pruned import Pruning
 from labelwright.structures.segments import SegmentSpace
 from labelwright.structures.states import StateSpace
 
@@ -21,3 +22,4 @@ class Trained(NamedTuple):
     weights: Array  # [W] float32; float64 from another program's model
     scheme: str | None = None  # of the labels, where they follow one
     segments: SegmentSpace | None = None  # of a segment model
+    pruning: Pruning | None = None  # of a model with many labels: what chooses the candidates of a token

@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from labelwright.taggers import declared
-from labelwright.taggers.loglinear import LogLinearModel
+from labelwright.taggers.pruning import PrunableModel
 
 
-class CRF(LogLinearModel):
+class CRF(PrunableModel):
     """Conditional random field over sequences of strings, column tuples, feature dicts or rows of numbers.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
@@ -30,6 +30,7 @@ class CRF(LogLinearModel):
         max_iter: declared.MaxIter = None,
         tol: declared.Tol = 1e-5,
         constraints: declared.Constraints = None,
+        prune: declared.Prune = "auto",
         warm_start: declared.WarmStart = False,
         n_jobs: declared.Jobs = None,
         random_state: declared.Seed = None,
@@ -46,6 +47,7 @@ class CRF(LogLinearModel):
         self.max_iter = max_iter
         self.tol = tol
         self.constraints = constraints
+        self.prune = prune
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state

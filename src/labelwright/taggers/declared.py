@@ -19,7 +19,7 @@ from labelwright.settings import (
     PythonOnly,
     Signed,
 )
-from labelwright.taggers.kinds import NumberOrAuto, SchemeName, StatesByLabel, TemplateName, Threads
+from labelwright.taggers.kinds import NumberOrAuto, SchemeName, ShareOrName, StatesByLabel, TemplateName, Threads
 
 FEATURES, TRAINING = "Features", "Training"
 
@@ -96,6 +96,16 @@ Tol = Annotated[
     float,
     AtLeast(0),
     Help("Stop when the relative improvement over 10 iterations is below X (sgd: 100 X over 5 passes)."),
+]
+
+Prune = Annotated[
+    float | str,
+    ShareOrName("auto", "off"),
+    Signed(),
+    Help(
+        "Many labels: a zero-order model leaves each token a few candidates, so many that they have this share of the "
+        "gold labels; auto: 0.999 from 200 labels on (order 2: 64)."
+    ),
 ]
 
 # -- latent states ----------------------------------------------------------------------------------------------------

@@ -99,6 +99,23 @@ class NumberOrAuto(Kind):
         return text if text == "auto" else float(text)
 
 
+class ShareOrName(Kind):
+    """A share above 0 and up to 1, or one of some names."""
+
+    def __init__(self, *names: str):
+        self.names = names
+        self.expected = f"a share above 0 and up to 1, or {' or '.join(map(repr, names))}"
+        self.metavar = "|".join(("X", *names))
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value in self.names
+        return NOT_NEGATIVE.accepts(value) and 0 < value <= 1
+
+    def from_text(self, text: str) -> float | str:
+        return text if text in self.names else float(text)
+
+
 class NameByColumn(Choice):
     """One of several names, or one of them for each column."""
 

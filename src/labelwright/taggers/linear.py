@@ -17,8 +17,8 @@ from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly
 from labelwright.scoring.lattice_scores import LatticeScores, bounds_of
 from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.pruning import pruned
 from labelwright.scoring.trained import Trained
+from labelwright.scoring.weight_pruning import pruned
 from labelwright.structures.states import StateSpace, state_names
 from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, Tagger, listed, permitted_labels
 from labelwright.taggers.estimator import InputSchema

@@ -25,7 +25,7 @@ from labelwright.memory import store
 from labelwright.memory.distances import METRICS, numbers_of
 from labelwright.memory.grid import SEARCHED, settings_with
 from labelwright.memory.igtree import IGTree
-from labelwright.memory.instances import Instances, instances, joined, translated
+from labelwright.memory.instances import Instances, ValueNumbers, instances, joined
 from labelwright.memory.store import VOTES, Answers, Memory
 from labelwright.memory.stored import (
     HEAVIEST,
@@ -150,6 +150,7 @@ class MemoryBased(Estimator):
     index_: Memory | IGTree
     training_: dict[str, Any]
     data_: Instances  # what is remembered,
+    _known: ValueNumbers  # its values,
     targets_: Array  # [N] int32  its classes, in order of first appearance
     seen_: list[Any]  # [C]  and what they are
     names_: Sequence[str] | None  # [F]  of columns, for complaints
@@ -209,6 +210,7 @@ class MemoryBased(Estimator):
         else:
             index = store.memory(learnt, data, targets, len(seen))
         self.index_, self.data_, self.targets_, self.names_ = index, data, targets, columns
+        self._known = ValueNumbers(data.values)
         self.feature_weights_, self.n_features_in_ = learnt.weights, len(data.values)
         self._name_classes(seen)
         return self
@@ -322,7 +324,7 @@ class MemoryBased(Estimator):
         rows = X if isinstance(X, Instances) else instances(X)
         self._check_names(X)
         self._check_width(rows)
-        codes = translated(rows, self.data_.values)
+        codes = self._known.translated(rows)
         numbers = np.zeros(codes.shape)
         for i in self.index_.numeric if isinstance(self.index_, Memory) else ():
             place = f"X: column {i if self.names_ is None else self.names_[i]}"
@@ -370,6 +372,7 @@ class MemoryBased(Estimator):
     def _restore(self, tensors: TensorReader, header: HeaderReader) -> None:
         seen, n_columns = read_classes(tensors), header.whole("columns", 1, 1 << 31)
         self.data_, self.targets_ = read_instances(tensors, n_columns, len(seen))
+        self._known = ValueNumbers(self.data_.values)
         self.index_ = read_index(tensors, self.data_, len(seen))
         self.feature_weights_ = tensors.numbers("weights", np.float64, n_columns, least=0, most=HEAVIEST)
         self.n_features_in_ = n_columns

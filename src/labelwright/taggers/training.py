@@ -15,7 +15,7 @@ from labelwright.corpus.table import Corpus, intern_labels, listed
 from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.extract import ColumnFeatures, Encoded, collected, kind_of, learn
+from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, collected, kind_of, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.mapped import Folder
 from labelwright.features.template import Template
@@ -172,11 +172,17 @@ class TrainableModel(LinearTagger):
         scheme = None
         if self.constraints is not None:
             scheme = self._checked_scheme(of_labels, cut([labels[g] for g in gold], offsets))
-        space = state_space(labels, self._latent_states(labels, more), self.order, scheme)
-        offsets = np.unique(offsets)  # sentences without tokens teach nothing
+        data = Data(incidences, np.unique(offsets), gold)  # sentences without tokens teach nothing
+        states = self._latent_states(labels, more)
+        return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels), extractor)
+
+    def _with_parameters(self, data: "Data", labels: "Labels", extractor: Extractor) -> tuple["Data", Trained]:
+        """The state space, and which weights exist."""
+        space = state_space(labels.labels, labels.states, self.order, labels.constraints)
+        incidences, offsets, gold = data
         parameters = make_parameters(incidences, extractor.n_features, gold, offsets, space, self.cells)
         none = np.zeros(parameters.n_weights, np.float32)
-        return Data(incidences, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
+        return data, Trained(extractor, space, parameters, none, labels.scheme)
 
     def _record(self, data: "Data", best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         """What is worth knowing about the training run, in the model file too."""
@@ -342,6 +348,15 @@ class LatentStates(TrainableModel):
                 f"n_latent: no label {unknown[0]!r} in the training data, which have {', '.join(map(str, labels))}"
             )
         return [int(self.n_latent[label]) for label in labels]
+
+
+class Labels(NamedTuple):
+    """The labels of the training data."""
+
+    labels: list[str]
+    states: list[int]  # of each
+    constraints: str | None  # the scheme that is enforced
+    scheme: str | None  # the scheme that they follow
 
 
 class Data(NamedTuple):

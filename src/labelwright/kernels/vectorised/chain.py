@@ -64,56 +64,64 @@ def _matrices(run, numbers):
     return numbers[:, run.arcs].reshape(len(numbers), *run.shape)
 
 
-class _Products:
-    """Products of a vector over nodes with the arcs E [1|T, A] of one sentence."""
-
-    def __init__(self, E, blocks):
-        self.parts = [(run, _matrices(run, E)) for run in _runs(blocks)]
-        self.by_token, self.single = len(E) > 1, len(blocks.arc_ptr) == 2
-
-    def onwards(self, x, t, out):
-        """out[s] = sum_r x[r] E[t, arc from r to s]."""
-        e = t if self.by_token else 0
-        if self.single:
-            np.matmul(x, self.parts[0][1][e, 0], out=out)
-            return
-        out[:] = 0
-        for run, E in self.parts:
-            out[run.targets] = np.matmul(x[run.sources].reshape(run.shape[0], 1, -1), E[e]).reshape(-1)
-
-    def backwards(self, x, t, out):
-        """out[r] = sum_s E[t, arc from r to s] x[s]."""
-        e = t if self.by_token else 0
-        if self.single:
-            np.matmul(self.parts[0][1][e, 0], x, out=out)
-            return
-        out[:] = 0
-        for run, E in self.parts:
-            out[run.sources] = np.matmul(E[e], x[run.targets].reshape(run.shape[0], -1, 1)).reshape(-1)
-
-
 def _messages(psi, E, blocks):
     """alpha, beta, into = psi beta / c [T, Q] of one sentence, c [T], and the sums of beta_t [T]."""
-    T = len(psi)
+    T, Q = psi.shape
     alpha, beta, into = np.empty((3, *psi.shape), psi.dtype)
-    scale = np.empty(T, psi.dtype)
-    products = _Products(E, blocks)
+    scale, ones = np.empty(T, psi.dtype), np.ones(Q, psi.dtype)
+    onwards, backwards = _products(E, blocks, T)
     with np.errstate(all="ignore"):
-        for t in range(T):
-            if t:
-                products.onwards(alpha[t - 1], t, alpha[t])
-                alpha[t] *= psi[t]
-            else:
-                alpha[0] = psi[0]
-            scale[t] = alpha[t].sum()
-            alpha[t] /= scale[t]
-        rate = psi / scale[:, None]
-        beta[T - 1] = 1
+        before = alpha[0]
+        before[:] = psi[0]
+        scale[0] = total = before.dot(ones)
+        before /= total
+        for t in range(1, T):
+            here = alpha[t]
+            onwards(t, before, here)
+            here *= psi[t]
+            scale[t] = total = here.dot(ones)
+            here /= total
+            before = here
+        np.divide(psi, scale[:, None], out=into)
+        after = beta[T - 1]
+        after[:] = 1
         for t in range(T - 1, 0, -1):
-            np.multiply(rate[t], beta[t], out=into[t])
-            products.backwards(into[t], t, beta[t - 1])
-        np.multiply(rate[0], beta[0], out=into[0])
+            arrived = into[t]
+            arrived *= after
+            after = beta[t - 1]
+            backwards(t, arrived, after)
+        into[0] *= after
     return alpha, beta, into, scale, beta.sum(axis=1)
+
+
+def _products(E, blocks, T):
+    """Functions that multiply a vector over nodes with the arcs E [1|T, A] into token t, from sources to targets and
+    back: f(t, x, out)."""
+    parts = [(run, _matrices(run, E)) for run in _runs(blocks)]
+    if len(blocks.arc_ptr) == 2:
+        M = list(parts[0][1][:, 0])
+        M = M * T if len(M) == 1 else M
+
+        def onwards(t, x, out):
+            x.dot(M[t], out=out)
+
+        def backwards(t, x, out):
+            M[t].dot(x, out=out)
+
+        return onwards, backwards
+    row = range(T) if len(E) > 1 else [0] * T
+
+    def onwards_in_blocks(t, x, out):
+        out[:] = 0
+        for run, M in parts:
+            out[run.targets] = np.matmul(x[run.sources].reshape(run.shape[0], 1, -1), M[row[t]]).reshape(-1)
+
+    def backwards_in_blocks(t, x, out):
+        out[:] = 0
+        for run, M in parts:
+            out[run.sources] = np.matmul(M[row[t]], x[run.targets].reshape(run.shape[0], -1, 1)).reshape(-1)
+
+    return onwards_in_blocks, backwards_in_blocks
 
 
 def _is_trusted(scale, sums, itemsize):

@@ -16,6 +16,8 @@ from labelwright.kernels.vectorised.chain import _time_order
 def _contexts_of(label, contexts, order):
     """The contexts [T] of the labellings of all sentences, in time order; -1 behind a forbidden step."""
     steps, y = order.steps, label[order.token]
+    if len(contexts.cut) == 1:  # order 1: the context is the label
+        return y
     at = np.empty(len(y), np.int64)
     at[: steps[1]] = contexts.opening[y[: steps[1]]]
     for t, (a, b) in enumerate(pairwise(steps[1:])):
@@ -223,6 +225,8 @@ def _scaled_weight(first, M):
 
 def _follow(label, contexts):
     """The contexts [T] of one labelling; None where it takes a forbidden step."""
+    if len(contexts.cut) == 1:  # order 1: the context is the label
+        return label
     following, c = contexts.following, int(contexts.opening[label[0]])
     at = [c]
     for y in label[1:].tolist():

@@ -9,7 +9,6 @@ import numpy as np
 
 from labelwright.kernels.vectorised.tables import _ranges
 
-_AT_ONCE = 1 << 20  # weights that are added up together
 _NUMBERS = 1 << 17  # gathered at once
 _RUN = 512  # rows that are added up in one go: an item with a million owners loses no digits
 
@@ -20,6 +19,42 @@ def _parts(ptr, at_once):
     cuts = np.searchsorted(ptr, ptr[0] + np.arange(at_once, total, at_once)).tolist()
     cuts = sorted({0, *cuts, len(ptr) - 1})
     return pairwise(cuts)
+
+
+def score_keys(weights, cell_ptr, cell_column, ptr, feature, value, table, k0, k1):
+    """table[k, :] = sum of the weight rows of key k's features, for k0 <= k < k1."""
+    table[k0:k1] = 0
+    _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k0, k1, table[k0:k1])
+
+
+def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, value, t0, t1, node):
+    """node[t - t0, :] += rows of token t's keys + weight rows of its own features, for t0 <= t < t1."""
+    for group in keys[t0:t1].T:
+        present = group >= 0
+        if present.all():
+            node += table[group]
+        else:
+            node[present] += table[group[present]]
+    _add_features(weights, cell_ptr, cell_column, ptr, feature, value, t0, t1, node)
+
+
+def _add_features(weights, cell_ptr, cell_column, ptr, feature, value, begin, end, rows):
+    """rows[k - begin, :] += the weight rows of owner k's features, for begin <= k < end, a part of them at a time."""
+    first, last = int(ptr[begin]), int(ptr[end])
+    if first == last:
+        return
+    own, width = feature[first:last], rows.shape[1]
+    cell = cell_ptr[own]
+    sizes = cell_ptr[own + 1] - cell
+    row = np.repeat(np.arange(end - begin) * width, np.diff(ptr[begin : end + 1]))
+    for a, b in _parts(np.concatenate([[0], np.cumsum(sizes)]), _NUMBERS):
+        cells = _ranges(cell[a:b], sizes[a:b])
+        amount = weights[cells]
+        if len(value):
+            amount = amount * np.repeat(value[first + a : first + b], sizes[a:b])
+        low, high = int(row[a]), int(row[b - 1]) + width
+        place = cell_column[cells] + np.repeat(row[a:b] - low, sizes[a:b])
+        rows.reshape(-1)[low:high] += np.bincount(place, amount, high - low).astype(rows.dtype, copy=False)
 
 
 def _sums(rows, owner, ptr, value):
@@ -176,43 +211,3 @@ def value_gradient(weights, cells, slot_of_cell, dense, lists, slot_of_row, t0, 
         else:
             amount = np.einsum("is,is->i", dense[lists.row[at]], rows[token, : dense.shape[1]])
         gradient += np.bincount(slot[known], amount, len(gradient))
-
-
-def score_keys(weights, cell_ptr, cell_column, ptr, feature, value, table, k0, k1):
-    """table[k, :] = sum of the weight rows of key k's features, for k0 <= k < k1."""
-    table[k0:k1] = 0
-    _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k0, k1, table[k0:k1])
-
-
-def score_tokens(weights, cell_ptr, cell_column, keys, table, ptr, feature, value, t0, t1, node):
-    """node[t - t0, :] += rows of token t's keys + weight rows of its own features, for t0 <= t < t1."""
-    for group in keys[t0:t1].T:
-        present = group >= 0
-        if present.all():
-            node += table[group]
-        else:
-            node[present] += table[group[present]]
-    _add_features(weights, cell_ptr, cell_column, ptr, feature, value, t0, t1, node)
-
-
-def _add_features(weights, cell_ptr, cell_column, ptr, feature, value, begin, end, rows):
-    """rows[k - begin, :] += the weight rows of owner k's features, for begin <= k < end, a part of them at a time."""
-    first, last = int(ptr[begin]), int(ptr[end])
-    if first == last:
-        return
-    own, width = feature[first:last], rows.shape[1]
-    cell = cell_ptr[own]
-    sizes = cell_ptr[own + 1] - cell
-    row = np.repeat(np.arange(end - begin) * width, np.diff(ptr[begin : end + 1]))
-    ends = np.cumsum(sizes)
-    cuts = [0, *np.searchsorted(ends, np.arange(_AT_ONCE, int(ends[-1]), _AT_ONCE)).tolist(), len(own)]
-    for a, b in pairwise(cuts):
-        if a == b:
-            continue
-        cells = _ranges(cell[a:b], sizes[a:b])
-        amount = weights[cells]
-        if len(value):
-            amount = amount * np.repeat(value[first + a : first + b], sizes[a:b])
-        low, high = int(row[a]), int(row[b - 1]) + width
-        place = cell_column[cells] + np.repeat(row[a:b] - low, sizes[a:b])
-        rows.reshape(-1)[low:high] += np.bincount(place, amount, high - low).astype(rows.dtype, copy=False)

@@ -106,31 +106,39 @@ def find_rows(slots, table, rows, ids):
         asked, at = asked[~same], (at[~same] + 1) & (len(slots) - 1)
 
 
-def find_features(entry, numbers, offsets, reach, lines, index, ptr, feature):
-    """The numbers of the rows that each token's lines read, in the order of the lines, without unknown ones: those of
-    token t are feature[ptr[t]:ptr[t+1]].  Returns how many there are."""
+def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature):
+    """The features of each token, those of lines with one cell first, without unknown ones: those of token t are
+    feature[ptr[t]:ptr[t+1]].  Returns how many there are."""
     lengths = np.diff(offsets)
     begin, end = np.repeat(offsets[:-1], lengths)[:, None], np.repeat(offsets[1:], lengths)[:, None]
     at = np.arange(len(begin))[:, None] + lines.row
     if lines.absolute.any():
         at = np.where(lines.absolute, lines.row + np.where(lines.row >= 0, begin, end), at)
-    before, after = at < begin, at >= end
-    read = numbers[entry[lines.column, np.clip(at, begin, end - 1)], lines.place]
-    read = np.where(before, begin - at - 1, np.where(after, reach + at - end, read))
-    read[(before | after) & ~lines.marks] = -1
-    found = _row_numbers(read, lines, index)
+    mark = np.where(at < begin, begin - at - 1, np.where(at >= end, reach + at - end, -1))
+    read = np.where(mark < 0, entry[lines.column, np.clip(at, begin, end - 1)], 2 * reach * lines.column + mark)
+    one = int(lines.ptr[0])
+    alone = remembered.feature[read[:, :one], lines.place[:one]]
+    numbers = remembered.number[read[:, one:], lines.place[one:]]
+    several = _row_numbers(numbers, lines.table, lines.ptr - one, index)
+    found = np.concatenate([alone, several], axis=1)
     known = found >= 0
     ptr[1:] = np.cumsum(known.sum(axis=1))
     feature[: int(ptr[-1])] = found[known]
     return int(ptr[-1])
 
 
-def _row_numbers(read, lines, index):
-    """The number [T, lines] of the row that each line makes of the numbers read [T, cells], or -1."""
-    width = index.width[lines.table]
+def remember_features(index, table, place, to, remembered, begin, end):
+    """Of the values begin:end, feature[:, to[i]] = that of a line of one cell, which reads the number at place[i]."""
+    numbers = remembered.number[begin:end, place]
+    remembered.feature[begin:end, to] = _row_numbers(numbers, table, np.arange(len(table) + 1), index)
+
+
+def _row_numbers(read, tables, ptr, index):
+    """The number [n, lines] of the row of each line's table that holds read[:, ptr[i]:ptr[i+1]], or -1."""
+    width = index.width[tables]
     cell = np.arange(int(width.max(initial=0)))
     has = cell < width[:, None]  # [lines, cells of the widest]
-    row = np.where(has, read.take(np.where(has, lines.ptr[:-1, None] + cell, 0), axis=1), 0)
+    row = np.where(has, read.take(np.where(has, ptr[:-1, None] + cell, 0), axis=1), 0)
     h = np.zeros(row.shape[:2], np.int64)
     for c in cell:
         p = (h ^ row[:, :, c]) * np.int64(1540483477) + c
@@ -140,7 +148,7 @@ def _row_numbers(read, lines, index):
     row, at = row.reshape(h.size, len(cell))[asked], h.reshape(-1)[asked]
     line = asked % max(1, len(width))
     while len(asked):
-        table = lines.table[line]
+        table = tables[line]
         begin = index.slot_ptr[table]
         at &= index.slot_ptr[table + 1] - begin - 1
         f = index.slots[begin + at]

@@ -1,0 +1,120 @@
+"""Models with pruned labels as tensors and a header, and back: as taggers.packing, with sparse transitions.
+
+state.ptr [F+1]  state.column  state.weights  pruning.weights   cells of features on a label, in both models
+pruning.bias [L]                                                of labels, in the zero-order model
+transitions.ptr [L+1]  transitions.label  transitions           pairs of labels by their first
+triples.ptr [P+1]  triples.label  triples                       of order 2: triples by their pair
+space.start [L]  space.arc [L, L]  space.end [L]                only where a label scheme forbids some
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.scoring.parameters import Cells
+from labelwright.scoring.pruned import PrunedParameters, Pruning
+from labelwright.scoring.trained import Trained
+from labelwright.structures.candidates import SparseTransitions, label_space
+from labelwright.structures.states import StateSpace
+from labelwright.taggers.packing import (
+    LARGEST,
+    Packed,
+    header_of,
+    pack_labels,
+    read_extractor,
+    read_labels,
+    read_scheme,
+)
+from labelwright.validation import HeaderReader, TensorReader, check_rising_within
+
+Array = NDArray[Any]
+
+
+def pack_pruned(model: Any, trained: Trained) -> Packed:
+    """The tensors and the header of a model with pruned labels."""
+    parameters: Any = trained.parameters
+    space, parts, pruning, sparse = trained.space, parameters.slices, trained.pruning, parameters.sparse
+    assert pruning is not None
+    labels, kind = pack_labels(space.labels)
+    tensors: dict[str, Array] = dict(labels)
+    tensors |= _state_cells(parameters.cells["state"], trained.weights[parts["state"]], pruning.weights)
+    tensors["pruning.bias"] = pruning.bias
+    tensors |= {"transitions.ptr": sparse.pair_ptr, "transitions.label": sparse.second}
+    tensors["transitions"] = trained.weights[parts["transitions"]]
+    if parameters.order == 2:
+        tensors |= {"triples.ptr": sparse.triple_ptr, "triples.label": sparse.third}
+        tensors["triples"] = trained.weights[parts["triples"]]
+    if not (space.arc.all() and space.start.all() and space.end.all()):
+        tensors |= {"space.start": space.start, "space.arc": space.arc, "space.end": space.end}
+    tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
+    return tensors, header_of(model) | kind | {
+        "scheme": trained.scheme,
+        "extractor": trained.extractor.kind,
+        "features": trained.extractor.header(),
+        "layers": list(parameters.cells),
+        "order": parameters.order,
+        "pruning": {"cutoff": pruning.cutoff, "most": pruning.most, "share": pruning.share},
+    }
+
+
+def _state_cells(cells: Cells, weights: Array, zero_order: Array) -> dict[str, Array]:
+    """The cells that have a weight in one of the models."""
+    used = (weights != 0) | (zero_order != 0)
+    kept = np.concatenate([[0], np.cumsum(used)])
+    both = {"state.weights": weights[used], "pruning.weights": zero_order[used]}
+    return {"state.ptr": kept[cells.ptr], "state.column": cells.column[used], **both}
+
+
+def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
+    """What `pack_pruned` stored, after checking that everything fits together."""
+    order = header.whole("order", 1, 2)
+    labels = read_labels(tensors, header)
+    L = len(labels)
+    extractor = read_extractor(tensors, header)
+    if header.names("layers") != ["state"] or tuple(extractor.cell_kinds) != ("state",):
+        raise header.refuse("layers", "state")
+    column = tensors.indices("state.column", np.int32, L, None)
+    ptr = tensors.pointers("state.ptr", extractor.n_features, len(column))
+    check_rising_within(f"{tensors.prefix}state.column", column, ptr[:-1])
+    sparse, plain = _read_transitions(tensors, L, order)
+    weights = [_weights(tensors, "state.weights", len(column)), *plain]
+    fields = header.part("pruning")
+    pruning = Pruning(
+        _weights(tensors, "pruning.weights", len(column)),
+        _weights(tensors, "pruning.bias", L),
+        fields.number("cutoff", 0.0, LARGEST),
+        fields.whole("most", 1, L),
+        fields.number("share", 0.0, 1.0),
+    )
+    parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, order, sparse)
+    space = _read_space(tensors, labels, order)
+    return Trained(extractor, space, parameters, np.concatenate(weights), read_scheme(header), pruning=pruning)
+
+
+def _read_transitions(tensors: TensorReader, L: int, order: int) -> tuple[SparseTransitions, list[Array]]:
+    """The pairs and triples that have a weight, and their weights."""
+    second = tensors.indices("transitions.label", np.int32, L, None)
+    pair_ptr = tensors.pointers("transitions.ptr", L, len(second))
+    check_rising_within(f"{tensors.prefix}transitions.label", second, pair_ptr[:-1])
+    weights = [_weights(tensors, "transitions", len(second))]
+    if order == 1:
+        none = np.zeros(len(second) + 1, np.int64), np.empty(0, np.int32)
+        return SparseTransitions(pair_ptr, second, *none), weights
+    third = tensors.indices("triples.label", np.int32, L, None)
+    triple_ptr = tensors.pointers("triples.ptr", len(second), len(third))
+    check_rising_within(f"{tensors.prefix}triples.label", third, triple_ptr[:-1])
+    return SparseTransitions(pair_ptr, second, triple_ptr, third), [*weights, _weights(tensors, "triples", len(third))]
+
+
+def _weights(tensors: TensorReader, name: str, n: int) -> Array:
+    return tensors.numbers(name, np.float32, n, least=-LARGEST, most=LARGEST)
+
+
+def _read_space(tensors: TensorReader, labels: list[Any], order: int) -> StateSpace:
+    """The labels, and which transitions are allowed."""
+    space, L = label_space(labels, order), len(labels)
+    if "space.arc" not in tensors:
+        return space
+    start, end = (tensors.array(f"space.{name}", np.bool_, L) for name in ("start", "end"))
+    return space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))

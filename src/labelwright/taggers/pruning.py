@@ -1,0 +1,182 @@
+"""Models with many labels: a zero-order model prunes the labels of every token, training and decoding take the rest."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.batch import Batch
+from labelwright.answers.pruned import PrunedChains
+from labelwright.errors import OptionError
+from labelwright.features.extract import Encoded, Extractor
+from labelwright.features.incidence import Incidence
+from labelwright.learn.lbfgs import lbfgs
+from labelwright.learn.monitor import Monitor
+from labelwright.learn.owlqn import owlqn
+from labelwright.learn.pruned_objective import PrunedLikelihood
+from labelwright.learn.zero_order import learn_pruning
+from labelwright.parallel import Workers
+from labelwright.scoring.candidate_scores import CandidateScores
+from labelwright.scoring.parameters import make_parameters
+from labelwright.scoring.pruned import pruned_parameters
+from labelwright.scoring.trained import Trained
+from labelwright.structures.candidates import LabelLists, label_space
+from labelwright.taggers.linear import Constrained
+from labelwright.taggers.loglinear import LogLinearModel
+from labelwright.taggers.packing import Packed, constructed, read_record, template_setting
+from labelwright.taggers.pruned_packing import pack_pruned, read_pruned
+from labelwright.taggers.training import Data, Labels
+from labelwright.validation import HeaderReader, TensorReader
+
+Array = NDArray[Any]
+SHARE = 0.999  # of gold labels that are kept, by default
+MANY = {1: 200, 2: 64}  # labels from which "auto" prunes, by order
+ARCS_PER_SECOND = 1e9  # of an unpruned model: about what one core sums in training
+PATIENCE = 10.0  # seconds of one iteration of an unpruned model that are worth a warning
+
+
+class PrunedData(NamedTuple):
+    """The training data as integers, with the candidates of every token."""
+
+    incidences: dict[str, Incidence]
+    offsets: Array  # [N+1]
+    gold: Array  # [T]  labels
+    lists: LabelLists
+
+
+class PrunableModel(LogLinearModel):
+    """A log-linear model that prunes labels where it has many of them."""
+
+    prune: float | str
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def _with_parameters(self, data: Data, labels: Labels, extractor: Extractor) -> tuple[Data, Trained]:
+        share = self._share(len(labels.labels), extractor)
+        if share is None:
+            self._warn_of_size(len(labels.labels), int(data.offsets[-1]))
+            return super()._with_parameters(data, labels, extractor)
+        space = label_space(labels.labels, self.order, labels.constraints)
+        incidences, offsets, gold = data
+        cells = make_parameters(incidences, extractor.n_features, gold, offsets, space, self.cells).cells
+        L, seed = space.n_labels, self.random_state or 0
+        with Workers(self.n_jobs) as workers:
+            features = incidences["state"], cells["state"], gold, offsets
+            pruning, lists = learn_pruning(*features, L, self.order, share, seed, workers)
+        parameters: Any = pruned_parameters(cells, lists, gold, offsets, L, self.order)
+        none = np.zeros(parameters.n_weights, np.float32)
+        trained = Trained(extractor, space, parameters, none, labels.scheme, pruning=pruning)
+        return cast(Data, PrunedData(incidences, offsets, gold, lists)), trained
+
+    def _share(self, n_labels: int, extractor: Extractor) -> float | None:
+        """The share of gold labels that pruning shall keep; None where nothing is pruned."""
+        if self.prune == "off":
+            return None
+        why_not = self._why_not_pruned(extractor)
+        if self.prune == "auto":
+            return SHARE if n_labels >= MANY[self.order] and why_not is None else None
+        if why_not is not None:
+            raise OptionError(f"prune: {why_not}; use prune='off'")
+        return float(self.prune)
+
+    def _why_not_pruned(self, extractor: Extractor) -> str | None:
+        """What the candidates of a token cannot have."""
+        if self.optimizer != "lbfgs":
+            return f"candidates are trained by L-BFGS, got optimizer={self.optimizer!r}"
+        if tuple(extractor.cell_kinds) != ("state",):
+            return "the template has features on pairs or triples of labels"
+        return None
+
+    def _warn_of_size(self, n_labels: int, n_tokens: int) -> None:
+        """Say so where an unpruned model needs absurdly long."""
+        seconds = float(n_labels) ** (self.order + 1) * n_tokens / ARCS_PER_SECOND
+        if seconds > PATIENCE:
+            warnings.warn(
+                f"{n_labels:,} labels without pruning: about {seconds:,.0f} s for each iteration over {n_tokens:,} "
+                f"tokens; use prune={SHARE} (which needs optimizer='lbfgs' and no features on pairs of labels)",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+
+    def _optimise(
+        self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
+    ) -> Array:
+        if start.pruning is None:
+            return super()._optimise(start, data, monitor, workers, state)
+        incidences, offsets, gold, lists = cast(PrunedData, data)
+        parameters: Any = start.parameters
+        problem = PrunedLikelihood(incidences["state"], offsets, gold, parameters, lists, workers, start.space)
+        if self.l1 > 0:
+            return owlqn(problem, start.weights, self.l1, self.l2, monitor, workers, state)
+        return lbfgs(problem, start.weights, self.l2, monitor, workers, state)
+
+    def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
+        record = super()._record(data, best, monitors)
+        if self.trained_.pruning is None:
+            return record
+        pruning = self.trained_.pruning
+        return record | {
+            "pruning": {
+                "kept": pruning.share,
+                "cutoff": pruning.cutoff,
+                "most": pruning.most,
+                "candidates": cast(PrunedData, data).lists.mean,
+            }
+        }
+
+    def _facts_of_run(self) -> list[str]:
+        pruning = self.training_.get("pruning")
+        if not isinstance(pruning, Mapping):
+            return super()._facts_of_run()
+        kept = f"{100 * pruning['kept']:.2f} % of held-out gold labels"
+        return [*super()._facts_of_run(), f"pruned to {pruning['candidates']:.1f} labels per token ({kept})"]
+
+    def objective(self, *arguments: Any, **options: Any) -> Any:
+        self._check_fitted()
+        if self.trained_.pruning is not None:
+            raise OptionError("joint training: a layer with pruned labels cannot learn with others; use prune='off'")
+        return super().objective(*arguments, **options)
+
+    def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
+        self._check_fitted()
+        if self.trained_.pruning is not None:
+            raise OptionError("use of labels: not counted for a model with pruned labels; use predict_marginals")
+        return super().describe_use(corpora, top)
+
+    # -- scoring ------------------------------------------------------------------------------------------------------
+
+    def _scored_blocks(
+        self, trained: Trained, constrained: Constrained, data: Encoded, permitted: Array | None, workers: Workers
+    ) -> tuple[list[tuple[int, int]], Callable[[int, int], Batch]]:
+        if trained.pruning is None:
+            return super()._scored_blocks(trained, constrained, data, permitted, workers)
+        scores = CandidateScores(trained, constrained.space, data, permitted)
+
+        def scored(begin: int, end: int) -> Batch:
+            sentences: Sequence[Any] = PrunedChains.of(scores, begin, end).sentences
+            return self._batch(sentences, begin, None)
+
+        return scores.blocks, scored
+
+    def _under(self, trained: Trained, scheme: str | None) -> Constrained:
+        if trained.pruning is None:
+            return super()._under(trained, scheme)
+        return Constrained(trained.space if scheme is None else trained.space.constrained(scheme), None)
+
+    # -- model file ---------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        trained = self._learnt()
+        return super().pack() if trained.pruning is None else pack_pruned(self, trained)
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        arrays, fields = TensorReader.of(tensors), HeaderReader.of(header)
+        if "pruning" not in fields:
+            return super().unpack(tensors, header)
+        model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
+        model.trained_ = read_pruned(arrays, fields)
+        model.training_, model.history_ = read_record(fields)
+        return model

@@ -1,0 +1,89 @@
+"""Nearest neighbours in NumPy: the answers of the compiled search, bit for bit."""
+
+import numpy as np
+import pytest
+
+from labelwright.engine import choice
+from labelwright.kernels import contingency, igtree
+from labelwright.kernels.vectorised import neighbours as vectorised
+from labelwright.taggers.memory import MemoryBased
+
+pytest.importorskip("numba")
+
+SETTINGS = [
+    {},
+    {"k": 3, "votes": "inverse-linear", "weights": "none"},
+    {"k": 4, "metric": "mvdm", "mvdm_threshold": 2, "votes": "inverse-distance"},
+    {"k": 2, "metric": "jeffrey", "weights": "chi-squared", "votes": "exponential-decay"},
+    {"k": 3, "metric": "jensen-shannon", "weights": "shared-variance"},
+    {"k": 3, "metric": ("overlap", "numeric", "mvdm", "numeric", "overlap")},
+    {"k": 50, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]},
+]
+
+
+def table(rng, n, width):
+    """Rows of five columns, of which two hold numbers."""
+    columns = [rng.integers(0, width, n) for width in (4, 9, width, 30, 3)]
+    return np.stack(columns, axis=1).astype(str).tolist()
+
+
+def answers(settings, rows, classes, queries):
+    model = MemoryBased(n_jobs=1, **settings).fit(rows, classes)
+    return model.answers(queries), model.neighbours(queries), model.feature_weights_
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("dense", [8, 1e9])
+def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkeypatch):
+    monkeypatch.setattr(vectorised, "DENSE", dense)
+    monkeypatch.setattr(vectorised, "BLOCK", 16)
+    rng = np.random.default_rng(3)
+    rows, queries = table(rng, 900, 300), table(rng, 50, 400)
+    classes = [f"c{(len(row[2]) + int(row[0])) % 5}" for row in rows]
+    with choice.using("compiled"):
+        expected, near, weights = answers(settings, rows, classes, queries)
+    with choice.using("numpy"):
+        made, made_near, made_weights = answers(settings, rows, classes, queries)
+    assert made_weights.tolist() == weights.tolist()
+    for name, a, b in zip(expected._fields, expected, made, strict=True):
+        if name == "votes":
+            np.testing.assert_allclose(b, a, rtol=1e-15)  # powers and logarithms may be rounded otherwise
+        else:
+            assert a.tolist() == b.tolist(), name
+    assert made_near == near
+
+
+def test_a_frontier_that_is_too_large_is_halved(monkeypatch):
+    rng = np.random.default_rng(5)
+    rows, queries = table(rng, 900, 300), table(rng, 40, 400)
+    classes = rng.integers(0, 3, 900).tolist()
+    with choice.using("numpy"):
+        whole = answers({"k": 5}, rows, classes, queries)[1]
+        monkeypatch.setattr(vectorised, "PAIRS", 300)
+        assert answers({"k": 5}, rows, classes, queries)[1] == whole
+
+
+def test_distances_that_differ_by_a_rounding_error_are_one():
+    tiny = float(vectorised.EPSILON) / 2
+    query = np.array([0, 0, 0, 0, 1, 1])
+    distance = np.array([0.1, 0.1 + tiny, 0.1 + 2 * tiny, 0.5, 0.1, 0.1])
+    assert vectorised._groups(query, distance).tolist() == [0, 0, 1, 2, 0, 0]
+
+
+def test_the_descent_of_a_tree_ends_where_values_are_unknown():
+    code, child = np.array([-1, 0, 2, 1], np.int32), np.array([1, 3, 3, 4, 4], np.int32)
+    queries = np.array([[0, 1], [2, 1], [2, 0], [-1, 1], [1, 1]], np.int32)
+    made = []
+    for run in (igtree.descend.dispatcher, igtree.descend.vectorised):
+        reached, levels = np.empty(5, np.int32), np.empty(5, np.int64)
+        run(code, child, queries, reached, levels)
+        made.append((reached.tolist(), levels.tolist()))
+    assert made[0] == made[1] == ([1, 3, 2, 0, 0], [1, 0, 1, 2, 2])
+
+
+def test_chi_squared_is_summed_in_the_same_order():
+    rng = np.random.default_rng(1)
+    often = rng.poisson(0.7, (300, 7)).astype(np.float64)
+    value, cls = np.nonzero(often)
+    arguments = value, cls, often[value, cls], often.sum(axis=1), often.sum(axis=0), often.sum()
+    assert contingency.chi_squared.vectorised(*arguments) == contingency.chi_squared.dispatcher(*arguments)

@@ -1,0 +1,110 @@
+"""Segments and graphs in NumPy: the sums, paths and counts of the compiled loops."""
+
+import numpy as np
+import pytest
+
+from labelwright.kernels import dag, segments
+from labelwright.structures.dag import dag as graph_of
+from labelwright.structures.dag import ordered
+
+pytest.importorskip("numba")
+
+
+def both(kernel, *arguments):
+    """What each engine returns and makes of its own copies of the arguments."""
+    made = []
+    for run in (kernel.dispatcher, kernel.vectorised):
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        made.append((run(*copies), copies))
+    return made
+
+
+def assert_same(kernel, *arguments):
+    (expected, first), (result, second) = both(kernel, *arguments)
+    if expected is not None:
+        np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-10)
+    for number, (a, b) in enumerate(zip(first, second, strict=True)):
+        if isinstance(a, np.ndarray):
+            np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-12, err_msg=f"argument {number}")
+    return first
+
+
+SHAPES = [(3, 2, 4, 7), (3, 3, 2, 5), (2, 1, 9, 6), (4, 3, 1, 3), (3, 2, 5, 1)]  # types, long ones, longest, tokens
+
+
+def graph(L, n, longest, T):
+    A = segments.before_transitions.function(L, n, longest, T)
+    arrays = np.zeros((6, A), np.int32)
+    segments.write_graph.dispatcher(L, n, longest, T, *arrays)
+    return arrays
+
+
+@pytest.mark.parametrize(("L", "n", "longest", "T"), SHAPES)
+def test_the_arcs_of_a_sentence_their_scores_and_their_counts(L, n, longest, T):
+    rng = np.random.default_rng(L + T)
+    A, R = segments.before_transitions.function(L, n, longest, T), segments.n_rows.function(longest, T)
+    assert_same(segments.write_graph, L, n, longest, T, *np.zeros((6, A), np.int32))
+    state, segment = rng.normal(size=(T + 2, 3 * n + L + 1)), rng.normal(size=(R + 3, L + 1))
+    transition, inner = rng.normal(size=(L + 1, L + 1)), np.zeros((T + 1, n))
+    assert_same(segments.arc_scores, state, 2, segment, 3, transition, L, n, longest, T, inner, np.zeros(A))
+    arcs = rng.random(A)
+    _, (_, made) = both(segments.arc_counts, arcs, L, n, longest, T, inner, state, 2, segment, 3, transition)
+    (_, expected), _ = both(segments.arc_counts, arcs, L, n, longest, T, inner, state, 2, segment, 3, transition)
+    for place in (6, 8, 10):
+        np.testing.assert_allclose(made[place], expected[place], atol=1e-12)
+
+
+@pytest.mark.parametrize("has_gains", [False, True])
+@pytest.mark.parametrize("share", [1.0, 0.25])
+@pytest.mark.parametrize(("L", "n", "longest"), [(3, 2, 3), (2, 2, 4), (3, 2, 1)])
+def test_expected_counts_of_a_batch(L, n, longest, share, has_gains):
+    rng = np.random.default_rng(7)
+    offsets = np.array([5, 9, 9, 10, 16, 18])
+    T, rows = 13, [segments.n_rows.function(longest, length) for length in np.diff(offsets)]
+    state, segment = rng.normal(size=(T, 3 * n + L + 2)), rng.normal(size=(sum(rows), L + 1))
+    transition = 3 * rng.normal(size=(L + 1, L + 1))
+    transition[0, 0] = -np.inf
+    gold = np.full(sum(rows), -1, np.int32)
+    at = 0
+    for length, size in zip(np.diff(offsets).tolist(), rows, strict=True):
+        ends = np.cumsum(np.minimum(np.arange(1, length + 1), longest))
+        if length:  # single tokens, then one segment of the last two where it may be
+            gold[at + ends - np.minimum(np.arange(1, length + 1), longest)] = 1
+            if length > 1 and longest > 1:
+                gold[at + ends[-2] - min(length - 1, longest)] = gold[at + ends[-2]] = -1
+                gold[at + ends[-2] + 1] = 0
+        at += size
+    gains = rng.normal(size=(T, 3 * n + L)) if has_gains else np.empty((0, 3 * n + L))
+    source, target = graph(L, n, longest, 6)[:2]
+    arguments = state, segment, transition, n, longest, offsets, gold, source, target, share, gains
+    assert_same(segments.expectations, *arguments, np.zeros((L + 1, L + 1)))
+
+
+def drawn(rng):
+    """A random graph with parallel arcs and forbidden ones, and its scores."""
+    n = int(rng.integers(2, 12))
+    ends = np.sort(rng.integers(0, n, (40, 2)), axis=1)
+    ends = ends[ends[:, 0] < ends[:, 1]]
+    made = graph_of(*ends[ordered(ends[:, 0], ends[:, 1], n)].T, n)
+    scores = np.round(rng.normal(size=len(ends)), 1)
+    scores[rng.random(len(ends)) < 0.1] = -np.inf
+    return made, scores
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_paths_and_sums_of_any_graph(seed):
+    rng = np.random.default_rng(seed)
+    made, scores = drawn(rng)
+    Q, A = made.n_nodes, len(scores)
+    node = [np.zeros(Q) for _ in range(4)]
+    assert_same(dag.best_scores, made.source, made.target, scores, made.sources, np.zeros(Q))
+    back, path = np.zeros(Q, np.int32), np.zeros(Q, np.int32)
+    ends = made.source, made.target, scores, made.sources, made.sinks
+    assert_same(dag.viterbi, *ends, node[0], back, path)
+    (expected, first), (result, second) = both(dag.posteriors, *ends, *node[:3], np.zeros(A))
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+    np.testing.assert_allclose(second[-1], first[-1], atol=1e-12)
+    assert_same(dag.posteriors_in_log_space, *ends, *node[:2], np.zeros(A))
+    arcs, gains = first[-1], rng.normal(size=A)
+    assert_same(dag.covariances, made.source, made.target, made.sinks, arcs, gains, *node, np.zeros(A))
+    assert_same(dag.entropy, made.source, made.target, made.sources, arcs, *node[:2])

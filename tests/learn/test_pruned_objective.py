@@ -1,0 +1,121 @@
+"""The likelihood over candidates: with all labels it is that of the plain CRF, and its gradient is its derivative."""
+
+import numpy as np
+import pytest
+
+from labelwright import CRF
+from labelwright.learn.pruned_objective import PrunedLikelihood
+from labelwright.learn.zero_order import learn_pruning
+from labelwright.parallel import Workers
+from labelwright.scoring.pruned import pruned_parameters
+from labelwright.structures.candidates import LabelLists
+
+TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nU:%x[1,0]/%x[0,0]\nB"
+L = 4
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    X = [[f"w{rng.integers(6)}" for _ in range(rng.integers(1, 6))] for _ in range(12)]
+    return X, [["abcd"[rng.integers(L)] for _ in x] for x in X]
+
+
+def prepared(problem, order, **settings):
+    model = CRF(TEMPLATE, order=order, n_jobs=1, prune="off", **settings)
+    return model, *model._prepare(*problem)
+
+
+def all_labels(n_tokens):
+    return LabelLists(np.arange(n_tokens + 1) * L, np.tile(np.arange(L, dtype=np.int32), n_tokens))
+
+
+def some_labels(data, rng):
+    """A random choice of the labels of every token, with its gold label."""
+    every = all_labels(len(data.gold))
+    kept = rng.random(len(every.label)) < 0.6
+    kept[every.places_of(data.gold)] = True
+    sizes = np.add.reduceat(kept, every.ptr[:-1])
+    return LabelLists(np.concatenate([[0], np.cumsum(sizes)]), every.label[kept])
+
+
+def likelihood(data, cells, lists, order, workers, space=None):
+    parameters = pruned_parameters(cells, lists, data.gold, data.offsets, L, order)
+    objective = PrunedLikelihood(data.incidences["state"], data.offsets, data.gold, parameters, lists, workers, space)
+    return parameters, objective
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("scale", [1.0, 300.0])  # the larger one is summed in log space
+def test_with_all_labels_it_is_the_plain_likelihood(problem, order, scale):
+    model, data, trained = prepared(problem, order)
+    with Workers(1) as workers:
+        lists = all_labels(len(data.gold))
+        parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+        dense = model._objective(trained, data, workers, np.float64)
+        w = scale * np.random.default_rng(1).normal(size=trained.parameters.n_weights)
+        expected, gradient = np.empty_like(w), np.empty(parameters.n_weights)
+        loss = dense(w, expected)
+
+        def same_weights(of):
+            parts = trained.parameters.slices
+            plain = [of[parts[name]][parameters.sparse.codes(name)] for name in list(parts)[1:]]
+            return np.concatenate([of[parts["state"]], *plain])
+
+        assert pruned(same_weights(w), gradient) == pytest.approx(loss, rel=1e-12)
+        np.testing.assert_allclose(gradient, same_weights(expected), atol=1e-8)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_gradient_is_the_derivative(problem, order):
+    rng = np.random.default_rng(order)
+    _, data, trained = prepared(problem, order)
+    with Workers(1) as workers:
+        lists = some_labels(data, rng)
+        parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+        w, gradient, nothing = rng.normal(size=parameters.n_weights), *np.empty((2, parameters.n_weights))
+        pruned(w, gradient)
+        steps = 1e-5 * np.eye(len(w))
+        slopes = [(pruned(w + step, nothing) - pruned(w - step, nothing)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(gradient, slopes, atol=1e-6)
+
+
+def test_features_may_have_values(problem):
+    rng = np.random.default_rng(5)
+    X = [[{"word": word, "size": float(rng.random())} for word in x] for x in problem[0]]
+    model, data, trained = prepared((X, problem[1]), 1)
+    with Workers(1) as workers:
+        lists = all_labels(len(data.gold))
+        parameters, pruned = likelihood(data, trained.parameters.cells, lists, 1, workers)
+        w = rng.normal(size=parameters.n_weights)  # all pairs are candidates
+        gradient, expected = np.empty((2, len(w)))
+        assert pruned(w, gradient) == pytest.approx(model._objective(trained, data, workers, np.float64)(w, expected))
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_threads_do_not_change_a_bit(problem, order, monkeypatch):
+    monkeypatch.setattr("labelwright.learn.pruned_objective.PIECE_TOKENS", 5)
+    _, data, trained = prepared(problem, order)
+    rng = np.random.default_rng(2)
+    lists = some_labels(data, rng)
+    answers = []
+    for threads in (1, 3):
+        with Workers(threads) as workers:
+            parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+            w = np.random.default_rng(3).normal(size=parameters.n_weights)
+            gradient = np.empty_like(w)
+            answers.append((pruned(w, gradient), gradient.tobytes()))
+    assert answers[0] == answers[1]
+
+
+def test_the_cutoff_keeps_the_wanted_share(problem):
+    X, y = problem
+    _, data, trained = prepared((X * 5, y * 5), 1)
+    cells = trained.parameters.cells["state"]
+    with Workers(1) as workers:
+        for share in (0.7, 0.95, 1.0):
+            pruned = learn_pruning(data.incidences["state"], cells, data.gold, data.offsets, L, 1, share, 0, workers)
+            assert pruned.pruning.share >= share
+            assert (pruned.lists.places_of(data.gold) >= 0).all()  # gold labels are always kept in training
+            assert 1 <= pruned.lists.mean <= L

@@ -1,0 +1,210 @@
+"""A CRF with pruned labels answers every question over its candidates, and knows what it has missed."""
+
+import itertools
+
+import numpy as np
+import pytest
+from contract import CHECKS
+
+import labelwright
+from labelwright import CRF
+from labelwright.answers.pruned import PrunedChains
+from labelwright.corpus import validate
+from labelwright.errors import OptionError
+from labelwright.scoring.candidate_scores import CandidateScores
+from taggers import CHUNKS, SENTENCES, Case
+
+TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nU:%x[1,0]/%x[0,0]\nB"
+LABELS = [f"l{k}" for k in range(5)]
+SMALL = {"template": TEMPLATE, "n_jobs": 1, "max_iter": 20, "random_state": 0}
+
+
+def random_sentences(rng, n):
+    return [[f"w{rng.integers(8)}" for _ in range(rng.integers(1, 6))] for _ in range(n)]
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def model(request):
+    rng = np.random.default_rng(request.param)
+    X = random_sentences(rng, 25)
+    y = [[LABELS[rng.integers(5)] for _ in x] for x in X]
+    model = CRF(order=request.param, prune=0.5, l2=0.1, **SMALL).fit(X, y)
+    model.weights_ = (model.weights_ + rng.normal(0, 0.5, len(model.weights_))).astype(np.float32)
+    return model
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    return random_sentences(np.random.default_rng(7), 20)
+
+
+class Enumerated:
+    """Every labelling of a sentence with its score, and whether all its labels are candidates."""
+
+    def __init__(self, model, sentence):
+        trained, data = model.trained_, model.encode([sentence])
+        scores = CandidateScores(trained, trained.space, data)
+        self.chain = PrunedChains.of(scores, 0, 1).sentences[0]
+        L, T = trained.space.n_labels, len(sentence)
+        rows, sparse, parts = scores.rows(0, T), trained.parameters.sparse, trained.parameters.slices
+        pairs, triples = np.zeros((L, L)), np.zeros((L, L, L))
+        pairs.reshape(-1)[sparse.codes("transitions")] = model.weights_[parts["transitions"]]
+        if model.order == 2:
+            triples.reshape(-1)[sparse.codes("triples")] = model.weights_[parts["triples"]]
+        self.paths = np.array(list(itertools.product(range(L), repeat=T)))
+        self.scores = rows[np.arange(T), self.paths].sum(axis=1)
+        self.scores += sum((pairs[self.paths[:, t - 1], self.paths[:, t]] for t in range(1, T)), 0.0)
+        self.scores += sum((triples[tuple(self.paths[:, t - 2 : t + 1].T)] for t in range(2, T)), 0.0)
+        self.candidate = np.zeros((T, L), bool)
+        lists = self.chain.lists
+        self.candidate[np.repeat(np.arange(T), np.diff(lists.ptr)), lists.label] = True
+        self.inside = self.candidate[np.arange(T), self.paths].all(axis=1)
+
+    @property
+    def log_z(self):
+        return np.logaddexp.reduce(self.scores)
+
+    @property
+    def log_z_of_candidates(self):
+        return np.logaddexp.reduce(self.scores[self.inside])
+
+
+def test_sums_and_best_labellings_are_those_of_candidates(model, sentences):
+    for sentence in sentences:
+        every = Enumerated(model, sentence)
+        inside, log_z = every.scores[every.inside], every.log_z_of_candidates
+        assert every.chain.log_z() == pytest.approx(log_z)
+        expected = np.zeros_like(every.candidate, float)
+        for t in range(len(sentence)):
+            expected[t] = np.bincount(every.paths[every.inside, t], np.exp(inside - log_z), expected.shape[1])
+        np.testing.assert_allclose(every.chain.marginals(), expected, atol=1e-12)
+        ranked = model.predict_nbest([sentence], 4)[0]
+        best = np.sort(inside)[::-1][: len(ranked)]
+        np.testing.assert_allclose([p for _, p in ranked], np.exp(best - log_z))
+
+
+def test_bounds_hold_for_all_that_was_missed(model, sentences):
+    for sentence in sentences:
+        every = Enumerated(model, sentence)
+        proof = every.chain._proof
+        for t, y in np.argwhere(~every.candidate):
+            assert proof.missed.scores[t, y] >= every.scores[every.paths[:, t] == y].max() - 1e-9
+        if model.order == 1:
+            assert 0 < proof.mass <= np.exp(every.log_z_of_candidates - every.log_z) + 1e-12
+
+
+def test_proofs_are_right(model, sentences):
+    fast, exact = model.decode(sentences), model.decode(sentences, "exact")
+    for sentence, found, proven in zip(sentences, fast, exact, strict=True):
+        every = Enumerated(model, sentence)
+        assert found.score == pytest.approx(every.scores[every.inside].max())
+        if found.exact:
+            assert found.score == pytest.approx(every.scores.max())
+        else:
+            assert found.gap >= np.exp(every.scores.max() - every.log_z) - np.exp(found.score - every.log_z) - 1e-12
+        assert proven.exact  # candidates were added until it is
+        assert proven.score == pytest.approx(every.scores.max())
+    assert 0 < sum(record.exact for record in fast) < len(fast)
+
+
+def test_a_labelling_outside_the_candidates_has_a_probability(model, sentences):
+    sentence = max(sentences, key=len)
+    every = Enumerated(model, sentence)
+    outside = every.paths[~every.inside][0]
+    labels = [[model.classes_[y] for y in outside]]
+    candidate = every.candidate.copy()
+    candidate[np.arange(len(outside)), outside] = True
+    among = candidate[np.arange(len(outside)), every.paths].all(axis=1)
+    expected = every.scores[~every.inside][0] - np.logaddexp.reduce(every.scores[among])
+    assert model.sequence_log_probabilities([sentence], labels)[0] == pytest.approx(expected)
+
+
+def test_forced_labels_are_kept(model, sentences):
+    forced = [[None] * (len(s) - 1) + ["l4"] for s in sentences]
+    assert all(record.labels[-1] == "l4" for record in model.decode(sentences, forced=forced))
+    for rows in model.predict_marginals(sentences, forced=forced):
+        assert rows[-1]["l4"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("decoder", ["viterbi", "marginal", "exact", "ldi", "mbr"])
+def test_all_decoders_answer(model, sentences, decoder):
+    records = model.decode(sentences, decoder)
+    assert [len(record.labels) for record in records] == list(map(len, sentences))
+
+
+def test_the_model_file_keeps_the_pruning(model, sentences, tmp_path):
+    loaded = labelwright.load(model.save(tmp_path / "model") and tmp_path / "model")
+    assert loaded.decode(sentences) == model.decode(sentences)
+    assert loaded.trained_.pruning.cutoff == model.trained_.pruning.cutoff
+    described = loaded.describe()
+    assert described["transitions"] == model.describe()["transitions"]
+
+
+def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
+    monkeypatch.setattr("labelwright.learn.zero_order._cutoff", lambda *_: (1e9, 1.0))
+    X, y = SENTENCES, CHUNKS
+    settings = {**SMALL, "max_iter": 60, "tol": 0.0}
+    for order in (1, 2):
+        plain = CRF(order=order, prune="off", **settings).fit(X, y)
+        pruned = CRF(order=order, prune=1.0, **settings).fit(X, y)
+        assert pruned.training_["loss"] == pytest.approx(plain.training_["loss"], rel=1e-3)
+        for ours, theirs in zip(pruned.decode(X), plain.decode(X), strict=True):
+            assert ours.labels == theirs.labels
+            assert ours.exact
+
+
+def test_a_label_scheme_is_kept():
+    model = CRF(prune=0.9, constraints="scheme", **SMALL).fit(SENTENCES, CHUNKS)
+    free = CRF(prune=0.9, **SMALL).fit(SENTENCES, CHUNKS)
+    for predicted in (model.predict(SENTENCES), [d.labels for d in free.decode(SENTENCES, constraints="scheme")]):
+        assert not validate(predicted, "iob2")
+    spans = model.predict_spans(SENTENCES)
+    assert all(0 < span.probability <= 1 for sentence in spans for span in sentence)
+    assert any(spans)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_contract(check, tmp_path):
+    check(Case("crf", lambda: CRF(prune=0.9, max_iter=4, n_jobs=1, random_state=0)), tmp_path)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def many_labels(n):
+    return [["w", f"x{k}"] for k in range(n)], [["a", f"l{k}"] for k in range(n)]
+
+
+def test_auto_prunes_where_there_are_many_labels():
+    few, many = CRF(**SMALL).fit(*many_labels(20)), CRF(**SMALL).fit(*many_labels(220))
+    assert "pruning" not in few.training_
+    record = many.training_["pruning"]
+    assert record["candidates"] < 220
+    assert any("labels per token" in phrase for phrase in many.summary().run)
+    assert "pruning" not in CRF(prune="off", **SMALL).fit(*many_labels(220)).training_
+
+
+def test_an_unpruned_model_of_absurd_size_is_announced(monkeypatch):
+    monkeypatch.setattr("labelwright.taggers.pruning.PATIENCE", 1e-6)
+    with pytest.warns(RuntimeWarning, match="labels without pruning: about .* s for each iteration.*prune="):
+        CRF(prune="off", **SMALL).fit(SENTENCES, CHUNKS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prune": 0.0}, "prune: expected a share"),
+        ({"prune": "some"}, "prune: expected a share"),
+        ({"prune": 0.9, "optimizer": "sgd"}, "optimizer"),
+        ({"prune": 0.9, "template": "U:%x[0,0]\nB:%x[0,0]"}, "pairs or triples"),
+    ],
+)
+def test_what_cannot_be_pruned_is_refused(settings, message):
+    with pytest.raises(OptionError, match=message):
+        CRF(**{**SMALL, **settings}).fit(SENTENCES, CHUNKS)
+
+
+def test_training_again_starts_from_the_weights():
+    model = CRF(prune=0.9, **{**SMALL, "max_iter": 200}).fit(SENTENCES, CHUNKS)
+    again = CRF(prune=0.9, **{**SMALL, "max_iter": 1}).fit(SENTENCES, CHUNKS, init=model)
+    assert again.history_[0]["loss"] == pytest.approx(model.training_["loss"], rel=1e-3)
