@@ -1,11 +1,17 @@
 """labelwright's side of the benchmark; `measure.ask` starts it."""
 
+import time
+from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from labelwright import CRF, load, read_columns
 from labelwright.corpus import write_columns
 from labelwright.evaluate import evaluate
+from labelwright.parallel import Workers, one_blas_thread
 from measure import Job, Laps, serve
 
 
@@ -46,6 +52,38 @@ def tag(laps: Laps, job: Job) -> Job:
     return {}
 
 
+def limit(laps: Laps, job: Job) -> Job:
+    """What an evaluation of the objective takes, what it must move through memory, and how fast a copy is.
+
+    The bytes are those of arrays that an evaluation reads or writes from one end to the other; rows of keys that tokens
+    read at random places count once for each token."""
+    tagger = CRF(template=job["template"])
+    data, trained = tagger._prepare(read_columns(job["train"]), None)
+    with Workers(job["threads"]) as workers, one_blas_thread():
+        problem = tagger._objective(trained, data, workers)
+        gradient = np.empty_like(trained.weights)
+        seconds = min(clocked(lambda: problem(trained.weights, gradient)) for _ in range(7))
+    part, tokens = problem.parts["state"], len(data.gold)
+    row = part.width * part.table.itemsize
+    used = int((part.keys >= 0).sum())
+    lists = [*part.token_cells, *part.token_rows, *part.key_cells, *part.key_rows]
+    lists += [array for shard in part.shards for split in shard for array in split.items]
+    lists += [array for split in (part.keys_of_dense, part.keys_of_sparse) for array in split.items]
+    moved = 2 * used * row  # rows of keys: to tokens, and back
+    moved += 12 * tokens * row  # rows of scores, copies in time order, messages, counts
+    moved += 2 * part.keys.nbytes + sum(array.nbytes for array in lists) + 3 * gradient.nbytes
+    block, other = np.ones((2, 1 << 25), np.float32)
+    bandwidth = 2 * block.nbytes / min(clocked(lambda: np.copyto(other, block)) for _ in range(7))
+    return {"evaluation": seconds, "bytes": moved, "bandwidth": bandwidth, "tokens": tokens}
+
+
+def clocked(function: Callable[[], Any]) -> float:
+    """Seconds that a call keeps this thread busy: other work on the machine does not count."""
+    begun = time.thread_time()
+    function()
+    return time.thread_time() - begun
+
+
 def score(laps: Laps, job: Job) -> Job:
     """Chunk F1 of labelled files, whose last two columns are the true and the predicted label."""
     files = [read_columns(path) for path in job["labelled"]]
@@ -53,4 +91,4 @@ def score(laps: Laps, job: Job) -> Job:
 
 
 if __name__ == "__main__":
-    serve({"train": train, "tag": tag, "score": score})
+    serve({"train": train, "tag": tag, "score": score, "limit": limit})

@@ -45,7 +45,6 @@ SHARED_NAMES = {  # inspection has a file for each family of taggers; segments h
     "memory": {"inspection", "taggers"},
     "parameters": {"compat", "scoring"},
     "perceptron": {"learn", "taggers"},
-    "pruned": {"answers", "scoring"},
     "scorers": {"compat", "evaluate"},
     "segments": {"features", "inspection", "learn", "structures"},
 }

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 
 from labelwright import CRF
 from labelwright.corpus import Corpus
+from labelwright.errors import CorpusError
+from labelwright.features import dicts as dict_features
 from labelwright.features import extract, lookup, vocabulary
+from labelwright.features.attributes import Collected
+from labelwright.features.dicts import DictFeatures
 from labelwright.features.extract import ColumnFeatures
 
 LINES = [
@@ -121,3 +126,54 @@ def test_what_is_quickly_made_again_is_not_pickled():
     assert not {"_index", "_known"} & set(extractor.vocabulary.__getstate__())
     copied = pickle.loads(pickle.dumps(extractor))
     assert features_of(copied.encode([["b", "a"]])[0]["state"]) == [[1], [0]]
+
+
+values_of_dicts = st.one_of(
+    st.sampled_from(["a", "b", "=", ""]), st.booleans(), st.sampled_from([1.0, 0.5, 0, 1, 7, -2]), st.none()
+)
+dicts = st.lists(
+    st.lists(st.dictionaries(st.sampled_from(["w", "t", "n", "w=a"]), values_of_dicts, max_size=4), max_size=4),
+    min_size=1,
+    max_size=4,
+)
+
+
+@drawn(100)
+@given(dicts, st.sampled_from(["=", ":"]))
+def test_plain_dicts_are_read_as_collected_ones_are(X, separator):
+    names = ["w=a", "w:a", "w:b", "t", "n", "w=", "n=a", "w=="]
+    extractor = DictFeatures(names, separator)
+    read = extractor._read_plain(X)
+    if any(value is None for sentence in X for token in sentence for value in token.values()):
+        assert read is None
+        return
+    collected = Collected.of(X, separator, extractor._index)
+    assert read[1].tolist() == collected.offsets.tolist()
+    for incidence, other in [(read[0]["state"], collected.incidence)]:
+        assert rows_with_values(incidence) == rows_with_values(other)
+
+
+def rows_with_values(incidence):
+    """The features of each token with their values; those that are 0 do not count."""
+    ptr, feature = incidence.token_ptr, incidence.token_feature.tolist()
+    value = incidence.token_value.tolist() or [1.0] * len(feature)
+    pairs = list(zip(feature, value, strict=True))
+    return [sorted(p for p in pairs[a:b] if p[1]) for a, b in pairwise(ptr.tolist())]
+
+
+def test_numbers_of_dict_features_are_forgotten_and_not_pickled(monkeypatch):
+    monkeypatch.setattr(dict_features, "REMEMBERED", 5)
+    extractor = DictFeatures(["w=a", "w=b"])
+    for n in range(30):
+        incidences, _ = extractor.encode([[{"w": "a"}, {"w": f"x{n}"}]])
+        assert features_of(incidences["state"]) == [[0], []]
+        assert len(extractor._remembered["w"]) < 10
+    assert not pickle.loads(pickle.dumps(extractor))._remembered
+
+
+@pytest.mark.parametrize(
+    "token", [{1: "a"}, {2: True}, {3: False}, {"w": float("nan")}, {"w": 10**400}, {"w": object()}]
+)
+def test_what_cannot_be_read_is_refused_as_ever(token):
+    with pytest.raises(CorpusError, match="sentence 0, token 1"):
+        DictFeatures(["w=a"]).encode([[{"w": "a"}, token]])

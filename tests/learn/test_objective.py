@@ -270,3 +270,28 @@ def test_many_labels(n, order):
     _, gradient = problem(weights)
     at = random.permutation(len(weights))[:5].tolist() + np.argsort(-np.abs(gradient))[:3].tolist()
     np.testing.assert_allclose(gradient[at], differences(lambda w: problem(w)[0], weights, at), atol=1e-5)
+
+
+@pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
+def test_the_precise_objective_is_the_one_made_in_float64(template, order):
+    X, y = words(30, seed=3)
+    rough, fine = (Problem(X, y, template, order=order, dtype=dtype) for dtype in (np.float32, np.float64))
+    weights = fine.random_weights()
+    gradients = np.empty((2, len(weights)))
+    losses = [rough.objective.precise()(weights, gradients[0]), fine.objective(weights, gradients[1])]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-13)
+    np.testing.assert_allclose(*gradients, atol=1e-12)
+    assert fine.objective.precise() is None
+
+
+def test_the_curvature_of_single_tokens_is_the_diagonal_of_the_hessian():
+    X, y = dicts(30, seed=3, longest=1)
+    problem = Problem(X, y)
+    weights, step = problem.random_weights(), 1e-5
+    curvature = problem.objective.curvature(weights)
+    states = problem.parameters.slices["state"]
+    for i in range(states.start, states.stop):
+        apart = np.zeros_like(weights)
+        apart[i] = step
+        rise = (problem(weights + apart)[1] - problem(weights - apart)[1])[i]
+        assert curvature[i] == pytest.approx(rise / (2 * step), abs=1e-6)

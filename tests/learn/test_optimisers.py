@@ -2,6 +2,7 @@
 
 import itertools
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from labelwright import CRF
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor
+from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.owlqn import owlqn, pseudo_gradient
 from labelwright.learn.sgd import SGD
 from labelwright.parallel import Workers
@@ -343,3 +345,72 @@ def test_second_interrupt_stops_at_once():
 
     with pytest.raises(KeyboardInterrupt):
         CRF(template=STATES, n_jobs=1).fit(*words(10, seed=1), progress=interrupt)
+
+
+WEAK = {"lbfgs": {"l2": 1e-4}, "owlqn": {"l1": 1e-3, "l2": 1e-4}}
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
+    """Where float32 has no more to give, training goes on in float64."""
+    X, y = words(40, seed=1, longest=8)
+    asked = []
+    precise = LogLikelihood.precise
+    monkeypatch.setattr(LogLikelihood, "precise", lambda problem: asked.append(1) or precise(problem))
+    model = CRF(template=ARCS, n_jobs=1, tol=1e-11, max_iter=5000, **WEAK[kind]).fit(X, y)
+    assert asked
+    assert model.weights_.dtype == np.float32
+    problem = Problem(X, y, ARCS, labels=model.classes_)
+    monitor = Monitor(5000, 1e-13)
+    with Workers(1) as workers:
+        start = np.zeros(problem.parameters.n_weights)
+        if kind == "lbfgs":
+            lbfgs(problem.objective, start, 1e-4, monitor, workers)
+        else:
+            owlqn(problem.objective, start, 1e-3, 1e-4, monitor, workers)
+    assert model.training_["loss"] == pytest.approx(monitor.history[-1]["loss"], rel=1e-7 if kind == "lbfgs" else 1e-5)
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
+    X, y = words(12, seed=1)
+    settings = {"template": ARCS, "n_jobs": 1, "tol": 1e-10, "max_iter": 400, **WEAK[kind]}
+    whole = CRF(**settings).fit(X, y)
+    for kill_at in range(1, len(whole.history_), 1 + len(whole.history_) // 12):
+
+        def crash(record, limit, kill_at=kill_at):
+            if record["iteration"] == kill_at:
+                raise AccidentError
+
+        file = tmp_path / f"{kill_at}.checkpoint"
+        with pytest.raises(AccidentError):
+            CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, progress=crash)
+        resumed = CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, resume=True)
+        assert resumed.weights_.tobytes() == whole.weights_.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_job_uses_one_core(kind):
+    """No thread of BLAS works, or waits busily, beside the one that trains."""
+    X, y = words(300, seed=1, longest=12)
+    before = time.process_time(), time.thread_time()
+    CRF(template=ARCS, n_jobs=1, **KINDS[kind]).fit(X, y, dev=(X, y))
+    process, thread = time.process_time() - before[0], time.thread_time() - before[1]
+    assert process < 1.1 * thread + 0.05
+
+
+def test_owlqn_takes_no_more_iterations_than_crfsuite(tmp_path):
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    X, y = words(60, seed=1, longest=8)
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    settings = {"c1": 0.5, "c2": 0.25, "delta": 1e-6, "period": 10, "epsilon": 0.0, "max_iterations": 1000}
+    trainer.set_params({**settings, "feature.possible_transitions": True})
+    for sentence, labels in zip(X, y, strict=True):
+        words_at = [None, *sentence]
+        features = [[f"w={w}", f"p={words_at[t]}/{w}", f"i={w[0]}", "bias"] for t, w in enumerate(sentence)]
+        trainer.append(features, labels)
+    trainer.train(str(tmp_path / "model"))
+    rival = trainer.logparser.last_iteration
+    ours = CRF(template=STATES, l1=0.5, l2=0.5, tol=1e-6, n_jobs=1).fit(X, y).training_
+    assert ours["loss"] == pytest.approx(rival["loss"], rel=1e-5)
+    assert ours["iterations"] <= rival["num"] + 10

@@ -7,7 +7,7 @@ from labelwright import CRF
 from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
-from labelwright.scoring.pruned import pruned_parameters
+from labelwright.scoring.sparse_parameters import pruned_parameters
 from labelwright.structures.candidates import LabelLists
 
 TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nU:%x[1,0]/%x[0,0]\nB"
@@ -22,7 +22,7 @@ def problem():
 
 
 def prepared(problem, order, **settings):
-    model = CRF(TEMPLATE, order=order, n_jobs=1, prune="off", **settings)
+    model = CRF(TEMPLATE, order=order, n_jobs=1, prune_labels="off", **settings)
     return model, *model._prepare(*problem)
 
 

@@ -19,6 +19,7 @@ from labelwright.corpus import builtin_corpus, convert, read_columns, spans_of, 
 from labelwright.decode import DECODERS
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.inspection import linear as inspection
+from labelwright.kernels import compiled
 from labelwright.scoring import assembly
 from labelwright.structures import states
 from labelwright.structures.states import state_names
@@ -176,7 +177,14 @@ def test_threads_and_pieces_change_no_answer(model, monkeypatch):
     data = [[*s, *NEW] for s in X] * 40
     one = model.decode(data)
     monkeypatch.setattr("labelwright.scoring.lattice_scores.BLOCK_NUMBERS", 1 << 10)
-    assert copy.copy(model).set_params(n_jobs=2).decode(data) == one
+    other = copy.copy(model).set_params(n_jobs=2).decode(data)
+    assert other == one if compiled() else same_to_rounding(other, one)  # NumPy sums whole blocks
+
+
+def same_to_rounding(decodings, others):
+    """The same labels, and the same numbers but for their last digits."""
+    numbers = [[(d.score, d.log_probability) for d in both] for both in (decodings, others)]
+    return [d.labels for d in decodings] == [d.labels for d in others] and np.allclose(*numbers, rtol=1e-12, atol=1e-12)
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from contract import CHECKS
 
 import labelwright
 from labelwright import CRF
-from labelwright.answers.pruned import PrunedChains
+from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.corpus import validate
 from labelwright.errors import OptionError
 from labelwright.scoring.candidate_scores import CandidateScores
@@ -28,7 +28,7 @@ def model(request):
     rng = np.random.default_rng(request.param)
     X = random_sentences(rng, 25)
     y = [[LABELS[rng.integers(5)] for _ in x] for x in X]
-    model = CRF(order=request.param, prune=0.5, l2=0.1, **SMALL).fit(X, y)
+    model = CRF(order=request.param, prune_labels=0.5, l2=0.1, **SMALL).fit(X, y)
     model.weights_ = (model.weights_ + rng.normal(0, 0.5, len(model.weights_))).astype(np.float32)
     return model
 
@@ -145,8 +145,8 @@ def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
     X, y = SENTENCES, CHUNKS
     settings = {**SMALL, "max_iter": 60, "tol": 0.0}
     for order in (1, 2):
-        plain = CRF(order=order, prune="off", **settings).fit(X, y)
-        pruned = CRF(order=order, prune=1.0, **settings).fit(X, y)
+        plain = CRF(order=order, prune_labels="off", **settings).fit(X, y)
+        pruned = CRF(order=order, prune_labels=1.0, **settings).fit(X, y)
         assert pruned.training_["loss"] == pytest.approx(plain.training_["loss"], rel=1e-3)
         for ours, theirs in zip(pruned.decode(X), plain.decode(X), strict=True):
             assert ours.labels == theirs.labels
@@ -154,8 +154,8 @@ def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
 
 
 def test_a_label_scheme_is_kept():
-    model = CRF(prune=0.9, constraints="scheme", **SMALL).fit(SENTENCES, CHUNKS)
-    free = CRF(prune=0.9, **SMALL).fit(SENTENCES, CHUNKS)
+    model = CRF(prune_labels=0.9, constraints="scheme", **SMALL).fit(SENTENCES, CHUNKS)
+    free = CRF(prune_labels=0.9, **SMALL).fit(SENTENCES, CHUNKS)
     for predicted in (model.predict(SENTENCES), [d.labels for d in free.decode(SENTENCES, constraints="scheme")]):
         assert not validate(predicted, "iob2")
     spans = model.predict_spans(SENTENCES)
@@ -165,7 +165,7 @@ def test_a_label_scheme_is_kept():
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_contract(check, tmp_path):
-    check(Case("crf", lambda: CRF(prune=0.9, max_iter=4, n_jobs=1, random_state=0)), tmp_path)
+    check(Case("crf", lambda: CRF(prune_labels=0.9, max_iter=4, n_jobs=1, random_state=0)), tmp_path)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -181,22 +181,22 @@ def test_auto_prunes_where_there_are_many_labels():
     record = many.training_["pruning"]
     assert record["candidates"] < 220
     assert any("labels per token" in phrase for phrase in many.summary().run)
-    assert "pruning" not in CRF(prune="off", **SMALL).fit(*many_labels(220)).training_
+    assert "pruning" not in CRF(prune_labels="off", **SMALL).fit(*many_labels(220)).training_
 
 
 def test_an_unpruned_model_of_absurd_size_is_announced(monkeypatch):
     monkeypatch.setattr("labelwright.taggers.pruning.PATIENCE", 1e-6)
-    with pytest.warns(RuntimeWarning, match="labels without pruning: about .* s for each iteration.*prune="):
-        CRF(prune="off", **SMALL).fit(SENTENCES, CHUNKS)
+    with pytest.warns(RuntimeWarning, match="labels without pruning: about .* s for each iteration.*prune_labels="):
+        CRF(prune_labels="off", **SMALL).fit(SENTENCES, CHUNKS)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"prune": 0.0}, "prune: expected a share"),
-        ({"prune": "some"}, "prune: expected a share"),
-        ({"prune": 0.9, "optimizer": "sgd"}, "optimizer"),
-        ({"prune": 0.9, "template": "U:%x[0,0]\nB:%x[0,0]"}, "pairs or triples"),
+        ({"prune_labels": 0.0}, "prune_labels: expected a share"),
+        ({"prune_labels": "some"}, "prune_labels: expected a share"),
+        ({"prune_labels": 0.9, "optimizer": "sgd"}, "optimizer"),
+        ({"prune_labels": 0.9, "template": "U:%x[0,0]\nB:%x[0,0]"}, "pairs or triples"),
     ],
 )
 def test_what_cannot_be_pruned_is_refused(settings, message):
@@ -205,6 +205,6 @@ def test_what_cannot_be_pruned_is_refused(settings, message):
 
 
 def test_training_again_starts_from_the_weights():
-    model = CRF(prune=0.9, **{**SMALL, "max_iter": 200}).fit(SENTENCES, CHUNKS)
-    again = CRF(prune=0.9, **{**SMALL, "max_iter": 1}).fit(SENTENCES, CHUNKS, init=model)
+    model = CRF(prune_labels=0.9, **{**SMALL, "max_iter": 200}).fit(SENTENCES, CHUNKS)
+    again = CRF(prune_labels=0.9, **{**SMALL, "max_iter": 1}).fit(SENTENCES, CHUNKS, init=model)
     assert again.history_[0]["loss"] == pytest.approx(model.training_["loss"], rel=1e-3)

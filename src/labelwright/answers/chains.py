@@ -83,7 +83,7 @@ class Chains:
 
     @property
     def _several(self) -> bool:
-        return sum(b > a for a, b in self.bounds) >= SEVERAL
+        return len(self.bounds) >= SEVERAL and sum(b > a for a, b in self.bounds) >= SEVERAL
 
     @property
     def _offsets(self) -> Array:
@@ -242,7 +242,7 @@ class Chain:
         transitions = self.chains.span_transitions(span.type)
         return span_probability(self.lattice, self._sums, span.start, span.end, transitions)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: "np.random.Generator") -> Array:
         codes: Array = self.lattice.graph.label_of_node[sample(self.lattice, n, rng)]
         return codes
 

@@ -175,7 +175,7 @@ class ProposalSentence:
     def span(self, span: Span) -> float:
         raise _scores_alone("span")
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: "np.random.Generator") -> Array:
         raise _scores_alone("sample")
 
     def _names(self, codes: Array) -> list[str]:

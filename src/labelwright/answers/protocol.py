@@ -66,7 +66,7 @@ class Scored(Protocol):
         """The probability that exactly this span is in the labelling."""
         ...
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: "np.random.Generator") -> Array:
         """n labellings [n, T], drawn from their probabilities."""
         ...
 

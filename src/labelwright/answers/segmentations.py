@@ -108,5 +108,5 @@ class SegmentGraph:
         same &= arcs.kind == self.span_types.index(span.type)
         return min(1.0, float(self._sums.arcs[same].sum()))
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: "np.random.Generator") -> Array:
         return np.stack([self._codes(path) for path in dag.sample(self.arcs.dag, self.scores, n, rng)])

@@ -1,28 +1,75 @@
-"""Corpora: column files, CoNLL-U, files of other programs, label schemes, spans, and generated text."""
+"""Corpora: column files, CoNLL-U, files of other programs, label schemes, spans, and generated text.
 
-from labelwright.corpus.annotations import read_doccano, read_label_studio
-from labelwright.corpus.columns import read_columns, stream_columns, write_columns
-from labelwright.corpus.conllu import CONLLU_NAMES, read_conllu, write_conllu
-from labelwright.corpus.frames import read_frame
-from labelwright.corpus.generated import builtin_corpus
-from labelwright.corpus.parquet import read_parquet
-from labelwright.corpus.schemes import (
-    SCHEMES,
-    Allowed,
-    Boundaries,
-    Problem,
-    allowed,
-    boundaries,
-    convert,
-    detect_scheme,
-    repair,
-    split_label,
-    validate,
-)
-from labelwright.corpus.spans import Span, labels_of, spans_of
-from labelwright.corpus.synthetic import synthetic_hmm
-from labelwright.corpus.table import Column, Corpus, RawText
-from labelwright.corpus.token_records import read_jsonl
+Names are imported when first used: a tagger that answers needs few of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labelwright.corpus.annotations import read_doccano as read_doccano
+    from labelwright.corpus.annotations import read_label_studio as read_label_studio
+    from labelwright.corpus.columns import read_columns as read_columns
+    from labelwright.corpus.columns import stream_columns as stream_columns
+    from labelwright.corpus.columns import write_columns as write_columns
+    from labelwright.corpus.conllu import CONLLU_NAMES as CONLLU_NAMES
+    from labelwright.corpus.conllu import read_conllu as read_conllu
+    from labelwright.corpus.conllu import write_conllu as write_conllu
+    from labelwright.corpus.frames import read_frame as read_frame
+    from labelwright.corpus.generated import builtin_corpus as builtin_corpus
+    from labelwright.corpus.parquet import read_parquet as read_parquet
+    from labelwright.corpus.schemes import SCHEMES as SCHEMES
+    from labelwright.corpus.schemes import Allowed as Allowed
+    from labelwright.corpus.schemes import Boundaries as Boundaries
+    from labelwright.corpus.schemes import Problem as Problem
+    from labelwright.corpus.schemes import allowed as allowed
+    from labelwright.corpus.schemes import boundaries as boundaries
+    from labelwright.corpus.schemes import convert as convert
+    from labelwright.corpus.schemes import detect_scheme as detect_scheme
+    from labelwright.corpus.schemes import repair as repair
+    from labelwright.corpus.schemes import split_label as split_label
+    from labelwright.corpus.schemes import validate as validate
+    from labelwright.corpus.spans import Span as Span
+    from labelwright.corpus.spans import labels_of as labels_of
+    from labelwright.corpus.spans import spans_of as spans_of
+    from labelwright.corpus.synthetic import synthetic_hmm as synthetic_hmm
+    from labelwright.corpus.table import Column as Column
+    from labelwright.corpus.table import Corpus as Corpus
+    from labelwright.corpus.table import RawText as RawText
+    from labelwright.corpus.token_records import read_jsonl as read_jsonl
+
+_HOMES = {
+    "Allowed": "schemes",
+    "Boundaries": "schemes",
+    "CONLLU_NAMES": "conllu",
+    "Column": "table",
+    "Corpus": "table",
+    "Problem": "schemes",
+    "RawText": "table",
+    "SCHEMES": "schemes",
+    "Span": "spans",
+    "allowed": "schemes",
+    "boundaries": "schemes",
+    "builtin_corpus": "generated",
+    "convert": "schemes",
+    "detect_scheme": "schemes",
+    "labels_of": "spans",
+    "read_columns": "columns",
+    "read_conllu": "conllu",
+    "read_doccano": "annotations",
+    "read_frame": "frames",
+    "read_jsonl": "token_records",
+    "read_label_studio": "annotations",
+    "read_parquet": "parquet",
+    "repair": "schemes",
+    "spans_of": "spans",
+    "split_label": "schemes",
+    "stream_columns": "columns",
+    "synthetic_hmm": "synthetic",
+    "validate": "schemes",
+    "write_columns": "columns",
+    "write_conllu": "conllu",
+}
 
 __all__ = [
     "CONLLU_NAMES",
@@ -56,3 +103,9 @@ __all__ = [
     "write_columns",
     "write_conllu",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'labelwright.corpus' has no attribute {name!r}")
+    return getattr(import_module(f"labelwright.corpus.{_HOMES[name]}"), name)

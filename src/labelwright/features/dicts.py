@@ -5,12 +5,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from labelwright.corpus.attribute_lines import LARGEST
+from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError
 from labelwright.features.attributes import SEPARATOR, Collected
 from labelwright.features.encoded import Bools, Extractor, Tensors, new_mark, on_tokens, other_kind
-from labelwright.features.incidence import NO_VALUES, Incidence, Longs
+from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Longs
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.validation import HeaderReader, TensorReader, check_distinct
+
+NONE = -1  # the number of a feature that is unknown
+REMEMBERED = 1 << 17  # names with values whose numbers are remembered
 
 
 class DictFeatures:
@@ -34,6 +39,7 @@ class DictFeatures:
         self.names, self.separator, self.mark = names, separator, new_mark()
         self.string_names = None if string_names is None else dict.fromkeys(map(str, string_names))
         self._index = {name: i for i, name in enumerate(names)}
+        self._forget()
 
     @classmethod
     def learn(
@@ -58,8 +64,53 @@ class DictFeatures:
             names = DictFeatures(list(X.names), X.separator, X.string_names).joined_by(self.separator)
             number = np.array([self._index.get(name, -1) for name in names], np.int64)
             return {"state": _renumbered(X.incidence, number)}, X.offsets
+        read = self._read_plain(X)
+        if read is not None:
+            return read
         collected = Collected.of(X, self.separator, self._index)
         return {"state": collected.incidence}, collected.offsets
+
+    def _read_plain(self, X: Any) -> tuple[dict[str, Incidence], Longs] | None:
+        """The features of lists of plain dicts of strings and numbers; None for all else, and what is to be refused.
+
+        Names and values are looked up as they are: the text of a feature is put together only where it is new.  That
+        takes half the time of `Collected`, which numbers features of training data."""
+        if type(X) is not list or not all(type(sentence) is list for sentence in X):
+            return None
+        number_of = self._remembered if self._remembered.room > 0 else self._forget()
+        feature: list[int] = []
+        ends, lengths = [0], []
+        others: list[tuple[int, float]] = []
+        for sentence in X:
+            for token in sentence:
+                if type(token) is not dict:
+                    return None
+                for name, value in token.items():
+                    kind = type(value)
+                    if kind is str:
+                        number = number_of[name][value]
+                    elif kind is bool:
+                        number = number_of[name][None] if value else number_of.nothing(name)
+                    elif (kind is float or kind is int) and -LARGEST <= value <= LARGEST:
+                        number = number_of[name][None]
+                        if value != 1 and number >= 0:
+                            others.append((len(feature), value))
+                    else:
+                        return None
+                    if number >= 0:
+                        feature.append(number)
+                    elif number < NONE:
+                        return None
+                ends.append(len(feature))
+            lengths.append(len(sentence))
+        values: Floats = np.ones(len(feature) if others else 0)
+        for place, amount in others:
+            values[place] = amount
+        return {"state": on_tokens(ends, feature, values)}, offsets_from(lengths)
+
+    def _forget(self) -> "_Remembered":
+        self._remembered = _Remembered(self._index, self.separator)
+        return self._remembered
 
     def joined_by(self, separator: str) -> list[str]:
         """The names of the features [F] with another separator between names and string values.
@@ -117,6 +168,40 @@ class DictFeatures:
         if not separator:
             raise header.refuse("separator", "one character or more")
         return cls(names, separator, string_names)
+
+
+class _Remembered(dict[Any, "_Values"]):
+    """The numbers of features by their names and values, as far as these were asked for: remembered[name][value], where
+    None stands for a number; NONE: unknown, less: the name is no string."""
+
+    def __init__(self, index: dict[str, int], separator: str):
+        self.index, self.separator, self.room = index, separator, REMEMBERED
+
+    def __missing__(self, name: Any) -> "_Values":
+        return self.setdefault(name, _Values(self, name))
+
+    def nothing(self, name: Any) -> int:
+        """No feature, as long as the name is sound."""
+        return NONE if type(name) is str else NONE - 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is remembered."""
+        return _Remembered, (self.index, self.separator)
+
+
+class _Values(dict[str | None, int]):
+    """The numbers of one name's features by their values."""
+
+    def __init__(self, owner: _Remembered, name: Any):
+        self.owner, self.name = owner, name
+
+    def __missing__(self, value: str | None) -> int:
+        owner, name = self.owner, self.name
+        owner.room -= 1
+        if type(name) is not str:
+            return NONE - 1
+        text = name if value is None else f"{name}{owner.separator}{value}"
+        return self.setdefault(value, owner.index.get(text, NONE))
 
 
 def _renumbered(incidence: Incidence, number: Longs) -> Incidence:

@@ -81,11 +81,11 @@ class LayeredFeatures:
         incidences, places = {}, {}
         constants: list[np.ndarray] = []
         n_constants = 0
-        lines = patterns_of(self.above.template)
+        lines, columns = patterns_of(self.above.template), _columns_of(X.X)
         for name in dict.fromkeys([*base, *lines]):
             incidence = base.get(name) or _nothing(int(offsets[-1]))
             valued = len(incidence.token_value) > 0
-            from_below = self._rows_below(lines.get(name, ()), _columns_of(X.X), passed)
+            from_below = self._rows_below(lines.get(name, ()), columns, passed)
             merged, slot = _merged(
                 incidence, *from_below, self.base.n_features, n_slots + n_constants if valued else -1
             )
@@ -105,8 +105,9 @@ class LayeredFeatures:
         n_tokens = int(passed.candidates.offsets[-1])
         sizes, token = np.zeros(n_tokens, np.int64), [np.empty(0, np.int64)]
         feature, slot = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        number = _label_numbers(passed, self.above)
         for line in lines:
-            part = _alternatives(line, columns, passed, self.above)
+            part = _alternatives(line, columns, passed, self.above, number)
             sizes += part.sizes
             token.append(np.repeat(np.arange(n_tokens), part.sizes))
             feature.append(self.above.find(table_of(line), part.rows))
@@ -229,8 +230,9 @@ def _learn(template: Template, columns: Columns, passed: Passed, min_count: int)
             values[reader] = list(dict.fromkeys(apply(reader, columns.values[reader.column])))
     empty = Vocabulary(template, values, {})
     asked: dict[Table, list[_Alternatives]] = {}
+    number = _label_numbers(passed, empty)
     for pattern in template.patterns:
-        asked.setdefault(table_of(pattern), []).append(_alternatives(pattern, columns, passed, empty))
+        asked.setdefault(table_of(pattern), []).append(_alternatives(pattern, columns, passed, empty, number))
     chances = np.append(passed.probability, 1.0)
     rows = {}
     for table, parts in asked.items():
@@ -243,8 +245,17 @@ def _learn(template: Template, columns: Columns, passed: Passed, min_count: int)
     return Vocabulary(template, values, rows)
 
 
-def _alternatives(pattern: Pattern, columns: Columns, passed: Passed, vocabulary: Vocabulary) -> _Alternatives:
-    """What a line reads at every token, for every candidate."""
+def _label_numbers(passed: Passed, vocabulary: Vocabulary) -> Ints:
+    """The value number of the label in each slot, -1 where it is unknown."""
+    known, first = vocabulary.known(LABEL), 2 * vocabulary.reach
+    numbers: Ints = np.array([known.get(label, -1 - first) + first for label in passed.labels], np.int32)
+    return numbers[passed.candidates.label]
+
+
+def _alternatives(
+    pattern: Pattern, columns: Columns, passed: Passed, vocabulary: Vocabulary, number: Ints
+) -> _Alternatives:
+    """What a line reads at every token, for every candidate; `number` is that of the label in each slot."""
     row, pair = _label_cells(pattern, vocabulary.template.name)
     slots, reach = passed.candidates, vocabulary.reach
     if pair and not slots.has_pairs:
@@ -252,8 +263,6 @@ def _alternatives(pattern: Pattern, columns: Columns, passed: Passed, vocabulary
             f"{vocabulary.template.name}:{pattern.line}: {pattern.text} reads two labels, but the layer below passes "
             f"only single ones (a SemiCRF has no pairs); use lines with one %y"
         )
-    known = {label: i for i, label in enumerate(vocabulary.values[LABEL])}
-    number = np.array([known.get(label, -1 - 2 * reach) + 2 * reach for label in passed.labels], np.int32)[slots.label]
     sizes = np.empty(int(slots.offsets[-1]), np.int64)
     kernels.count_alternatives(slots.offsets, slots.ptr, row, pair, reach, sizes)
     n = int(sizes.sum())

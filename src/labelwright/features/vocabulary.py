@@ -327,6 +327,10 @@ class Vocabulary:
         table = {p: self._tables[table_of(p)] for patterns in lines.values() for p in patterns}
         return Lookup(lines, table, self._index, self._known, self.reach, parts)
 
+    def known(self, reader: Reader) -> Mapping[str, int]:
+        """The number of each string that a reader may see, without those of boundary marks."""
+        return self._known[reader]
+
     def read(self, cell: Cell, columns: Columns) -> Ints:
         """The value numbers [T] that a cell reads, -1 where unknown."""
         parts = seen_parts(cell.reader, columns.values[cell.reader.column])

@@ -10,18 +10,19 @@ import numpy as np
 from labelwright.kernels import inlined_kernel, kernel, unsigned
 
 
-@kernel
+@inlined_kernel
 def _add_features(weights, cell_ptr, cell_column, ptr, feature, value, k, rows, at):
     """rows[at, :] += the weight rows of owner k's features."""
     weighted = value.shape[0] > 0
-    for i in range(ptr[k], ptr[k + 1]):
-        f = feature[i]
+    for i in range(unsigned(ptr[k]), unsigned(ptr[k + 1])):
+        f = unsigned(feature[i])
+        a, b = unsigned(cell_ptr[f]), unsigned(cell_ptr[f + unsigned(1)])
         if weighted:
-            for c in range(cell_ptr[f], cell_ptr[f + 1]):
-                rows[at, cell_column[c]] += value[i] * weights[c]
+            for c in range(a, b):
+                rows[at, unsigned(cell_column[c])] += value[i] * weights[c]
         else:
-            for c in range(cell_ptr[f], cell_ptr[f + 1]):
-                rows[at, cell_column[c]] += weights[c]
+            for c in range(a, b):
+                rows[at, unsigned(cell_column[c])] += weights[c]
 
 
 @inlined_kernel

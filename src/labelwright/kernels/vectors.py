@@ -44,23 +44,20 @@ def advance(x, direction, step, begin, end, out):
 
 @kernel
 def add_ridge(x, l2, gradient, direction, begin, end, out):
-    """gradient += l2 x; out = (x . x, gradient . gradient, gradient . direction) over begin..end."""
+    """gradient += l2 x; out = (x . x, gradient . direction) over begin..end."""
     out[:] = 0
     for a in range(begin, end, BLOCK):
         b = min(a + BLOCK, end)
         xx = x[0] * 0
-        gg = xx
         gd = xx
         strength = xx + l2
         for c in range(a, b):
             g = gradient[c] + strength * x[c]
             gradient[c] = g
             xx += x[c] * x[c]
-            gg += g * g
             gd += g * direction[c]
         out[0] += xx
-        out[1] += gg
-        out[2] += gd
+        out[1] += gd
 
 
 @kernel

@@ -1,6 +1,7 @@
 """Expected minus observed counts of the nodes and arcs of a batch: what training makes of its scores."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +125,6 @@ class Expectations:
         self.graph, self.latent, self.dtype, self.offsets = graph, space.latent, dtype, offsets
         self.products = timeorder.Products(graph)
         self.n_nodes = graph.n_nodes  # the rest of a row is padding
-        self._exponentiate = chain.exponentiate32 if dtype == np.float32 else chain.exponentiate64
         self._column = np.full(graph.n_arcs, -1, np.int32)  # of each arc, in rows of scores of arcs
         used = self.assembly.used.get(self.assembly.arc_kind, np.empty(0, np.int64))
         self._column[used[used >= 0]] = np.flatnonzero(used >= 0)
@@ -136,6 +136,17 @@ class Expectations:
         self._gold_arcs = np.zeros(graph.n_arcs)  # how often the paths of the labels have each arc
         self._scratch: list[Array] = []  # memory for messages, one for each thread
         self._most_rows = 0  # of a batch
+
+    def precise(self) -> "Expectations":
+        """The same in float64; sentences stay as they are laid out."""
+        made = copy(self)
+        made.dtype, made._scratch = np.float64, []
+        return made
+
+    @property
+    def has_variances(self) -> bool:
+        """Can `variances` be asked for?  With latent states, the loss curves both ways."""
+        return not self.latent
 
     @property
     def kept_numbers(self) -> int:
@@ -220,22 +231,12 @@ class Expectations:
     ) -> Counts:
         """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
         layers by what this one passes, and adds what the scores do to them.  `state` is what `passed` made of these."""
-        build, data = self.assembly, batch.data
-        memory = None
+        data, memory = batch.data, None
         if state is None:
             memory, scratch = self._borrow(data.plan)
             state = self._forward(rows, transitions, data, again, scratch, count=d_passed is None)
         cov = None if d_passed is None else self._covariances(state, data, d_passed)
-        node = rows["state"] if self.graph.order == 1 else state.psi
-        np.multiply(state.sums.alpha, state.sums.beta, out=node)
-        if build.by_token:
-            arc = state.E
-            if d_passed is not None or len(arc) == 1:
-                timeorder.multiply_arcs(state.sums, arc, self.products, data.plan)
-        else:
-            arc = timeorder.arc_counts(state.sums, self.products, data.plan)[None] * state.E
-        for rank, (lattice, sums) in state.again.items():
-            _replace_by(lattice, sums, data.plan.rows_of(rank), node, arc)
+        node, arc = self._posteriors(rows, data, state, counted=d_passed is None)
         self._subtract(node, arc, data, state)
         if share != 1:
             node *= share
@@ -246,6 +247,18 @@ class Expectations:
         if memory is not None:
             self._scratch.append(memory)
         return self._collected(rows, node, arc, transitions, share * state.loss)
+
+    def variances(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again) -> Counts:
+        """Replace the scores of a batch by the variances p (1 - p) of states and of whatever else has rows; of plain
+        arcs, by their expected counts."""
+        memory, scratch = self._borrow(batch.data.plan)
+        state = self._forward(rows, transitions, batch.data, again, scratch, count=True)
+        node, arc = self._posteriors(rows, batch.data, state, counted=True)
+        node -= node * node
+        if self.assembly.by_token:
+            arc -= arc * arc
+        self._scratch.append(memory)
+        return self._collected(rows, node, arc, transitions, state.loss)
 
     def passed(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array) -> State:
         """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
@@ -295,6 +308,21 @@ class Expectations:
                 log_z[n] = redone[n][1].log_z
         return State(node, E, sums, float(np.sum(log_z - log_y)) - score, held, redone)
 
+    def _posteriors(self, rows: Rows, data: Chains, state: State, counted: bool) -> tuple[Array, Array]:
+        """The probabilities of nodes [T, Q] and arcs [T, A], or of arcs that all tokens share the expected counts
+        [1, A]; arcs that are `counted` have become their probabilities already."""
+        node = rows["state"] if self.graph.order == 1 else state.psi
+        np.multiply(state.sums.alpha, state.sums.beta, out=node)
+        if self.assembly.by_token:
+            arc = state.E
+            if not counted or len(arc) == 1:
+                timeorder.multiply_arcs(state.sums, arc, self.products, data.plan)
+        else:
+            arc = timeorder.arc_counts(state.sums, self.products, data.plan)[None] * state.E
+        for rank, (lattice, sums) in state.again.items():
+            _replace_by(lattice, sums, data.plan.rows_of(rank), node, arc)
+        return node, arc
+
     def _path_scores(self, node: Array, row: Array, data: Chains) -> float:
         """The scores of the labels' paths, less those of plain arcs."""
         score = float(node.reshape(-1).take(data.flat).sum(dtype=np.float64))
@@ -307,12 +335,13 @@ class Expectations:
     def _exponentials(self, node: Array, row: Array, transitions: Transitions) -> tuple[Array, Array, Array]:
         """Exponentiate the scores of nodes [T, Q] in place, and those of arcs: (top [T], E [T or 1, A], arc_top)."""
         top = np.empty(len(node), self.dtype)
-        self._exponentiate(node, top, self.n_nodes)
+        exponentiate = chain.exponentiate32 if self.dtype == np.float32 else chain.exponentiate64
+        exponentiate(node, top, self.n_nodes)
         if not self.assembly.by_token:
             return top, transitions.E, np.full(1, transitions.highest)
         used = self.assembly.used[self.assembly.arc_kind]
         arc, arc_top = np.empty((len(row), self.graph.n_arcs), self.dtype), np.empty(len(row), self.dtype)
-        self._exponentiate(row, arc_top, len(used) + 1)
+        exponentiate(row, arc_top, len(used) + 1)
         arc_top += transitions.highest
         chain.spread_exponentials(row, used, transitions.E[0], arc)
         return top, arc, arc_top

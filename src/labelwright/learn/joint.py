@@ -6,6 +6,7 @@ part (`forward` and the backward function that it returns), so that layers of an
 """
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -23,6 +24,10 @@ class Layer(Protocol):
     def forward(self, weights: Array, below: Array) -> tuple[Array | None, Back]:
         """What it passes, by slots (None at the top), and its backward function: loss, d_weights, d_below =
         back(d_passed, share)."""
+        ...
+
+    def precise(self) -> "Layer | None":
+        """The same in float64; None where it is in float64 already."""
         ...
 
 
@@ -52,6 +57,18 @@ class Joint:
         for stack in self.stacks:
             loss += self._stack(stack, weights, gradient)
         return loss
+
+    def precise(self) -> "Joint | None":
+        """The same in float64; None where a layer is in float64 already."""
+        made, stacks = copy(self), list[Stack]()
+        for stack in self.stacks:
+            layers = [layer.precise() for layer in stack.layers]
+            stacks.append(stack._replace(layers=[layer for layer in layers if layer is not None]))
+        made.stacks = stacks
+        return made if all(len(a.layers) == len(b.layers) for a, b in zip(stacks, self.stacks, strict=True)) else None
+
+    def curvature(self, weights: Array) -> None:
+        """The second derivatives are not known."""
 
     def _stack(self, stack: Stack, weights: Array, gradient: Array) -> float:
         used = [

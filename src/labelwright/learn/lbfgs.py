@@ -2,11 +2,17 @@
 
 The two-loop recursion runs on coefficients: the direction is a combination of the stored steps s_i, gradient changes
 y_i and the gradient, and their inner products are all it needs.  So an iteration reads the history twice, in parallel.
+
+float32 serves until its rounding errors hide what a step gains, float64 from there on.
+
+The first iterations can run on scaled weights w_i / r_i with r_i = h_i^(-1/4), where h_i is about the second derivative
+by w_i.  That is off (`Descent.scales`): it takes half the evaluations to come within 10 % of the optimum, but as many
+or more to reach it (NER: 195 against 196; 2,000 sentences, l2 = 0.01: 226 against 185).
 """
 
 import itertools
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +22,26 @@ from labelwright.learn.monitor import Monitor
 from labelwright.parallel import Workers
 
 Array = NDArray[Any]
-MEMORY = 6  # pairs (s, y) kept
+MEMORY = 10  # pairs (s, y) kept
 SUFFICIENT, CURVATURE = 1e-4, 0.9  # Wolfe's two conditions
 MAX_TRIALS = 20
+RESCALED = 10  # iterations after which the scales of the weights are made anew, while
+WORTHWHILE = 0.01  # the loss falls by more than this share in them
+LEAST = 1e-3  # a second derivative that still counts
+NOISE = 1e-5  # a relative change of the loss that may be a rounding error
+ROUNDING = {"float32": 1e-8, "float64": 1e-15}  # a relative change of the loss that cannot be seen
 
 
 class Objective(Protocol):
     """What an optimiser minimises: fill the gradient, return the loss."""
 
     def __call__(self, weights: Array, gradient: Array) -> float: ...
+
+    def precise(self) -> "Objective | None":
+        """The same in float64; None where it is in float64 already, or cannot be."""
+
+    def curvature(self, weights: Array) -> Array | None:
+        """About the second derivative of the loss by every weight; None where that is not known."""
 
 
 class Ranges:
@@ -47,35 +64,46 @@ class Ranges:
 
 
 class History:
-    """The last pairs (s_i, y_i), the current gradient, and all their inner products."""
+    """The last pairs (s_i, y_i), the current gradient, and all their inner products, in scaled weights."""
 
-    def __init__(self, n_weights: int, dtype: Any, ranges: Ranges, memory: int = MEMORY):
+    def __init__(self, n_weights: int, dtype: Any, ranges: Ranges, memory: int):
         self.memory, self.ranges = memory, ranges
         self.basis = np.zeros((2 * memory + 1, n_weights), dtype)  # s_0.. | y_0.. | gradient
         self.gram = np.zeros((2 * memory + 1, 2 * memory + 1))
         self.n_pushed = 0
+        self.scale = np.empty(0, dtype)  # [W]  r; empty where all are 1
 
     @property
     def gradient(self) -> Array:
         row: Array = self.basis[-1]
         return row
 
-    def next_pair(self) -> tuple[Array, Array]:
-        """The rows for the next s and y."""
-        i = self.n_pushed % self.memory
-        return self.basis[i], self.basis[self.memory + i]
+    def begin(self, gradient: Array) -> None:
+        """Take the gradient at the point where the run stands."""
+        self._store(gradient)
+        self._measure([2 * self.memory])
 
-    def push(self) -> None:
-        """Accept the pair just written and the new gradient; a pair without curvature is dropped."""
+    def push(self, x: Array, old_x: Array, g: Array, old_g: Array, gradient: Array) -> None:
+        """Take a step, the change of g that it made, and the gradient that goes with g; a pair without curvature is
+        dropped."""
         i = self.n_pushed % self.memory
+        s, y = self.basis[i], self.basis[self.memory + i]
+        self.ranges.run(vectors.differences, x, old_x, g, old_g, then=(s, y))
+        if len(self.scale):
+            s /= self.scale
+            y *= self.scale
+        self._store(gradient)
         self._measure([i, self.memory + i, 2 * self.memory])
         if self.gram[i, self.memory + i] > 1e-10 * self.gram[self.memory + i, self.memory + i]:
             self.n_pushed += 1
         else:
             self._forget(i)
 
-    def measure_gradient(self) -> None:
-        self._measure([2 * self.memory])
+    def _store(self, gradient: Array) -> None:
+        if len(self.scale):
+            np.multiply(gradient, self.scale, out=self.gradient)
+        else:
+            self.gradient[:] = gradient
 
     def _measure(self, rows: list[int]) -> None:
         inner_products = self.ranges.sums(vectors.dots, self.basis, np.array(rows), shape=(len(rows), len(self.basis)))
@@ -93,8 +121,18 @@ class History:
             self._forget(i)
         self.n_pushed = 0
 
+    def rescale(self, scale: Array) -> None:
+        """Go over to other scales of the weights; without any, to the weights themselves."""
+        new, old = (x if len(x) else self.basis.dtype.type(1) for x in (scale.astype(self.basis.dtype), self.scale))
+        factor = new / old
+        self.basis[: self.memory] /= factor
+        self.basis[self.memory :] *= factor
+        self.scale = scale.astype(self.basis.dtype)
+        self._measure(list(range(len(self.basis))))
+
     def direction(self, out: Array) -> float:
-        """Fill `out` with minus H times the gradient; returns its slope, direction . gradient."""
+        """Fill `out` with minus H times the gradient, for the weights themselves; returns its slope, direction .
+        gradient."""
         m, G = self.memory, self.gram
         delta = np.zeros(2 * m + 1)
         delta[-1] = -1.0
@@ -111,15 +149,170 @@ class History:
             beta = delta @ G[:, m + i] / G[i, m + i]
             delta[i] += alpha[i] - beta
         self.ranges.run(vectors.combine, self.basis, delta, then=(out,))
+        if len(self.scale):
+            out *= self.scale
         return float(delta @ G[:, -1])
 
     def state(self) -> dict[str, Array]:
-        return {"basis": self.basis, "gram": self.gram, "n_pushed": np.array(self.n_pushed)}
+        return {"basis": self.basis, "gram": self.gram, "n_pushed": np.array(self.n_pushed), "scale": self.scale}
 
     def restore(self, state: dict[str, Array]) -> None:
         self.basis[:] = state["basis"]
         self.gram[:] = state["gram"]
         self.n_pushed = int(state["n_pushed"])
+        self.scale = state["scale"].astype(self.basis.dtype)
+
+
+class Descent:
+    """A run of L-BFGS: loss(w) + l2/2 |w|^2, the point where it stands, and how it goes on."""
+
+    memory: ClassVar[int] = MEMORY
+    scales: ClassVar[bool] = False  # does it scale the weights at first?
+
+    def __init__(self, problem: Objective, weights: Array, l2: float, workers: Workers):
+        self.problem, self.l2, self.workers = problem, l2, workers
+        self.evaluations = 0  # since the last report
+        self._take(weights.copy())
+
+    def _take(self, x: Array) -> None:
+        """Stand at x, with its precision."""
+        self.x, self.trial = x, np.empty_like(x)
+        self.g, self.new_g, self.direction = np.empty_like(x), np.empty_like(x), np.zeros_like(x)
+        self.f, self.downhill = np.nan, self.g
+        self.ranges = Ranges(len(x), self.workers)
+        self.history = History(len(x), x.dtype, self.ranges, self.memory)
+
+    def begin(self) -> None:
+        """Evaluate the starting point."""
+        self.f, _ = self.evaluate(self.x, self.g)
+        self.downhill = self.gradient()
+        self.history.begin(self.downhill)
+
+    def evaluate(self, at: Array, g: Array) -> tuple[float, float]:
+        """The penalised loss, and its slope along the direction."""
+        self.evaluations += 1
+        loss = self.problem(at, g)
+        xx, gd = self.ranges.sums(vectors.add_ridge, at, self.l2, g, self.direction, shape=(2,))
+        return loss + 0.5 * self.l2 * float(xx), float(gd)
+
+    def gradient(self) -> Array:
+        """What directions are made from."""
+        return self.g
+
+    def advance(self) -> str | None:
+        """Take a step; else say why there is none."""
+        slope = self.history.direction(self.direction)
+        if -slope < ROUNDING[self.x.dtype.name] * abs(self.f):
+            return "the possible improvement is below the rounding error"
+        step, low, high = self.first_step(), 0.0, np.inf
+        for _ in range(MAX_TRIALS):
+            self.ranges.run(vectors.advance, self.x, self.direction, step, then=(self.trial,))
+            f, new_slope = self.evaluate(self.trial, self.new_g)
+            if not f <= self.f + SUFFICIENT * step * slope:
+                high = step
+                if self.is_noise(f, slope, new_slope):
+                    break
+            elif new_slope < CURVATURE * slope:
+                low = step
+            else:
+                self.accept(f)
+                return None
+            step = 2 * step if high == np.inf else (low + high) / 2
+        if not f < self.f:
+            return "no step decreases the loss"
+        self.accept(f)
+        return None
+
+    def is_noise(self, f: float, slope: float, new_slope: float) -> bool:
+        """Is a loss that did not fall one of rounding errors?  So it is where the step is a good one by the slopes at
+        both ends (Hager & Zhang, 2005, approximate Wolfe conditions)."""
+        return CURVATURE * slope <= new_slope <= -0.8 * slope and abs(f - self.f) <= NOISE * abs(self.f)
+
+    def first_step(self) -> float:
+        """The first length to try."""
+        return 1.0 if self.history.n_pushed else 1.0 / max(1.0, float(np.sqrt(self.history.gram[-1, -1])))
+
+    def accept(self, f: float) -> None:
+        """Stand at the trial point."""
+        self.x, self.trial, self.g, self.new_g = self.trial, self.x, self.new_g, self.g
+        self.f, self.downhill = f, self.gradient()
+        self.history.push(self.x, self.trial, self.g, self.new_g, self.downhill)
+
+    def rescale(self, losses: Sequence[float]) -> None:
+        """Before every tenth iteration, scale the weights by their curvature now, or no longer."""
+        if not self.scales or (len(losses) - 1) % RESCALED:
+            return
+        first = len(losses) == 1
+        if not first and not len(self.history.scale):
+            return
+        curvature = None
+        if first or losses[-1 - RESCALED] - losses[-1] > WORTHWHILE * abs(losses[-1]):
+            curvature = self.problem.curvature(self.x)
+        if curvature is not None:
+            self.evaluations += 1
+            self.history.rescale(np.maximum(curvature + self.l2, max(self.l2, LEAST)) ** -0.25)
+        elif len(self.history.scale):
+            self.history.rescale(self.history.scale[:0])
+
+    def sharpen(self) -> bool:
+        """Go on in float64; False where that cannot be."""
+        precise = self.problem.precise()
+        if precise is None:
+            return False
+        self.problem, state = precise, self.history.state()
+        self._take(self.x.astype(np.float64))
+        self.history.restore(state)
+        self.begin()
+        return True
+
+    def forget(self) -> bool:
+        """Forget all steps, so that the next direction is that of the gradient; False where there are none."""
+        known = self.history.n_pushed > 0
+        self.history.clear()
+        return known
+
+    def state(self) -> dict[str, Array]:
+        """All that is needed to go on from here."""
+        return {"x": self.x, "f": np.array(self.f), "g": self.g, **self.history.state()}
+
+    def resume(self, state: dict[str, Array], monitor: Monitor) -> None:
+        """Go on from a saved state."""
+        dtype, scales = (getattr(state.get(name), what, None) for name, what in (("x", "dtype"), ("scale", "size")))
+        weights = self.x
+        if dtype == np.float64 and self.x.dtype != dtype and (precise := self.problem.precise()) is not None:
+            self.problem = precise
+            self._take(self.x.astype(dtype))
+        if scales:
+            self.history.scale = np.ones_like(self.x)
+        monitor.check_state(state, self.state() | {"f": np.array(0.0)}, weights)
+        self.x[:], self.g[:], self.f = state["x"], state["g"], float(state["f"])
+        self.downhill = self.gradient()
+        self.history.restore(state)
+
+
+def descend(run: Descent, dtype: Any, monitor: Monitor, state: dict[str, Array] | None) -> Array:
+    """Go on until the monitor says stop; returns the weights."""
+
+    def report() -> None:
+        evaluations, run.evaluations = run.evaluations, 0
+        norm = float(np.linalg.norm(run.downhill))
+        weights = lambda: run.x.astype(dtype)  # noqa: E731
+        monitor.report(loss=run.f, norm=norm, evaluations=evaluations, weights=weights, state=run.state)
+
+    if state is None:
+        run.begin()
+        report()
+    else:
+        run.resume(state, monitor)
+    run.rescale([record["loss"] for record in monitor.history])
+    while not monitor.stop:
+        failure = run.advance()
+        if failure is None:
+            report()
+            run.rescale([record["loss"] for record in monitor.history])
+        elif not run.sharpen() and not run.forget():
+            monitor.finish(f"converged: {failure}")
+    return monitor.best(run.x.astype(dtype))
 
 
 def lbfgs(
@@ -131,62 +324,4 @@ def lbfgs(
     state: dict[str, Array] | None = None,
 ) -> Array:
     """Minimise loss(w) + l2/2 |w|^2, starting from `weights` or from a saved state; returns the weights."""
-    x = weights.copy()
-    ranges = Ranges(len(x), workers)
-    history = History(len(x), x.dtype, ranges)
-    direction, trial, gradient = np.zeros_like(x), np.empty_like(x), np.empty_like(x)
-
-    def evaluate(at: Array, g: Array) -> tuple[float, float, float]:
-        """Penalised loss, gradient norm, and slope along the direction."""
-        loss = problem(at, g)
-        xx, gg, gd = ranges.sums(vectors.add_ridge, at, l2, g, direction, shape=(3,))
-        return loss + 0.5 * l2 * xx, float(np.sqrt(gg)), float(gd)
-
-    rounding = 1e-8 if x.dtype == np.float32 else 1e-15
-    if state is None:
-        f, norm, _ = evaluate(x, history.gradient)
-        history.measure_gradient()
-        monitor.report(loss=f, norm=norm, evaluations=1, weights=x)
-    else:
-        monitor.check_state(state, {"x": x, "f": np.array(0.0), **history.state()}, x)
-        x[:] = state["x"]
-        f = float(state["f"])
-        history.restore(state)
-    while not monitor.stop:
-        slope = history.direction(direction)
-        if -slope < rounding * abs(f):
-            monitor.finish("converged: the possible improvement is below the rounding error")
-            break
-        step = 1.0 if history.n_pushed else 1.0 / max(1.0, float(np.sqrt(history.gram[-1, -1])))
-        low, high, accepted = 0.0, np.inf, False
-        new_f = norm = np.nan
-        for trials in range(1, MAX_TRIALS + 1):  # noqa: B007
-            ranges.run(vectors.advance, x, direction, step, then=(trial,))
-            new_f, norm, new_slope = evaluate(trial, gradient)
-            if not new_f <= f + SUFFICIENT * step * slope:
-                high = step
-            elif new_slope < CURVATURE * slope:
-                low = step
-            else:
-                accepted = True
-                break
-            step = 2 * step if high == np.inf else (low + high) / 2
-        if not accepted and not new_f < f:
-            if history.n_pushed == 0:
-                monitor.finish("converged: no step decreases the loss")
-                break
-            history.clear()
-            continue
-        s, y = history.next_pair()
-        ranges.run(vectors.differences, trial, x, gradient, history.gradient, then=(s, y))
-        history.gradient[:] = gradient
-        history.push()
-        x, trial, f = trial, x, new_f
-        monitor.report(
-            loss=f,
-            norm=norm,
-            evaluations=trials,
-            weights=x,
-            state=lambda x=x, f=f: {"x": x, "f": np.array(f), **history.state()},  # type: ignore[misc]
-        )
-    return monitor.best(x)
+    return descend(Descent(problem, weights, l2, workers), weights.dtype, monitor, state)

@@ -7,6 +7,7 @@ are added in a fixed order: any number of threads gives the same bits.
 """
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,9 +80,33 @@ class LogLikelihood:
             ranges = [shard.rows[name] for shard in self.shards]
             made = incidence, n_features, assembly.cells[name], assembly.row_width[name], ranges, dtype
             self.parts[name] = FeatureRows(*made, places[name].token_value if name in places else None)
-        longest = {name: max(b - a for a, b in (s.rows[name] for s in self.shards)) for name in self.parts}
         self._kept: dict[int, Any] | None = None  # what the last `forward` left
-        self._rows = {name: np.empty((longest[name], part.width), dtype) for name, part in self.parts.items()}
+        self._rows = self._allocated()
+
+    def _allocated(self) -> dict[str, Array]:
+        """Memory for the rows of a shard."""
+        longest = {name: max(b - a for a, b in (s.rows[name] for s in self.shards)) for name in self.parts}
+        return {name: np.empty((longest[name], part.width), self.dtype) for name, part in self.parts.items()}
+
+    def precise(self) -> "LogLikelihood | None":
+        """The same in float64, with the same plan; None where this is in float64."""
+        if self.dtype == np.float64:
+            return None
+        made = copy(self)
+        made.dtype, made._kept = np.float64, None
+        made.expectations = self.expectations.precise()
+        made.parts = {name: part.precise() for name, part in self.parts.items()}
+        made._rows = made._allocated()
+        return made
+
+    def curvature(self, weights: Array) -> Array | None:
+        """The sum over tokens of value^2 p (1 - p) for each weight: about the diagonal of the Hessian of a CRF without
+        latent states.  It takes one evaluation."""
+        if not self.expectations.has_variances:
+            return None
+        diagonal = np.empty_like(weights)
+        self._sweep(weights, diagonal, squared=True)
+        return np.maximum(diagonal, 0)
 
     def __call__(self, weights: Array, gradient: Array) -> float:
         """Fill `gradient` and return the loss."""
@@ -117,8 +142,10 @@ class LogLikelihood:
         d_passed: Array | None = None,
         share: float = 1.0,
         kept: dict[int, Any] | None = None,
+        squared: bool = False,
     ) -> float:
-        """Fill the gradient, add to d_below, and return the loss, shard by shard."""
+        """Fill the gradient, add to d_below, and return the loss, shard by shard; `squared` fills the gradient with
+        second derivatives instead."""
         with one_blas_thread():
             transitions = self._begin(weights, kept)
             slices = self.parameters.slices
@@ -135,7 +162,11 @@ class LogLikelihood:
                     rows = self._taken(batch)
                     state = kept.pop(batch.number) if kept else None
                     again = self._again(weights, shard, batch, below)
-                    counts: Counts = self.expectations.counts(rows, transitions, batch, again, share, d_passed, state)
+                    counts: Counts
+                    if squared:
+                        counts = self.expectations.variances(rows, transitions, batch, again)
+                    else:
+                        counts = self.expectations.counts(rows, transitions, batch, again, share, d_passed, state)
                     for name, at in batch.rows.items():
                         if isinstance(at, slice):
                             self._rows[name][at] = rows[name]
@@ -145,21 +176,28 @@ class LogLikelihood:
 
                 for counts in self.workers.run(count, [(batch,) for batch in shard.batches]):
                     total = total.plus(counts)
-                self.workers.run(call, self._adding(weights, shard, gradient, below, d_below))
+                self.workers.run(call, self._adding(weights, shard, gradient, below, d_below, squared))
             for name, part in self.parts.items():
                 part.finish(gradient[slices[name]], self.workers)
-            total = self.expectations.observed(total, transitions, share)
+            if not squared:
+                total = self.expectations.observed(total, transitions, share)
             self.expectations.assembly.store_transitions(total.nodes, total.arcs, gradient)
             return total.loss
 
     def _adding(
-        self, weights: Array, shard: Shard, gradient: Array, below: Array | None, d_below: Array | None
+        self,
+        weights: Array,
+        shard: Shard,
+        gradient: Array,
+        below: Array | None,
+        d_below: Array | None,
+        squared: bool,
     ) -> list[Any]:
         """Pieces of work that add the rows of a shard to the gradient and to the derivative by what was passed."""
         tasks = list[Any]()
         for name, part in self.parts.items():
             part_of = self.parameters.slices[name]
-            tasks += part.adding(shard.number, self._rows[name], gradient[part_of], below)
+            tasks += part.adding(shard.number, self._rows[name], gradient[part_of], below, squared)
             if d_below is not None:
                 first = shard.rows[name][0]
                 for piece in shard.pieces:

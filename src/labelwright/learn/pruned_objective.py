@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labelwright.features.incidence import Incidence, invert
 from labelwright.kernels import candidates as kernels
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
-from labelwright.scoring.pruned import PrunedParameters, by_slot, hits_of, node_scores, with_ends
+from labelwright.scoring.sparse_parameters import PrunedParameters, by_slot, hits_of, node_scores, with_ends
 from labelwright.structures.candidates import LabelLists, chart
 from labelwright.structures.states import StateSpace
 
@@ -89,6 +89,12 @@ class PrunedLikelihood:
         into = gradient[parts["state"]]
         self.workers.run(kernels.collect, [(*cells, a, b, into) for a, b in self._cell_pieces])
         return loss - score
+
+    def precise(self) -> None:
+        """The sums are in float64 already."""
+
+    def curvature(self, weights: Array) -> None:
+        """Not known."""
 
     def _slot_scores(self, state: Array) -> Array:
         """The sums of the weights of every slot."""

@@ -7,6 +7,7 @@ they write and depend on the data alone: any number of threads gives the same bi
 """
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -89,6 +90,13 @@ class _Split(NamedTuple):
     pieces: list[tuple[int, int]]
 
 
+def _precise(lists: Any) -> Any:
+    """The same lists with values in float64; slots, which are whole numbers, stay."""
+    if isinstance(lists, _Split):
+        return lists._replace(items=_precise(lists.items))
+    return lists if lists.value.dtype.kind == "i" else lists._replace(value=lists.value.astype(np.float64))
+
+
 class _Shard(NamedTuple):
     """The rows of a shard, seen from keys, dense features and other features."""
 
@@ -142,14 +150,28 @@ class FeatureRows:
             of_dense = self._transposed(by_dense.transpose(*_part(token_dense, a, b)))
             of_sparse = self._transposed(by_feature.transpose(*_part(token_sparse, a, b)))
             self.shards.append(_Shard(keys, of_dense, of_sparse))
-        self.table = np.empty((self.n_keys, width), dtype)
-        self.sums = np.empty_like(self.table)
-        self.rows_of_dense = np.empty((len(self.dense), width), dtype)
-        self.sums_of_dense = np.empty_like(self.rows_of_dense)
+        self._allocate()
 
     @staticmethod
     def _transposed(items: Transposed) -> _Split:
         return _Split(items, even_ranges(items.ptr, PIECES))
+
+    def _allocate(self) -> None:
+        self.table = np.empty((self.n_keys, self.width), self.dtype)
+        self.sums = np.empty_like(self.table)
+        self.rows_of_dense = np.empty((len(self.dense), self.width), self.dtype)
+        self.sums_of_dense = np.empty_like(self.rows_of_dense)
+
+    def precise(self) -> "FeatureRows":
+        """The same map in float64."""
+        made = copy(self)
+        made.dtype = np.float64
+        made.token_rows, made.key_rows = _precise(self.token_rows), _precise(self.key_rows)
+        made.token_cells, made.key_cells = _precise(self.token_cells), _precise(self.key_cells)
+        made.keys_of_dense, made.keys_of_sparse = _precise(self.keys_of_dense), _precise(self.keys_of_sparse)
+        made.shards = [_Shard(*map(_precise, shard)) for shard in self.shards]
+        made._allocate()
+        return made
 
     # -- scores -----------------------------------------------------------------------------------------------
 
@@ -183,13 +205,18 @@ class FeatureRows:
         self.sums[:] = 0
         self.sums_of_dense[:] = 0
 
-    def adding(self, shard: int, rows: Array, gradient: Array, below: Array | None) -> list[Task]:
-        """Pieces of work that add the rows of a shard to the sums of keys and dense features, and to the gradient."""
+    def adding(
+        self, shard: int, rows: Array, gradient: Array, below: Array | None, squared: bool = False
+    ) -> list[Task]:
+        """Pieces of work that add the rows of a shard to the sums of keys and dense features, and to the gradient;
+        `squared` takes the squares of all values of features."""
         keys, dense, sparse = self.shards[shard]
         if self.has_slots:
             dense, sparse = (
                 x._replace(items=x.items._replace(value=self._values(x.items.value, below))) for x in (dense, sparse)
             )
+        if squared:
+            dense, sparse = (x._replace(items=x.items._replace(value=x.items.value**2)) for x in (dense, sparse))
         return [
             *self._pooling(keys, rows, self.sums),
             *self._pooling(dense, rows, self.sums_of_dense),

@@ -93,6 +93,7 @@ class SegmentExpectations:
     """Makes rows of counts from rows of scores of tokens and segments."""
 
     kept_numbers = 0  # `passed` keeps nothing for the backward function
+    has_variances = False
 
     def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
         self.assembly, self.gold, self.offsets, self.candidates = assembly, gold, offsets, candidates
@@ -100,6 +101,10 @@ class SegmentExpectations:
         graph = arcs_of(assembly.space, int(np.diff(offsets).max())).dag  # of the longest sentence: it serves all
         self.source, self.target = graph.source, graph.target
         self.label = np.empty(0, np.int64) if candidates is None else label_of_role(assembly.space)  # of each role
+
+    def precise(self) -> "SegmentExpectations":
+        """The same for rows in float64."""
+        return self
 
     def lay_out(self, sizes: Sizes) -> list[Shard]:
         """The sentences as they come; a batch has the rows of its tokens and of their segments."""

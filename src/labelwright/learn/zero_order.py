@@ -13,7 +13,7 @@ from labelwright.features.incidence import Incidence
 from labelwright.kernels import candidates as kernels
 from labelwright.parallel import Workers
 from labelwright.scoring.parameters import Cells
-from labelwright.scoring.pruned import Pruning, picked
+from labelwright.scoring.sparse_parameters import Pruning, picked
 from labelwright.structures.candidates import LabelLists
 
 Array = NDArray[Any]
@@ -24,8 +24,8 @@ DAMPING = 5.0  # added to the sums of squares: small steps for rare features, ag
 LEAST = 0.02  # tokens whose label is more probable than 1 - LEAST teach nothing more,
 SMALLEST = 1e-4  # nor do other labels that are less probable than that
 WIDTH, BINS = 0.05, 800  # of the histogram of distances between labels and the best of their token, in nats
-MOST_CANDIDATES = {1: 40, 2: 12}  # of one token, by order
-MEAN_CANDIDATES = {1: 8.0, 2: 4.0}  # of all tokens: a smaller share of gold labels is kept where it would need more
+MOST_CANDIDATES = {1: 64, 2: 12}  # of one token, by order
+MEAN_CANDIDATES = {1: 16.0, 2: 4.0}  # of all tokens: a smaller share of gold labels is kept where it would need more
 
 
 class Pruned(NamedTuple):

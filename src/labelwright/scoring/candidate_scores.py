@@ -10,7 +10,15 @@ from labelwright.corpus.schemes import boundaries
 from labelwright.features.encoded import Encoded
 from labelwright.kernels import candidates as kernels
 from labelwright.parallel import Workers, computed_once, sentence_ranges
-from labelwright.scoring.pruned import PrunedParameters, Pruning, by_slot, hits_of, node_scores, picked, with_ends
+from labelwright.scoring.sparse_parameters import (
+    PrunedParameters,
+    Pruning,
+    by_slot,
+    hits_of,
+    node_scores,
+    picked,
+    with_ends,
+)
 from labelwright.scoring.trained import Trained
 from labelwright.structures.candidates import Chart, LabelLists, chart
 from labelwright.structures.states import StateSpace

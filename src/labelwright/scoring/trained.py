@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from labelwright.features.extract import Extractor
 from labelwright.scoring.parameters import Parameters
-from labelwright.scoring.pruned import Pruning
+from labelwright.scoring.sparse_parameters import Pruning
 from labelwright.structures.segments import SegmentSpace
 from labelwright.structures.states import StateSpace
 

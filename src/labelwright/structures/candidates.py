@@ -128,8 +128,8 @@ def layout_of(sizes: Array, offsets: Array, order: int) -> tuple[Layout, Array]:
     arcs = np.where(begins, 0, blocks * sources * sizes)
     if arcs.sum(dtype=np.float64) > MOST_LATTICE_ARCS:
         raise OptionError(
-            f"prune: {arcs.sum(dtype=np.float64):,.0f} transitions between candidates are too many; train on fewer "
-            f"sentences, or keep a smaller share of the gold labels{', or use order 1' if order == 2 else ''}"
+            f"prune_labels: {arcs.sum(dtype=np.float64):,.0f} transitions between candidates are too many; train on "
+            f"fewer sentences, or keep a smaller share of the gold labels{', or use order 1' if order == 2 else ''}"
         )
     ptr = offsets_from(nodes), offsets_from(arcs)
     return Layout(blocks, sources, sizes, *ptr), pair_ptr

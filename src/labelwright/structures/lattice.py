@@ -137,7 +137,7 @@ def span_probability(
     return min(1.0, float(inference.span_probability(node, arc, *through, begin, end, *transitions)))
 
 
-def sample(lattice: Lattice, n: int, rng: np.random.Generator) -> Array:
+def sample(lattice: Lattice, n: int, rng: "np.random.Generator") -> Array:
     """n paths of nodes [n, T], drawn from their probabilities."""
     sums = posterior(lattice)
     arcs = posterior_arcs(lattice, sums)

@@ -30,7 +30,7 @@ class CRF(PrunableModel):
         max_iter: declared.MaxIter = None,
         tol: declared.Tol = 1e-5,
         constraints: declared.Constraints = None,
-        prune: declared.Prune = "auto",
+        prune_labels: declared.PruneLabels = "auto",
         warm_start: declared.WarmStart = False,
         n_jobs: declared.Jobs = None,
         random_state: declared.Seed = None,
@@ -47,7 +47,7 @@ class CRF(PrunableModel):
         self.max_iter = max_iter
         self.tol = tol
         self.constraints = constraints
-        self.prune = prune
+        self.prune_labels = prune_labels
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state

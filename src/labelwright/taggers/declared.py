@@ -98,7 +98,7 @@ Tol = Annotated[
     Help("Stop when the relative improvement over 10 iterations is below X (sgd: 100 X over 5 passes)."),
 ]
 
-Prune = Annotated[
+PruneLabels = Annotated[
     float | str,
     ShareOrName("auto", "off"),
     Signed(),

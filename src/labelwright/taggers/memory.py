@@ -62,7 +62,8 @@ from labelwright.validation import HeaderReader, TensorReader, check_indices
 from labelwright.wording import counted
 
 Array = NDArray[Any]
-INSTANCES_OF_TOKEN = 1000  # in NumPy, comparing with so many instances takes as long as a token of a CRF
+# Without compiled code a query takes as long as so many tokens of a CRF, and one more for so many instances.
+QUERY_COST, INSTANCES_OF_TOKEN = 8, 5000
 
 Neighbours = Annotated[
     int,
@@ -313,7 +314,10 @@ class MemoryBased(Estimator):
 
     def _expect(self, queries: int) -> None:
         """Say how much work queries will be: each is compared with the instances."""
-        expect(queries * (1 if isinstance(self.index_, IGTree) else 1 + len(self.targets_) / INSTANCES_OF_TOKEN))
+        if isinstance(self.index_, IGTree):
+            expect(queries)
+        else:
+            expect(queries * (QUERY_COST + len(self.targets_) / INSTANCES_OF_TOKEN))
 
     def _neighbour(self, n: int, distance: float) -> Neighbour:
         values = tuple(known[c] for known, c in zip(self.data_.values, self.data_.codes[n].tolist(), strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.scoring.parameters import Cells
-from labelwright.scoring.pruned import PrunedParameters, Pruning
+from labelwright.scoring.sparse_parameters import PrunedParameters, Pruning
 from labelwright.scoring.trained import Trained
 from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import StateSpace

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
-from labelwright.answers.pruned import PrunedChains
+from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
@@ -20,7 +20,7 @@ from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
 from labelwright.scoring.candidate_scores import CandidateScores
 from labelwright.scoring.parameters import make_parameters
-from labelwright.scoring.pruned import pruned_parameters
+from labelwright.scoring.sparse_parameters import pruned_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.candidates import LabelLists, label_space
 from labelwright.taggers.linear import Constrained
@@ -49,7 +49,7 @@ class PrunedData(NamedTuple):
 class PrunableModel(LogLinearModel):
     """A log-linear model that prunes labels where it has many of them."""
 
-    prune: float | str
+    prune_labels: float | str
 
     # -- training -----------------------------------------------------------------------------------------------------
 
@@ -72,14 +72,14 @@ class PrunableModel(LogLinearModel):
 
     def _share(self, n_labels: int, extractor: Extractor) -> float | None:
         """The share of gold labels that pruning shall keep; None where nothing is pruned."""
-        if self.prune == "off":
+        if self.prune_labels == "off":
             return None
         why_not = self._why_not_pruned(extractor)
-        if self.prune == "auto":
+        if self.prune_labels == "auto":
             return SHARE if n_labels >= MANY[self.order] and why_not is None else None
         if why_not is not None:
-            raise OptionError(f"prune: {why_not}; use prune='off'")
-        return float(self.prune)
+            raise OptionError(f"prune_labels: {why_not}; use prune_labels='off'")
+        return float(self.prune_labels)
 
     def _why_not_pruned(self, extractor: Extractor) -> str | None:
         """What the candidates of a token cannot have."""
@@ -95,7 +95,7 @@ class PrunableModel(LogLinearModel):
         if seconds > PATIENCE:
             warnings.warn(
                 f"{n_labels:,} labels without pruning: about {seconds:,.0f} s for each iteration over {n_tokens:,} "
-                f"tokens; use prune={SHARE} (which needs optimizer='lbfgs' and no features on pairs of labels)",
+                f"tokens; use prune_labels={SHARE} (which needs optimizer='lbfgs' and no features on pairs of labels)",
                 RuntimeWarning,
                 stacklevel=5,
             )
@@ -136,7 +136,9 @@ class PrunableModel(LogLinearModel):
     def objective(self, *arguments: Any, **options: Any) -> Any:
         self._check_fitted()
         if self.trained_.pruning is not None:
-            raise OptionError("joint training: a layer with pruned labels cannot learn with others; use prune='off'")
+            raise OptionError(
+                "joint training: a layer with pruned labels cannot learn with others; use prune_labels='off'"
+            )
         return super().objective(*arguments, **options)
 
     def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
 from labelwright.answers.segmentations import DECODERS, SegmentGraph
 from labelwright.corpus.schemes import pairs_of_codes
+from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
 from labelwright.features.incidence import Incidence
@@ -48,6 +49,7 @@ from labelwright.taggers.training import Data, labelled
 from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
+SEGMENT_COST = 3  # times the work of a CRF, without compiled code
 
 MaxLength = Annotated[
     int | None,
@@ -210,6 +212,7 @@ class SemiCRF(LogLinearModel):
     def _scored_blocks(
         self, trained: Trained, constrained: Constrained, data: Encoded, permitted: Array | None, workers: Workers
     ) -> tuple[list[tuple[int, int]], Callable[[int, int], Batch]]:
+        expect(int(data.offsets[-1]) * (SEGMENT_COST - 1))
         scores = SegmentScores(trained, constrained.assembly, data, workers)
 
         def scored(begin: int, end: int) -> Batch:

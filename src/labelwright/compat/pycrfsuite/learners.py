@@ -86,9 +86,9 @@ def learner(algorithm: str, settings: dict[str, Any], log: TrainingLog) -> Any:
     cells = "all" if settings["feature.possible_states"] else "observed"
     shared: dict[str, Any] = {"cells": cells, "random_state": 0}
     if algorithm == "lbfgs":
-        model: Any = _LogLinear(l1=settings["c1"], l2=2 * settings["c2"], prune="off", **shared)
+        model: Any = _LogLinear(l1=settings["c1"], l2=2 * settings["c2"], prune_labels="off", **shared)
     elif algorithm == "l2sgd":
-        model = _LogLinear(l2=2 * settings["c2"], optimizer="sgd", prune="off", **shared)
+        model = _LogLinear(l2=2 * settings["c2"], optimizer="sgd", prune_labels="off", **shared)
     elif algorithm == "averaged-perceptron":
         model = _Online(averaging="avg", epsilon=settings["epsilon"], **shared)
     elif algorithm == "passive-aggressive":

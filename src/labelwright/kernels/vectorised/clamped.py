@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.kernels.logs import trusted_range
+from labelwright.kernels.search import LEAST, SAFE_RANGE
 from labelwright.kernels.vectorised.chain import _time_order
 
 
@@ -60,7 +61,7 @@ class _Places(NamedTuple):
 def _places(label, contexts, order, C, H):
     steps = order.steps
     y, n_first, lengths = label[order.token], steps[1], np.diff(steps)
-    before = np.repeat(steps[:-2], lengths[1:]) + _counted(lengths[1:])
+    before = np.repeat(np.array(steps[:-2], np.int64), lengths[1:]) + _counted(lengths[1:])
     slots = np.arange(C)
     if len(contexts.cut) == 1 and C == H and len(contexts.node) == C * len(contexts.opening):
         node = contexts.ptr[y][:, None] + slots
@@ -206,21 +207,24 @@ def labelling_weight(node, arc, contexts, label):
 
 def _scaled_weight(first, M):
     """log of the summed weight of the paths that begin with the scores first [C] and go on by M [T - 1, C, C]; NaN
-    where numbers are too small to trust."""
+    where numbers may underflow that could count later."""
     highest, top = first.max(), M.max(axis=(1, 2))
-    if not np.isfinite(highest) or not np.isfinite(top).all():
+    least = np.where(np.isneginf(M), np.inf, M).min(axis=(1, 2))
+    if not (np.isfinite(highest) and np.isfinite(top).all() and (top - least < SAFE_RANGE).all()):
         return np.nan
-    small, _ = trusted_range(8)
     E = np.exp(M - top[:, None, None])
-    alpha, totals = np.exp(first - highest), []
-    for step in E:
-        alpha = alpha @ step
-        total = alpha.sum()
-        if not total > small:
+    alpha, totals = np.empty((len(M) + 1, len(first))), np.ones(len(M) + 1)
+    before = np.exp(first - highest, out=alpha[0])
+    for t, step in enumerate(E, 1):
+        here = before.dot(step, out=alpha[t])
+        totals[t] = total = here.max()
+        if not total > 0:
             return np.nan
-        alpha /= total
-        totals.append(total)
-    return highest + top.sum() + np.log(totals).sum() + np.log(alpha.sum())
+        here /= total
+        before = here
+    if ((alpha > 0) & (alpha < LEAST)).any() or ((alpha[0] == 0) & (first > -np.inf)).any():
+        return np.nan
+    return highest + top.sum() + np.log(totals).sum() + np.log(before.sum())
 
 
 def _follow(label, contexts):

@@ -20,6 +20,7 @@ TABLE_NUMBERS = 1 << 24  # of the tables of one block
 PAIRS = 1 << 21  # of a frontier: above it the queries of a block are halved
 DENSE = 8  # a query that is compared with more than one in so many of all rows is compared with all of them
 ENTRIES = 1 << 21  # of class distributions that are compared at once
+FAR = 1e38  # farther than all values, and float32 holds it
 BEAM = 8  # nodes that the first descent keeps of each query, and one more for every neighbour: 4 to 16 are as fast
 WIDER = 16  # times as many where they have too few distances
 
@@ -117,9 +118,9 @@ def _common(kind: int, p: Array, q: Array) -> Array:
     if kind == MVDM:
         return np.minimum(p, q)
     if kind == JEFFREY:
-        return (p + q - (p - q) * np.log2(p / q)) / 2
+        return np.asarray((p + q - (p - q) * np.log2(p / q)) / 2)
     mean = (p + q) / 2
-    return (p + q - p * np.log2(p / mean) - q * np.log2(q / mean)) / 2
+    return np.asarray((p + q - p * np.log2(p / mean) - q * np.log2(q / mean)) / 2)
 
 
 def _class_tables(d: Any, i: int, codes: Array) -> Array:
@@ -152,7 +153,7 @@ def _spread_distances(d: Any, i: int, n: int, begins: Array, ends: Array) -> Arr
     place = owner[of_entry] * n + d.turned_code[other]
     distances = np.maximum(0.0, 1.0 - np.bincount(place, common, len(begins) * n).reshape(-1, n))
     distances[:, d.rare[d.first[i] : d.first[i] + n]] = 1.0
-    return distances
+    return np.asarray(distances)
 
 
 def _second(tables: Array, codes: Array) -> Array:
@@ -162,7 +163,7 @@ def _second(tables: Array, codes: Array) -> Array:
     tables[own, codes[own]] = np.inf
     second = tables.min(axis=1)
     tables[own, codes[own]] = kept
-    return second
+    return np.asarray(second)
 
 
 def store_tables(d: Any, columns: Array, codes: Array, tables: Any, begin: int, end: int) -> None:
@@ -183,8 +184,8 @@ def _numeric(d: Any, i: int, numbers: Array, codes: Array) -> Array:
     with np.errstate(over="ignore"):
         apart = np.abs(numbers - d.number[d.first[i] + codes])
         if d.width[i] > 0.0:
-            return np.minimum(apart / d.width[i], FARTHEST)
-    return (apart > 0.0).astype(np.float64)
+            return np.asarray(np.minimum(apart / d.width[i], FARTHEST))
+    return np.asarray((apart > 0.0).astype(np.float64))
 
 
 # -- queries ----------------------------------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ class _Block:
             return None
         distinct, table = np.unique(codes, return_inverse=True)
         made = self._tables_of(i, distinct)
-        self.second[i] = _second(made, distinct)[table]
+        self.second[i] = np.minimum(_second(made, distinct), FAR)[table]  # of one code alone: infinity
         return made, table.astype(np.int32)
 
     def _tables_of(self, i: int, codes: Array) -> Array:
@@ -288,14 +289,16 @@ class _Block:
         if table is not None:
             tables, number = table
             if len(query) == 1 and len(codes) > 1:
-                return so_far + tables[number[query[0]]].take(codes)
+                return np.asarray(so_far + tables[number[query[0]]].take(codes))
             flat = number.take(query).astype(np.int64)
             flat *= tables.shape[1]
             flat += codes
             return so_far + tables.reshape(-1).take(flat)
         if d.kind[i] == OVERLAP:
-            return so_far + np.float32(d.scaled[i]) * (codes != self.codes[:, i].take(query))
-        return so_far + (d.scaled[i] * _numeric(d, i, self.values[:, i].take(query), codes)).astype(np.float32)
+            return np.asarray(so_far + np.float32(d.scaled[i]) * (codes != self.codes[:, i].take(query)))
+        return np.asarray(
+            so_far + (d.scaled[i] * _numeric(d, i, self.values[:, i].take(query), codes)).astype(np.float32)
+        )
 
     # -- descents -----------------------------------------------------------------------------------------------------
 
@@ -335,7 +338,7 @@ class _Block:
         """Which queries [n] are about to have so many pairs that looking at all rows is faster."""
         n_children = np.where(self._alone(i, nodes, limit), 1, self.searcher.n_children.take(nodes.at))
         pending = np.bincount(nodes.query, n_children, self.n) + np.bincount(rows.query, minlength=self.n)
-        return DENSE * pending > self.searcher.M
+        return np.asarray(DENSE * pending > self.searcher.M)
 
     def _all_rows(self, q: int, limit: Array) -> Pairs:
         """The rows within the limit of one query: columns are summed for all rows, then for those that are left."""
@@ -380,7 +383,7 @@ class _Block:
     def _alone(self, i: int, nodes: Pairs, limit: Array) -> Array:
         """For which nodes only the best code of column i can be near enough."""
         only = (limit - self.second[i] - self.least[i + 1]).astype(np.float32)
-        return nodes.so_far > only.take(nodes.query)
+        return np.asarray(nodes.so_far > only.take(nodes.query))
 
     def _added(self, i: int, pairs: Pairs, codes: Array, most: Array) -> Pairs:
         """The pairs that column i leaves within the limit."""
@@ -481,7 +484,7 @@ def _groups(query: Array, distance: Array) -> Array:
             new[j] = distance[j] - start >= EPSILON
             start = distance[j] if new[j] else start
     number = np.cumsum(new)
-    return number - np.repeat(number[first], np.diff(np.append(np.flatnonzero(first), len(query))))
+    return np.asarray(number - np.repeat(number[first], np.diff(np.append(np.flatnonzero(first), len(query)))))
 
 
 def _blocks(searcher: _Searcher, begin: int, end: int) -> list[Array]:
@@ -545,7 +548,7 @@ def _vote_of(found: Found, n: int, voting: Any) -> Array:
             lost = here**voting.b - near**voting.b
         decays = (here > near) & (lost < np.inf)
         vote = np.where(decays, np.exp(-voting.a * np.where(decays, lost, 0.0)), here == near)
-    return vote[place]
+    return np.asarray(vote[place])
 
 
 def _votes(groups: Any, found: Found, n: int, voting: Any) -> _Votes:

@@ -155,9 +155,8 @@ def prepare(node, ET, arc_top, arc_range, blocks, cut, psi, top, beta, log_beta)
     """psi, top and the bound of a lattice with arcs ET; returns log Z, or NaN where scores differ too much."""
     high = node.max(axis=1)
     low = np.where(node > -inf, node, inf).min(axis=1)
-    with np.errstate(invalid="ignore"):
-        if not (high - low + 2 * arc_range < SAFE_RANGE).all():
-            return nan
+    if not (np.isfinite(high).all() and (high - low + 2 * arc_range < SAFE_RANGE).all()):
+        return nan
     top[:] = high
     np.exp(node - high[:, None], out=psi)
     return bounds(psi, top, ET, arc_top, blocks, cut, beta, log_beta)

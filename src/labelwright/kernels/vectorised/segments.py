@@ -337,11 +337,14 @@ def expectations(
     wanted = _gold_of(gold, offsets, L, longest)
     loss = -_gold_score(wanted, state, segment, transition, n)
     sums = _forward(batch, batch.roles(state), segment, transition)
-    conditional = [arcs.copy() for arcs in sums.segments], [arcs.copy() for arcs in sums.transitions]
+    conditional = sums
+    if len(gains):
+        segments, follows = ([arcs.copy() for arcs in part] for part in (sums.segments, sums.transitions))
+        conditional = sums._replace(segments=segments, transitions=follows)
     _backward(batch, sums)
     first = sums.begins[:, 0]
     if len(gains):
-        first = _add_covariances(batch, sums, *conditional, batch.roles(gains), share)
+        first = _add_covariances(batch, sums, conditional, batch.roles(gains), share)
     elif share != 1:
         for arcs in (*sums.segments, *sums.transitions):
             arcs *= share
@@ -354,13 +357,11 @@ def expectations(
     return share * (loss + float(sums.log_z.sum()))
 
 
-def _add_covariances(
-    batch: _Batch, sums: _Sums, segments: list[Array], transitions: list[Array], gains: _Roles, share: float
-) -> Array:
+def _add_covariances(batch: _Batch, sums: _Sums, conditional: _Sums, gains: _Roles, share: float) -> Array:
     """Make of P(e), for all arcs, share * P(e) + Cov(G, 1_e), where G is the sum of the gains over a path: the
     recurrences of kernels.dag.covariances.  Returns that of the arcs from the beginning [N, L].
 
-    segments and transitions are the conditional probabilities of `_forward`."""
+    conditional has the probabilities of arcs that `_forward` makes."""
     N, T, L = batch.N, batch.T, batch.L
     begin, end, gained = np.zeros((N, T, L)), np.zeros((N, T, L)), []
     for p in range(1, T + 1):
@@ -368,10 +369,10 @@ def _add_covariances(
         g, D = gain.shape[:2]
         gain += begin[:g, p - D : p][:, ::-1]  # the gain up to here
         gained.append(gain)
-        end[:g, p - 1] = (segments[p - 1] * gain).sum(axis=1)
+        end[:g, p - 1] = (conditional.segments[p - 1] * gain).sum(axis=1)
         on = int(batch.going[p])
         if on:
-            begin[:on, p] = (transitions[p - 1] * end[:on, p - 1, :, None]).sum(axis=1)
+            begin[:on, p] = (conditional.transitions[p - 1] * end[:on, p - 1, :, None]).sum(axis=1)
     last = np.arange(N), batch.lengths - 1
     mean = (sums.ends[last] * end[last]).sum(axis=1)
     after_end, after_begin = np.zeros((N, T, L)), np.zeros((N, T, L))

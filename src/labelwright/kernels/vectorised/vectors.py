@@ -27,14 +27,14 @@ def advance(x, direction, step, begin, end, out):
 
 
 def add_ridge(x, l2, gradient, direction, begin, end, out):
-    """gradient += l2 x; out = (x . x, gradient . gradient, gradient . direction) over begin..end."""
+    """gradient += l2 x; out = (x . x, gradient . direction) over begin..end."""
     out[:] = 0
     strength = x.dtype.type(l2)
     for a in range(begin, end, _AT_ONCE):
         here = slice(a, min(a + _AT_ONCE, end))
         g, product = gradient[here], strength * x[here]
         g += product
-        for i, (left, right) in enumerate(((x[here], x[here]), (g, g), (g, direction[here]))):
+        for i, (left, right) in enumerate([(x[here], x[here]), (g, direction[here])]):
             np.multiply(left, right, out=product)
             out[i] += product.sum()  # pairwise: no digits are lost
 

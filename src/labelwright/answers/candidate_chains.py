@@ -17,7 +17,7 @@ from labelwright.decode.record import Decoding
 from labelwright.kernels import candidates as kernels
 from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
-from labelwright.scoring.pruned import by_slot
+from labelwright.scoring.sparse_parameters import by_slot
 from labelwright.structures.candidates import LabelLists, chart
 from labelwright.structures.lattice import Lattice, Posterior
 from labelwright.structures.states import StateSpace, assembled
