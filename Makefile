@@ -24,9 +24,10 @@ test: $(VENV)/.installed-test  ## install, then lint, types and tests
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then all tests, on NumPy alone
+test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then the tests that are not slow, with fewer examples
 	@$(PLAIN)/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("numba") and "Numba is in $(PLAIN)")'
-	@$(PLAIN)/bin/python -m pytest -n 2 --dist worksteal
+	@LABELWRIGHT_TESTS=quick $(PLAIN)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" \
+		--doctest-ignore-import-errors
 
 nightly: $(VENV)/.installed-test  ## install, then all tests, with new and many more examples of the property tests
 	@LABELWRIGHT_TESTS=nightly $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -94,10 +94,52 @@ def test_what_a_read_only_folder_lacks_is_kept_at_home(places):
 def test_a_folder_that_others_can_write_is_refused(places, mode):
     named, home = places
     named.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=r"LABELWRIGHT_CACHE=.* is not used: others can write .*; run: chmod go-w"):
+    with pytest.warns(RuntimeWarning, match=r"code in .*named is not used: others can write .*; run: chmod go-w"):
         folder = cache.writable_folder("x")
     assert folder == home / "labelwright" / cache.folder_name("x")
     assert cache.folders("x") == [folder]
+
+
+def test_folders_are_made_for_their_readers_whatever_the_umask(tmp_path, monkeypatch, fresh):
+    for umask in (0o002, 0o077):
+        before = os.umask(umask)
+        try:
+            for name, trailing in (("a", ""), ("b", "/")):
+                named, home = tmp_path / f"{umask}{name}" / "named", tmp_path / f"{umask}{name}" / "home"
+                monkeypatch.setenv("LABELWRIGHT_CACHE", f"{named}{trailing}")
+                monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+                cache.writable_folder.cache_clear()
+                folder = cache.writable_folder("x")
+                assert folder.parent == named
+                assert folder.stat().st_mode & 0o777 == named.stat().st_mode & 0o777 == 0o755
+                monkeypatch.delenv("LABELWRIGHT_CACHE")
+                cache.writable_folder.cache_clear()
+                folder = cache.writable_folder("x")
+                assert folder.parent == home / "labelwright"
+                assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
+        finally:
+            os.umask(before)
+
+
+@pytest.mark.skipif(getattr(os, "getuid", lambda: 0)() != 0, reason="only root can become another user")
+def test_a_home_that_cannot_be_looked_at_is_passed_over(tmp_path):
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    home.mkdir(mode=0o700)
+    temporary.mkdir()
+    os.chown(temporary, 4711, 4711)
+    program = (
+        "import os, sys, tempfile\n"
+        "os.setuid(4711)\n"
+        "from labelwright.engine import cache\n"
+        "print(cache.folders('x'), cache.writable_folder('x').parent.name)"
+    )
+    for name in ("HOME", "LABELWRIGHT_CACHE"):
+        environment = {**os.environ, "TMPDIR": str(temporary), "HOME": str(home), name: str(home / "below")}
+        environment.pop("XDG_CACHE_HOME", None)
+        command = [sys.executable, "-c", "import labelwright.engine.cache\n" + program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().endswith("labelwright-4711")
 
 
 def test_so_is_one_below_a_folder_that_everybody_can_write(places):
@@ -109,6 +151,14 @@ def test_so_is_one_below_a_folder_that_everybody_can_write(places):
     assert "others can write" in cache.why_unsafe(below)
     (named / "a").chmod(0o1777)  # with the sticky bit nobody can put another folder in its place
     assert cache.why_unsafe(below) is None
+    link = named / "link"
+    link.symlink_to(below)
+    assert cache.why_unsafe(link) is None
+    below.chmod(0o1777)
+    assert "others can write" in cache.why_unsafe(below)
+    below.chmod(0o755)
+    below.parent.chmod(0o775)
+    assert "others can write" in cache.why_unsafe(link)
 
 
 def test_a_folder_of_another_user_is_refused(places, monkeypatch):

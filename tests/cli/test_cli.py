@@ -594,7 +594,31 @@ def test_the_demo_answers_once_before_it_takes_the_time(run, monkeypatch: pytest
 
         monkeypatch.setattr(labelwright.CRF, name, recorded)
     monkeypatch.setattr(demo, "COMPILED", 0.0)
+    monkeypatch.setattr("labelwright.engine.choice.available", lambda: True)
     _, out, _ = run("demo", "--quick")
     assert "   Compiled the code first, in " in out
     every = [("predict", 300), ("predict_nbest", 1), ("predict_spans", 1), ("predict_marginals", 1)]
     assert asked[:5] == [*every, ("predict", 300)]
+
+
+@pytest.mark.slow
+def test_warmup_calls_models_of_every_kind():
+    """On NumPy, where nothing is compiled: every call must work."""
+    from labelwright.cli import warmup
+    from labelwright.engine import choice
+
+    with choice.using("numpy"):
+        warmup.exercise(training=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "train"], "--only: expected tag, got 'train'"),
+        (["--cpu", "pentium"], "--cpu: expected native or generic, got 'pentium'"),
+    ],
+)
+def test_warmup_says_what_it_expects(run, arguments, message):
+    code, _, err = run("warmup", *arguments)
+    assert code == 2
+    assert message in err

@@ -99,7 +99,6 @@ def test_threads_change_no_bit_of_the_gradient(template, order):
     for n_jobs in (1, 2):
         problem = Problem(X, y, template, sizes=[3, 2, 1], dtype=np.float32, n_jobs=n_jobs, order=order)
         results.append(problem(problem.random_weights()))
-        problem.workers.close()
     (loss, gradient), (other_loss, other) = results
     assert loss == other_loss
     assert gradient.tobytes() == other.tobytes()

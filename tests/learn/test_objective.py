@@ -151,7 +151,6 @@ def test_threads_change_no_bit(template, order, monkeypatch):
         assert len(problem.objective.shards) > 3
         assert all(len(shard.batches) > 3 for shard in problem.objective.shards[:-1])
         results.append(problem(weights))
-        problem.workers.close()
     for loss, gradient in results[1:]:
         assert loss == results[0][0]
         assert gradient.tobytes() == results[0][1].tobytes()
@@ -282,16 +281,3 @@ def test_the_precise_objective_is_the_one_made_in_float64(template, order):
     assert losses[0] == pytest.approx(losses[1], rel=1e-13)
     np.testing.assert_allclose(*gradients, atol=1e-12)
     assert fine.objective.precise() is None
-
-
-def test_the_curvature_of_single_tokens_is_the_diagonal_of_the_hessian():
-    X, y = dicts(30, seed=3, longest=1)
-    problem = Problem(X, y)
-    weights, step = problem.random_weights(), 1e-5
-    curvature = problem.objective.curvature(weights)
-    states = problem.parameters.slices["state"]
-    for i in range(states.start, states.stop):
-        apart = np.zeros_like(weights)
-        apart[i] = step
-        rise = (problem(weights + apart)[1] - problem(weights - apart)[1])[i]
-        assert curvature[i] == pytest.approx(rise / (2 * step), abs=1e-6)

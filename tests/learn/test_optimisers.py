@@ -376,7 +376,7 @@ def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
     X, y = words(12, seed=1)
     settings = {"template": ARCS, "n_jobs": 1, "tol": 1e-10, "max_iter": 400, **WEAK[kind]}
     whole = CRF(**settings).fit(X, y)
-    for kill_at in range(1, len(whole.history_), 1 + len(whole.history_) // 12):
+    for kill_at in range(1, len(whole.history_), 1 + len(whole.history_) // 4):
 
         def crash(record, limit, kill_at=kill_at):
             if record["iteration"] == kill_at:

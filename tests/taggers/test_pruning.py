@@ -7,10 +7,11 @@ import pytest
 from contract import CHECKS
 
 import labelwright
-from labelwright import CRF
+from labelwright import CRF, Cascade
 from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.corpus import validate
 from labelwright.errors import OptionError
+from labelwright.kernels import compiled
 from labelwright.scoring.candidate_scores import CandidateScores
 from taggers import CHUNKS, SENTENCES, Case
 
@@ -178,10 +179,43 @@ def many_labels(n):
 def test_auto_prunes_where_there_are_many_labels():
     few, many = CRF(**SMALL).fit(*many_labels(20)), CRF(**SMALL).fit(*many_labels(220))
     assert "pruning" not in few.training_
+    assert ("pruning" in many.training_) == compiled()  # NumPy is faster without
+    if not compiled():
+        return
     record = many.training_["pruning"]
     assert record["candidates"] < 220
     assert any("labels per token" in phrase for phrase in many.summary().run)
     assert "pruning" not in CRF(prune_labels="off", **SMALL).fit(*many_labels(220)).training_
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_model_with_pruned_labels_can_be_made_smaller(order):
+    X, y = many_labels(60)
+    model = CRF(prune_labels=0.5, order=order, l1=0.01, **SMALL).fit(X, y)
+    assert (model.weights_ == 0).any()
+    for prune, bits in ((0.0, 32), (0.01, 16), (2.0, 8)):
+        small = model.compressed(prune, bits)
+        assert len(small.weights_) < len(model.weights_) or prune < 2
+        assert len(small.trained_.pruning.weights) == len(small.parameters_.cells["state"].column)
+        assert [len(labels) for labels in small.predict(X)] == [len(x) for x in X]
+    assert model.compressed(0.0, 32).predict(X) == model.predict(X)
+
+
+def test_layers_that_learn_together_are_not_pruned(monkeypatch):
+    monkeypatch.setattr("labelwright.taggers.pruning.MANY", {1: 2, 2: 2})
+    X, y = many_labels(12)
+    layers = [("a", CRF(**SMALL)), ("b", CRF(**SMALL))]
+    model = Cascade(layers, max_iter=2).fit(X, {"a": y, "b": y})
+    assert all(layer.trained_.pruning is None for layer in model.layers_.values())
+    layers[0][1].set_params(prune_labels=0.9)
+    with pytest.raises(OptionError, match="layers: a: joint training has no pruned labels"):
+        Cascade(layers, max_iter=2).fit(X, {"a": y, "b": y})
+
+
+def test_a_share_that_is_too_much_to_ask_for_is_announced(monkeypatch):
+    monkeypatch.setattr("labelwright.learn.zero_order.MEAN_CANDIDATES", {1: 1, 2: 1})
+    with pytest.warns(RuntimeWarning, match=r"prune_labels=1.0: candidates have .* % of held-out gold labels"):
+        CRF(prune_labels=1.0, **SMALL).fit(*many_labels(60))
 
 
 def test_an_unpruned_model_of_absurd_size_is_announced(monkeypatch):

@@ -5,8 +5,12 @@ Nothing heavy is imported here or at the top of a command's module, so that `--h
 
 import os
 import re
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -84,8 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         group = _application(wanted, given)
         if wanted in COMMANDS:
             flags = flags_of(group.commands[wanted])
-        with group.make_context("labelwright", given or ["--help"]) as context:
-            group.invoke(context)
+        with warnings.catch_warnings(), _ended_cleanly():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            with group.make_context("labelwright", given or ["--help"]) as context:
+                group.invoke(context)
         sys.stdout.flush()
         return 0
     except typer.Exit as done:
@@ -99,6 +105,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("LABELWRIGHT_DEBUG"):
             raise
         return _fail(*_explained(error, flags))
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """A warning as one line."""
+    sys.stderr.write(f"labelwright: {str(message).removeprefix('labelwright: ')}\n")
+
+
+@contextmanager
+def _ended_cleanly() -> Iterator[None]:
+    """While a command runs, SIGTERM ends it as an exception does: no temporary file stays behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:

@@ -318,14 +318,14 @@ def check_target(path: str, inputs: Iterable[str] = (), for_model: bool = False)
     if not path:
         raise OptionError("-o: got nothing, expected the name of a file to write")
     target = Path(os.path.realpath(path))
+    if not for_model and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        return  # a pipe or a device, perhaps by way of /dev/stdout
     if target.is_dir():
         raise OptionError(f"{path}: is a folder, expected the name of a file to write")
     if not target.parent.is_dir():
         raise OptionError(f"{path}: cannot be written: there is no folder {Path(path).parent}")
-    if target.exists() and not target.is_file():  # a pipe or a device
-        if for_model:
-            raise OptionError(f"{path}: is not a regular file, expected the name of a model file to write")
-        return
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device
+        raise OptionError(f"{path}: is not a regular file, expected the name of a model file to write")
     refuse_inputs(path, inputs)
     if not for_model and is_model(path):
         raise OptionError(f"{path}: is a model, which this command would replace; name another file to write")

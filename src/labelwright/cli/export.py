@@ -14,6 +14,7 @@ from labelwright.cli.common import (
     aligned,
     check_target,
     corpus_for,
+    is_model,
     load_model,
     percent,
     show,
@@ -65,7 +66,11 @@ def command(
     from labelwright.interchange.formats import format_of
     from labelwright.taggers.registry import load
 
-    check_target(output, [model], for_model=True)
+    if output == "-":
+        raise OptionError("OUT: expected the name of a model file to write, got '-'")
+    check_target(output, [model, *([data] if data else [])], for_model=True)
+    if os.path.isfile(output) and os.path.getsize(output) and not is_model(output):
+        raise OptionError(f"{output}: is no model, and would be replaced; name another file to write")
     if format_of(output):
         raise OptionError(f"{output}: is for models of labelwright; then use labelwright convert for other programs")
     if data is None and (columns or label or format):

@@ -244,10 +244,7 @@ def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: P
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
     options: dict[str, Any] = {}
     if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
-        say(
-            "labelwright: Numba is not installed, so training takes several times as long; "
-            "pip install 'labelwright[fast]'"
-        )
+        say(f"labelwright: training without compiled code takes several times as long: {choice.why_not_available()}")
     if asked.can("dev"):
         options["dev"] = dev
     if asked.can("init"):

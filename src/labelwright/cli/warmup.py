@@ -37,11 +37,13 @@ def command(cache: CacheFolder = None, only: Only = None, cpu: Processor = "nati
     if cpu not in PROCESSORS:
         raise OptionError(f"--cpu: expected native or generic, got {cpu!r}")
     if not choice.available():
-        raise OptionError("warmup: nothing to compile without Numba; pip install 'labelwright[fast]'")
+        raise OptionError(f"warmup: nothing to compile: {choice.why_not_available()}")
     begun = time.perf_counter()
     if cpu == "generic":
         _compile_for_all()
     if cache is not None:
+        if not cache:
+            raise OptionError("--cache: got nothing, expected the name of a folder")
         _use(Path(cache))
     with choice.using("compiled"):
         exercise(training=only is None)
@@ -59,7 +61,9 @@ def _use(folder: Path) -> None:
     """Store machine code in this folder, which nobody else may write, but everybody may read."""
     from labelwright.engine import cache
 
-    folder.mkdir(parents=True, exist_ok=True, mode=cache.SHARED_FOLDER)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise OptionError(f"--cache {folder}: is a file, expected the name of a folder")
+    cache.make_folder(folder, cache.SHARED_FOLDER)
     why = cache.why_unsafe(folder)
     if why is not None or not os.access(folder, os.W_OK):
         raise OptionError(f"--cache {folder}: {why or 'cannot be written'}")
@@ -250,7 +254,8 @@ def _ask(model: Any, corpus: Any) -> None:
     model.decode(data, "exact", max_expansions=0)
     model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
     model.sequence_log_probabilities(data, LABELS)
-    model.describe_use([corpus])
+    if "pruning" not in model.training_:
+        model.describe_use([corpus])
     model.path_mass(corpus, 2)
     data = model.encode([["the", "old"] * 400])
     model.decode(data, "ldi", n=100)  # memory that grows, too

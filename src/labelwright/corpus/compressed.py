@@ -132,7 +132,7 @@ def written(target: Source) -> Iterator[Callable[[bytes], None]]:
     elif target == "-":
         yield explained(lambda data: (sys.stdout.buffer.write(data), sys.stdout.buffer.flush()))
     else:
-        with _explained(name), _opened_for_writing(Path(os.path.realpath(target))) as file:
+        with _explained(name), _opened_for_writing(Path(target)) as file:
             codec = CODECS.get(Path(target).suffix)
             if codec is None:
                 yield explained(file.write)
@@ -159,7 +159,7 @@ def _opened_for_writing(path: Path) -> Iterator[BinaryIO]:
         with open(path, "wb") as file:
             yield file
     else:
-        with replacing(path) as file:
+        with replacing(Path(os.path.realpath(path))) as file:
             yield file
 
 

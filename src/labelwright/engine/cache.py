@@ -41,7 +41,7 @@ def folder_name(fingerprint: str) -> str:
 def folders(fingerprint: str) -> list[Path]:
     """The folders to read, the first first: those that exist and that nobody else can write."""
     places = [place / folder_name(fingerprint) for place in _places()]
-    return [folder for folder in places if folder.is_dir() and why_unsafe(folder) is None]
+    return [folder for folder in places if os.path.isdir(folder) and _is_trusted(folder)]
 
 
 @functools.cache
@@ -49,20 +49,40 @@ def writable_folder(fingerprint: str) -> Path | None:
     """The folder for new machine code, created where it is missing; None where there is no place for one."""
     for place in _places():
         folder = place / folder_name(fingerprint)
-        shared = str(place) == os.environ.get("LABELWRIGHT_CACHE")
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=SHARED_FOLDER if shared else 0o700)
-        except OSError:
+            make_folder(folder, SHARED_FOLDER if place == _named() else 0o700)
+        except OSError as error:
+            if place == _named():
+                why = (error.strerror or "unknown").lower()
+                warnings.warn(
+                    f"labelwright: LABELWRIGHT_CACHE={place} has no machine code for these versions of labelwright, "
+                    f"Numba and Python, and cannot keep any ({why})",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             continue
-        if why_unsafe(folder) is None and os.access(folder, os.W_OK):
+        if _is_trusted(folder) and os.access(folder, os.W_OK):
             folders.cache_clear()
             return folder
     return None
 
 
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder, and those above it that are missing, with this mode whatever the umask."""
+    missing = [part for part in (folder, *folder.parents) if not os.path.exists(part)]
+    for part in reversed(missing):
+        part.mkdir(exist_ok=True)
+        part.chmod(mode)
+
+
+def _named() -> Path | None:
+    """The folder that LABELWRIGHT_CACHE names."""
+    name = os.environ.get("LABELWRIGHT_CACHE")
+    return Path(name) if name else None
+
+
 def _places() -> list[Path]:
     """LABELWRIGHT_CACHE, the user's cache folder, a folder of the user's among temporary files."""
-    named = os.environ.get("LABELWRIGHT_CACHE")
     if sys.platform == "win32":
         home = os.environ.get("LOCALAPPDATA")
     else:
@@ -70,16 +90,19 @@ def _places() -> list[Path]:
             str(Path(os.environ["HOME"], ".cache")) if "HOME" in os.environ else None
         )
     own = f"labelwright-{getattr(os, 'getuid', lambda: 0)()}"
-    places = [named and Path(named), home and Path(home, "labelwright"), Path(tempfile.gettempdir(), own)]
-    return [place for place in places if place and (place != (named and Path(named)) or _is_trusted(place))]
+    named = _named()
+    if named is not None and os.path.exists(named) and not _is_trusted(named):
+        named = None
+    places = [named, home and Path(home, "labelwright"), Path(tempfile.gettempdir(), own)]
+    return [place for place in places if place]
 
 
 @functools.cache
-def _is_trusted(place: Path) -> bool:
-    """May the folder that LABELWRIGHT_CACHE names be used?  A warning says why not."""
-    why = why_unsafe(place) if place.exists() else None
+def _is_trusted(folder: Path) -> bool:
+    """May machine code in this folder be run?  A warning says why not."""
+    why = why_unsafe(folder)
     if why is not None:
-        warnings.warn(f"labelwright: LABELWRIGHT_CACHE={place} is not used: {why}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"labelwright: machine code in {folder} is not used: {why}", RuntimeWarning, stacklevel=2)
     return why is None
 
 
@@ -87,16 +110,18 @@ def why_unsafe(path: Path) -> str | None:
     """Why machine code at this path must not be run: somebody else could have written it.  None where it may be."""
     if not hasattr(os, "getuid"):
         return None
-    for part in (path, *path.resolve().parents):
+    path = path.resolve()
+    for part in (path, *path.parents):
         try:
-            found = part.stat()
+            status = part.stat()
         except OSError as error:
-            return f"{part} cannot be looked at ({error.strerror})"
+            return f"{part} cannot be looked at ({(error.strerror or 'unknown').lower()})"
         ours = part == path or part == path.parent
-        if ours and found.st_uid not in (0, os.getuid()):
-            return f"{part} belongs to another user (uid {found.st_uid})"
+        if ours and status.st_uid not in (0, os.getuid()):
+            return f"{part} belongs to another user (uid {status.st_uid})"
         writers = stat.S_IWOTH | (stat.S_IWGRP if ours else 0)
-        if found.st_mode & writers and not found.st_mode & stat.S_ISVTX:
+        sticky = part != path and status.st_mode & stat.S_ISVTX  # nobody can put another folder in its place
+        if status.st_mode & writers and not sticky:
             return f"others can write {part}; run: chmod go-w {part}"
     return None
 
@@ -105,8 +130,8 @@ def read(file: Path) -> bytes | None:
     """The machine code in a file; None where there is none that may be run."""
     try:
         with open(file, "rb") as opened:
-            found = os.fstat(opened.fileno())
-            if hasattr(os, "getuid") and (found.st_uid not in (0, os.getuid()) or found.st_mode & 0o022):
+            status = os.fstat(opened.fileno())
+            if hasattr(os, "getuid") and (status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022):
                 return None
             return opened.read()
     except OSError:

@@ -47,6 +47,13 @@ def available() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+def why_not_available() -> str:
+    """Why nothing can be compiled, and what to do about it."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return "Numba is switched off by NUMBA_DISABLE_JIT; unset it"
+    return "Numba is not installed; pip install 'labelwright[fast]'"
+
+
 def compiled() -> bool:
     """Do kernels run as machine code from here on?"""
     if _State.compiled is None and not _State.waiting:
@@ -76,7 +83,7 @@ def _loaded(required: bool) -> bool:
     """Load Numba; a warning, or an error where it is `required`, says why it cannot be."""
     if not available():
         if required:
-            raise OptionError("LABELWRIGHT_ENGINE=compiled: Numba is missing; pip install 'labelwright[fast]'")
+            raise OptionError(f"LABELWRIGHT_ENGINE=compiled: {why_not_available()}")
         return False
     try:
         with _no_scipy() if _State.own_process else nullcontext():
@@ -104,6 +111,7 @@ def _no_scipy() -> Iterator[None]:
         return
     sys.modules["scipy"] = None  # type: ignore[assignment]
     try:
+        importlib.import_module("numba.np.arraymath")
         yield
     finally:
         del sys.modules["scipy"]

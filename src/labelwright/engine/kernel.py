@@ -31,8 +31,16 @@ class Kernel:
         self._run: Callable[..., Any] = self._run_first
 
     def _run_first(self, *arguments: Any) -> Any:
-        self._run = self.dispatcher if compiled() else self.vectorised
-        return self._run(*arguments)
+        chosen, run = compiled(), self._run_vectorised if not compiled() else self.dispatcher
+        self._run = run
+        if compiled() != chosen:  # another thread has switched the engine meanwhile
+            self.restart()
+        return run(*arguments)
+
+    def _run_vectorised(self, *arguments: Any) -> Any:
+        """Numbers overflow, and divide by zero, as silently as in machine code."""
+        with np.errstate(all="ignore"):
+            return self.vectorised(*arguments)
 
     @functools.cached_property
     def dispatcher(self) -> Any:

@@ -13,7 +13,7 @@ Nodes and arcs are blocks, as in structures.graph, but of every token's own size
 
 import numpy as np
 
-from labelwright.kernels import inlined_kernel, kernel
+from labelwright.kernels import inlined_kernel, kernel, literal_kernel
 
 FAR = 14.0  # labels whose score is so far below the best have a probability of 0 in the zero-order model's updates
 NEGLIGIBLE = 1e-6  # share of a candidate in the mass up to its token whose transitions are bounded, not summed
@@ -229,9 +229,9 @@ def slot_cells(features, cell_ptr, cell_column, slot_ptr, slot_label, t0, t1, co
             _hits_of(cell_ptr, cell_column, f, x, valued, slot_label, a, b, count, hit_ptr, hit_cell, hit_value)
 
 
-@kernel
+@literal_kernel
 def slot_scores(hit_ptr, hit_cell, hit_value, weights, a, b, score):
-    """score[s] = the sum of the weights of slot s, for a <= s < b."""
+    """score[s] = the sum of the weights of slot s, for a <= s < b, in order: cells of weight 0 change no bit."""
     valued = hit_value.shape[0] > 0
     for s in range(a, b):
         total = 0.0

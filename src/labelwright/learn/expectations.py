@@ -144,11 +144,6 @@ class Expectations:
         return made
 
     @property
-    def has_variances(self) -> bool:
-        """Can `variances` be asked for?  With latent states, the loss curves both ways."""
-        return not self.latent
-
-    @property
     def kept_numbers(self) -> int:
         """How many numbers the states of all batches have."""
         per_token = 4 * self.graph.width + (self.graph.n_arcs if self.assembly.by_token else 0)
@@ -247,18 +242,6 @@ class Expectations:
         if memory is not None:
             self._scratch.append(memory)
         return self._collected(rows, node, arc, transitions, share * state.loss)
-
-    def variances(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again) -> Counts:
-        """Replace the scores of a batch by the variances p (1 - p) of states and of whatever else has rows; of plain
-        arcs, by their expected counts."""
-        memory, scratch = self._borrow(batch.data.plan)
-        state = self._forward(rows, transitions, batch.data, again, scratch, count=True)
-        node, arc = self._posteriors(rows, batch.data, state, counted=True)
-        node -= node * node
-        if self.assembly.by_token:
-            arc -= arc * arc
-        self._scratch.append(memory)
-        return self._collected(rows, node, arc, transitions, state.loss)
 
     def passed(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array) -> State:
         """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""

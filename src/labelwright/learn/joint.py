@@ -67,9 +67,6 @@ class Joint:
         made.stacks = stacks
         return made if all(len(a.layers) == len(b.layers) for a, b in zip(stacks, self.stacks, strict=True)) else None
 
-    def curvature(self, weights: Array) -> None:
-        """The second derivatives are not known."""
-
     def _stack(self, stack: Stack, weights: Array, gradient: Array) -> float:
         used = [
             weights[part] if shift is None else weights[part] + shift

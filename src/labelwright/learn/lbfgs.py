@@ -4,14 +4,10 @@ The two-loop recursion runs on coefficients: the direction is a combination of t
 y_i and the gradient, and their inner products are all it needs.  So an iteration reads the history twice, in parallel.
 
 float32 serves until its rounding errors hide what a step gains, float64 from there on.
-
-The first iterations can run on scaled weights w_i / r_i with r_i = h_i^(-1/4), where h_i is about the second derivative
-by w_i.  That is off (`Descent.scales`): it takes half the evaluations to come within 10 % of the optimum, but as many
-or more to reach it (NER: 195 against 196; 2,000 sentences, l2 = 0.01: 226 against 185).
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -25,9 +21,6 @@ Array = NDArray[Any]
 MEMORY = 10  # pairs (s, y) kept
 SUFFICIENT, CURVATURE = 1e-4, 0.9  # Wolfe's two conditions
 MAX_TRIALS = 20
-RESCALED = 10  # iterations after which the scales of the weights are made anew, while
-WORTHWHILE = 0.01  # the loss falls by more than this share in them
-LEAST = 1e-3  # a second derivative that still counts
 NOISE = 1e-5  # a relative change of the loss that may be a rounding error
 ROUNDING = {"float32": 1e-8, "float64": 1e-15}  # a relative change of the loss that cannot be seen
 
@@ -39,9 +32,6 @@ class Objective(Protocol):
 
     def precise(self) -> "Objective | None":
         """The same in float64; None where it is in float64 already, or cannot be."""
-
-    def curvature(self, weights: Array) -> Array | None:
-        """About the second derivative of the loss by every weight; None where that is not known."""
 
 
 class Ranges:
@@ -64,14 +54,13 @@ class Ranges:
 
 
 class History:
-    """The last pairs (s_i, y_i), the current gradient, and all their inner products, in scaled weights."""
+    """The last pairs (s_i, y_i), the current gradient, and all their inner products."""
 
     def __init__(self, n_weights: int, dtype: Any, ranges: Ranges, memory: int):
         self.memory, self.ranges = memory, ranges
         self.basis = np.zeros((2 * memory + 1, n_weights), dtype)  # s_0.. | y_0.. | gradient
         self.gram = np.zeros((2 * memory + 1, 2 * memory + 1))
         self.n_pushed = 0
-        self.scale = np.empty(0, dtype)  # [W]  r; empty where all are 1
 
     @property
     def gradient(self) -> Array:
@@ -80,7 +69,7 @@ class History:
 
     def begin(self, gradient: Array) -> None:
         """Take the gradient at the point where the run stands."""
-        self._store(gradient)
+        self.gradient[:] = gradient
         self._measure([2 * self.memory])
 
     def push(self, x: Array, old_x: Array, g: Array, old_g: Array, gradient: Array) -> None:
@@ -89,21 +78,12 @@ class History:
         i = self.n_pushed % self.memory
         s, y = self.basis[i], self.basis[self.memory + i]
         self.ranges.run(vectors.differences, x, old_x, g, old_g, then=(s, y))
-        if len(self.scale):
-            s /= self.scale
-            y *= self.scale
-        self._store(gradient)
+        self.gradient[:] = gradient
         self._measure([i, self.memory + i, 2 * self.memory])
         if self.gram[i, self.memory + i] > 1e-10 * self.gram[self.memory + i, self.memory + i]:
             self.n_pushed += 1
         else:
             self._forget(i)
-
-    def _store(self, gradient: Array) -> None:
-        if len(self.scale):
-            np.multiply(gradient, self.scale, out=self.gradient)
-        else:
-            self.gradient[:] = gradient
 
     def _measure(self, rows: list[int]) -> None:
         inner_products = self.ranges.sums(vectors.dots, self.basis, np.array(rows), shape=(len(rows), len(self.basis)))
@@ -121,18 +101,8 @@ class History:
             self._forget(i)
         self.n_pushed = 0
 
-    def rescale(self, scale: Array) -> None:
-        """Go over to other scales of the weights; without any, to the weights themselves."""
-        new, old = (x if len(x) else self.basis.dtype.type(1) for x in (scale.astype(self.basis.dtype), self.scale))
-        factor = new / old
-        self.basis[: self.memory] /= factor
-        self.basis[self.memory :] *= factor
-        self.scale = scale.astype(self.basis.dtype)
-        self._measure(list(range(len(self.basis))))
-
     def direction(self, out: Array) -> float:
-        """Fill `out` with minus H times the gradient, for the weights themselves; returns its slope, direction .
-        gradient."""
+        """Fill `out` with minus H times the gradient; returns its slope, direction . gradient."""
         m, G = self.memory, self.gram
         delta = np.zeros(2 * m + 1)
         delta[-1] = -1.0
@@ -149,25 +119,21 @@ class History:
             beta = delta @ G[:, m + i] / G[i, m + i]
             delta[i] += alpha[i] - beta
         self.ranges.run(vectors.combine, self.basis, delta, then=(out,))
-        if len(self.scale):
-            out *= self.scale
         return float(delta @ G[:, -1])
 
     def state(self) -> dict[str, Array]:
-        return {"basis": self.basis, "gram": self.gram, "n_pushed": np.array(self.n_pushed), "scale": self.scale}
+        return {"basis": self.basis, "gram": self.gram, "n_pushed": np.array(self.n_pushed)}
 
     def restore(self, state: dict[str, Array]) -> None:
         self.basis[:] = state["basis"]
         self.gram[:] = state["gram"]
         self.n_pushed = int(state["n_pushed"])
-        self.scale = state["scale"].astype(self.basis.dtype)
 
 
 class Descent:
     """A run of L-BFGS: loss(w) + l2/2 |w|^2, the point where it stands, and how it goes on."""
 
     memory: ClassVar[int] = MEMORY
-    scales: ClassVar[bool] = False  # does it scale the weights at first?
 
     def __init__(self, problem: Objective, weights: Array, l2: float, workers: Workers):
         self.problem, self.l2, self.workers = problem, l2, workers
@@ -238,22 +204,6 @@ class Descent:
         self.f, self.downhill = f, self.gradient()
         self.history.push(self.x, self.trial, self.g, self.new_g, self.downhill)
 
-    def rescale(self, losses: Sequence[float]) -> None:
-        """Before every tenth iteration, scale the weights by their curvature now, or no longer."""
-        if not self.scales or (len(losses) - 1) % RESCALED:
-            return
-        first = len(losses) == 1
-        if not first and not len(self.history.scale):
-            return
-        curvature = None
-        if first or losses[-1 - RESCALED] - losses[-1] > WORTHWHILE * abs(losses[-1]):
-            curvature = self.problem.curvature(self.x)
-        if curvature is not None:
-            self.evaluations += 1
-            self.history.rescale(np.maximum(curvature + self.l2, max(self.l2, LEAST)) ** -0.25)
-        elif len(self.history.scale):
-            self.history.rescale(self.history.scale[:0])
-
     def sharpen(self) -> bool:
         """Go on in float64; False where that cannot be."""
         precise = self.problem.precise()
@@ -277,13 +227,11 @@ class Descent:
 
     def resume(self, state: dict[str, Array], monitor: Monitor) -> None:
         """Go on from a saved state."""
-        dtype, scales = (getattr(state.get(name), what, None) for name, what in (("x", "dtype"), ("scale", "size")))
+        dtype = getattr(state.get("x"), "dtype", None)
         weights = self.x
         if dtype == np.float64 and self.x.dtype != dtype and (precise := self.problem.precise()) is not None:
             self.problem = precise
             self._take(self.x.astype(dtype))
-        if scales:
-            self.history.scale = np.ones_like(self.x)
         monitor.check_state(state, self.state() | {"f": np.array(0.0)}, weights)
         self.x[:], self.g[:], self.f = state["x"], state["g"], float(state["f"])
         self.downhill = self.gradient()
@@ -304,12 +252,10 @@ def descend(run: Descent, dtype: Any, monitor: Monitor, state: dict[str, Array] 
         report()
     else:
         run.resume(state, monitor)
-    run.rescale([record["loss"] for record in monitor.history])
     while not monitor.stop:
         failure = run.advance()
         if failure is None:
             report()
-            run.rescale([record["loss"] for record in monitor.history])
         elif not run.sharpen() and not run.forget():
             monitor.finish(f"converged: {failure}")
     return monitor.best(run.x.astype(dtype))

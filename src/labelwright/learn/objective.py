@@ -99,15 +99,6 @@ class LogLikelihood:
         made._rows = made._allocated()
         return made
 
-    def curvature(self, weights: Array) -> Array | None:
-        """The sum over tokens of value^2 p (1 - p) for each weight: about the diagonal of the Hessian of a CRF without
-        latent states.  It takes one evaluation."""
-        if not self.expectations.has_variances:
-            return None
-        diagonal = np.empty_like(weights)
-        self._sweep(weights, diagonal, squared=True)
-        return np.maximum(diagonal, 0)
-
     def __call__(self, weights: Array, gradient: Array) -> float:
         """Fill `gradient` and return the loss."""
         return self._sweep(weights, gradient)
@@ -142,10 +133,8 @@ class LogLikelihood:
         d_passed: Array | None = None,
         share: float = 1.0,
         kept: dict[int, Any] | None = None,
-        squared: bool = False,
     ) -> float:
-        """Fill the gradient, add to d_below, and return the loss, shard by shard; `squared` fills the gradient with
-        second derivatives instead."""
+        """Fill the gradient, add to d_below, and return the loss, shard by shard."""
         with one_blas_thread():
             transitions = self._begin(weights, kept)
             slices = self.parameters.slices
@@ -162,11 +151,7 @@ class LogLikelihood:
                     rows = self._taken(batch)
                     state = kept.pop(batch.number) if kept else None
                     again = self._again(weights, shard, batch, below)
-                    counts: Counts
-                    if squared:
-                        counts = self.expectations.variances(rows, transitions, batch, again)
-                    else:
-                        counts = self.expectations.counts(rows, transitions, batch, again, share, d_passed, state)
+                    counts: Counts = self.expectations.counts(rows, transitions, batch, again, share, d_passed, state)
                     for name, at in batch.rows.items():
                         if isinstance(at, slice):
                             self._rows[name][at] = rows[name]
@@ -176,11 +161,10 @@ class LogLikelihood:
 
                 for counts in self.workers.run(count, [(batch,) for batch in shard.batches]):
                     total = total.plus(counts)
-                self.workers.run(call, self._adding(weights, shard, gradient, below, d_below, squared))
+                self.workers.run(call, self._adding(weights, shard, gradient, below, d_below))
             for name, part in self.parts.items():
                 part.finish(gradient[slices[name]], self.workers)
-            if not squared:
-                total = self.expectations.observed(total, transitions, share)
+            total = self.expectations.observed(total, transitions, share)
             self.expectations.assembly.store_transitions(total.nodes, total.arcs, gradient)
             return total.loss
 
@@ -191,13 +175,12 @@ class LogLikelihood:
         gradient: Array,
         below: Array | None,
         d_below: Array | None,
-        squared: bool,
     ) -> list[Any]:
         """Pieces of work that add the rows of a shard to the gradient and to the derivative by what was passed."""
         tasks = list[Any]()
         for name, part in self.parts.items():
             part_of = self.parameters.slices[name]
-            tasks += part.adding(shard.number, self._rows[name], gradient[part_of], below, squared)
+            tasks += part.adding(shard.number, self._rows[name], gradient[part_of], below)
             if d_below is not None:
                 first = shard.rows[name][0]
                 for piece in shard.pieces:

@@ -93,9 +93,6 @@ class PrunedLikelihood:
     def precise(self) -> None:
         """The sums are in float64 already."""
 
-    def curvature(self, weights: Array) -> None:
-        """Not known."""
-
     def _slot_scores(self, state: Array) -> Array:
         """The sums of the weights of every slot."""
         ptr = self.chart.lists.ptr

@@ -205,18 +205,13 @@ class FeatureRows:
         self.sums[:] = 0
         self.sums_of_dense[:] = 0
 
-    def adding(
-        self, shard: int, rows: Array, gradient: Array, below: Array | None, squared: bool = False
-    ) -> list[Task]:
-        """Pieces of work that add the rows of a shard to the sums of keys and dense features, and to the gradient;
-        `squared` takes the squares of all values of features."""
+    def adding(self, shard: int, rows: Array, gradient: Array, below: Array | None) -> list[Task]:
+        """Pieces of work that add the rows of a shard to the sums of keys and dense features, and to the gradient."""
         keys, dense, sparse = self.shards[shard]
         if self.has_slots:
             dense, sparse = (
                 x._replace(items=x.items._replace(value=self._values(x.items.value, below))) for x in (dense, sparse)
             )
-        if squared:
-            dense, sparse = (x._replace(items=x.items._replace(value=x.items.value**2)) for x in (dense, sparse))
         return [
             *self._pooling(keys, rows, self.sums),
             *self._pooling(dense, rows, self.sums_of_dense),

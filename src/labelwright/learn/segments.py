@@ -93,7 +93,6 @@ class SegmentExpectations:
     """Makes rows of counts from rows of scores of tokens and segments."""
 
     kept_numbers = 0  # `passed` keeps nothing for the backward function
-    has_variances = False
 
     def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
         self.assembly, self.gold, self.offsets, self.candidates = assembly, gold, offsets, candidates

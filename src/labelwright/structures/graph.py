@@ -87,7 +87,9 @@ class Graph(NamedTuple):
     @property
     def most_targets(self) -> int:
         """The largest number of targets with one label that a node has."""
-        return int(np.diff(self.contexts.cut, axis=1).max())
+        of_blocks = np.diff(self.contexts.cut, axis=1).max(axis=1)
+        has_sources = np.diff(self.blocks.source_ptr) > 0
+        return int(of_blocks[has_sources].max(initial=0))
 
     @property
     def names(self) -> tuple[Array, Array, Array, Array]:

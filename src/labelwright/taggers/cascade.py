@@ -219,6 +219,11 @@ class Cascade(Estimator):
                 raise OptionError(f"layers: {name}: {error}") from None
             if self.passing == "joint" and getattr(model, "l1", 0) > 0:
                 raise OptionError(f"layers: {name}: joint training has no L1 penalty; use l1=0, or passing='marginal'")
+            if self.learns_together and getattr(model, "prune_labels", "off") not in ("auto", "off"):
+                raise OptionError(
+                    f"layers: {name}: joint training has no pruned labels; use prune_labels='off', or "
+                    "passing='marginal'"
+                )
         if self.lexicon is not None and self.lexicon not in names:
             raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")
         for name in self.shares or ():
@@ -333,6 +338,8 @@ class Cascade(Estimator):
             if getattr(fresh, name) is None:
                 setattr(fresh, name, getattr(self, name))
         fresh.verbose = fresh.verbose or self.verbose
+        if self.learns_together and getattr(fresh, "prune_labels", None) == "auto":
+            fresh.set_params(prune_labels="off")  # layers with pruned labels cannot learn together
         return fresh
 
     def _passed(self, model: TrainableModel, X: Any, forced: Forced | None = None) -> Passed:

@@ -103,8 +103,8 @@ PruneLabels = Annotated[
     ShareOrName("auto", "off"),
     Signed(),
     Help(
-        "Many labels: a zero-order model leaves each token a few candidates, so many that they have this share of the "
-        "gold labels; auto: 0.999 from 200 labels on (order 2: 64)."
+        "Many labels: a zero-order model leaves each token as many candidates as needed to include this share of the "
+        "gold labels; auto: 0.999 from 200 labels on (order 2: 64), where code is compiled."
     ),
 ]
 

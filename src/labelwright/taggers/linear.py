@@ -39,7 +39,7 @@ from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 R = TypeVar("R")
-LATENT_COST = 10  # times the work of a CRF, without compiled code
+LATENT_COST, PRUNED_COST = 10, 40  # times the work of a CRF, without compiled code
 
 
 class Constrained(NamedTuple):
@@ -198,7 +198,8 @@ class LinearTagger(Tagger):
     ) -> list[R]:
         """As `_ask`, with what was learnt given as a value: development data are scored so, too."""
         data = encode(trained.extractor, X)
-        expect(int(data.offsets[-1]) * (LATENT_COST if trained.space.latent else 1))
+        cost = PRUNED_COST if trained.pruning is not None else LATENT_COST if trained.space.latent else 1
+        expect(int(data.offsets[-1]) * cost)
         permitted = permitted_labels(forced, data.offsets, trained.space.labels)
         constrained = self._constrained(trained, constraints)
         if data.offsets[-1] == 0:

@@ -12,6 +12,7 @@ from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
+from labelwright.kernels import compiled
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.owlqn import owlqn
@@ -31,6 +32,7 @@ from labelwright.taggers.training import Data, Labels
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
+SHORT = 0.01  # a share that is missing and worth a warning
 SHARE = 0.999  # of gold labels that are kept, by default
 MANY = {1: 200, 2: 64}  # labels from which "auto" prunes, by order
 ARCS_PER_SECOND = 1e9  # of an unpruned model: about what one core sums in training
@@ -65,6 +67,7 @@ class PrunableModel(LogLinearModel):
         with Workers(self.n_jobs) as workers:
             features = incidences["state"], cells["state"], gold, offsets
             pruning, lists = learn_pruning(*features, L, self.order, share, seed, workers)
+        self._warn_of_share(pruning.share)
         parameters: Any = pruned_parameters(cells, lists, gold, offsets, L, self.order)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(extractor, space, parameters, none, labels.scheme, pruning=pruning)
@@ -76,10 +79,20 @@ class PrunableModel(LogLinearModel):
             return None
         why_not = self._why_not_pruned(extractor)
         if self.prune_labels == "auto":
-            return SHARE if n_labels >= MANY[self.order] and why_not is None else None
+            return SHARE if n_labels >= MANY[self.order] and why_not is None and compiled() else None
         if why_not is not None:
             raise OptionError(f"prune_labels: {why_not}; use prune_labels='off'")
         return float(self.prune_labels)
+
+    def _warn_of_share(self, kept: float) -> None:
+        """Say so where the candidates have clearly fewer of the gold labels than was asked for."""
+        if self.prune_labels != "auto" and kept < float(self.prune_labels) - SHORT:
+            warnings.warn(
+                f"prune_labels={self.prune_labels}: candidates have {100 * kept:.1f} % of held-out gold labels, since "
+                "more of them would be too many per token",
+                RuntimeWarning,
+                stacklevel=5,
+            )
 
     def _why_not_pruned(self, extractor: Extractor) -> str | None:
         """What the candidates of a token cannot have."""
