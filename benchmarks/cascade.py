@@ -78,29 +78,27 @@ def gradient(options: argparse.Namespace, folder: Path, console: Console) -> Non
     source = cascade._input(source)
     passed = models[0].passed(source, cascade.cut)
     inputs = [source, Layered(source, passed)]
-    with Workers(None) as workers:
-        built = [
-            model.objective(inputs[k], gold[names[k]], workers, passed.candidates if k == 0 else None)
-            for k, model in enumerate(models)
-        ]
-        objectives, constants = [layer for layer, _ in built], [fixed for _, fixed in built]
-        belows = [constants[0], np.concatenate([passed.probability, constants[1]])]
-        times: dict[str, list[float]] = {}
-        joint = Joint(
-            [Stack(objectives, constants, [1.0, 1.0], [None, None])], [len(m.weights_) for m in models], [1, 1]
-        )
-        weights = np.concatenate([model.weights_ for model in models])
-        for _ in range(6):
-            for k, name in enumerate(names):
-                begun = time.perf_counter()
-                if k == 0:
-                    objectives[k](models[k].weights_, np.empty_like(models[k].weights_))
-                else:
-                    objectives[k].forward(models[k].weights_, belows[k])[1](None, 1.0)
-                times.setdefault(name, []).append(time.perf_counter() - begun)
+    workers = Workers(None)
+    built = [
+        model.objective(inputs[k], gold[names[k]], workers, passed.candidates if k == 0 else None)
+        for k, model in enumerate(models)
+    ]
+    objectives, constants = [layer for layer, _ in built], [fixed for _, fixed in built]
+    belows = [constants[0], np.concatenate([passed.probability, constants[1]])]
+    times: dict[str, list[float]] = {}
+    joint = Joint([Stack(objectives, constants, [1.0, 1.0], [None, None])], [len(m.weights_) for m in models], [1, 1])
+    weights = np.concatenate([model.weights_ for model in models])
+    for _ in range(6):
+        for k, name in enumerate(names):
             begun = time.perf_counter()
-            joint(weights, np.empty_like(weights))
-            times.setdefault("joint", []).append(time.perf_counter() - begun)
+            if k == 0:
+                objectives[k](models[k].weights_, np.empty_like(models[k].weights_))
+            else:
+                objectives[k].forward(models[k].weights_, belows[k])[1](None, 1.0)
+            times.setdefault(name, []).append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        joint(weights, np.empty_like(weights))
+        times.setdefault("joint", []).append(time.perf_counter() - begun)
     lower, upper, both = (median(times[name][1:]) for name in ("pos", "chunk", "joint"))
     slots = passed.candidates
     console.print(

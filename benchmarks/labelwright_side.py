@@ -61,7 +61,8 @@ def limit(laps: Laps, job: Job) -> Job:
     read at random places count once for each token."""
     tagger = CRF(template=job["template"])
     data, trained = tagger._prepare(read_columns(job["train"]), None)
-    with Workers(job["threads"]) as workers, one_blas_thread():
+    workers = Workers(job["threads"])
+    with one_blas_thread():
         problem = tagger._objective(trained, data, workers)
         gradient = np.empty_like(trained.weights)
         seconds = min(clocked(lambda: problem(trained.weights, gradient)) for _ in range(7))

@@ -20,13 +20,13 @@ def blas_threads():
 def test_blas_has_one_thread_inside_and_as_many_as_before_outside():
     before = blas_threads()
     assert before
-    with Workers(2), one_blas_thread():
+    with one_blas_thread():
         assert set(blas_threads()) <= {1}
-        with Workers(1):
+        with one_blas_thread():
             assert set(blas_threads()) <= {1}
         assert set(blas_threads()) <= {1}
     assert blas_threads() == before
-    with pytest.raises(ValueError, match="no"), Workers(2):
+    with pytest.raises(ValueError, match="no"), one_blas_thread():
         raise ValueError("no")
     assert blas_threads() == before
 

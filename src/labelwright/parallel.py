@@ -230,12 +230,6 @@ class Workers:
             raise run.errors[min(run.errors)]
         return run.results
 
-    def __enter__(self) -> "Workers":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing: the threads are those of the process."""
-
 
 def even_ranges(ptr: NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:
     """Cut the rows of a sparse table into ranges of about equal work."""

@@ -435,8 +435,8 @@ def test_threads_and_neighbours_change_nothing():
     noisy[np.arange(len(classes)), classes] += 0.2
     made = propose(from_probabilities(noisy), table, offsets)
     alone = csi(made)
-    with Workers(2) as workers:
-        together = csi(made, workers=workers)
+    workers = Workers(2)
+    together = csi(made, workers=workers)
     assert np.array_equal(alone.labels, together.labels)
     assert np.array_equal(alone.scores, together.scores)
     for sentence in (0, 300, 699):

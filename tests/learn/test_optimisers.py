@@ -45,8 +45,8 @@ def scipy_optimum(problem, l1, l2):
 def test_lbfgs_finds_scipys_optimum(template, l2):
     problem = Problem(*words(40, seed=1), template)
     monitor = Monitor(1000, 1e-12)
-    with Workers(1) as workers:
-        found = lbfgs(problem.objective, np.zeros(problem.parameters.n_weights), l2, monitor, workers)
+    workers = Workers(1)
+    found = lbfgs(problem.objective, np.zeros(problem.parameters.n_weights), l2, monitor, workers)
     loss, weights = scipy_optimum(problem, 0.0, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-9)
     np.testing.assert_allclose(found, weights, atol=1e-3)
@@ -58,8 +58,8 @@ def test_lbfgs_finds_scipys_optimum(template, l2):
 def test_owlqn_finds_scipys_optimum(l1, l2):
     problem = Problem(*words(40, seed=1), ARCS)
     monitor = Monitor(2000, 1e-12, period=20)
-    with Workers(1) as workers:
-        found = owlqn(problem.objective, np.zeros(problem.parameters.n_weights), l1, l2, monitor, workers)
+    workers = Workers(1)
+    found = owlqn(problem.objective, np.zeros(problem.parameters.n_weights), l1, l2, monitor, workers)
     loss, weights = scipy_optimum(problem, l1, l2)
     assert monitor.history[-1]["loss"] == pytest.approx(loss, rel=1e-6)
     assert (found == 0).sum() > len(found) / 4
@@ -362,12 +362,12 @@ def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     assert model.weights_.dtype == np.float32
     problem = Problem(X, y, ARCS, labels=model.classes_)
     monitor = Monitor(5000, 1e-13)
-    with Workers(1) as workers:
-        start = np.zeros(problem.parameters.n_weights)
-        if kind == "lbfgs":
-            lbfgs(problem.objective, start, 1e-4, monitor, workers)
-        else:
-            owlqn(problem.objective, start, 1e-3, 1e-4, monitor, workers)
+    workers = Workers(1)
+    start = np.zeros(problem.parameters.n_weights)
+    if kind == "lbfgs":
+        lbfgs(problem.objective, start, 1e-4, monitor, workers)
+    else:
+        owlqn(problem.objective, start, 1e-3, 1e-4, monitor, workers)
     assert model.training_["loss"] == pytest.approx(monitor.history[-1]["loss"], rel=1e-7 if kind == "lbfgs" else 1e-5)
 
 

@@ -49,34 +49,34 @@ def likelihood(data, cells, lists, order, workers, space=None):
 @pytest.mark.parametrize("scale", [1.0, 300.0])  # the larger one is summed in log space
 def test_with_all_labels_it_is_the_plain_likelihood(problem, order, scale):
     model, data, trained = prepared(problem, order)
-    with Workers(1) as workers:
-        lists = all_labels(len(data.gold))
-        parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
-        dense = model._objective(trained, data, workers, np.float64)
-        w = scale * np.random.default_rng(1).normal(size=trained.parameters.n_weights)
-        expected, gradient = np.empty_like(w), np.empty(parameters.n_weights)
-        loss = dense(w, expected)
+    workers = Workers(1)
+    lists = all_labels(len(data.gold))
+    parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+    dense = model._objective(trained, data, workers, np.float64)
+    w = scale * np.random.default_rng(1).normal(size=trained.parameters.n_weights)
+    expected, gradient = np.empty_like(w), np.empty(parameters.n_weights)
+    loss = dense(w, expected)
 
-        def same_weights(of):
-            parts = trained.parameters.slices
-            plain = [of[parts[name]][parameters.sparse.codes(name)] for name in list(parts)[1:]]
-            return np.concatenate([of[parts["state"]], *plain])
+    def same_weights(of):
+        parts = trained.parameters.slices
+        plain = [of[parts[name]][parameters.sparse.codes(name)] for name in list(parts)[1:]]
+        return np.concatenate([of[parts["state"]], *plain])
 
-        assert pruned(same_weights(w), gradient) == pytest.approx(loss, rel=1e-12)
-        np.testing.assert_allclose(gradient, same_weights(expected), atol=1e-8)
+    assert pruned(same_weights(w), gradient) == pytest.approx(loss, rel=1e-12)
+    np.testing.assert_allclose(gradient, same_weights(expected), atol=1e-8)
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_gradient_is_the_derivative(problem, order):
     rng = np.random.default_rng(order)
     _, data, trained = prepared(problem, order)
-    with Workers(1) as workers:
-        lists = some_labels(data, rng)
-        parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
-        w, gradient, nothing = rng.normal(size=parameters.n_weights), *np.empty((2, parameters.n_weights))
-        pruned(w, gradient)
-        steps = 1e-5 * np.eye(len(w))
-        slopes = [(pruned(w + step, nothing) - pruned(w - step, nothing)) / 2e-5 for step in steps]
+    workers = Workers(1)
+    lists = some_labels(data, rng)
+    parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+    w, gradient, nothing = rng.normal(size=parameters.n_weights), *np.empty((2, parameters.n_weights))
+    pruned(w, gradient)
+    steps = 1e-5 * np.eye(len(w))
+    slopes = [(pruned(w + step, nothing) - pruned(w - step, nothing)) / 2e-5 for step in steps]
     np.testing.assert_allclose(gradient, slopes, atol=1e-6)
 
 
@@ -84,12 +84,12 @@ def test_features_may_have_values(problem):
     rng = np.random.default_rng(5)
     X = [[{"word": word, "size": float(rng.random())} for word in x] for x in problem[0]]
     model, data, trained = prepared((X, problem[1]), 1)
-    with Workers(1) as workers:
-        lists = all_labels(len(data.gold))
-        parameters, pruned = likelihood(data, trained.parameters.cells, lists, 1, workers)
-        w = rng.normal(size=parameters.n_weights)  # all pairs are candidates
-        gradient, expected = np.empty((2, len(w)))
-        assert pruned(w, gradient) == pytest.approx(model._objective(trained, data, workers, np.float64)(w, expected))
+    workers = Workers(1)
+    lists = all_labels(len(data.gold))
+    parameters, pruned = likelihood(data, trained.parameters.cells, lists, 1, workers)
+    w = rng.normal(size=parameters.n_weights)  # all pairs are candidates
+    gradient, expected = np.empty((2, len(w)))
+    assert pruned(w, gradient) == pytest.approx(model._objective(trained, data, workers, np.float64)(w, expected))
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
 
 
@@ -101,11 +101,11 @@ def test_threads_do_not_change_a_bit(problem, order, monkeypatch):
     lists = some_labels(data, rng)
     answers = []
     for threads in (1, 3):
-        with Workers(threads) as workers:
-            parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
-            w = np.random.default_rng(3).normal(size=parameters.n_weights)
-            gradient = np.empty_like(w)
-            answers.append((pruned(w, gradient), gradient.tobytes()))
+        workers = Workers(threads)
+        parameters, pruned = likelihood(data, trained.parameters.cells, lists, order, workers)
+        w = np.random.default_rng(3).normal(size=parameters.n_weights)
+        gradient = np.empty_like(w)
+        answers.append((pruned(w, gradient), gradient.tobytes()))
     assert answers[0] == answers[1]
 
 
@@ -113,9 +113,9 @@ def test_the_cutoff_keeps_the_wanted_share(problem):
     X, y = problem
     _, data, trained = prepared((X * 5, y * 5), 1)
     cells = trained.parameters.cells["state"]
-    with Workers(1) as workers:
-        for share in (0.7, 0.95, 1.0):
-            pruned = learn_pruning(data.incidences["state"], cells, data.gold, data.offsets, L, 1, share, 0, workers)
-            assert pruned.pruning.share >= share
-            assert (pruned.lists.places_of(data.gold) >= 0).all()  # gold labels are always kept in training
-            assert 1 <= pruned.lists.mean <= L
+    workers = Workers(1)
+    for share in (0.7, 0.95, 1.0):
+        pruned = learn_pruning(data.incidences["state"], cells, data.gold, data.offsets, L, 1, share, 0, workers)
+        assert pruned.pruning.share >= share
+        assert (pruned.lists.places_of(data.gold) >= 0).all()  # gold labels are always kept in training
+        assert 1 <= pruned.lists.mean <= L

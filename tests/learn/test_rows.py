@@ -58,8 +58,8 @@ class Case:
     def scores(self, below):
         """Rows of scores [T, width]."""
         rows = np.full_like(self.residual, np.nan)
-        with Workers(1) as workers:
-            self.rows.begin(self.weights, workers)
+        workers = Workers(1)
+        self.rows.begin(self.weights, workers)
         for a, b in self.shards:
             self.rows.score(self.weights, a, b, rows[a:b], below)
         return rows
@@ -71,8 +71,8 @@ class Case:
         for shard, (a, b) in enumerate(self.shards):
             for function, *arguments in self.rows.adding(shard, self.residual[a:b], gradient, self.below):
                 function(*arguments)
-        with Workers(1) as workers:
-            self.rows.finish(gradient, workers)
+        workers = Workers(1)
+        self.rows.finish(gradient, workers)
         return gradient
 
 

@@ -227,8 +227,8 @@ class Nearby(NamedTuple):
 
 def near_to(model: Any, query: Sequence[Any], more: int = 8) -> Nearby:
     """Search once more, for `more` distances beyond k."""
-    with Workers(1) as workers:
-        found = nearest(model.index_, *model._queries([query]), model.k + more, workers)
+    workers = Workers(1)
+    found = nearest(model.index_, *model._queries([query]), model.k + more, workers)
     return Nearby(model, query, found.instances, found.distance)
 
 

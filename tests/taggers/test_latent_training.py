@@ -62,11 +62,11 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     index = {label: i for i, label in enumerate(model.classes_)}
     gold = np.array([index[label] for s in Y for label in s], np.int32)
     weights, gradient = model.weights_.astype(np.float64), np.empty(len(model.weights_))
-    with Workers(1) as workers:
-        n = model.extractor_.n_features
-        data = incidences, n, offsets, gold
-        objective = LogLikelihood(*data, model.space_, model.parameters_, workers, dtype=np.float64)
-        loss = objective(weights, gradient)
+    workers = Workers(1)
+    n = model.extractor_.n_features
+    data = incidences, n, offsets, gold
+    objective = LogLikelihood(*data, model.space_, model.parameters_, workers, dtype=np.float64)
+    loss = objective(weights, gradient)
     penalty = l1 * np.abs(weights).sum() + 0.5 * l2 * weights @ weights
     assert loss + penalty == pytest.approx(model.training_["loss"], rel=1e-5)
     assert model.training_["loss"] < model.history_[0]["loss"] / 2

@@ -40,16 +40,20 @@ def chosen() -> str:
 
 def available() -> bool:
     """Is Numba installed, and not switched off (NUMBA_DISABLE_JIT=1)?"""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if _is_switched_off():
         return False
     if "numba" in sys.modules:
         return sys.modules["numba"] is not None
     return importlib.util.find_spec("numba") is not None
 
 
+def _is_switched_off() -> bool:
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
 def why_not_available() -> str:
     """Why nothing can be compiled, and what to do about it."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if _is_switched_off():
         return "Numba is switched off by NUMBA_DISABLE_JIT; unset it"
     return "Numba is not installed; pip install 'labelwright[fast]'"
 

@@ -31,9 +31,9 @@ class Kernel:
         self._run: Callable[..., Any] = self._run_first
 
     def _run_first(self, *arguments: Any) -> Any:
-        chosen, run = compiled(), self._run_vectorised if not compiled() else self.dispatcher
-        self._run = run
-        if compiled() != chosen:  # another thread has switched the engine meanwhile
+        by_machine = compiled()
+        self._run = run = self.dispatcher if by_machine else self._run_vectorised
+        if compiled() != by_machine:  # another thread has switched the engine meanwhile
             self.restart()
         return run(*arguments)
 

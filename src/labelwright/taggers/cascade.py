@@ -406,7 +406,8 @@ class Cascade(Estimator):
         monitor = Monitor(limit, self.tol, dev=dev, dev_from=0, progress=progress or bar)
         start = np.concatenate([model.weights_ for model in models])
         sizes = [len(model.weights_) for model in models]
-        with monitor, one_blas_thread(), Workers(self.n_jobs) as workers:
+        workers = Workers(self.n_jobs)
+        with monitor, one_blas_thread():
             made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers)
             l2 = [float(getattr(model, "l2", 0.0)) for model in models]
             weights = lbfgs(Joint(made, sizes, l2), start, 0.0, monitor, workers)

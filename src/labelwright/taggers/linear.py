@@ -204,9 +204,9 @@ class LinearTagger(Tagger):
         constrained = self._constrained(trained, constraints)
         if data.offsets[-1] == 0:
             return question(self._batch([None] * len(data), 0, None))
-        with Workers(self.n_jobs) as workers:
-            blocks, scored = self._scored_blocks(trained, constrained, data, permitted, workers)
-            answers = workers.run(lambda begin, end: question(scored(begin, end)), blocks)
+        workers = Workers(self.n_jobs)
+        blocks, scored = self._scored_blocks(trained, constrained, data, permitted, workers)
+        answers = workers.run(lambda begin, end: question(scored(begin, end)), blocks)
         return [answer for part in answers for answer in part]
 
     def _scored_blocks(

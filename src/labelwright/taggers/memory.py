@@ -293,9 +293,9 @@ class MemoryBased(Estimator):
         self._expect(len(codes))
         if isinstance(self.index_, IGTree):
             return trees.ask(self.index_, codes)
-        with Workers(self.n_jobs) as workers:
-            decay = float(self.decay[0]), float(self.decay[1])
-            return store.classify(self.index_, codes, numbers, int(self.k), self.votes, decay, workers)
+        workers = Workers(self.n_jobs)
+        decay = float(self.decay[0]), float(self.decay[1])
+        return store.classify(self.index_, codes, numbers, int(self.k), self.votes, decay, workers)
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[Neighbour]]:
         """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction."""
@@ -306,8 +306,8 @@ class MemoryBased(Estimator):
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
         self._expect(len(codes))
-        with Workers(self.n_jobs) as workers:
-            nearest = store.nearest(self.index_, codes, numbers, int(k or self.k), workers)
+        workers = Workers(self.n_jobs)
+        nearest = store.nearest(self.index_, codes, numbers, int(k or self.k), workers)
         pairs = zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True)
         neighbours = [self._neighbour(n, distance) for n, distance in pairs]
         return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]

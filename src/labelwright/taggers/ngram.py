@@ -248,11 +248,11 @@ class NgramModel(Tagger):
         if forced is not None:
             self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
         allowed_next, answers, first = self._allowed(constraints), list[R](), 0
-        with Workers(self.n_jobs) as workers:
-            for candidates in self._blocks(X):
-                block = ProposalBlock(candidates, self.labels_, self.scheme_, allowed_next, constraints, workers, first)
-                answers += question(Batch(block.sentences, first, probabilistic=False))
-                first += candidates.n_sentences
+        workers = Workers(self.n_jobs)
+        for candidates in self._blocks(X):
+            block = ProposalBlock(candidates, self.labels_, self.scheme_, allowed_next, constraints, workers, first)
+            answers += question(Batch(block.sentences, first, probabilistic=False))
+            first += candidates.n_sentences
         return answers
 
     # -- answers ------------------------------------------------------------------------------------------------------

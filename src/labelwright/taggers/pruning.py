@@ -64,9 +64,9 @@ class PrunableModel(LogLinearModel):
         incidences, offsets, gold = data
         cells = make_parameters(incidences, extractor.n_features, gold, offsets, space, self.cells).cells
         L, seed = space.n_labels, self.random_state or 0
-        with Workers(self.n_jobs) as workers:
-            features = incidences["state"], cells["state"], gold, offsets
-            pruning, lists = learn_pruning(*features, L, self.order, share, seed, workers)
+        workers = Workers(self.n_jobs)
+        features = incidences["state"], cells["state"], gold, offsets
+        pruning, lists = learn_pruning(*features, L, self.order, share, seed, workers)
         self._warn_of_share(pruning.share)
         parameters: Any = pruned_parameters(cells, lists, gold, offsets, L, self.order)
         none = np.zeros(parameters.n_weights, np.float32)

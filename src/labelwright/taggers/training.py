@@ -98,8 +98,8 @@ class TrainableModel(LinearTagger):
                 place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
                 monitor = self._monitor(start, data, development, progress or bar, place, checkpoint_every)
                 state = monitor.resume() if resume else None
-                with monitor, one_blas_thread(), Workers(self.n_jobs) as workers:
-                    runs.append((self._optimise(start, data, monitor, workers, state), monitor))
+                with monitor, one_blas_thread():
+                    runs.append((self._optimise(start, data, monitor, Workers(self.n_jobs), state), monitor))
                 if monitor.interrupted:
                     break
         finally:

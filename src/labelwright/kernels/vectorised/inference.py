@@ -42,9 +42,14 @@ def viterbi(node, arc, blocks, path):
         scores = np.empty(1)
         best_paths(node, arc, blocks, np.array([0, len(node)]), path, scores)
         return scores[0]
+    Q = node.shape[1]
+    return _first_order_path(node, arc.reshape(-1, Q, Q), path)
+
+
+def _first_order_path(node, arcs, path):
+    """Fill path [T] with the best path by the scores of nodes [T, Q] and of arcs [1|T, Q, Q]; returns its score."""
     T, Q = node.shape
     delta, reached = np.empty_like(node), np.empty((Q, Q))
-    arcs = arc.reshape(-1, Q, Q)
     if len(arcs) == 1:
         arcs = [arcs[0]] * T
     delta[0] = before = node[0]

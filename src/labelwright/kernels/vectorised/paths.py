@@ -8,6 +8,7 @@ import numpy as np
 
 from labelwright.kernels.clamped import labelling_weight
 from labelwright.kernels.paths import DONE, FULL, LABELLINGS, LIMIT, MADE, SIZE, TAKEN
+from labelwright.kernels.vectorised.heap import _pop, _push
 from labelwright.kernels.vectorised.inference import _prefix_scores
 
 _LISTS = "priority", "suffix", "value", "state", "parent", "depth"
@@ -111,42 +112,6 @@ class _Search:
             path[:] = nodes
             return 1
         return 0
-
-
-def _push(priority, tie, heap, i):
-    """kernels.heap.push on lists."""
-    heap.append(i)
-    at, p, d = len(heap) - 1, priority[i], tie[i]
-    while at > 0:
-        up = (at - 1) // 2
-        j = heap[up]
-        if priority[j] > p or (priority[j] == p and tie[j] <= d):
-            break
-        heap[at] = j
-        at = up
-    heap[at] = i
-
-
-def _pop(priority, tie, heap):
-    """kernels.heap.pop on lists."""
-    first, i = heap[0], heap.pop()
-    size = len(heap)
-    if not size:
-        return first
-    at, p, d = 0, priority[i], tie[i]
-    while 2 * at + 1 < size:
-        down = 2 * at + 1
-        j = heap[down]
-        if down + 1 < size:
-            k = heap[down + 1]
-            if priority[k] > priority[j] or (priority[k] == priority[j] and tie[k] < tie[j]):
-                down, j = down + 1, k
-        if p > priority[j] or (p == priority[j] and d <= tie[j]):
-            break
-        heap[at] = j
-        at = down
-    heap[at] = i
-    return first
 
 
 def best_paths(lattice, pool, paths, scores):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.kernels.perceptron import NEARLY
+from labelwright.kernels.vectorised.inference import _first_order_path
 from labelwright.kernels.vectorised.tables import _ranges
 
 _TOKENS = 512  # whose weights are looked up together
@@ -216,24 +217,9 @@ class _Pass:
         return self._first_order(rows[1], state) if self.order == 1 else self._second_order(rows, state)
 
     def _first_order(self, row, state):
-        T, S = state.shape
-        by_token = len(row) > 1
         scores = np.concatenate([row, np.full((len(row), 1), -np.inf)], axis=1)
-        arcs = scores.take(self.pairs - self.begin[1], axis=1)
-        arcs = arcs if by_token else [arcs[0]] * T
-        delta, reached = np.empty_like(state), np.empty((S, S))
-        delta[0] = before = state[0]
-        for t in range(1, T):
-            here = delta[t]
-            np.add(before[:, None], arcs[t], out=reached)
-            np.maximum.reduce(reached, axis=0, out=here)
-            here += state[t]
-            before = here
-        path = np.empty(T, np.int64)
-        path[T - 1] = at = int(before.argmax())
-        for t in range(T - 1, 0, -1):
-            at = int((delta[t - 1] + arcs[t][:, at]).argmax())
-            path[t - 1] = at
+        path = np.empty(len(state), np.int64)
+        _first_order_path(state, scores.take(self.pairs - self.begin[1], axis=1), path)
         return path
 
     def _second_order(self, rows, state):

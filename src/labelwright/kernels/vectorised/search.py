@@ -25,6 +25,7 @@ from labelwright.kernels.search import (
     WHOLE,
     Weights,
 )
+from labelwright.kernels.vectorised.heap import _pop, _push
 
 # -- what the graph says, once -----------------------------------------------------------------------------------------
 
@@ -355,7 +356,7 @@ class _Search:
                     worst = bar[n - 1] - TIE
                 if self.whole < 0 or w > self.priority[self.whole]:
                     self.whole = new
-            self.push(new)
+            _push(self.key, self.depth, self.heap, new)
         return True
 
     def extend_logs(self, parent, t, c, children, psi, beta):
@@ -368,41 +369,6 @@ class _Search:
             with np.errstate(divide="ignore"):
                 vector += np.log(np.exp(terms - top).sum(axis=0)) + top
         return vector, _log_sums(vector + beta, children.first).tolist()
-
-    def push(self, i):
-        """Put prefix i into the queue."""
-        heap, key, depth = self.heap, self.key, self.depth
-        heap.append(i)
-        at, p, d = len(heap) - 1, key[i], depth[i]
-        while at > 0:
-            up = (at - 1) // 2
-            j = heap[up]
-            if key[j] > p or (key[j] == p and depth[j] <= d):
-                break
-            heap[at] = j
-            at = up
-        heap[at] = i
-
-    def pop(self):
-        """Take the first prefix out of the queue."""
-        heap, key, depth = self.heap, self.key, self.depth
-        i = heap.pop()
-        size = len(heap)
-        if not size:
-            return
-        at, p, d = 0, key[i], depth[i]
-        while 2 * at + 1 < size:
-            down = 2 * at + 1
-            j = heap[down]
-            if down + 1 < size:
-                k = heap[down + 1]
-                if key[k] > key[j] or (key[k] == key[j] and depth[k] < depth[j]):
-                    down, j = down + 1, k
-            if p > key[j] or (p == key[j] and d <= depth[j]):
-                break
-            heap[at] = j
-            at = down
-        heap[at] = i
 
     def run(self, places, n, budget, tie, bar, size, expanded):
         """As `search`; returns how it ended and how many prefixes were expanded."""
@@ -418,7 +384,7 @@ class _Search:
                 if len(self.priority) + L > size:
                     return FULL, expanded
                 expanded += 1
-            self.pop()
+            _pop(self.key, self.depth, self.heap)
             if not whole:
                 if not self.consider(i, n, tie, bar):
                     return LOST, expanded
