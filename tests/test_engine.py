@@ -7,12 +7,14 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
 from labelwright.engine import choice
 from labelwright.engine.kernel import Kernel
 from labelwright.errors import OptionError
 from labelwright.kernels import vectorised
+from labelwright.kernels.scoring import take_rows
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")
 
@@ -74,3 +76,12 @@ def test_an_unknown_engine_is_refused(monkeypatch):
     monkeypatch.setenv("LABELWRIGHT_ENGINE", "fortran")
     with pytest.raises(OptionError, match="expected one of auto, numpy, compiled, got 'fortran'"):
         choice.chosen()
+
+
+@needs_numba
+def test_asking_for_memory_ahead_changes_nothing():
+    rows, at = np.arange(2400, dtype=np.float32).reshape(100, 24), np.arange(99, -1, -1, dtype=np.int32)
+    for form in (take_rows.dispatcher, take_rows.function, take_rows.vectorised):
+        out = np.empty_like(rows)
+        form(rows, at, out)
+        assert (out == rows[::-1]).all()

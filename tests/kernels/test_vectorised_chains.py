@@ -212,12 +212,13 @@ def test_passes_over_vectors_are_the_same(dtype):
 
     def made():
         x, y, z, s = (row.copy() for row in basis[:4])
-        products, sums = np.empty((2, 5)), np.empty(2)
+        products, three, sums = np.empty((2, 5)), np.empty((3, 5)), np.empty(2)
         dots(basis, np.array([1, 4]), *here, products)
+        dots(basis, np.array([4, 0, 2]), *here, three)
         combine(basis, np.array([1.0, 0.0, -2.0, 0.5, 3.0]), *here, x)
         advance(x, basis[2], 0.3, *here, y)
         add_ridge(x, 0.7, z, y, *here, sums)
         differences(x, y, z, basis[3], *here, s, basis[0].copy())
-        return [products, sums, x, y, z, s]
+        return [products, three, sums, x, y, z, s]
 
     assert_same(made, 1e-2 if dtype == np.float32 else 1e-9)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import caching, config
-from numba.extending import typeof_impl
+from llvmlite import ir
+from numba.core import caching, cgutils, config, types
+from numba.extending import intrinsic, typeof_impl
 
 from labelwright.engine import cache
 
@@ -19,10 +20,34 @@ TESTED = ((0, 60), (0, 68))
 
 
 @functools.cache
-def register(kernel: type, unsigned: type) -> None:
-    """Tell Numba what these are inside a kernel: machine code of their own, and a type of numbers."""
+def register(kernel: type, unsigned: type, prefetch: type) -> None:
+    """Tell Numba what these are inside a kernel: machine code of their own, a type of numbers, and one instruction."""
     typeof_impl.register(kernel)(lambda value, _: numba.typeof(value.dispatcher))
     typeof_impl.register(unsigned)(lambda value, _: numba.typeof(value.compiled))
+    typeof_impl.register(prefetch)(lambda value, _: numba.typeof(_fetch_ahead))
+
+
+@intrinsic
+def _instruction(_: Any, array: Any, place: Any) -> Any:
+    """The processor's instruction to prefetch array[place] for reading, into all caches."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        filled = context.make_array(kind)(context, builder, arguments[0])
+        at = cgutils.unpack_tuple(builder, arguments[1])
+        address = cgutils.get_item_pointer(context, builder, kind, filled, at, wraparound=False)
+        number, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        form = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        instruction = cgutils.get_or_insert_function(builder.module, form, "llvm.prefetch.p0i8")
+        builder.call(instruction, [builder.bitcast(address, byte), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, place), generate
+
+
+@numba.njit(inline="always")  # type: ignore[untyped-decorator]
+def _fetch_ahead(array, *place):  # type: ignore[no-untyped-def]
+    _instruction(array, place)
 
 
 def dispatcher(function: Callable[..., Any], fast: set[str], options: dict[str, Any]) -> Any:

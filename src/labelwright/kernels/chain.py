@@ -97,6 +97,22 @@ def exponentiate64(x, top, width):
 
 
 @kernel
+def sum_at(x, places):
+    """The sum of x[places], in float64."""
+    total = 0.0
+    for i in range(places.shape[0]):
+        total += x[unsigned(places[i])]
+    return total
+
+
+@kernel
+def subtract_at(x, places):
+    """x[places] -= 1; no place comes twice."""
+    for i in range(places.shape[0]):
+        x[unsigned(places[i])] -= 1
+
+
+@kernel
 def exponentiate_arcs(arc, E, top):
     """E [T or 1, A] = exp(arc - top), top [T or 1] = the maximum of a row; with a row per token, the first is 0."""
     begin = 1 if arc.shape[0] > 1 else 0
@@ -176,7 +192,7 @@ def sentence_messages(psi, E, blocks, steps, n, T, alpha, beta, into, scale, sum
         i = steps[t] + n
         if t > 0:
             _onwards(alpha, steps[t - 1] + n, E, i if by_token else 0, blocks, alpha, i)
-        total = psi[0, 0] * 0
+        total = psi.dtype.type(0)
         for s in range(width):
             alpha[i, s] = alpha[i, s] * psi[i, s] if t > 0 else psi[i, s]
             total += alpha[i, s]
@@ -189,7 +205,7 @@ def sentence_messages(psi, E, blocks, steps, n, T, alpha, beta, into, scale, sum
     for t in range(T - 1, -1, -1):
         i = steps[t] + n
         one = 1 / scale[i] if scale[i] > 0 else scale[i]
-        total = psi[0, 0] * 0
+        total = psi.dtype.type(0)
         for s in range(width):
             total += beta[i, s]
             into[i, s] = psi[i, s] * beta[i, s] * one
@@ -202,7 +218,7 @@ def sentence_messages(psi, E, blocks, steps, n, T, alpha, beta, into, scale, sum
             s0, at = unsigned(target[b]), unsigned(arc_ptr[b])
             columns = unsigned(target[b + 1]) - s0
             for k in range(source_ptr[b], source_ptr[b + 1]):
-                total = psi[0, 0] * 0
+                total = psi.dtype.type(0)
                 if count:
                     w = alpha[j, source[k]]
                     for s in range(columns):
@@ -300,7 +316,7 @@ def backwards(x, E, blocks, out):
             s0, a = unsigned(target[b]), unsigned(arc_ptr[b])
             width = unsigned(target[b + 1]) - s0
             for k in range(source_ptr[b], source_ptr[b + 1]):
-                total = E[n, 0] * 0
+                total = E.dtype.type(0)
                 for s in range(width):
                     total += E[n, a + s] * x[n, s0 + s]
                 out[n, source[k]] = total

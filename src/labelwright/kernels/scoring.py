@@ -7,7 +7,18 @@ an empty `value` means that every value is one.
 
 import numpy as np
 
-from labelwright.kernels import inlined_kernel, kernel, unsigned
+from labelwright.kernels import inlined_kernel, kernel, prefetch, unsigned
+
+AHEAD = 32  # how many rows before its turn a row is asked for
+TOKENS_AHEAD = 3  # the same for all rows of a token
+LINE = 16  # numbers of 4 bytes in a cache line: so many of a row lie together
+
+
+@inlined_kernel
+def _fetch_row(table, i):
+    """Ask for row i of a table, which will be read soon."""
+    for s in range(unsigned(0), unsigned(table.shape[1]), unsigned(LINE)):
+        prefetch(table, i, s)
 
 
 @inlined_kernel
@@ -108,11 +119,30 @@ def score_key_rows(weights, cells, dense, lists, table, k0, k1):
         _add_cells(weights, cells, k, table, k)
 
 
+@inlined_kernel
+def _fetch_keys(keys, table, t):
+    """Ask for the rows of token t's keys."""
+    for g in range(keys.shape[1]):
+        if keys[t, g] < 0:
+            break
+        _fetch_row(table, unsigned(keys[t, g]))
+
+
+@inlined_kernel
+def _fetch_cells(weights, cells, k):
+    """Ask for the weights of owner k."""
+    for i in range(unsigned(cells.ptr[k]), unsigned(cells.ptr[k + 1])):
+        prefetch(weights, unsigned(cells.cell[i]))
+
+
 @kernel
 def score_rows(weights, keys, table, cells, dense, lists, rows):
     """rows[t, :] = the sum of token t's keys, weights and rows of dense features."""
     width = unsigned(table.shape[1])
     for t in range(rows.shape[0]):
+        if t + TOKENS_AHEAD < rows.shape[0]:
+            _fetch_keys(keys, table, t + TOKENS_AHEAD)
+            _fetch_cells(weights, cells, t + TOKENS_AHEAD)
         for s in range(width):
             rows[t, s] = 0
         _add_keys(keys, table, t, rows, t)
@@ -146,6 +176,7 @@ def pool_rows(item, ptr, owner, value, rows, table, i0, i1):
     width = unsigned(rows.shape[1])
     weighted = value.shape[0] > 0
     run = np.empty(rows.shape[1], rows.dtype)
+    end_of_owners = owner.shape[0]
     for i in range(i0, i1):
         k = unsigned(item[i])
         a, end = ptr[i], ptr[i + 1]
@@ -162,11 +193,15 @@ def pool_rows(item, ptr, owner, value, rows, table, i0, i1):
             while a + 3 < stop:
                 p, q = unsigned(owner[a]), unsigned(owner[a + 1])
                 u, v = unsigned(owner[a + 2]), unsigned(owner[a + 3])
+                for b in range(a + AHEAD, min(a + AHEAD + 4, end_of_owners)):
+                    _fetch_row(rows, unsigned(owner[b]))
                 for s in range(width):
                     run[s] += (rows[p, s] + rows[q, s]) + (rows[u, s] + rows[v, s])
                 a += 4
             while a < stop:
                 p = unsigned(owner[a])
+                if a + AHEAD < end_of_owners:
+                    _fetch_row(rows, unsigned(owner[a + AHEAD]))
                 for s in range(width):
                     run[s] += rows[p, s]
                 a += 1
@@ -180,6 +215,9 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
     weighted = value.shape[0] > 0
     for i in range(i0, i1):
         a, b = unsigned(ptr[i]), unsigned(ptr[i + 1])
+        if i + AHEAD < i1:
+            for j in range(unsigned(ptr[i + AHEAD]), unsigned(ptr[i + AHEAD + 1])):
+                _fetch_row(rows, unsigned(owner[j]))
         f = unsigned(feature[i])
         for c in range(unsigned(cell_ptr[f]), unsigned(cell_ptr[f + unsigned(1)])):
             s = unsigned(cell_column[c])
@@ -191,6 +229,18 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
                 for j in range(a, b):
                     g += rows[unsigned(owner[j]), s]
             gradient[c] += g
+
+
+@kernel
+def take_rows(rows, at, out):
+    """out[i, :] = rows[at[i], :]."""
+    width, n = unsigned(rows.shape[1]), at.shape[0]
+    for i in range(n):
+        if i + AHEAD < n:
+            _fetch_row(rows, unsigned(at[i + AHEAD]))
+        j = unsigned(at[i])
+        for s in range(width):
+            out[i, s] = rows[j, s]
 
 
 @kernel

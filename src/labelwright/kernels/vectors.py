@@ -1,6 +1,6 @@
 """The few passes over long vectors that an optimiser needs, in ranges that threads can share."""
 
-from labelwright.kernels import kernel
+from labelwright.kernels import inlined_kernel, kernel, unsigned
 
 BLOCK = 1024  # short enough for the first-level cache, and for float32 sums
 
@@ -9,15 +9,33 @@ BLOCK = 1024  # short enough for the first-level cache, and for float32 sums
 def dots(basis, rows, begin, end, out):
     """out[i, j] = basis[rows[i]] . basis[j] over begin..end, in one pass over memory."""
     out[:] = 0
+    three = rows.shape[0] == 3
     for a in range(begin, end, BLOCK):
         b = min(a + BLOCK, end)
-        for i in range(rows.shape[0]):
-            r = rows[i]
-            for j in range(basis.shape[0]):
-                total = basis[0, 0] * 0
-                for c in range(a, b):
-                    total += basis[r, c] * basis[j, c]
-                out[i, j] += total
+        for j in range(unsigned(basis.shape[0])):
+            if three:
+                _add_three_dots(basis, rows, j, a, b, out)
+            else:
+                for i in range(rows.shape[0]):
+                    total = basis.dtype.type(0)
+                    for c in range(unsigned(a), unsigned(b)):
+                        total += basis[unsigned(rows[i]), c] * basis[j, c]
+                    out[i, j] += total
+
+
+@inlined_kernel
+def _add_three_dots(basis, rows, j, a, b, out):
+    """out[:, j] += basis[rows] . basis[j] over a..b for three rows, which an iteration has: row j is read once."""
+    p, q, r = unsigned(rows[0]), unsigned(rows[1]), unsigned(rows[2])
+    x = y = z = basis.dtype.type(0)
+    for c in range(unsigned(a), unsigned(b)):
+        v = basis[j, c]
+        x += basis[p, c] * v
+        y += basis[q, c] * v
+        z += basis[r, c] * v
+    out[0, j] += x
+    out[1, j] += y
+    out[2, j] += z
 
 
 @kernel
@@ -27,18 +45,18 @@ def combine(basis, coefficients, begin, end, out):
         b = min(a + BLOCK, end)
         for c in range(a, b):
             out[c] = 0
-        for j in range(basis.shape[0]):
-            x = out[0] * 0 + coefficients[j]
+        for j in range(unsigned(basis.shape[0])):
+            x = out.dtype.type(coefficients[j])
             if x != 0:
-                for c in range(a, b):
+                for c in range(unsigned(a), unsigned(b)):
                     out[c] += x * basis[j, c]
 
 
 @kernel
 def advance(x, direction, step, begin, end, out):
     """out = x + step * direction over begin..end."""
-    s = x[0] * 0 + step
-    for c in range(begin, end):
+    s = x.dtype.type(step)
+    for c in range(unsigned(begin), unsigned(end)):
         out[c] = x[c] + s * direction[c]
 
 
@@ -63,6 +81,6 @@ def add_ridge(x, l2, gradient, direction, begin, end, out):
 @kernel
 def differences(x, old_x, g, old_g, begin, end, s, y):
     """s = x - old_x and y = g - old_g over begin..end."""
-    for c in range(begin, end):
+    for c in range(unsigned(begin), unsigned(end)):
         s[c] = x[c] - old_x[c]
         y[c] = g[c] - old_g[c]

@@ -308,11 +308,11 @@ class Expectations:
 
     def _path_scores(self, node: Array, row: Array, data: Chains) -> float:
         """The scores of the labels' paths, less those of plain arcs."""
-        score = float(node.reshape(-1).take(data.flat).sum(dtype=np.float64))
+        score: float = chain.sum_at(node.reshape(-1), data.flat)
         if self.assembly.by_token:
             column = self._column[data.arc]
             places = np.arange(data.plan.n_first, len(row)) * row.shape[1] + column
-            score += float(row.reshape(-1).take(places[column >= 0]).sum(dtype=np.float64))
+            score += chain.sum_at(row.reshape(-1), places[column >= 0])
         return score
 
     def _exponentials(self, node: Array, row: Array, transitions: Transitions) -> tuple[Array, Array, Array]:
@@ -336,9 +336,10 @@ class Expectations:
             inputs = self.graph.contexts, data.gold, offsets, *state.held, data.row
             clamped.subtract_clamped(node, arc, *inputs)
             return
-        node.reshape(-1)[data.flat] -= 1
+        chain.subtract_at(node.reshape(-1), data.flat)
         if self.assembly.by_token:
-            arc.reshape(-1)[np.arange(data.plan.n_first, len(arc)) * arc.shape[1] + data.arc] -= 1
+            places = np.arange(data.plan.n_first, len(arc)) * arc.shape[1] + data.arc
+            chain.subtract_at(arc.reshape(-1), places)
 
     def _collected(self, rows: Rows, node: Array, arc: Array, transitions: Transitions, loss: float) -> Counts:
         """Counts of nodes [T, Q] and arcs [T or 1, A] as rows of states, pairs and triples, and those of plain arcs."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence
-from labelwright.kernels.scoring import put_rows
+from labelwright.kernels.scoring import put_rows, take_rows
 from labelwright.learn.expectations import Batch, Counts, Expectations, Shard, Sizes
 from labelwright.learn.rows import FeatureRows, call
 from labelwright.parallel import Workers, one_blas_thread
@@ -219,10 +219,15 @@ class LogLikelihood:
 
     def _taken(self, batch: Batch) -> dict[str, Array]:
         """The rows of a batch."""
-        return {
-            name: self._rows[name][at] if isinstance(at, slice) else self._rows[name].take(at, axis=0, mode="clip")
-            for name, at in batch.rows.items()
-        }
+        taken = {}
+        for name, at in batch.rows.items():
+            rows = self._rows[name]
+            if isinstance(at, slice):
+                taken[name] = rows[at]
+            else:
+                taken[name] = np.empty((len(at), rows.shape[1]), rows.dtype)
+                take_rows(rows, at, taken[name])
+        return taken
 
     def _score(self, weights: Array, shard: Shard, below: Array | None) -> None:
         """Fill the rows of a shard with scores."""

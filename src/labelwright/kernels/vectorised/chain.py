@@ -177,6 +177,16 @@ def _exponentiate(x, top, width, lowest):
         x[~known] = 0
 
 
+def sum_at(x, places):
+    """The sum of x[places], in float64."""
+    return float(x.take(places).sum(dtype=np.float64))
+
+
+def subtract_at(x, places):
+    """x[places] -= 1; no place comes twice."""
+    x[places] -= 1
+
+
 def exponentiate_arcs(arc, E, top):
     """E [T or 1, A] = exp(arc - top), top [T or 1] = the maximum of a row; with a row per token, the first is 0."""
     begin = 1 if len(arc) > 1 else 0

@@ -190,6 +190,11 @@ def collect(feature, ptr, owner, value, rows, cell_ptr, cell_column, gradient, i
         gradient[cell] += np.add.reduceat(numbers, np.cumsum(counts) - counts)
 
 
+def take_rows(rows, at, out):
+    """out[i, :] = rows[at[i], :]."""
+    rows.take(at, axis=0, out=out, mode="clip")
+
+
 def put_rows(rows, at, out):
     """out[at[i], :] = rows[i, :]."""
     out[at] = rows
