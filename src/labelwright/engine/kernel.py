@@ -99,6 +99,11 @@ def inlined_kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(function, FAST_MATH, {"forceinline": True})
 
 
+def max_kernel(function: Callable[..., Any]) -> Kernel:
+    """A kernel that takes the larger of numbers none of which is NaN: one instruction instead of two."""
+    return Kernel(function, FAST_MATH | {"nnan"}, {})
+
+
 def literal_kernel(function: Callable[..., Any]) -> Kernel:
     """A kernel that adds and multiplies just as it is written, where the last digit matters."""
     return Kernel(function, set(), {})

@@ -13,6 +13,7 @@ from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import RunState, UpdateRule
+from labelwright.kernels.tile_features import largest_norm
 from labelwright.learn.monitor import Monitor
 from labelwright.parallel import Workers, computed_once
 from labelwright.scoring.parameters import Parameters
@@ -96,7 +97,6 @@ class Passes:
             offsets,
             gold.astype(np.int64),
             self.features,
-            most_features=int(np.diff(ptr, axis=1).max(initial=0)),
             most_cells=int(of_sentences.max(initial=0)),
         )
         if len(self.features.value) and float(np.abs(self.features.value).max()) > LARGEST:
@@ -176,7 +176,7 @@ class Passes:
         """M of theorems 2 and 3: the largest norm of the features of a sentence; None where values are negative."""
         if len(self.features.value) and self.features.value.min() < 0:
             return None
-        return float(kernels.largest_norm(self.features, self.data.offsets, self.tiles.order))
+        return float(largest_norm(self.features, self.data.offsets, self.tiles.order))
 
 
 def perceptron(

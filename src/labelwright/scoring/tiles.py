@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence
-from labelwright.kernels import perceptron as kernels
+from labelwright.kernels import tile_features as kernels
 from labelwright.scoring.parameters import REACH, Parameters
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 PAD = 4  # the parts of a row are multiples of this
 MOST = 2**31 - 1  # places of weights and grams are four bytes each, to save space in the processor's caches
+NO_CELLS = np.empty(0, np.bool_)
 DENSE = 8  # a feature with weights for a share of 1 / DENSE of all grams gets a number for each
 PLAIN = {"transitions": 1, "triples": 2}
 
@@ -118,6 +119,8 @@ class TileLayout:
             middle=middle.astype(np.int32),
             repeat=int(steps[0, 5]) if same else 0,
         )
+        n_weights = max(part.stop for part in self.parts.values())
+        self.features = self.features._replace(learns=self.laid_out(np.ones(n_weights, np.bool_)))
 
     def _features(
         self,
@@ -139,22 +142,25 @@ class TileLayout:
         weights_of, grams = [np.empty((0, 4), np.int32)], [np.empty(0, np.int32)]
         self.copies: dict[str, tuple[Array, Array, Array, Array]] = {}  # what `lay_out` needs
         begin = n_features = n_entries = at = 0
+        dense_of = np.zeros((3, 3), np.int64)
         for n, name in enumerate(REACH):
             if name not in incidences:
                 continue
             x = incidences[name]._replace(token_value=incidences[name].token_value.astype(np.float32))
             end = kernels.flatten(x, begin, ptr[n], feature, value)
             cell_ptr, column = parameters.cells[name]
-            number = np.full(len(cell_ptr) - 1, -1, np.int32)
-            kernels.renumber(feature[begin:end], number, n_features)
-            begin = end
             gram, opens = _grams_of_cells(column, n, cell_ptr, space)
             gram += np.int32(gram_begin[n])
             gram_ptr = offsets_from(opens)[cell_ptr]
+            dense = (np.diff(gram_ptr) * DENSE >= widths[n]) & (not space.latent)
+            number = np.full(len(cell_ptr) - 1, -1, np.int32)
+            kernels.renumber(feature[begin:end], number, dense, n_features)
+            begin = end
+            dense_of[n] = n_features, n_features + int(dense.sum()), at
             by_appearance = np.empty(len(number), np.int64)
             by_appearance[number - n_features] = np.arange(len(number))
             n_grams, n_cells = np.diff(gram_ptr)[by_appearance], np.diff(cell_ptr)[by_appearance]
-            dense = (n_grams * DENSE >= widths[n]) & (not space.latent)
+            dense = dense[by_appearance]
             sizes = np.where(dense, widths[n], n_cells)
             first = n_entries + np.cumsum(n_grams) - n_grams
             cells = at + np.cumsum(sizes) - sizes
@@ -174,7 +180,9 @@ class TileLayout:
             n_features += len(number)
             n_entries += len(sorted_gram)
             at += int(sizes.sum())
-        features = kernels.Features(ptr, feature, value, np.concatenate(weights_of), np.concatenate(grams))
+        features = kernels.Features(
+            ptr, feature, value, np.concatenate(weights_of), np.concatenate(grams), dense_of, NO_CELLS
+        )
         for row in ptr:
             kernels.sort_by_size(row, feature, value, features.weights_of)
         return features, at
