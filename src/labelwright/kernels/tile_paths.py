@@ -56,6 +56,7 @@ class PathScratch(NamedTuple):
     """What the search for best paths writes, sentence by sentence."""
 
     rows: np.ndarray  # [1, row] float32  the scores of one token; with a matrix those of all [longest, states]
+    rest: np.ndarray  # [longest]  the first feature of each token that is not dense
     first: np.ndarray  # [S] float32  the scores of the states of the first token
     repeated: np.ndarray  # [Q * repeat] float32
     deltas: np.ndarray  # [longest, Q] float32  best scores up to each node; with a matrix, as wide as that
@@ -105,7 +106,7 @@ def make_scratch(tiles, longest):
     width = max(padded(S), tiles.width[0]) if by_matrix else Q
     shape = (longest, width) if by_matrix else (1, tiles.fence.shape[0])
     return PathScratch(
-        np.zeros(shape, np.float32), np.empty(S, np.float32),
+        np.zeros(shape, np.float32), np.empty(longest, np.int64), np.empty(S, np.float32),
         np.empty(Q * tiles.repeat, np.float32), np.full((longest, width), -np.inf, np.float32),
         np.zeros((longest, Q), np.int32),
     )  # fmt: skip
@@ -152,38 +153,49 @@ def _add_sparse(weights, feature, i, end, weights_of, gram, rows, t, shift):
 
 
 @kernel
-def _score(weights, features, place, size, part, begin, rows):
+def _score_merged(weights, features, part, begin, rows, rest):
+    """As `_score`, where every label has one state and all values are 1; rest [T] is scratch.
+
+    Short loops that do one thing each: the processor waits for several weights at a time."""
+    ptr, feature, weights_of, gram = features.ptr[part.n], features.feature, features.weights_of, features.gram
+    shift, first, width = part.shift, part.begin, part.width
+    sparse, place = features.dense[part.n, 1], features.dense[part.n, 2] - features.dense[part.n, 0] * part.width
+    T = unsigned(rows.shape[0])
+    for t in range(T):
+        i, end = ptr[begin + t], ptr[begin + t + 1]
+        rest[t] = _add_dense(weights, feature, i, end, sparse, place, width, rows, t, first)
+    for t in range(T):
+        _add_sparse(weights, feature, rest[t], ptr[begin + t + 1], weights_of, gram, rows, t, shift)
+
+
+@kernel
+def _score(weights, features, place, size, part, begin, rows, rest):
     """Add the weights of the features of the tokens from `begin` on to their part of each row.
 
     Dense features add to the whole part.  With one state per label, gram k is at k + shift.  All rows of a sentence are
     filled by one call: at every token, taking arrays out of tuples would cost as much as the work."""
+    if part.merged and features.value.shape[0] == 0:
+        _score_merged(weights, features, part, begin, rows, rest)
+        return
     ptr, feature, value = features.ptr[part.n], features.feature, features.value
     weights_of, gram = features.weights_of, features.gram
-    merged, shift, first, width = part.merged, part.shift, part.begin, part.width
-    sparse, valued = features.dense[part.n, 1], value.shape[0] > 0
-    dense_place = features.dense[part.n, 2] - features.dense[part.n, 0] * width
+    shift, first, width = part.shift, part.begin, part.width
     v = np.float32(1)
     for t in range(unsigned(rows.shape[0])):
-        i, end = ptr[begin + t], ptr[begin + t + 1]
-        if merged and not valued:
-            i = _add_dense(weights, feature, i, end, sparse, dense_place, width, rows, t, first)
-            i = _add_sparse(weights, feature, i, end, weights_of, gram, rows, t, shift)
-        while i < end:
+        for i in range(ptr[begin + t], ptr[begin + t + 1]):
             f = unsigned(feature[i])
-            if valued:
+            if value.shape[0] > 0:
                 v = value[i]
-            i += 1
             e, many, a = weights_of[f, 0], unsigned(weights_of[f, 1]), np.int64(weights_of[f, 2])
             b = unsigned(a)
             if a < 0:
                 b = unsigned(-1 - a)
                 for j in range(unsigned(width)):
                     rows[t, unsigned(first) + j] += v * weights[b + j]
-            elif merged and many == 1:
-                rows[t, unsigned(e + shift)] += v * weights[b]
-            elif merged:
+            elif part.merged:
                 for j in range(many):
-                    rows[t, unsigned(gram[unsigned(e) + j] + shift)] += v * weights[b + j]
+                    single = gram[unsigned(e) + j] if many > 1 else e
+                    rows[t, unsigned(single + shift)] += v * weights[b + j]
             else:
                 for j in range(many):
                     k = unsigned(gram[unsigned(e) + j]) if many > 1 else unsigned(e)
@@ -371,7 +383,7 @@ def _matrix_path(weights, matrix, tiles, features, begin, gold, margin, scratch,
             rows[t, s] = 0
     if tiles.featured[0]:
         part = RowPart(0, 0, tiles.width[0], tiles.merged, 0)
-        _score(weights, features, tiles.place, tiles.size, part, begin, rows)
+        _score(weights, features, tiles.place, tiles.size, part, begin, rows, scratch.rest)
     _limit(tiles, gold, margin, rows, 0)
     for s in range(start.shape[0]):
         deltas[0, s] = rows[0, s] + start[s]
@@ -399,7 +411,7 @@ def _tile_path(weights, plain, tiles, features, begin, gold, margin, scratch, pa
                 for i in range(row_begin[n], row_begin[n + 1]):
                     row[i] = plain[i]
                 part = RowPart(n, row_begin[n], width[n], merged, row_begin[n] - gram_begin[n])
-                _score(weights, features, place, size, part, begin + t, scratch.rows[:1])
+                _score(weights, features, place, size, part, begin + t, scratch.rows[:1], scratch.rest)
         _limit(tiles, gold, margin, scratch.rows[:1], t)
         if t == 0:
             for s in range(S):
