@@ -371,6 +371,33 @@ def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     assert model.training_["loss"] == pytest.approx(monitor.history[-1]["loss"], rel=1e-7 if kind == "lbfgs" else 1e-5)
 
 
+class Quadratic:
+    """(w - c) A (w - c) / 2 with eigenvalues of A from 1e-4 to 1."""
+
+    def __init__(self, n, seed):
+        rng = np.random.default_rng(seed)
+        basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
+        self.A, self.c = basis * np.logspace(-4, 0, n) @ basis.T, rng.normal(size=n)
+
+    def __call__(self, weights, gradient):
+        gradient[:] = self.A @ (weights - self.c)
+        return 0.5 * float((weights - self.c) @ gradient)
+
+    def precise(self):
+        return None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
+    """The loss can fall on neither side of any weight: that is the optimum."""
+    problem, l1 = Quadratic(40, seed), 1e-4
+    weights = owlqn(problem, np.zeros(40), l1, 0.0, Monitor(400, 0.0), Workers(1))
+    gradient = np.empty(40)
+    problem(weights, gradient)
+    assert np.abs(pseudo_gradient(weights, gradient, l1)).max() < 1e-6
+    assert (weights == 0).any()
+
+
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
     X, y = words(12, seed=1)

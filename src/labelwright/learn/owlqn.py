@@ -41,7 +41,7 @@ class OrthantDescent(Descent):
 
     def advance(self) -> str | None:
         self.history.direction(self.direction)
-        self.direction[self.direction * self.downhill >= 0] = 0
+        self._bend()
         orthant = np.where(self.x != 0, np.sign(self.x), -np.sign(self.downhill))
         step = self.first_step()
         for _ in range(MAX_TRIALS):
@@ -50,13 +50,24 @@ class OrthantDescent(Descent):
             f, _ = self.evaluate(self.trial, self.new_g)
             change = (self.trial - self.x).astype(np.float64)
             gain = float(np.dot(change, self.downhill))
-            if f <= self.f + SUFFICIENT * gain:
+            if f <= self.f + SUFFICIENT * min(gain, 0.0):
                 self.accept(f)
                 return None
             if self.is_noise(f, gain, float(np.dot(change, self.new_g + self.l1 * orthant))):
                 break
             step *= 0.5
         return "no step decreases the loss"
+
+    def _bend(self) -> None:
+        """Keep zeros from leaving on the side where the loss increases.
+
+        Andrew & Gao ask for the sign of steepest descent in all other weights, too.  That discards much of what the
+        steps before have taught about curvature: with weak penalties it took eight times as many iterations.  So they do
+        here only where the direction would not lead down otherwise."""
+        opposed = self.direction * self.downhill >= 0
+        self.direction[opposed & (self.x == 0)] = 0
+        if not np.dot(self.direction.astype(np.float64), self.downhill) < 0:
+            self.direction[opposed] = 0
 
 
 def owlqn(
