@@ -80,6 +80,24 @@ def test_the_gradient_is_the_derivative(problem, order):
     np.testing.assert_allclose(gradient, slopes, atol=1e-6)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_scores_of_the_zero_order_model_are_as_weights_that_are_given(problem, order):
+    rng = np.random.default_rng(order)
+    _, data, trained = prepared(problem, order)
+    lists = some_labels(data, rng)
+    cells, features = trained.parameters.cells, data.incidences["state"]
+    parameters, plain = likelihood(data, cells, lists, order, Workers(1))
+    w, given = rng.normal(size=(2, parameters.n_weights))
+    given[parameters.slices["state"].stop :] = 0.0
+    prior = plain._slot_scores(given[parameters.slices["state"]])
+    with_prior = PrunedLikelihood(
+        features, data.offsets, data.gold, parameters, lists, Workers(1), trained.space, prior
+    )
+    gradient, expected = np.empty((2, len(w)))
+    assert with_prior(w, gradient) == pytest.approx(plain(w + given, expected))
+    np.testing.assert_allclose(gradient, expected, atol=1e-9)
+
+
 def test_features_may_have_values(problem):
     rng = np.random.default_rng(5)
     X = [[{"word": word, "size": float(rng.random())} for word in x] for x in problem[0]]

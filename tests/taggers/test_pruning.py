@@ -11,7 +11,6 @@ from labelwright import CRF, Cascade
 from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.corpus import validate
 from labelwright.errors import OptionError
-from labelwright.kernels import compiled
 from labelwright.scoring.candidate_scores import CandidateScores
 from taggers import CHUNKS, SENTENCES, Case
 
@@ -141,8 +140,42 @@ def test_the_model_file_keeps_the_pruning(model, sentences, tmp_path):
     assert described["transitions"] == model.describe()["transitions"]
 
 
+def test_the_zero_order_model_is_part_of_the_scores(model, sentences):
+    trained, sentence = model.trained_, max(sentences, key=len)
+    data, zero = model.encode([sentence]), trained.pruning
+    x, (ptr, column) = data.incidences["state"], trained.parameters.cells["state"]
+    expected = np.tile(zero.bias.astype(np.float64), (len(sentence), 1))
+    for t in range(len(sentence)):
+        shared = [f for k in x.keys[t] if k >= 0 for f in x.key_feature[x.key_ptr[k] : x.key_ptr[k + 1]]]
+        for f in [*shared, *x.token_feature[x.token_ptr[t] : x.token_ptr[t + 1]]]:
+            for c in range(ptr[f], ptr[f + 1]):
+                expected[t, column[c]] += float(trained.weights[c]) + float(zero.weights[c])
+    np.testing.assert_allclose(CandidateScores(trained, trained.space, data).rows(0, len(sentence)), expected)
+
+
+def test_labels_that_were_pruned_stay_improbable():
+    X, y = many_labels(80)
+    X, y = X * 3, y * 3
+    model = CRF(prune_labels=0.9, **SMALL).fit(X, y)
+    fast, exact = model.decode(X), model.decode(X, "exact")
+    assert np.mean([record.exact for record in fast]) > 0.9
+    assert [record.labels for record in fast] == [record.labels for record in exact]
+
+
+def test_a_file_of_before_has_no_zero_order_scores(model, sentences):
+    tensors, header = model.pack()
+    del header["pruning"]["prior"]
+    old = CRF.unpack(tensors, header)
+    assert old.trained_.pruning.prior == 0.0
+    data = old.encode(sentences)
+    slots = PrunedChains.of(CandidateScores(old.trained_, old.trained_.space, data), 0, 1).scored.slots
+    plain = model.trained_._replace(pruning=model.trained_.pruning._replace(prior=0.0))
+    np.testing.assert_array_equal(slots, PrunedChains.of(CandidateScores(plain, plain.space, data), 0, 1).scored.slots)
+
+
 def test_with_all_labels_it_is_the_plain_crf(monkeypatch):
     monkeypatch.setattr("labelwright.learn.zero_order._cutoff", lambda *_: (1e9, 1.0))
+    monkeypatch.setattr("labelwright.learn.zero_order.PRIOR", 0.0)
     X, y = SENTENCES, CHUNKS
     settings = {**SMALL, "max_iter": 60, "tol": 0.0}
     for order in (1, 2):
@@ -179,9 +212,6 @@ def many_labels(n):
 def test_auto_prunes_where_there_are_many_labels():
     few, many = CRF(**SMALL).fit(*many_labels(20)), CRF(**SMALL).fit(*many_labels(220))
     assert "pruning" not in few.training_
-    assert ("pruning" in many.training_) == compiled()  # NumPy is faster without
-    if not compiled():
-        return
     record = many.training_["pruning"]
     assert record["candidates"] < 220
     assert any("labels per token" in phrase for phrase in many.summary().run)

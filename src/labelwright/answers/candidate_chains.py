@@ -14,7 +14,7 @@ from labelwright.answers.chains import CHAIN_DECODERS, Chain, Chains
 from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode.record import Decoding
-from labelwright.kernels import candidates as kernels
+from labelwright.kernels import candidate_chains as kernels
 from labelwright.parallel import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
 from labelwright.scoring.sparse_parameters import by_slot

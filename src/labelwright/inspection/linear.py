@@ -118,7 +118,7 @@ def _transitions(model: Any) -> Array:
 def _strongest(model: Any, kind: str, names: Sequence[str], top: int) -> dict[str, list[dict[str, Any]]]:
     """The features with the largest positive weights, for each state or (arc features) pair or triple of states."""
     cells = model.parameters_.cells[kind]
-    weights = model.weights_[model.parameters_.slices[kind]]
+    weights = model.trained_.total_weights[model.parameters_.slices[kind]]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
     strongest: dict[str, list[dict[str, Any]]] = {}
     for name, mine in _columns(cells.column, weights, kind, names, top):

@@ -138,8 +138,6 @@ def not_carried(tagger: Any) -> list[str]:
     """What a ChainModel of this tagger does without, for people."""
     extractor, scheme = tagger.extractor_, tagger.scheme_
     lost = [] if "imported_from" in tagger.training_ else ["settings", "training record"]
-    if tagger.trained_.pruning is not None:
-        lost.append("pruning of labels (all of them are candidates)")
     if scheme is not None:
         lost.append(f"label scheme ({scheme})")
     if not tagger.probabilistic:
@@ -198,6 +196,8 @@ def _checked(tagger: Any) -> Trained:
         raise _cannot(f"order {space.graph.order}", "train with order=1")
     if space.latent:
         raise _cannot("latent states", "use a CRF")
+    if trained.pruning is not None:
+        raise _cannot("pruned labels", "train with prune_labels='off'")
     more = [name for name in trained.parameters.cells if name != "state"]
     if more:
         raise _cannot("features on pairs of labels", "use a template without lines that begin with B")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence, invert
-from labelwright.kernels import candidates as kernels
+from labelwright.kernels import candidate_chains, candidates
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
 from labelwright.scoring.sparse_parameters import PrunedParameters, by_slot, hits_of, node_scores, with_ends
 from labelwright.structures.candidates import LabelLists, chart
@@ -35,9 +35,12 @@ class PrunedLikelihood:
         lists: LabelLists,
         workers: Workers,
         permitted: StateSpace | None = None,
+        prior: Array | None = None,
     ):
-        """`permitted` is a state space whose constraints hold; None: all transitions are allowed."""
+        """`permitted` is a state space whose constraints hold; None: all transitions are allowed.  `prior` [slots] is
+        what the zero-order model adds to the scores of slots; None: nothing."""
         self.parameters, self.workers, self.offsets = parameters, workers, offsets
+        self.prior = np.zeros(len(lists.label)) if prior is None else prior
         rules = None if permitted is None or permitted.arc.all() else permitted.arc
         self.chart = chart(lists, offsets, parameters.order, parameters.sparse, rules)
         self.hits = hits_of(features, parameters.cells["state"], lists, workers)
@@ -69,7 +72,7 @@ class PrunedLikelihood:
     def __call__(self, weights: Array, gradient: Array) -> float:
         """Fill `gradient` and return the loss."""
         made, parts = self.chart, self.parameters.slices
-        slots = self._slot_scores(weights[parts["state"]])
+        slots = self._slot_scores(weights[parts["state"]]) + self.prior
         pairs = with_ends(weights[parts["transitions"]])
         score = float(slots[self.gold_slot].sum()) + float(self.gold_pairs[:-1] @ pairs[:-1])
         slots[self.shut] = -np.inf
@@ -87,7 +90,7 @@ class PrunedLikelihood:
         by_label[self.gold_slot] -= 1.0
         cells = self._cell_ptr, self._cell_slot, self._cell_value, by_label
         into = gradient[parts["state"]]
-        self.workers.run(kernels.collect, [(*cells, a, b, into) for a, b in self._cell_pieces])
+        self.workers.run(candidates.collect, [(*cells, a, b, into) for a, b in self._cell_pieces])
         return loss - score
 
     def precise(self) -> None:
@@ -98,7 +101,7 @@ class PrunedLikelihood:
         ptr = self.chart.lists.ptr
         slots = np.empty(len(self.chart.lists.label))
         pieces = [(int(ptr[self.offsets[a]]), int(ptr[self.offsets[b]])) for group in self.groups for a, b in group]
-        self.workers.run(kernels.slot_scores, [(*self.hits, state, a, b, slots) for a, b in pieces])
+        self.workers.run(candidates.slot_scores, [(*self.hits, state, a, b, slots) for a, b in pieces])
         return slots
 
     def _sums(self, node: Array, scores: Array) -> tuple[Array, Array, float]:
@@ -113,11 +116,11 @@ class PrunedLikelihood:
             counts = np.zeros(len(scores))
             for begin, end in pieces:
                 arcs, scratch = (made.arc_place, E, offsets, begin, end), (alpha, beta, message, log_z)
-                kernels.sums(made.layout, node, *arcs, *scratch)
-                kernels.posteriors(made.layout, *arcs, *scratch, counts)
+                candidate_chains.sums(made.layout, node, *arcs, *scratch)
+                candidate_chains.posteriors(made.layout, *arcs, *scratch, counts)
                 for n in (begin + np.flatnonzero(np.isnan(log_z[begin:end]))).tolist():
                     where = made.layout, node, made.arc_place, scores, offsets, n
-                    log_z[n] = kernels.log_sums(*where, alpha, beta, counts)
+                    log_z[n] = candidate_chains.log_sums(*where, alpha, beta, counts)
             return counts
 
         total = np.zeros(len(scores))
@@ -135,7 +138,7 @@ class PrunedLikelihood:
         ):
             inner[begin:end] = False
         counts = np.zeros(n)
-        kernels.add_counts(made.places.pair, nodes[inner], 0, len(made.places.pair), counts)
+        candidates.add_counts(made.places.pair, nodes[inner], 0, len(made.places.pair), counts)
         return counts
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.features.incidence import Incidence
-from labelwright.kernels import candidates as kernels
+from labelwright.kernels import zero_order as kernels
 from labelwright.parallel import Workers
 from labelwright.scoring.parameters import Cells
 from labelwright.scoring.sparse_parameters import Pruning, picked
@@ -24,6 +24,7 @@ DAMPING = 5.0  # added to the sums of squares: small steps for rare features, ag
 LEAST = 0.02  # tokens whose label is more probable than 1 - LEAST teach nothing more,
 SMALLEST = 1e-4  # nor do other labels that are less probable than that
 WIDTH, BINS = 0.05, 800  # of the histogram of distances between labels and the best of their token, in nats
+PRIOR = 1.0  # times the scores of the zero-order model are part of those of the CRF
 MOST_CANDIDATES = {1: 64, 2: 12}  # of one token, by order
 MEAN_CANDIDATES = {1: 16.0, 2: 4.0}  # of all tokens: a smaller share of gold labels is kept where it would need more
 
@@ -33,6 +34,7 @@ class Pruned(NamedTuple):
 
     pruning: Pruning
     lists: LabelLists  # the candidates of the training tokens, gold labels among them
+    scores: Array  # [slots] float32  of these, by models that have not seen their sentence
 
 
 class _Run(NamedTuple):
@@ -90,12 +92,12 @@ def learn_pruning(
         held_out, tests = [final], [run.tokens(every)]
     measured = workers.run(lambda model, t: _distances(run, model, t), list(zip(held_out, tests, strict=True)))
     cutoff, kept = _cutoff(measured, share, order)
-    pruning = Pruning(*final, cutoff, min(MOST_CANDIDATES[order], n_labels), kept)
-    lists = [
+    pruning = Pruning(*final, cutoff, min(MOST_CANDIDATES[order], n_labels), kept, PRIOR)
+    parts_of = [
         picked(features, cells, pruning._replace(weights=w, bias=bias), t, workers, gold)
         for (w, bias), t in zip(held_out, tests, strict=True)
     ]
-    return Pruned(pruning, _in_order(lists, tests))
+    return Pruned(pruning, *_in_order(parts_of, tests))
 
 
 def _distances(run: _Run, model: tuple[Array, Array], tokens: Array) -> tuple[Array, Array, Array]:
@@ -120,11 +122,13 @@ def _cutoff(measured: list[tuple[Array, Array, Array]], share: float, order: int
     return cutoff, float(((distance <= cutoff) & (rank < most)).mean())
 
 
-def _in_order(lists: list[LabelLists], tokens: list[Array]) -> LabelLists:
-    """The candidates of parts of the tokens, put into the order of the tokens."""
+def _in_order(parts: list[tuple[LabelLists, Array]], tokens: list[Array]) -> tuple[LabelLists, Array]:
+    """The candidates of parts of the tokens and their scores, put into the order of the tokens."""
     token = np.concatenate(tokens)
-    sizes, label = np.concatenate([np.diff(part.ptr) for part in lists]), np.concatenate([x.label for x in lists])
+    sizes = np.concatenate([np.diff(lists.ptr) for lists, _ in parts])
+    label, scores = np.concatenate([lists.label for lists, _ in parts]), np.concatenate([scores for _, scores in parts])
     owner = np.repeat(token, sizes)
     ptr = np.zeros(len(token) + 1, np.int64)
     np.cumsum(np.bincount(token, sizes, len(token)), out=ptr[1:])
-    return LabelLists(ptr, label[np.argsort(owner, kind="stable")])
+    order = np.argsort(owner, kind="stable")
+    return LabelLists(ptr, label[order]), scores[order]

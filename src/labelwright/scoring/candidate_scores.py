@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import boundaries
 from labelwright.features.encoded import Encoded
-from labelwright.kernels import candidates as kernels
+from labelwright.kernels import candidate_chains, candidates, missed, zero_order
 from labelwright.parallel import Workers, computed_once, sentence_ranges
 from labelwright.scoring.sparse_parameters import (
     PrunedParameters,
@@ -78,8 +78,9 @@ class CandidateScores:
         self.pruning: Pruning = trained.pruning
         self.space, self.permitted, self.offsets, self.scheme = space, permitted, data.offsets, trained.scheme
         self.features, self.cells = data.incidences["state"], self.parameters.cells["state"]
-        weights, parts = trained.weights.astype(np.float64, copy=False), self.parameters.slices
+        weights, parts = trained.total_weights, self.parameters.slices
         self.state = weights[parts["state"]]
+        self.bias = self.pruning.prior * self.pruning.bias.astype(np.float64)
         self.pairs = with_ends(weights[parts["transitions"]])
         self.arcs = with_ends(weights[parts["triples"]]) if self.order == 2 else self.pairs
         self._one = one or Workers(1)
@@ -98,14 +99,15 @@ class CandidateScores:
         most = min(WIDEST[self.order], self.pruning.most * wider) if wider > 1 else self.pruning.most
         pruning = self.pruning._replace(cutoff=self.pruning.cutoff * wider, most=most)
         tokens = np.arange(first, end)
-        return picked(self.features, self.cells, pruning, tokens, self._one, permitted=self.permitted)
+        return picked(self.features, self.cells, pruning, tokens, self._one, permitted=self.permitted)[0]
 
     def scored(self, lists: LabelLists, first: int, offsets: Array) -> ScoredChart:
         """The chart of the candidates of the tokens from `first` on, of which sentences have offsets [n+1]."""
         rules = None if self.space.arc.all() else self.space.arc
         made = chart(lists, offsets, self.order, self.parameters.sparse, rules)
         hits, slots = hits_of(self.features, self.cells, lists, self._one, first), np.empty(len(lists.label))
-        kernels.slot_scores(*hits, self.state, 0, len(slots), slots)
+        candidates.slot_scores(*hits, self.state, 0, len(slots), slots)
+        slots += self.bias[lists.label]
         self._shut(made, slots)
         return ScoredChart(made, slots, node_scores(made, slots, self.pairs))
 
@@ -121,8 +123,7 @@ class CandidateScores:
     def rows(self, first: int, end: int) -> Array:
         """The scores of all labels at the tokens of a sentence [T, L]; minus infinity for those not allowed."""
         rows = np.empty((end - first, self.space.n_labels))
-        none = np.zeros(self.space.n_labels)
-        kernels.label_rows(self.features, self.cells.ptr, self.cells.column, self.state, none, first, end, rows)
+        zero_order.label_rows(self.features, self.cells.ptr, self.cells.column, self.state, self.bias, first, end, rows)
         if self.permitted is not None:
             rows[~self.permitted[first:end]] = -np.inf
         rows[0, ~self.space.start] = -np.inf
@@ -153,8 +154,8 @@ class CandidateScores:
         back = np.empty(len(delta), np.int64)
         for n in np.flatnonzero(np.diff(made.offsets)).tolist():
             where = made.layout, scored.nodes, made.arc_place, self.arcs, made.offsets, n
-            kernels.best_prefixes(*where, delta, back)
-            kernels.best_suffixes(*where, ahead)
+            candidate_chains.best_prefixes(*where, delta, back)
+            candidate_chains.best_suffixes(*where, ahead)
         upto = by_slot(made, delta, np.maximum)
         return upto, ahead if self.order == 1 else self._ahead_of_slots(scored, ahead)
 
@@ -164,7 +165,7 @@ class CandidateScores:
         bound = np.empty_like(rows)
         lists = made.lists.ptr[begin : end + 1], made.lists.label, reach.value, made.places.pair
         tables = tuple(reach.out), tuple(reach.into), reach.best
-        highest = kernels.missed_bounds(rows, *lists, made.pair_ptr[begin : end + 1], *tables, *around, bound)
+        highest = missed.missed_bounds(rows, *lists, made.pair_ptr[begin : end + 1], *tables, *around, bound)
         return Missed(float(highest), bound)
 
     def _ahead_of_slots(self, scored: ScoredChart, ahead: Array) -> Array:
@@ -187,7 +188,7 @@ class CandidateScores:
         made, sparse = scored.chart, self.parameters.sparse
         lists = made.lists.ptr[begin : end + 1], made.lists.label, self.pairs, made.places.pair
         every = made.pair_ptr[begin : end + 1], sparse.pair_ptr, sparse.second, self.reach.best[0]
-        return float(kernels.mass_bound(rows, *lists, *every))
+        return float(missed.mass_bound(rows, *lists, *every))
 
     @computed_once
     def _triple_codes(self) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import candidates as kernels
+from labelwright.kernels.zero_order import pick_labels
 from labelwright.parallel import Workers
 from labelwright.scoring.parameters import Cells
 from labelwright.structures.candidates import (
@@ -74,6 +75,7 @@ class Pruning(NamedTuple):
     cutoff: float  # candidates are at most so far below the best label, in nats,
     most: int  # and no more than these
     share: float  # of gold labels that it kept on held-out tokens
+    prior: float  # times its scores are part of the model's; 0 in files of before
 
 
 def pruned_parameters(
@@ -106,25 +108,28 @@ def picked(
     workers: Workers,
     gold: Array | None = None,
     permitted: Array | None = None,
-) -> LabelLists:
-    """The candidates of some tokens (numbers in `features`), and their gold labels where these are given [T]."""
+) -> tuple[LabelLists, Array]:
+    """The candidates of some tokens (numbers in `features`), and their gold labels where these are given [T]; and their
+    scores [slots] float32."""
     known = np.empty(0, np.int32) if gold is None else gold
     rules = np.empty((0, 0), np.bool_) if permitted is None else permitted
     n_labels = len(pruning.bias)
     most = min(pruning.most, n_labels)
 
-    def pick(begin: int, end: int) -> tuple[Array, Array]:
+    def pick(begin: int, end: int) -> tuple[Array, Array, Array]:
         part = tokens[begin:end]
         row, sizes = np.empty(n_labels, np.float32), np.empty(len(part), np.int64)
-        labels = np.empty((len(part), most + 1), np.int32)
+        labels, scores = np.empty((len(part), most + 1), np.int32), np.empty((len(part), most + 1), np.float32)
         model = cells.ptr, cells.column, pruning.weights, pruning.bias
-        kernels.pick_labels(features, *model, part, known, rules, pruning.cutoff, most, row, sizes, labels)
-        return sizes, labels[np.arange(most + 1) < sizes[:, None]]
+        pick_labels(features, *model, part, known, rules, pruning.cutoff, most, row, sizes, labels, scores)
+        picked = np.arange(most + 1) < sizes[:, None]
+        return sizes, labels[picked], scores[picked]
 
     pieces = workers.run(pick, [(a, min(a + CHUNK, len(tokens))) for a in range(0, len(tokens), CHUNK)])
     if not pieces:
-        return LabelLists(np.zeros(1, np.int64), np.empty(0, np.int32))
-    return LabelLists(offsets_from(np.concatenate([s for s, _ in pieces])), np.concatenate([y for _, y in pieces]))
+        return LabelLists(np.zeros(1, np.int64), np.empty(0, np.int32)), np.empty(0, np.float32)
+    sizes, labels, scores = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    return LabelLists(offsets_from(sizes), labels), scores
 
 
 class Hits(NamedTuple):

@@ -54,7 +54,7 @@ def pack_pruned(model: Any, trained: Trained) -> Packed:
         "features": trained.extractor.header(),
         "layers": list(parameters.cells),
         "order": parameters.order,
-        "pruning": {"cutoff": pruning.cutoff, "most": pruning.most, "share": pruning.share},
+        "pruning": {"cutoff": pruning.cutoff, "most": pruning.most, "share": pruning.share, "prior": pruning.prior},
     }
 
 
@@ -86,6 +86,7 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
         fields.number("cutoff", 0.0, LARGEST),
         fields.whole("most", 1, L),
         fields.number("share", 0.0, 1.0),
+        fields.number("prior", 0.0, LARGEST) if "prior" in fields else 0.0,
     )
     parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, order, sparse)
     space = _read_space(tensors, labels, order)

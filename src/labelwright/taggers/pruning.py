@@ -12,7 +12,6 @@ from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
-from labelwright.kernels import compiled
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.owlqn import owlqn
@@ -46,6 +45,7 @@ class PrunedData(NamedTuple):
     offsets: Array  # [N+1]
     gold: Array  # [T]  labels
     lists: LabelLists
+    prior: Array  # [slots]  what the zero-order model adds to their scores
 
 
 class PrunableModel(LogLinearModel):
@@ -66,12 +66,12 @@ class PrunableModel(LogLinearModel):
         L, seed = space.n_labels, self.random_state or 0
         workers = Workers(self.n_jobs)
         features = incidences["state"], cells["state"], gold, offsets
-        pruning, lists = learn_pruning(*features, L, self.order, share, seed, workers)
+        pruning, lists, scores = learn_pruning(*features, L, self.order, share, seed, workers)
         self._warn_of_share(pruning.share)
         parameters: Any = pruned_parameters(cells, lists, gold, offsets, L, self.order)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(extractor, space, parameters, none, labels.scheme, pruning=pruning)
-        return cast(Data, PrunedData(incidences, offsets, gold, lists)), trained
+        return cast(Data, PrunedData(incidences, offsets, gold, lists, pruning.prior * scores)), trained
 
     def _share(self, n_labels: int, extractor: Extractor) -> float | None:
         """The share of gold labels that pruning shall keep; None where nothing is pruned."""
@@ -79,7 +79,7 @@ class PrunableModel(LogLinearModel):
             return None
         why_not = self._why_not_pruned(extractor)
         if self.prune_labels == "auto":
-            return SHARE if n_labels >= MANY[self.order] and why_not is None and compiled() else None
+            return SHARE if n_labels >= MANY[self.order] and why_not is None else None
         if why_not is not None:
             raise OptionError(f"prune_labels: {why_not}; use prune_labels='off'")
         return float(self.prune_labels)
@@ -118,9 +118,9 @@ class PrunableModel(LogLinearModel):
     ) -> Array:
         if start.pruning is None:
             return super()._optimise(start, data, monitor, workers, state)
-        incidences, offsets, gold, lists = cast(PrunedData, data)
+        incidences, offsets, gold, lists, prior = cast(PrunedData, data)
         parameters: Any = start.parameters
-        problem = PrunedLikelihood(incidences["state"], offsets, gold, parameters, lists, workers, start.space)
+        problem = PrunedLikelihood(incidences["state"], offsets, gold, parameters, lists, workers, start.space, prior)
         if self.l1 > 0:
             return owlqn(problem, start.weights, self.l1, self.l2, monitor, workers, state)
         return lbfgs(problem, start.weights, self.l2, monitor, workers, state)

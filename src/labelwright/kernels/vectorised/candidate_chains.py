@@ -1,0 +1,218 @@
+"""Sums and best paths over candidates in NumPy: the same step of all sentences at once.
+
+The arcs of some tokens are listed by their source, as they lie in memory, or by their target: either way the arcs of
+one node are one run, and `reduceat` sums them up or takes the largest."""
+
+import numpy as np
+
+from labelwright.kernels.candidate_chains import LARGE, NONE, SMALL
+from labelwright.kernels.vectorised.tables import _ranges
+
+
+def _steps(offsets, n0, n1):
+    """The first, second, ... tokens of the sentences n0:n1 that have so many, and which sentences these are."""
+    sentences = n0 + np.argsort(-np.diff(offsets[n0 : n1 + 1]), kind="stable")
+    sizes = (offsets[sentences + 1] - offsets[sentences]).tolist()
+    left = len(sizes)
+    for k in range(sizes[0] if sizes else 0):
+        while sizes[left - 1] <= k:
+            left -= 1
+        yield offsets[sentences[:left]] + k, sentences[:left]
+
+
+def _nodes(layout, t):
+    """The nodes of tokens one token behind the other, and where those of each token begin among them."""
+    first = layout.node_ptr[t]
+    sizes = layout.node_ptr[t + 1] - first
+    return _ranges(first, sizes), np.cumsum(sizes) - sizes
+
+
+def _by_source(layout, t):
+    """The sources of arcs into tokens, the arcs and their targets, and where the arcs of each source begin."""
+    B, H, J = layout.blocks[t], layout.sources[t], layout.targets[t]
+    rows = B * H
+    token = np.repeat(np.arange(len(t)), rows)
+    row = _ranges(np.zeros_like(rows), rows)
+    block = row // H[token]
+    source = layout.node_ptr[t - 1][token] + (row - block * H[token]) * B[token] + block
+    n = J[token]
+    arc = _ranges(layout.arc_ptr[t][token] + row * n, n)
+    target = _ranges(layout.node_ptr[t][token] + block * n, n)
+    return source, arc, target, np.cumsum(n) - n
+
+
+def _by_target(layout, t):
+    """The targets of arcs into tokens, the arcs and their sources, and where the arcs of each target begin."""
+    B, H, J = layout.blocks[t], layout.sources[t], layout.targets[t]
+    rows = B * J
+    token = np.repeat(np.arange(len(t)), rows)
+    row = _ranges(np.zeros_like(rows), rows)
+    block = row // J[token]
+    n = H[token]
+    h = _ranges(np.zeros_like(n), n)
+    first = layout.arc_ptr[t][token] + block * n * J[token] + row - block * J[token]
+    arc = np.repeat(first, n) + h * np.repeat(J[token], n)
+    source = np.repeat(layout.node_ptr[t - 1][token] + block, n) + h * np.repeat(B[token], n)
+    return layout.node_ptr[t][token] + row, arc, source, np.cumsum(n) - n
+
+
+def _sizes(starts, total):
+    return np.diff(starts, append=total)
+
+
+# -- sums -------------------------------------------------------------------------------------------------------------
+
+
+def sums(layout, node, place, E, offsets, n0, n1, alpha, beta, message, log_z):
+    """Forward-backward of the sentences n0:n1 in scaled probability space."""
+    log_z[n0:n1] = 0.0
+    steps, scale = list(_steps(offsets, n0, n1)), []
+    for k, (t, sentence) in enumerate(steps):
+        q, starts = _nodes(layout, t)
+        sizes = _sizes(starts, len(q))
+        top = np.maximum.reduceat(node[q], starts)
+        psi = np.exp(node[q] - np.repeat(top, sizes))
+        if k:
+            _, arc, source, begin = _by_target(layout, t)
+            psi_alpha = psi * np.add.reduceat(alpha[source] * E[place[arc]], begin)
+        else:
+            psi_alpha = psi
+        c = np.add.reduceat(psi_alpha, starts)
+        log_z[sentence[~((c > SMALL) & (c < LARGE))]] = np.nan
+        alpha[q] = psi_alpha / np.repeat(c, sizes)
+        beta[q] = psi / np.repeat(c, sizes)
+        log_z[sentence] += np.log(c) + top
+        scale.append(c)
+    for k in range(len(steps) - 1, -1, -1):
+        t, sentence = steps[k]
+        ends = t + 1 == offsets[sentence + 1]
+        q, _ = _nodes(layout, t[ends])
+        message[q] = 1.0
+        if ends.all():
+            continue
+        source, arc, target, begin = _by_source(layout, t[~ends] + 1)
+        x = np.add.reduceat(E[place[arc]] * beta[target], begin)
+        message[source] = x
+        beta[source] *= x
+        large = np.repeat(sentence[~ends], layout.blocks[t[~ends] + 1] * layout.sources[t[~ends] + 1])[x > LARGE]
+        log_z[large] = np.nan
+
+
+def posteriors(layout, place, E, offsets, n0, n1, alpha, beta, message, log_z, counts):
+    """alpha = P(node) of the sentences n0:n1 whose `sums` were made, and counts[place] += P(arc), where there is room
+    for counts.  Arcs out of nodes that are less probable than NONE do not count."""
+    steps = list(_steps(offsets, n0, n1))
+    for k in range(len(steps) - 1, -1, -1):
+        tokens, sentence = steps[k]
+        t = tokens[~np.isnan(log_z[sentence])]
+        if k and len(counts) and len(t):
+            source, arc, target, begin = _by_source(layout, t)
+            x = np.where(alpha[source] * message[source] > NONE, alpha[source], 0.0)
+            where = place[arc]
+            np.add.at(counts, where, np.repeat(x, _sizes(begin, len(arc))) * E[where] * beta[target])
+        q, _ = _nodes(layout, t)
+        alpha[q] *= message[q]
+
+
+def _log_sums(scores, starts):
+    """log of the sum over each run."""
+    top = np.maximum.reduceat(scores, starts)
+    finite = np.where(top > -np.inf, top, 0.0)
+    return finite + np.log(np.add.reduceat(np.exp(scores - np.repeat(finite, _sizes(starts, len(scores)))), starts))
+
+
+def log_alphas(layout, node, place, score, offsets, n, alpha):
+    """alpha[q] = log of the sum over the paths of sentence n up to node q."""
+    for k, (t, _) in enumerate(_steps(offsets, n, n + 1)):
+        q, _ = _nodes(layout, t)
+        alpha[q] = node[q]
+        if k:
+            target, arc, source, begin = _by_target(layout, t)
+            alpha[target] += _log_sums(alpha[source] + score[place[arc]], begin)
+
+
+def log_betas(layout, node, place, score, offsets, n, beta):
+    """beta[q] = log of the sum over what can follow node q of sentence n."""
+    a, b = offsets[n], offsets[n + 1]
+    beta[layout.node_ptr[b - 1] : layout.node_ptr[b]] = 0.0
+    for t in range(b - 1, a, -1):
+        source, arc, target, begin = _by_source(layout, np.array([t]))
+        beta[source] = _log_sums(score[place[arc]] + node[target] + beta[target], begin)
+
+
+def log_total(alpha, first, last):
+    """log of the sum of the nodes first:last."""
+    return float(_log_sums(alpha[first:last], np.zeros(1, np.int64))[0])
+
+
+def log_sums(layout, node, place, score, offsets, n, alpha, beta, counts):
+    """The same for sentence n in log space: alpha [nodes] becomes P(node), counts[place] += P(arc); returns log Z."""
+    a, b = offsets[n], offsets[n + 1]
+    log_alphas(layout, node, place, score, offsets, n, alpha)
+    log_betas(layout, node, place, score, offsets, n, beta)
+    log_z = log_total(alpha, layout.node_ptr[b - 1], layout.node_ptr[b])
+    if log_z == -np.inf:
+        return log_z
+    for t in range(a + 1, b if len(counts) else a + 1):
+        source, arc, target, begin = _by_source(layout, np.array([t]))
+        s = np.repeat(alpha[source], _sizes(begin, len(arc))) + score[place[arc]] + node[target] + beta[target]
+        np.add.at(counts, place[arc], np.exp(s - log_z))
+    q = slice(layout.node_ptr[a], layout.node_ptr[b])
+    alpha[q] = np.exp(alpha[q] + beta[q] - log_z)
+    return log_z
+
+
+# -- best paths -------------------------------------------------------------------------------------------------------
+
+
+def _first_of_runs(wanted, starts):
+    """The first place of each run where `wanted` is true; every run has one."""
+    place = np.flatnonzero(wanted)
+    return place[np.searchsorted(place, starts)]
+
+
+def _prefixes(layout, node, place, score, offsets, n0, n1, delta, back):
+    """best_prefixes of the sentences n0:n1."""
+    for k, (t, _) in enumerate(_steps(offsets, n0, n1)):
+        q, _ = _nodes(layout, t)
+        if not k:
+            delta[q] = node[q]
+            continue
+        target, arc, source, begin = _by_target(layout, t)
+        s = delta[source] + score[place[arc]]
+        best = np.maximum.reduceat(s, begin)
+        came = source[_first_of_runs(s == np.repeat(best, _sizes(begin, len(s))), begin)]
+        nowhere = best == -np.inf
+        if nowhere.any():
+            came[nowhere] = np.repeat(layout.node_ptr[t - 1], layout.blocks[t] * layout.targets[t])[nowhere]
+        delta[target] = best + node[target]
+        back[target] = came
+
+
+def best_prefixes(layout, node, place, score, offsets, n, delta, back):
+    """delta[q] = the score of the best path up to node q of sentence n, and where it came from (back)."""
+    _prefixes(layout, node, place, score, offsets, n, n + 1, delta, back)
+
+
+def best_suffixes(layout, node, place, score, offsets, n, ahead):
+    """ahead[q] = the score of the best continuation after node q of sentence n."""
+    a, b = offsets[n], offsets[n + 1]
+    ahead[layout.node_ptr[b - 1] : layout.node_ptr[b]] = 0.0
+    for t in range(b - 1, a, -1):
+        source, arc, target, begin = _by_source(layout, np.array([t]))
+        ahead[source] = np.maximum.reduceat(score[place[arc]] + node[target] + ahead[target], begin)
+
+
+def best_paths(layout, node, place, score, offsets, n0, n1, delta, back, path, best):
+    """path[t] = the place of the best path's node among those of its token, best[n] its score, sentence by sentence."""
+    _prefixes(layout, node, place, score, offsets, n0, n1, delta, back)
+    at = np.empty(n1, np.int64)  # the node of each sentence's path
+    for t, sentence in reversed(list(_steps(offsets, n0, n1))):
+        ends = t + 1 == offsets[sentence + 1]
+        if ends.any():
+            q, starts = _nodes(layout, t[ends])
+            top = np.maximum.reduceat(delta[q], starts)
+            best[sentence[ends]] = top
+            at[sentence[ends]] = q[_first_of_runs(delta[q] == np.repeat(top, _sizes(starts, len(q))), starts)]
+        path[t] = at[sentence] - layout.node_ptr[t]
+        at[sentence] = back[at[sentence]]
