@@ -66,36 +66,31 @@ def _sizes(starts, total):
 def sums(layout, node, place, E, offsets, n0, n1, alpha, beta, message, log_z):
     """Forward-backward of the sentences n0:n1 in scaled probability space."""
     log_z[n0:n1] = 0.0
-    steps, scale = list(_steps(offsets, n0, n1)), []
-    for k, (t, sentence) in enumerate(steps):
+    arcs = []  # of every step but the first: their sources, targets and weights, and where those of each source begin
+    for k, (t, sentence) in enumerate(_steps(offsets, n0, n1)):
         q, starts = _nodes(layout, t)
         sizes = _sizes(starts, len(q))
         top = np.maximum.reduceat(node[q], starts)
         psi = np.exp(node[q] - np.repeat(top, sizes))
+        here = psi
         if k:
-            _, arc, source, begin = _by_target(layout, t)
-            psi_alpha = psi * np.add.reduceat(alpha[source] * E[place[arc]], begin)
-        else:
-            psi_alpha = psi
-        c = np.add.reduceat(psi_alpha, starts)
+            source, arc, target, begin = _by_source(layout, t)
+            weight = E[place[arc]]
+            into = np.repeat(alpha[source], _sizes(begin, len(arc))) * weight
+            local = target + np.repeat(starts - layout.node_ptr[t], layout.arc_ptr[t + 1] - layout.arc_ptr[t])
+            here = psi * np.bincount(local, into, len(q))
+            arcs.append((sentence, t, source, target, weight, begin))
+        c = np.add.reduceat(here, starts)
         log_z[sentence[~((c > SMALL) & (c < LARGE))]] = np.nan
-        alpha[q] = psi_alpha / np.repeat(c, sizes)
-        beta[q] = psi / np.repeat(c, sizes)
+        scale = np.repeat(c, sizes)
+        alpha[q], beta[q], message[q] = here / scale, psi / scale, 1.0
         log_z[sentence] += np.log(c) + top
-        scale.append(c)
-    for k in range(len(steps) - 1, -1, -1):
-        t, sentence = steps[k]
-        ends = t + 1 == offsets[sentence + 1]
-        q, _ = _nodes(layout, t[ends])
-        message[q] = 1.0
-        if ends.all():
-            continue
-        source, arc, target, begin = _by_source(layout, t[~ends] + 1)
-        x = np.add.reduceat(E[place[arc]] * beta[target], begin)
+    for sentence, t, source, target, weight, begin in reversed(arcs):
+        x = np.add.reduceat(weight * beta[target], begin)
         message[source] = x
         beta[source] *= x
-        large = np.repeat(sentence[~ends], layout.blocks[t[~ends] + 1] * layout.sources[t[~ends] + 1])[x > LARGE]
-        log_z[large] = np.nan
+        if (x > LARGE).any():
+            log_z[np.repeat(sentence, layout.blocks[t] * layout.sources[t])[x > LARGE]] = np.nan
 
 
 def posteriors(layout, place, E, offsets, n0, n1, alpha, beta, message, log_z, counts):

@@ -1,6 +1,7 @@
 """The zero-order model that prunes labels in NumPy: tokens in blocks, but for its training, which is one token at a
 time as in the loop."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ from labelwright.kernels.vectorised.tables import _ranges
 from labelwright.kernels.zero_order import FAR
 
 _NUMBERS = 1 << 20  # scores of labels that are made at once, and cells that are listed at once
+_FARTHEST = math.exp(-FAR)
 
 
 def _token_features(features, tokens):
@@ -98,9 +100,8 @@ def zero_order_pass(
     row,
 ):
     """One pass of AdaGrad over tokens: P(y | t) = exp(row[y]) / sum.  Returns the loss."""
-    loss = 0.0
-    valued = len(features.token_value) > 0
-    for begin, end in _blocks(features, cell_ptr, tokens, len(row)):
+    loss, valued, n_labels = 0.0, len(features.token_value) > 0, len(row)
+    for begin, end in _blocks(features, cell_ptr, tokens, n_labels):
         part = tokens[begin:end]
         token, cell, value, again = _token_cells(features, cell_ptr, part)
         times = range(int(again.max(initial=0)) + 1)
@@ -108,32 +109,38 @@ def zero_order_pass(
         for k, y in enumerate(gold[part].tolist()):
             a, b = ends[k], ends[k + 1]
             cells, columns = cell[a:b], column[a:b]
-            row[:] = bias
-            np.add.at(row, columns, value[a:b] * weights[cells] if valued else weights[cells])
-            top, own = row.max(), row[y]
-            np.subtract(row, top, out=row)
-            row[row <= -FAR] = -np.inf
+            weight = weights.take(cells)
+            np.add(bias, np.bincount(columns, value[a:b] * weight if valued else weight, n_labels), out=row)
+            own, top = float(row[y]), row.max()
+            row -= top
             np.exp(row, out=row)
+            row *= row > _FARTHEST
             total = float(row.sum(dtype=np.float64))
-            loss += float(top) + float(np.log(total)) - float(own)
-            if np.exp(own - top) > (1.0 - least) * total:
+            loss += float(top) + math.log(total) - own
+            if math.exp(own - float(top)) > (1.0 - least) * total:
                 continue
-            row[row <= smallest * total] = 0.0
+            row *= row > smallest * total
             row /= total
             row[y] -= 1.0
-            _steps(bias, bias_squares, np.flatnonzero(row), row[row != 0], rate)
-            gradient = value[a:b] * row[columns] if valued else row[columns]
+            labels = row.nonzero()[0]
+            _steps(bias, bias_squares, labels, row.take(labels), rate)
+            gradient = row.take(columns)
+            if valued:
+                gradient *= value[a:b]
             for time in times:
-                some = (gradient != 0) & (again[a:b] == time) if len(times) > 1 else gradient != 0
-                _steps(weights, squares, cells[some], gradient[some], rate)
+                some = (gradient if len(times) == 1 else gradient * (again[a:b] == time)).nonzero()[0]
+                _steps(weights, squares, cells.take(some), gradient.take(some), rate)
     return loss
 
 
 def _steps(weights, squares, cells, gradient, rate):
     """AdaGrad for some weights, each of them once."""
-    sums = squares[cells] + gradient * gradient
+    sums = squares.take(cells)
+    sums += gradient * gradient
     squares[cells] = sums
-    weights[cells] -= rate * gradient / np.sqrt(sums)
+    gradient *= rate
+    gradient /= np.sqrt(sums, out=sums)
+    weights[cells] -= gradient
 
 
 def gold_distances(
