@@ -17,12 +17,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     target = tmp_path_factory.mktemp("inspect")
     (target / "test.txt").write_bytes((data / "test.txt").read_bytes())
     labelwright.CRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "crf")
+    labelwright.CRF(template="words", prune_labels=0.99, max_iter=8, n_jobs=1).fit(corpus).save(target / "pruned")
     labelwright.SemiCRF(template="words", max_iter=8, n_jobs=1).fit(corpus).save(target / "semi")
     labelwright.Perceptron(template="words", max_iter=3, n_jobs=1).fit(corpus).save(target / "perceptron")
     return target
 
 
-@pytest.mark.parametrize("name", ["crf", "semi", "perceptron"])
+@pytest.mark.parametrize("name", ["crf", "pruned", "semi", "perceptron"])
 def test_data_show_the_use_of_labels(run, folder: Path, name: str) -> None:
     code, out, err = run("inspect", folder / name, "--data", folder / "test.txt", "--top", 2)
     assert (code, err) == (0, "")
@@ -36,7 +37,7 @@ def test_data_show_the_use_of_labels(run, folder: Path, name: str) -> None:
     assert "use" not in json.loads(run("inspect", folder / name, "--json")[1])
 
 
-@pytest.mark.parametrize("name", ["crf", "semi"])
+@pytest.mark.parametrize("name", ["crf", "pruned", "semi"])
 def test_a_plot_of_labellings(run, folder: Path, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib")
     target = tmp_path / "mass.svg"

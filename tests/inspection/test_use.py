@@ -15,6 +15,7 @@ from labelwright.inspection.use import label_use, label_views
 TEMPLATE = "U:%x[0,0]\nU:%x[0,1]\nB"
 TAGGERS = {
     "crf": lambda: labelwright.CRF(template=TEMPLATE, max_iter=8, n_jobs=1),
+    "pruned": lambda: labelwright.CRF(template=TEMPLATE, prune_labels=0.99, max_iter=8, n_jobs=1),
     "latent-crf": lambda: labelwright.LatentCRF(template=TEMPLATE, n_latent=2, max_iter=5, n_jobs=1),
     "perceptron": lambda: labelwright.Perceptron(template=TEMPLATE, max_iter=3, n_jobs=1),
     "semi-crf": lambda: labelwright.SemiCRF("U:%x[0,0]\nU:%x[0,1]", max_iter=8, n_jobs=1),
@@ -32,7 +33,7 @@ def models(corpus):
     return {name: make().fit(corpus) for name, make in TAGGERS.items()}
 
 
-@pytest.mark.parametrize("name", ["crf", "semi-crf", "perceptron"])
+@pytest.mark.parametrize("name", ["crf", "semi-crf", "perceptron", "pruned"])
 def test_shares_words_and_neighbours_of_labels(models, corpus, name) -> None:
     model, X = models[name], corpus.select(["word", "pos"])
     views = {view["label"]: view for view in model.describe_use([X], 1000)["use"]}
@@ -90,7 +91,7 @@ def test_facts_are_ready_for_json(models, name) -> None:
     assert facts["view"] == ("memory" if name == "memory" else "linear")
     assert facts["signature"].startswith(facts["kind"].lower() + "|template:")
     assert facts["labels"] == models[name].classes_
-    paths = {"crf": "labellings", "semi-crf": "labellings", "latent-crf": "latent paths"}
+    paths = {"crf": "labellings", "pruned": "labellings", "semi-crf": "labellings", "latent-crf": "latent paths"}
     assert facts["paths"] == paths.get(name)
     assert json.loads(json.dumps(facts, default=float))["kind"] == type(models[name]).__name__
 

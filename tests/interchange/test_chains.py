@@ -47,6 +47,7 @@ def test_attributes_of_nothing():
     [
         ("crf", {"order": 2}, "order 2"),
         ("latent-crf", {"n_latent": 2}, "latent states"),
+        ("crf", {"prune_labels": 0.9}, "pruned labels"),
         ("crf", {"constraints": "scheme"}, "forbidden transitions"),
         ("crf", {"template": "pairs"}, "features on pairs of labels"),
         ("semi-crf", {}, "segments"),

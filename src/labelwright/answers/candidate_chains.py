@@ -140,7 +140,7 @@ class PrunedChain:
         return self if len(self.chains.offsets) == 2 else self._with_lists(self.lists)
 
     @computed_once
-    def _possible(self) -> "PrunedChain":
+    def possible(self) -> "PrunedChain":
         """The sentence with as many candidates as it needs for a labelling that is allowed."""
         chain, wider = self, 2
         a, b = self._tokens
@@ -156,7 +156,7 @@ class PrunedChain:
         self, decoder: str, *, number: int = 0, rules: Any = None, words: Any = None, **options: Any
     ) -> Decoding:
         """The labelling that a decoder finds among candidates; "exact" adds candidates until it is proven."""
-        chain = self._possible
+        chain = self.possible
         if rules:
             record = chain.local.decode(decoder, number=number, rules=rules, words=words, **options)
             return chain._judged(record)
@@ -222,31 +222,36 @@ class PrunedChain:
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings of candidates in order."""
-        local = self._possible.local
+        local = self.possible.local
         ranked = local.chain.best(n, max_expansions)
         return Ranked([local.codes[codes] for codes in ranked.codes], ranked.weights)
 
     def log_z(self) -> float:
         """Over candidates."""
-        possible = self._possible
+        possible = self.possible
         return float(possible.chains.sums[1][possible.n])
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]; 0 for labels that are no candidates."""
-        chain = self._possible
+        token, label, share = self.candidate_marginals()
+        rows = np.zeros((len(self), len(self.labels)))
+        rows[token, label] = share
+        return rows
+
+    def candidate_marginals(self) -> tuple[Array, Array, Array]:
+        """The token, the label and P(label at token) of every candidate."""
+        chain = self.possible
         lists, ptr = chain.lists, chain.chains.scored.chart.lists.ptr
         a, b = chain._tokens
-        rows = np.zeros((b - a, len(self.labels)))
         token = np.repeat(np.arange(b - a), np.diff(lists.ptr))
-        rows[token, lists.label] = chain.chains.sums[0][ptr[a] : ptr[b]]
-        return rows
+        return token, lists.label, chain.chains.sums[0][ptr[a] : ptr[b]]
 
     state_marginals = marginals
 
     def weight_of(self, codes: Array) -> float:
         """The weight of a labelling; one with other labels weighs so much that its probability is that among its labels
         and the candidates."""
-        chain = self._possible
+        chain = self.possible
         slot = chain.lists.places_of(np.asarray(codes))
         others = np.flatnonzero(slot < 0)
         if not len(others):
@@ -276,17 +281,17 @@ class PrunedChain:
         return self.chains.scores.span_types
 
     def span(self, span: Span) -> float:
-        local = self._possible.local.chain
+        local = self.possible.local.chain
         return local.span(span) if span.type in local.span_types else 0.0
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        local = self._possible.local
+        local = self.possible.local
         codes: Array = local.codes[local.chain.sample(n, rng)]
         return codes
 
     def pair_marginals(self, token: Array, first: Array, second: Array) -> Array:
         """P(label `first` at token - 1 and label `second` at token) [P]."""
-        local = self._possible.local
+        local = self.possible.local
         place = np.full(len(self.labels), -1)
         place[local.codes] = np.arange(len(local.codes))
         known = (place[first] >= 0) & (place[second] >= 0)

@@ -254,8 +254,7 @@ def _ask(model: Any, corpus: Any) -> None:
     model.decode(data, "exact", max_expansions=0)
     model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
     model.sequence_log_probabilities(data, LABELS)
-    if "pruning" not in model.training_:
-        model.describe_use([corpus])
+    model.describe_use([corpus])
     model.path_mass(corpus, 2)
     data = model.encode([["the", "old"] * 400])
     model.decode(data, "ldi", n=100)  # memory that grows, too

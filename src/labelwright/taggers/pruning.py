@@ -12,6 +12,7 @@ from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
+from labelwright.inspection import sparse_use
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.owlqn import owlqn
@@ -157,7 +158,7 @@ class PrunableModel(LogLinearModel):
     def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         self._check_fitted()
         if self.trained_.pruning is not None:
-            raise OptionError("use of labels: not counted for a model with pruned labels; use predict_marginals")
+            return sparse_use.describe_use(self, corpora, top)
         return super().describe_use(corpora, top)
 
     # -- scoring ------------------------------------------------------------------------------------------------------
