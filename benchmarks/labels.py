@@ -7,8 +7,8 @@
 Labels of `amalgum` are the part of speech (xpos) and the universal one of the next token.  Those of `growth` have the
 xpos of the token before as well; the most frequent ones are kept, all others are one label.  5,000 labels need 6,000
 sentences.  An unpruned model with more than 250 labels is trained for three iterations only, for their time; with more
-than 600 not at all.  Every model is trained in a process of its own.  Seconds are those of the processor, summed over threads: they mean something on a busy
-machine, too.  The corpora are in the folder that LABELWRIGHT_CORPORA names.
+than 600 not at all.  Every model is trained in a process of its own.  Seconds are those of the processor, summed over
+threads: they mean something on a busy machine, too.  The corpora are in the folder that LABELWRIGHT_CORPORA names.
 """
 
 import argparse
