@@ -1,4 +1,4 @@
-"""Candidate labels of tokens, and the nodes and arcs over them (kernels/candidates.py says how these are numbered)."""
+"""Candidate labels of tokens, and the nodes and arcs over them: kernels/candidate_chains.py numbers these."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -61,7 +61,7 @@ class Layout(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the weights of the transitions between candidates are: see kernels.candidates."""
+    """Where the weights of the transitions between candidates are: see kernels.candidate_chains."""
 
     pair: Array  # [pairs] int32
     triple: Array  # [triples] int32  of order 2
