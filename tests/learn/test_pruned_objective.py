@@ -98,6 +98,34 @@ def test_scores_of_the_zero_order_model_are_as_weights_that_are_given(problem, o
     np.testing.assert_allclose(gradient, expected, atol=1e-9)
 
 
+def test_lost_tokens_teach_nothing(problem):
+    rng = np.random.default_rng(8)
+    _, data, trained = prepared(problem, 1)
+    lists = some_labels(data, rng)
+    lost = rng.random(len(data.gold)) < 0.3
+    token = np.repeat(np.arange(len(lost)), np.diff(lists.ptr))
+    kept = ~lost[token] | (lists.label == data.gold[token])
+    lists = LabelLists(np.concatenate([[0], np.cumsum(np.bincount(token[kept]))]), lists.label[kept])
+    parameters = pruned_parameters(trained.parameters.cells, lists, data.gold, data.offsets, L, 1)
+    known = data.incidences["state"], data.offsets, data.gold, parameters, lists, Workers(1), trained.space
+    objective = PrunedLikelihood(*known, None, lost)
+    w, gradient = rng.normal(size=(2, parameters.n_weights))
+    loss, slots = objective(w, gradient), objective._slot_scores(w[parameters.slices["state"]])
+    table = np.zeros((L, L))
+    table.reshape(-1)[parameters.sparse.codes("transitions")] = w[parameters.slices["transitions"]]
+    expected = 0.0
+    for a, b in zip(objective.offsets[:-1], objective.offsets[1:], strict=True):
+        assert b - a == 1 or not lost[a:b].any()
+        alpha = slots[lists.ptr[a] : lists.ptr[a + 1]]
+        for t in range(a + 1, b):
+            here, before = (lists.label[lists.ptr[k] : lists.ptr[k + 1]] for k in (t, t - 1))
+            alpha = np.logaddexp.reduce(alpha[:, None] + table[np.ix_(before, here)], axis=0)
+            alpha = alpha + slots[lists.ptr[t] : lists.ptr[t + 1]]
+        gold = slots[lists.places_of(data.gold)[a:b]].sum() + table[data.gold[a : b - 1], data.gold[a + 1 : b]].sum()
+        expected += np.logaddexp.reduce(alpha) - gold
+    assert loss == pytest.approx(expected)
+
+
 def test_features_may_have_values(problem):
     rng = np.random.default_rng(5)
     X = [[{"word": word, "size": float(rng.random())} for word in x] for x in problem[0]]

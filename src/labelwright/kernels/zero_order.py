@@ -133,29 +133,14 @@ def _nearest(row, cutoff, most, near):
     return n
 
 
-@inlined_kernel
-def _with_label(near, n, label):
-    """Put a label into its place among the n labels of `near`, where it is missing; returns their number."""
-    k = n
-    while k > 0 and near[k - 1] > label:
-        k -= 1
-    if k > 0 and near[k - 1] == label:
-        return n
-    for i in range(n, k, -1):
-        near[i] = near[i - 1]
-    near[k] = label
-    return n + 1
-
-
 @kernel
 def pick_labels(
-    features, cell_ptr, cell_column, weights, bias, tokens, gold, permitted, cutoff, most, row, sizes, labels, scores
+    features, cell_ptr, cell_column, weights, bias, tokens, permitted, cutoff, most, row, sizes, labels, scores
 ):
     """labels[i, :sizes[i]] = the labels (rising) of tokens[i] that are at most `cutoff` below its best one, `most` of
-    them at most, and its gold label where there is one; scores[i] = their scores.  Where `permitted` has rows, only
-    labels of these."""
+    them at most; scores[i] = their scores.  Where `permitted` has rows, only labels of these."""
     L = row.shape[0]
-    near = np.empty(L + 1, np.int64)
+    near = np.empty(L, np.int64)
     for i in range(tokens.shape[0]):
         t = tokens[i]
         label_row(features, cell_ptr, cell_column, weights, bias, t, row)
@@ -164,8 +149,6 @@ def pick_labels(
                 if not permitted[t, y]:
                     row[y] = -np.inf
         n = _nearest(row, cutoff, most, near)
-        if gold.shape[0] > 0:
-            n = _with_label(near, n, gold[t])
         sizes[i] = n
         for k in range(n):
             labels[i, k] = near[k]

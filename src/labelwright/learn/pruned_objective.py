@@ -14,7 +14,7 @@ from labelwright.features.incidence import Incidence, invert
 from labelwright.kernels import candidate_chains, candidates
 from labelwright.parallel import Workers, even_ranges, sentence_ranges
 from labelwright.scoring.sparse_parameters import PrunedParameters, by_slot, hits_of, node_scores, with_ends
-from labelwright.structures.candidates import LabelLists, chart
+from labelwright.structures.candidates import LabelLists, chart, pieces_between
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -36,10 +36,14 @@ class PrunedLikelihood:
         workers: Workers,
         permitted: StateSpace | None = None,
         prior: Array | None = None,
+        lost: Array | None = None,
     ):
         """`permitted` is a state space whose constraints hold; None: all transitions are allowed.  `prior` [slots] is
-        what the zero-order model adds to the scores of slots; None: nothing."""
-        self.parameters, self.workers, self.offsets = parameters, workers, offsets
+        what the zero-order model adds to the scores of slots; None: nothing.  Tokens that are `lost` [T], whose only
+        candidate is their gold label, cut their sentence into pieces, and teach nothing themselves."""
+        self.parameters, self.workers = parameters, workers
+        self.shut = _shut(lists, offsets, permitted)
+        self.offsets = offsets = offsets if lost is None else pieces_between(offsets, lost)
         self.prior = np.zeros(len(lists.label)) if prior is None else prior
         rules = None if permitted is None or permitted.arc.all() else permitted.arc
         self.chart = chart(lists, offsets, parameters.order, parameters.sparse, rules)
@@ -49,7 +53,6 @@ class PrunedLikelihood:
         self._cell_value = self.hits.value[entries] if len(self.hits.value) else self.hits.value
         self._cell_pieces = even_ranges(self._cell_ptr, PIECES)
         self.groups = _groups(offsets)
-        self.shut = _shut(lists, offsets, permitted)
         self._mark_gold(gold)
 
     def _mark_gold(self, gold: Array) -> None:

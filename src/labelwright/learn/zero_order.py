@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.offsets import offsets_from
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import zero_order as kernels
 from labelwright.parallel import Workers
@@ -35,6 +36,7 @@ class Pruned(NamedTuple):
     pruning: Pruning
     lists: LabelLists  # the candidates of the training tokens, gold labels among them
     scores: Array  # [slots] float32  of these, by models that have not seen their sentence
+    lost: Array  # [T] bool  tokens whose gold label was pruned: it is their only candidate
 
 
 class _Run(NamedTuple):
@@ -94,10 +96,10 @@ def learn_pruning(
     cutoff, kept = _cutoff(measured, share, order)
     pruning = Pruning(*final, cutoff, min(MOST_CANDIDATES[order], n_labels), kept, PRIOR)
     parts_of = [
-        picked(features, cells, pruning._replace(weights=w, bias=bias), t, workers, gold)
+        picked(features, cells, pruning._replace(weights=w, bias=bias), t, workers)
         for (w, bias), t in zip(held_out, tests, strict=True)
     ]
-    return Pruned(pruning, *_in_order(parts_of, tests))
+    return Pruned(pruning, *_with_gold(*_in_order(parts_of, tests), gold))
 
 
 def _distances(run: _Run, model: tuple[Array, Array], tokens: Array) -> tuple[Array, Array, Array]:
@@ -120,6 +122,18 @@ def _cutoff(measured: list[tuple[Array, Array, Array]], share: float, order: int
     affordable = WIDTH * max(1, int(np.searchsorted(mean, MEAN_CANDIDATES[order], side="right")))
     cutoff = float(min(enough + 1e-3, affordable))
     return cutoff, float(((distance <= cutoff) & (rank < most)).mean())
+
+
+def _with_gold(lists: LabelLists, scores: Array, gold: Array) -> tuple[LabelLists, Array, Array]:
+    """The same with the gold label as the only candidate of tokens that have lost it; and which tokens these are."""
+    lost = lists.places_of(gold) < 0
+    sizes = np.diff(lists.ptr)
+    kept = ~np.repeat(lost, sizes)
+    sizes = np.where(lost, 1, sizes)
+    alone = np.repeat(lost, sizes)
+    label, score = np.empty(len(alone), np.int32), np.zeros(len(alone), np.float32)
+    label[alone], label[~alone], score[~alone] = gold[lost], lists.label[kept], scores[kept]
+    return LabelLists(offsets_from(sizes), label), score, lost
 
 
 def _in_order(parts: list[tuple[LabelLists, Array]], tokens: list[Array]) -> tuple[LabelLists, Array]:

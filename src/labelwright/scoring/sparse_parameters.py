@@ -106,12 +106,9 @@ def picked(
     pruning: Pruning,
     tokens: Array,
     workers: Workers,
-    gold: Array | None = None,
     permitted: Array | None = None,
 ) -> tuple[LabelLists, Array]:
-    """The candidates of some tokens (numbers in `features`), and their gold labels where these are given [T]; and their
-    scores [slots] float32."""
-    known = np.empty(0, np.int32) if gold is None else gold
+    """The candidates of some tokens (numbers in `features`), and their scores [slots] float32."""
     rules = np.empty((0, 0), np.bool_) if permitted is None else permitted
     n_labels = len(pruning.bias)
     most = min(pruning.most, n_labels)
@@ -119,10 +116,10 @@ def picked(
     def pick(begin: int, end: int) -> tuple[Array, Array, Array]:
         part = tokens[begin:end]
         row, sizes = np.empty(n_labels, np.float32), np.empty(len(part), np.int64)
-        labels, scores = np.empty((len(part), most + 1), np.int32), np.empty((len(part), most + 1), np.float32)
+        labels, scores = np.empty((len(part), most), np.int32), np.empty((len(part), most), np.float32)
         model = cells.ptr, cells.column, pruning.weights, pruning.bias
-        pick_labels(features, *model, part, known, rules, pruning.cutoff, most, row, sizes, labels, scores)
-        picked = np.arange(most + 1) < sizes[:, None]
+        pick_labels(features, *model, part, rules, pruning.cutoff, most, row, sizes, labels, scores)
+        picked = np.arange(most) < sizes[:, None]
         return sizes, labels[picked], scores[picked]
 
     pieces = workers.run(pick, [(a, min(a + CHUNK, len(tokens))) for a in range(0, len(tokens), CHUNK)])

@@ -177,6 +177,12 @@ def candidate_triples(lists: LabelLists, offsets: Array, n_labels: int, most: in
     return np.unique(codes)
 
 
+def pieces_between(offsets: Array, lost: Array) -> Array:
+    """The offsets of the pieces of sentences that are left between lost tokens, each of which is a piece of its own."""
+    at = np.flatnonzero(lost)
+    return np.unique(np.concatenate([offsets, at, at + 1]))
+
+
 def gold_lists(gold: Array) -> LabelLists:
     """The gold labels [T] as the only candidates."""
     return LabelLists(np.arange(len(gold) + 1, dtype=np.int64), gold.astype(np.int32))

@@ -23,7 +23,7 @@ from labelwright.scoring.candidate_scores import CandidateScores
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.sparse_parameters import pruned_parameters
 from labelwright.scoring.trained import Trained
-from labelwright.structures.candidates import LabelLists, label_space
+from labelwright.structures.candidates import LabelLists, label_space, pieces_between
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, constructed, read_record, template_setting
@@ -47,6 +47,7 @@ class PrunedData(NamedTuple):
     gold: Array  # [T]  labels
     lists: LabelLists
     prior: Array  # [slots]  what the zero-order model adds to their scores
+    lost: Array  # [T] bool  tokens whose gold label was pruned
 
 
 class PrunableModel(LogLinearModel):
@@ -67,12 +68,12 @@ class PrunableModel(LogLinearModel):
         L, seed = space.n_labels, self.random_state or 0
         workers = Workers(self.n_jobs)
         features = incidences["state"], cells["state"], gold, offsets
-        pruning, lists, scores = learn_pruning(*features, L, self.order, share, seed, workers)
+        pruning, lists, scores, lost = learn_pruning(*features, L, self.order, share, seed, workers)
         self._warn_of_share(pruning.share)
-        parameters: Any = pruned_parameters(cells, lists, gold, offsets, L, self.order)
+        parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L, self.order)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(extractor, space, parameters, none, labels.scheme, pruning=pruning)
-        return cast(Data, PrunedData(incidences, offsets, gold, lists, pruning.prior * scores)), trained
+        return cast(Data, PrunedData(incidences, offsets, gold, lists, pruning.prior * scores, lost)), trained
 
     def _share(self, n_labels: int, extractor: Extractor) -> float | None:
         """The share of gold labels that pruning shall keep; None where nothing is pruned."""
@@ -119,9 +120,10 @@ class PrunableModel(LogLinearModel):
     ) -> Array:
         if start.pruning is None:
             return super()._optimise(start, data, monitor, workers, state)
-        incidences, offsets, gold, lists, prior = cast(PrunedData, data)
+        incidences, offsets, gold, lists, prior, lost = cast(PrunedData, data)
         parameters: Any = start.parameters
-        problem = PrunedLikelihood(incidences["state"], offsets, gold, parameters, lists, workers, start.space, prior)
+        known = incidences["state"], offsets, gold, parameters, lists
+        problem = PrunedLikelihood(*known, workers, start.space, prior, lost)
         if self.l1 > 0:
             return owlqn(problem, start.weights, self.l1, self.l2, monitor, workers, state)
         return lbfgs(problem, start.weights, self.l2, monitor, workers, state)

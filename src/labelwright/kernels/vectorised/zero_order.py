@@ -175,7 +175,6 @@ def pick_labels(
     weights,
     bias,
     tokens,
-    gold,
     permitted,
     cutoff,
     most,
@@ -185,8 +184,7 @@ def pick_labels(
     scores,
 ):
     """labels[i, :sizes[i]] = the labels (rising) of tokens[i] that are at most `cutoff` below its best one, `most` of
-    them at most, and its gold label where there is one; scores[i] = their scores.  Where `permitted` has rows, only
-    labels of these."""
+    them at most; scores[i] = their scores.  Where `permitted` has rows, only labels of these."""
     for a, b in _blocks(features, cell_ptr, tokens, len(row)):
         part = tokens[a:b]
         rows = _rows(features, cell_ptr, cell_column, weights, bias, part, row.dtype)
@@ -196,8 +194,6 @@ def pick_labels(
         for i in np.flatnonzero(near.sum(axis=1) > most).tolist():
             best = np.flatnonzero(near[i])
             near[i, best[np.argsort(-rows[i, best], kind="stable")[most:]]] = False
-        if len(gold):
-            near[np.arange(b - a), gold[part]] = True
         sizes[a:b] = near.sum(axis=1)
         token, label = np.nonzero(near)
         place = np.arange(len(token)) - np.repeat(np.cumsum(sizes[a:b]) - sizes[a:b], sizes[a:b])
