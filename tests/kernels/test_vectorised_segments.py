@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from labelwright.features.segments import index_of, make_phrases
 from labelwright.kernels import dag, segments
 from labelwright.structures.dag import dag as graph_of
 from labelwright.structures.dag import ordered
@@ -108,3 +109,24 @@ def test_paths_and_sums_of_any_graph(seed):
     arcs, gains = first[-1], rng.normal(size=A)
     assert_same(dag.covariances, made.source, made.target, made.sinks, arcs, gains, *node, np.zeros(A))
     assert_same(dag.entropy, made.source, made.target, made.sources, arcs, *node[:2])
+
+
+@pytest.mark.parametrize("longest", [1, 2, 4])
+def test_phrases_of_sentences(longest):
+    rng = np.random.default_rng(longest)
+    phrases = {tuple(rng.integers(0, 3, rng.integers(1, 5)).tolist()): [n] for n in range(12)}
+    index = index_of(make_phrases({tuple(map(str, phrase)): numbers for phrase, numbers in phrases.items()}))
+    sentences = [rng.integers(-1, 3, size).tolist() for size in (5, 0, 1, 7)]
+    words = np.array([index.number.get(str(word), -1) for words in sentences for word in words], np.int64)
+    offsets = np.cumsum([0, *map(len, sentences)])
+    rows = [
+        tuple(words[end - d : end])
+        for words in sentences
+        for end in range(1, len(words) + 1)
+        for d in range(1, min(end, longest) + 1)
+    ]
+    for run in (segments.phrase_ends.dispatcher, segments.phrase_ends.vectorised):
+        ends = np.zeros(len(rows), np.int32)
+        run(words, offsets, longest, len(index.number), *index[1:], ends)
+        assert (ends > 0).tolist() == [row in phrases for row in rows]
+        assert len(set(ends[ends > 0].tolist())) == len({row for row in rows if row in phrases})

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import ModelFileError, OptionError
-from labelwright.features.extract import EXTRACTORS, Extractor, Tensors, kind_of
+from labelwright.features.extract import EXTRACTORS, ColumnFeatures, Extractor, Tensors, few_tokens, kind_of
 from labelwright.features.incidence import NO_VALUES, Incidence, Longs
 from labelwright.features.layered import Slots, encode_with_slots
+from labelwright.kernels import segments as kernels
 from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.parallel import computed_once
 from labelwright.structures.passing import Layered
-from labelwright.structures.segments import Segments, SegmentSpace, rows_of
+from labelwright.structures.segments import Segments, SegmentSpace
 from labelwright.validation import HeaderReader, TensorReader, check_distinct
 
 Array = NDArray[Any]
@@ -31,31 +33,6 @@ class Phrases(NamedTuple):
     ptr: Array  # [nodes + 1]
     feature: Array  # features of the phrase that ends at node i: feature[ptr[i]:ptr[i+1]]
 
-    def find(self, values: Sequence[str], codes: Array, offsets: Array, max_length: int) -> tuple[Segments, Array]:
-        """All runs of tokens that are phrases with features, and the nodes where they end."""
-        index = {word: i for i, word in enumerate(self.words)}
-        number = np.array([index.get(value, -1) for value in values], np.int64)[codes]
-        W = max(len(self.words), 1)
-        known = self.parent.astype(np.int64) * W + self.word
-        order = np.argsort(known, kind="stable")
-        known = known[order]
-        stop = np.repeat(offsets[1:], np.diff(offsets))
-        start, node = np.arange(len(codes)), np.zeros(len(codes), np.int64)
-        starts, lengths, nodes = [], [], []
-        for length in range(1, max_length + 1):
-            alive = start + length <= stop[start]
-            start, node = start[alive], node[alive]
-            word = number[start + length - 1]
-            at = np.minimum(np.searchsorted(known, node * W + word), max(len(known) - 1, 0))
-            alive = (word >= 0) & (known[at] == node * W + word) if len(known) else word < -1
-            start, node = start[alive], order[at[alive]] + 1
-            marked = self.ptr[node + 1] > self.ptr[node]
-            starts.append(start[marked])
-            lengths.append(np.full(len(starts[-1]), length))
-            nodes.append(node[marked])
-        first = np.concatenate(starts)
-        return Segments(first, first + np.concatenate(lengths), first * 0), np.concatenate(nodes)
-
     def text(self, node: int) -> tuple[str, ...]:
         """The words of the phrase that ends at a node."""
         words: list[str] = []
@@ -63,6 +40,30 @@ class Phrases(NamedTuple):
             words.append(self.words[int(self.word[node - 1])])
             node = int(self.parent[node - 1])
         return tuple(reversed(words))
+
+
+class PhraseIndex(NamedTuple):
+    """What finds phrases in sentences: made of their tree once."""
+
+    number: dict[str, int]  # of each word
+    edge: Array  # [nodes - 1]  node * W + word, in order,
+    node: Array  # [nodes - 1]  and the node that each leads to
+    marked: Array  # [nodes]  does a phrase with features end here?
+
+    def find(self, words: Array, offsets: Array, max_length: int, n_rows: int) -> Array:
+        """The node where the phrase of each row of segments ends [rows]; 0 where it is none.  words [T] are numbers."""
+        ends = np.zeros(n_rows, np.int32)
+        edges = self.edge, self.node, self.marked
+        kernels.phrase_ends(words, offsets, max_length, max(len(self.number), 1), *edges, ends)
+        return ends
+
+
+def index_of(phrases: Phrases) -> PhraseIndex:
+    """The index of a tree of phrases."""
+    edge = phrases.parent.astype(np.int64) * max(len(phrases.words), 1) + phrases.word
+    order = np.argsort(edge, kind="stable")
+    number = {word: i for i, word in enumerate(phrases.words)}
+    return PhraseIndex(number, edge[order], (order + 1).astype(np.int32), np.diff(phrases.ptr) > 0)
 
 
 def make_phrases(features: Mapping[tuple[str, ...], list[int]]) -> Phrases:
@@ -145,14 +146,13 @@ class SegmentFeatures:
         sizes = np.minimum(ends, longest)
         keys = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         counts, feature = np.zeros(len(keys), np.int64), np.empty(0, np.int32)
-        words = _words(X) if len(self.phrases.feature) else None
+        words = self._word_numbers(X) if len(self.phrases.feature) else None
         if words is not None:
-            name = words.input_names[0]
-            segments, node = self.phrases.find(words.values(name), words.codes(name), offsets, longest)
-            row = rows_of(segments, offsets, longest)
-            ptr, node = self.phrases.ptr, node[np.argsort(row, kind="stable")]
+            ends = self._index.find(words, offsets, longest, len(keys))
+            row = np.flatnonzero(ends)
+            ptr, node = self.phrases.ptr, ends[row]
             sizes = ptr[node + 1] - ptr[node]
-            counts[np.sort(row)] = sizes
+            counts[row] = sizes
             within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             feature = self.phrases.feature[np.repeat(ptr[node], sizes) + within]
         first = self.tokens.n_features
@@ -164,6 +164,27 @@ class SegmentFeatures:
             (feature + (first + longest)).astype(np.int32),
             NO_VALUES,
         )
+
+    @computed_once
+    def _index(self) -> PhraseIndex:
+        return index_of(self.phrases)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: all but what is quickly made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_index"}
+
+    def _word_numbers(self, X: Any) -> Longs | None:
+        """The number of each word [T], -1 where it is unknown; None where there are no words."""
+        number = self._index.number
+        few = few_tokens(X, len(self.tokens.names)) if isinstance(self.tokens, ColumnFeatures) else None
+        if few is not None:
+            return np.array([number.get(word, -1) for word in few[0][0]], np.int64)
+        words = _words(X)
+        if words is None:
+            return None
+        name = words.input_names[0]
+        known = np.array([number.get(word, -1) for word in words.values(name)], np.int64)
+        return known[words.codes(name)]
 
     def name(self, feature: int) -> str:
         number = feature - self.tokens.n_features

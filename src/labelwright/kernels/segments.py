@@ -212,3 +212,27 @@ def n_rows(longest, T):
     """The number of segments of T tokens, of any one type."""
     short = min(longest, T)
     return short * (short + 1) // 2 + (T - short) * longest
+
+
+@kernel
+def phrase_ends(word, offsets, longest, n_words, edge, node_of_edge, marked, ends):
+    """Fill for every row of segments the node of a tree of phrases that its words lead to; 0 where that is not marked.
+
+    word [T] has numbers of words, -1: unknown.  The tree has the edges `edge` (node * n_words + word, in order), which
+    lead to node_of_edge; its root is node 0.  Rows of segments are those of the sentences, one after the other."""
+    row = 0
+    for n in range(offsets.shape[0] - 1):
+        t0, t1 = offsets[n], offsets[n + 1]
+        for t in range(t0, t1):
+            node, r = 0, row  # r: the row of the token alone, then those of longer segments
+            for i in range(t, min(t + longest, t1)):
+                if word[i] < 0:
+                    break
+                at = np.searchsorted(edge, node * n_words + word[i])
+                if at == edge.shape[0] or edge[at] != node * n_words + word[i]:
+                    break
+                node = node_of_edge[at]
+                if marked[node]:
+                    ends[r] = node
+                r += min(i + 1 - t0, longest) + 1
+            row += min(t + 1 - t0, longest)

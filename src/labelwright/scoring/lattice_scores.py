@@ -17,6 +17,7 @@ from labelwright.scoring.trained import Trained
 Array = NDArray[Any]
 BLOCK_TOKENS = 4096  # sentences of one block,
 BLOCK_NUMBERS = 1 << 23  # and the scores of all their nodes and arcs
+FEW_FEATURES = 1 << 12  # of keys that are not worth a second thread
 
 
 class Rows:
@@ -58,7 +59,8 @@ def _score_keys(incidence: Incidence, cells: Cells, width: int, weights: Array, 
     if not incidence.n_keys:
         return table
     arrays = cells.ptr, cells.column, incidence.key_ptr, incidence.key_feature, none, table
-    pieces = even_ranges(incidence.key_ptr, 4 * workers.n)
+    small = len(incidence.key_feature) <= FEW_FEATURES
+    pieces = [(0, incidence.n_keys)] if small else even_ranges(incidence.key_ptr, 4 * workers.n)
     workers.run(scoring.score_keys, [(weights, *arrays, a, b) for a, b in pieces])
     return table
 

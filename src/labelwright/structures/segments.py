@@ -24,6 +24,7 @@ from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
 MAX_ROWS = 1 << 27  # candidates in the training data: each needs about twenty bytes
+SHORT, MULTIPLE = 128, 32  # tokens of sentences whose arcs are kept, for lengths that are multiples
 PLACES = "BIES"  # first, inner, last and only token of a segment
 # The place whose label depends on whether the neighbouring segment, before or after, is of the same type.
 TOUCHY = {"iob1": "B", "ioe1": "E"}
@@ -285,13 +286,26 @@ class Arcs(NamedTuple):
 
 def arcs_of(space: SegmentSpace, T: int) -> Arcs:
     """The arcs of T tokens."""
-    L, n_long, longest = space.n_types, space.n_long, space.max_length
+    return _arcs_of(space.n_types, space.n_long, space.max_length, T)
+
+
+def arcs_for(space: SegmentSpace, T: int) -> Arcs:
+    """The arcs of T tokens or of some more; those of short sentences are made once."""
+    if T > SHORT:
+        return arcs_of(space, T)
+    return _kept_arcs(space.n_types, space.n_long, space.max_length, -(-T // MULTIPLE) * MULTIPLE)
+
+
+def _arcs_of(L: int, n_long: int, longest: int, T: int) -> Arcs:
     A = kernels.before_transitions(L, n_long, longest, T)
     source, target, first, length, kind, before = np.empty((6, A), np.int32)
     kernels.write_graph(L, n_long, longest, T, source, target, first, length, kind, before)
     Q = 1 + 2 * T * L
     dag = Dag(source, target, Q, np.zeros(1, np.int32), np.arange(Q - L, Q, dtype=np.int32))
     return Arcs(dag, first, length, kind, before)
+
+
+_kept_arcs = functools.lru_cache(maxsize=4)(_arcs_of)
 
 
 def permitted_arcs(space: SegmentSpace, arcs: Arcs, permitted: Array) -> Array:

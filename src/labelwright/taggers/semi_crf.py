@@ -29,7 +29,7 @@ from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, RecipeOnly
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
     SegmentSpace,
-    arcs_of,
+    arcs_for,
     check_sizes,
     label_of_role,
     permitted_arcs,
@@ -266,7 +266,7 @@ class SegmentScores:
         self._rows = Rows(trained, assembly, data, workers)
         self._row_offsets = row_offsets(data.offsets, self.space.max_length)
         self._longest = int(np.diff(data.offsets).max())
-        self._arcs = arcs_of(self.space, self._longest)  # of the longest sentence: it serves all
+        self._arcs = arcs_for(self.space, self._longest)  # of the longest sentence: it serves all
 
     def sentences(self, begin: int, end: int, permitted: Array | None) -> list[SegmentGraph | None]:
         """The graphs of the sentences begin:end; None where there are no tokens."""
