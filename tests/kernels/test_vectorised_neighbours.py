@@ -53,6 +53,23 @@ def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkey
     assert made_near == near
 
 
+@pytest.mark.parametrize("engine", ["compiled", "numpy"])
+@pytest.mark.parametrize("settings", [{}, {"k": 3, "weights": "none"}, {"k": 30, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]}])
+def test_postings_find_what_the_trie_finds(engine, settings):
+    rng = np.random.default_rng(4)
+    rows, queries = table(rng, 900, 300), table(rng, 50, 400)
+    queries[7] = ["none", "of", "these", "is", "known"]
+    model = MemoryBased(n_jobs=1, **settings).fit(rows, rng.integers(0, 5, 900).tolist())
+    with choice.using(engine):
+        by_postings = model.answers(queries), model.neighbours(queries)
+        searcher = model._searcher()
+        assert len(searcher.postings.row) == 5 * model.index_.trie.columns.shape[1]
+        searcher.postings = searcher.postings._replace(row=np.empty(0, np.int32))
+        by_trie = model.answers(queries), model.neighbours(queries)
+    assert [part.tolist() for part in by_postings[0]] == [part.tolist() for part in by_trie[0]]
+    assert by_postings[1] == by_trie[1]
+
+
 def test_a_frontier_that_is_too_large_is_halved(monkeypatch):
     rng = np.random.default_rng(5)
     rows, queries = table(rng, 900, 300), table(rng, 40, 400)

@@ -7,9 +7,10 @@ import pytest
 from memory_twin import Twin
 
 from labelwright import MemoryBased, MemoryTagger, NgramTagger, load
-from labelwright.corpus import builtin_corpus
+from labelwright.corpus import Corpus, builtin_corpus
 from labelwright.errors import LabelwrightError
-from labelwright.memory import store, trie
+from labelwright.memory import search, store, trie
+from labelwright.memory.windows import windows
 
 SIZES = [3, 12, 400, 40, 700]  # values of the columns; more than 256 are too many for a table of all pairs
 
@@ -53,9 +54,9 @@ def distances(X: np.ndarray, y: np.ndarray, queries: np.ndarray, metric: str, we
 @pytest.mark.parametrize(
     ("metric", "small", "room", "k", "least"),
     [
-        ("overlap", 128, store.TABLES, 1, 1),
-        ("overlap", 1, store.TABLES, 30, 1),
-        ("mvdm", 128, store.TABLES, 7, 1),
+        ("overlap", 128, search.TABLES, 1, 1),
+        ("overlap", 1, search.TABLES, 30, 1),
+        ("mvdm", 128, search.TABLES, 7, 1),
         ("mvdm", 4, 0, 1, 3),
         ("jeffrey", 16, 1 << 14, 30, 1),
         ("jensen-shannon", 4, 1 << 14, 7, 3),
@@ -63,7 +64,7 @@ def distances(X: np.ndarray, y: np.ndarray, queries: np.ndarray, metric: str, we
 )
 def test_the_nearest_are_those_of_all_distances(monkeypatch, metric, small, room, k, least):
     monkeypatch.setattr(store, "trie", lambda rows: trie.trie(rows, small))
-    monkeypatch.setattr(store, "TABLES", room)
+    monkeypatch.setattr(search, "TABLES", room)
     X, y = table(1500, seed=k)
     queries, _ = table(40, seed=100 + k)
     queries[:8, 2] = 9999  # unknown
@@ -250,3 +251,16 @@ def test_nothing_to_look_at():
             MemoryBased().fit([["a"], ["b"]], y)
     with pytest.raises(LabelwrightError, match="metric: expected one of"):
         MemoryBased(metric=None).fit([["a"]], ["b"])
+
+
+def test_a_few_tokens_have_the_windows_of_many():
+    template = (
+        "Ua:%x[0,0]\nUb:%x[-2,0]\nUc:%x[1,1]\nUd:%x[-1,0]/%x[0,1]\nUe:%x[@1,0]\nUf:%x[@-2,1]\nUg:%suffix[0,0,2]"
+    )
+    X = [[("the", "D"), ("dogs", "N"), ("ran", "V")], [], [("a", "D")], [("a/b", "N"), ("c", "N")]]
+    made = windows(X, template)
+    few, few_offsets = made.few(X)
+    many, offsets = made.instances(Corpus.from_sequences(X))
+    assert few_offsets.tolist() == offsets.tolist()
+    values = [[known[code] for code in codes] for known, codes in zip(many.values, many.codes.T.tolist(), strict=True)]
+    assert few == values

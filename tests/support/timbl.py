@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from memory_twin import EPSILON, Groups, count
 
-from labelwright.memory.store import nearest
 from labelwright.parallel import Workers
 
 COMMAND = shutil.which("timbl")
@@ -228,7 +227,7 @@ class Nearby(NamedTuple):
 def near_to(model: Any, query: Sequence[Any], more: int = 8) -> Nearby:
     """Search once more, for `more` distances beyond k."""
     workers = Workers(1)
-    found = nearest(model.index_, *model._queries([query]), model.k + more, workers)
+    found = model._searcher().nearest(*model._queries([query]), model.k + more, workers)
     return Nearby(model, query, found.instances, found.distance)
 
 

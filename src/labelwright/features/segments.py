@@ -183,8 +183,8 @@ class SegmentFeatures:
         if words is None:
             return None
         name = words.input_names[0]
-        known = np.array([number.get(word, -1) for word in words.values(name)], np.int64)
-        return known[words.codes(name)]
+        known: Longs = np.array([number.get(word, -1) for word in words.values(name)], np.int64)
+        return np.asarray(known[words.codes(name)])
 
     def name(self, feature: int) -> str:
         number = feature - self.tokens.n_features

@@ -9,7 +9,9 @@ pruned when
 
 and where only the best code of a column could stay below that, its child is found by binary search.  Tables are
 float32; the rows that pass (a few more than the nearest) are measured again in double, column by column in one fixed
-order, so equal instances have equal distances whatever the search did (`literal_kernel`).
+order, so equal instances have equal distances whatever the search did (`literal_kernel`).  Where all columns are
+compared by overlap, kernels.postings finds the rows instead; the trie is for queries that share nothing with enough
+rows.
 
 F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C classes.
 """
@@ -19,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.kernels import inlined_kernel, kernel, literal_kernel, unsigned
+from labelwright.kernels.postings import enter_distance, search_postings, squeeze
+from labelwright.kernels.values import NUMERIC, OVERLAP, extremes, fill, value_distance
 
-OVERLAP, MVDM, JEFFREY, SHANNON, NUMERIC = range(5)
 EPSILON = np.finfo(np.float64).eps  # distances and votes that differ by less are equal
-NONE = np.iinfo(np.int32).max  # greater than all classes
-FARTHEST = 1e30  # the largest difference of numbers, in ranges: float32 holds it
 
 
 class Trie(NamedTuple):
@@ -36,38 +37,6 @@ class Trie(NamedTuple):
     child: Any  # [nodes+1] int32  its children are child[n]:child[n+1]; none: its rows are looked at one by one
 
 
-class Distances(NamedTuple):
-    """What the distances of values are computed from; model files name their tensors after these fields."""
-
-    kind: Any  # [F] int64  OVERLAP, ...
-    weight: Any  # [F] float64
-    scaled: Any  # [F] float64  the same by a power of two, so that the largest is between 1 and 2: float32 holds them
-    first: Any  # [F+1] int64
-    fixed: Any  # [F] int64  the order in which columns are summed
-    ptr: Any  # [K+1] int64  P(class | code): the classes of a code ...
-    classes: Any  # [E] int32
-    share: Any  # [E] float64
-    turned_ptr: Any  # [F*C+1] int64  ... and transposed: the codes of column i that have class c, at i*C + c
-    turned_code: Any  # [E] int32
-    turned_share: Any  # [E] float64
-    rare: Any  # [K] bool  too rare for a distribution: differs by 1 from everything else
-    number: Any  # [K] float64  of numeric columns
-    width: Any  # [F] float64  their ranges
-    pairs: Any  # float64  the distances of all pairs of codes of narrow columns,
-    pair_base: Any  # [F] int64  and where those of column i begin; -1 for wide ones
-
-
-class Tables(NamedTuple):
-    """Tables of the weighted distances from one value to all codes of its column, made once for several queries."""
-
-    number: Any  # [K] int64  which table is that of a code; -1: it has none
-    base: Any  # [tables] int64  where it begins
-    best: Any  # [tables] int64  the code nearest to it,
-    least: Any  # [tables] float64  its distance,
-    second: Any  # [tables] float64  and that of the second nearest
-    table: Any  # float32  all of them, then space for one table of each column and thread
-
-
 class Queries(NamedTuple):
     """Q queries for the k nearest distances."""
 
@@ -76,6 +45,8 @@ class Queries(NamedTuple):
     k: Any
     tiny: Any  # scaled distances that differ by less may be equal
     tables: Any
+    postings: Any  # none: all rows are reached through the trie
+    before: Any  # int64  how many queries the scratch has served before
 
 
 class Voting(NamedTuple):
@@ -105,6 +76,8 @@ class SearchScratch(NamedTuple):
     second: Any  # [F] float64  the distance of the second nearest code
     wide: Any  # [largest column] float64
     near: Any  # [k+1] float64  the nearest distances
+    order: Any  # [F] int64  columns in the order in which postings are looked at,
+    cost: Any  # [F] float64  and how many of them there are for their weight
     node: Any  # [nodes + F] int32  branches still to be searched,
     level: Any  # [nodes + F] int32  their depth: the number of columns above them,
     so_far: Any  # [nodes + F] float64  and their distance
@@ -117,129 +90,6 @@ class SearchScratch(NamedTuple):
     voted: Any  # [C] int32  classes that have votes
     count: Any  # [C] float64  instances of each class at one distance
     present: Any  # [C] int32  classes that occur at that distance
-
-
-@kernel
-def _common(kind, p, q):
-    """What a class that both distributions have subtracts from 1, the distance of disjoint distributions."""
-    if kind == MVDM:  # sum |p - q| / 2
-        return min(p, q)
-    if kind == JEFFREY:  # sum (p - q) log2(p / q) / 2, and |p - q| / 2 where one of them is 0
-        return (p + q - (p - q) * np.log2(p / q)) / 2
-    mean = (p + q) / 2  # sum (p log2(p / mean) + q log2(q / mean)) / 2
-    return (p + q - p * np.log2(p / mean) - q * np.log2(q / mean)) / 2
-
-
-@literal_kernel
-def _half(kind, p, q):
-    """What a class adds to the half of p of the divergence of p and q, doubled."""
-    if p == 0.0 or q == 0.0:
-        return p
-    return p * np.log2(p / q if kind == JEFFREY else p / ((p + q) / 2))
-
-
-@literal_kernel
-def _value_distance(d, i, code, number, other):
-    """The distance of a code of column i (negative: unknown), or of a number, from another code, in double."""
-    kind, first = d.kind[i], d.first[i]
-    if kind == NUMERIC:
-        apart = abs(number - d.number[first + other])
-        if d.width[i] > 0.0:
-            return min(apart / d.width[i], FARTHEST)
-        return 1.0 if apart > 0.0 else 0.0
-    if code == other:
-        return 0.0
-    if kind == OVERLAP or code < 0:
-        return 1.0
-    if d.pair_base[i] >= 0:
-        return d.pairs[d.pair_base[i] + code * (d.first[i + 1] - first) + other]
-    return _by_classes(d, i, code, other)
-
-
-@literal_kernel
-def _by_classes(d, i, code, other):
-    """The difference of the class distributions of two codes of column i, summed in the order of classes (divergences:
-    each half by itself)."""
-    kind, first = d.kind[i], d.first[i]
-    if d.rare[first + code] or d.rare[first + other]:
-        return 1.0
-    a, b = d.ptr[first + code], d.ptr[first + other]
-    a_end, b_end = d.ptr[first + code + 1], d.ptr[first + other + 1]
-    total = half = 0.0
-    while a < a_end or b < b_end:
-        left = d.classes[a] if a < a_end else NONE
-        right = d.classes[b] if b < b_end else NONE
-        p = d.share[a] if left <= right else 0.0
-        q = d.share[b] if right <= left else 0.0
-        a += left <= right
-        b += right <= left
-        if kind == MVDM:
-            total += abs(p - q)
-        else:
-            total += _half(kind, p, q)
-            half += _half(kind, q, p)
-    return (total + half) / 2
-
-
-@literal_kernel
-def fill_pairs(d, i, pairs):
-    """Write the distances of all pairs of codes of column i [codes, codes]."""
-    for v in range(pairs.shape[0]):
-        pairs[v, v] = 0.0
-        for u in range(v):
-            pairs[u, v] = pairs[v, u] = _by_classes(d, i, u, v)
-
-
-@kernel
-def _fill(d, i, code, number, table, base, wide):
-    """Write the weighted distances of a query's value from all codes of column i: table[base:base + codes]."""
-    kind, weight, first = d.kind[i], d.scaled[i], d.first[i]
-    n = d.first[i + 1] - first
-    if kind == NUMERIC or (code >= 0 and d.pair_base[i] >= 0):
-        for v in range(n):
-            table[base + v] = weight * _value_distance(d, i, code, number, v)
-        return
-    if kind == OVERLAP or code < 0 or d.rare[first + code]:
-        for v in range(n):
-            table[base + v] = weight
-    else:
-        n_classes = (d.turned_ptr.shape[0] - 1) // d.kind.shape[0]
-        for v in range(n):
-            wide[v] = 1.0
-        for j in range(d.ptr[first + code], d.ptr[first + code + 1]):
-            p = d.share[j]
-            at = i * n_classes + d.classes[j]
-            for h in range(d.turned_ptr[at], d.turned_ptr[at + 1]):
-                wide[d.turned_code[h]] -= _common(kind, p, d.turned_share[h])
-        for v in range(n):
-            table[base + v] = weight * max(0.0, 1.0 if d.rare[first + v] else wide[v])
-    if code >= 0:
-        table[base + code] = 0.0
-
-
-@kernel
-def _extremes(table, base, n):
-    """The code with the least distance, that distance, and the second least."""
-    best, least, second = 0, np.inf, np.inf
-    for v in range(n):
-        x = table[base + v]
-        if x < least:
-            best, least, second = v, x, least
-        elif x < second:
-            second = x
-    return best, least, second
-
-
-@kernel
-def store_tables(d, columns, codes, tables, begin, end):
-    """Fill some tables: number j is that of codes[j] of column columns[j]."""
-    wide = np.empty((d.first[1:] - d.first[:-1]).max())
-    for j in range(begin, end):
-        i = columns[j]
-        _fill(d, i, codes[j], 0.0, tables.table, tables.base[j], wide)
-        tables.best[j], tables.least[j], tables.second[j] = _extremes(
-            tables.table, tables.base[j], d.first[i + 1] - d.first[i]
-        )
 
 
 @kernel
@@ -262,8 +112,8 @@ def _set_tables(d, query, numbers, tables, scratch):
                 tables.table[base + code] = 0.0
                 scratch.least[i] = 0.0
         else:
-            _fill(d, i, code, numbers[i], tables.table, base, scratch.wide)
-            scratch.best[i], scratch.least[i], scratch.second[i] = _extremes(tables.table, base, d.first[i + 1] - first)
+            fill(d, i, code, numbers[i], tables.table, base, scratch.wide)
+            scratch.best[i], scratch.least[i], scratch.second[i] = extremes(tables.table, base, d.first[i + 1] - first)
     for i in range(query.shape[0] - 1, -1, -1):
         scratch.least[i] += scratch.least[i + 1]
 
@@ -274,17 +124,6 @@ def _clear_tables(d, query, table, begin):
     for i in range(query.shape[0]):
         if d.kind[i] == OVERLAP and query[i] >= 0:
             table[begin + d.first[i] + query[i]] = d.scaled[i]
-
-
-@kernel
-def _squeeze(rows, distance, n, limit):
-    """Drop rows farther away than the limit; returns how many are left."""
-    kept = 0
-    for j in range(n):
-        if distance[j] <= limit:
-            rows[kept], distance[kept] = rows[j], distance[j]
-            kept += 1
-    return kept
 
 
 @inlined_kernel
@@ -325,22 +164,6 @@ def _leaf_sums(trie, d, table, node, level, so_far, limit, scratch):
         for j in range(size):
             alive += 1 if sums[j] <= most else 0
     return level, alive
-
-
-@inlined_kernel
-def _enter_distance(near, k, s, width):
-    """Insert s into the k nearest distances, unless one of them is within `width` of it; True where they change."""
-    if not s + width < near[k - 1]:
-        return False
-    at = 0
-    while near[at] < s - width:
-        at += 1
-    if not near[at] > s + width:
-        return False
-    for h in range(k - 1, at, -1):
-        near[h] = near[h - 1]
-    near[at] = s
-    return True
 
 
 @kernel
@@ -390,7 +213,7 @@ def _search(trie, d, table, k, tiny, scratch):
         if alive == 0:
             continue
         if n + alive > full:
-            n = _squeeze(scratch.row, scratch.distance, n, limit)
+            n = squeeze(scratch.row, scratch.distance, n, limit)
             if 2 * n > full:
                 full = 2 * full
         begin = unsigned(trie.begin[node])
@@ -403,9 +226,9 @@ def _search(trie, d, table, k, tiny, scratch):
                 continue
             scratch.row[n], scratch.distance[n] = begin + j, s
             n += 1
-            if _enter_distance(near, k, s, slack * s + tiny):
+            if enter_distance(near, k, s, slack * s + tiny):
                 limit = (1.0 + 2.0 * slack) * near[k - 1] + 2.0 * tiny
-    return _squeeze(scratch.row, scratch.distance, n, limit)
+    return squeeze(scratch.row, scratch.distance, n, limit)
 
 
 @kernel
@@ -441,7 +264,7 @@ def _measure(d, trie, query, numbers, number, n, scratch):
             at = d.first[i] + code
             if scratch.stamp[at] != number:
                 scratch.stamp[at] = number
-                scratch.exact[at] = d.weight[i] * _value_distance(d, i, query[i], numbers[i], code)
+                scratch.exact[at] = d.weight[i] * value_distance(d, i, query[i], numbers[i], code)
             total += scratch.exact[at]
         scratch.distance[j] = total
     order = np.argsort(scratch.distance[:n], kind="mergesort")
@@ -524,8 +347,12 @@ def _winner(groups, scratch, n_votes):
 @kernel
 def _look(trie, d, asked, q, k, scratch):
     """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does."""
-    n = _search(trie, d, asked.tables.table, k, asked.tiny, scratch)
-    _measure(d, trie, asked.codes[q], asked.numbers[q], q, n, scratch)
+    n = -1
+    if asked.postings.row.shape[0] > 0:
+        n = search_postings(asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch)
+    if n < 0:
+        n = _search(trie, d, asked.tables.table, k, asked.tiny, scratch)
+    _measure(d, trie, asked.codes[q], asked.numbers[q], asked.before + q, n, scratch)
     return _count(scratch, n, k)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError
-from labelwright.kernels.neighbours import JEFFREY, MVDM, NUMERIC, OVERLAP, SHANNON, Distances, fill_pairs
+from labelwright.kernels.values import JEFFREY, MVDM, NUMERIC, OVERLAP, SHANNON, Distances, fill_pairs
 from labelwright.memory.trie import entries_of
 from labelwright.memory.weights import Contingency
 

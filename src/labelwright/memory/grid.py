@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-from labelwright.memory.store import VOTES
+from labelwright.memory.search import VOTES
 from labelwright.memory.weights import WEIGHTS
 
 NEIGHBOURS = (1, 3, 5, 7, 9, 11, 13, 15, 19, 25, 35)

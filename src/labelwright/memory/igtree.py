@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels import igtree as kernels
-from labelwright.memory.store import Answers
+from labelwright.memory.search import Answers
 from labelwright.memory.trie import entries_of
 
 Array = NDArray[Any]

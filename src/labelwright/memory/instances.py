@@ -123,6 +123,11 @@ class ValueNumbers:
     def _numbers(self) -> list[dict[Any, int]]:
         return [{_known(value): number for number, value in enumerate(known)} for known in self.values]
 
+    def of_strings(self, columns: Sequence[Sequence[str]]) -> Array:
+        """Codes [M, F] of columns of strings [F][M]."""
+        numbers = [[index.get(s, -1) for s in strings] for index, strings in zip(self._numbers, columns, strict=True)]
+        return np.array(numbers, np.int32).T
+
     def translated(self, instances: Instances, source: str = "X") -> Array:
         """Codes [M, F] by the known values; -1 where a value is missing."""
         if len(instances.values) != len(self.values):

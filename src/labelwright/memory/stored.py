@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError
-from labelwright.kernels.neighbours import FARTHEST, NUMERIC, Distances, Groups, Trie
+from labelwright.kernels.neighbours import Groups, Trie
+from labelwright.kernels.values import FARTHEST, NUMERIC, Distances
 from labelwright.memory.igtree import IGTree
 from labelwright.memory.instances import Instances
 from labelwright.memory.store import Memory

@@ -7,6 +7,7 @@ Only U and * lines count: transitions do not describe a single token.  Places ou
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from labelwright.corpus.table import Corpus, compacted
 from labelwright.errors import CorpusError, TemplateError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.extract import columns_of, kind_of, read_template, refuse_labels_below
+from labelwright.features.extract import columns_of, few_tokens, kind_of, read_template, refuse_labels_below
 from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns, intern_rows
 from labelwright.kernels import tables
@@ -40,6 +41,20 @@ class Windows(NamedTuple):
     def instances(self, X: Any) -> tuple[Instances, Array]:
         """The instances of all tokens, and where sentences begin [N+1]."""
         return READ[self.kind](self, X)
+
+    def few(self, X: Any) -> tuple[list[list[str]], Array] | None:
+        """The columns of instances [F][T] of a few tokens, and where sentences begin [N+1]; None for all else."""
+        tokens = few_tokens(X, len(self.inputs)) if self.template is not None else None
+        if tokens is None or self.template is None:
+            return None
+        columns, offsets = tokens
+        seen: dict[Cell, list[str]] = {}
+        bounds = list(pairwise(offsets.tolist()))
+        read = []
+        for line in lines_of(self.template):
+            cells = [_seen(cell, columns, bounds, seen) for cell in line.cells]
+            read.append(cells[0] if len(cells) == 1 else list(map("/".join, zip(*cells, strict=True))))
+        return read, offsets
 
     def header(self) -> dict[str, Any]:
         """What a model file stores."""
@@ -138,6 +153,26 @@ def _cell(cell: Cell, columns: Columns) -> tuple[list[str], Array]:
     numbers = np.array([index[text] for text in [*texts, *[OUTSIDE] * (2 * reach)]], np.int32)
     column_read = compacted(list(index), numbers[codes])
     return column_read.values, column_read.codes
+
+
+def _seen(
+    cell: Cell, columns: Sequence[Sequence[str]], bounds: list[tuple[int, int]], seen: dict[Cell, list[str]]
+) -> list[str]:
+    """What a cell reads at each of a few tokens; remembered in `seen`."""
+    if cell not in seen:
+        texts = apply(cell.reader, list(columns[cell.reader.column]))
+        seen[cell] = [text for a, b in bounds for text in _shifted(texts[a:b], cell.row, cell.absolute)]
+    return seen[cell]
+
+
+def _shifted(texts: list[str], row: int, absolute: bool) -> list[str]:
+    """What stands so many tokens further in a sentence, or at one place of it."""
+    T = len(texts)
+    if absolute:
+        return [texts[row] if -T <= row < T else OUTSIDE] * T
+    inside = texts[max(row, 0) : max(T + min(row, 0), 0)]
+    missing = [OUTSIDE] * (T - len(inside))
+    return missing + inside if row < 0 else inside + missing
 
 
 def _from_dicts(windows: Windows, X: Any) -> tuple[Instances, Array]:

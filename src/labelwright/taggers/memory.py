@@ -26,7 +26,8 @@ from labelwright.memory.distances import METRICS, numbers_of
 from labelwright.memory.grid import SEARCHED, settings_with
 from labelwright.memory.igtree import IGTree
 from labelwright.memory.instances import Instances, ValueNumbers, instances, joined
-from labelwright.memory.store import VOTES, Answers, Memory
+from labelwright.memory.search import VOTES, Answers, Searcher
+from labelwright.memory.store import Memory
 from labelwright.memory.stored import (
     HEAVIEST,
     packed_index,
@@ -152,6 +153,7 @@ class MemoryBased(Estimator):
     training_: dict[str, Any]
     data_: Instances  # what is remembered,
     _known: ValueNumbers  # its values,
+    _kept_searcher: Searcher
     targets_: Array  # [N] int32  its classes, in order of first appearance
     seen_: list[Any]  # [C]  and what they are
     names_: Sequence[str] | None  # [F]  of columns, for complaints
@@ -289,13 +291,32 @@ class MemoryBased(Estimator):
         in its neighbourhood."""
         self._check_fitted()
         self._check_parameters()  # k, votes and decay may have changed
-        codes, numbers = self._queries(X)
+        return self._answers(*self._queries(X))
+
+    def answers_to_few(self, columns: Sequence[Sequence[str]]) -> Answers | None:
+        """The same of a few rows, given by columns of strings [F][Q]; None where a column holds numbers."""
+        if isinstance(self.index_, Memory) and self.index_.numeric:
+            return None
+        self._check_parameters()
+        codes = self._known.of_strings(columns)
+        return self._answers(codes, np.zeros(codes.shape))
+
+    def _answers(self, codes: Array, numbers: Array) -> Answers:
+        """The answers to queries, given as `_queries` makes them."""
         self._expect(len(codes))
         if isinstance(self.index_, IGTree):
             return trees.ask(self.index_, codes)
         workers = Workers(self.n_jobs)
         decay = float(self.decay[0]), float(self.decay[1])
-        return store.classify(self.index_, codes, numbers, int(self.k), self.votes, decay, workers)
+        return self._searcher().classify(codes, numbers, int(self.k), self.votes, decay, workers)
+
+    def _searcher(self) -> Searcher:
+        """What answers queries, made when the first one comes."""
+        kept = self.__dict__.get("_kept_searcher")
+        if kept is None or kept.memory is not self.index_:
+            assert isinstance(self.index_, Memory)
+            kept = self._kept_searcher = Searcher(self.index_)
+        return kept
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[Neighbour]]:
         """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction."""
@@ -307,7 +328,7 @@ class MemoryBased(Estimator):
         codes, numbers = self._queries(X)
         self._expect(len(codes))
         workers = Workers(self.n_jobs)
-        nearest = store.nearest(self.index_, codes, numbers, int(k or self.k), workers)
+        nearest = self._searcher().nearest(codes, numbers, int(k or self.k), workers)
         pairs = zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True)
         neighbours = [self._neighbour(n, distance) for n, distance in pairs]
         return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]
@@ -342,7 +363,8 @@ class MemoryBased(Estimator):
         n = len(self.targets_)
         values = sum(map(sys.getsizeof, {id(value): value for known in self.data_.values for value in known}.values()))
         values += sum(map(sys.getsizeof, self.data_.values))
-        n_bytes = self.index_.n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
+        index = self._searcher() if isinstance(self.index_, Memory) else self.index_
+        n_bytes = index.n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
         rows = self.index_.trie.columns.shape[1] if isinstance(self.index_, Memory) else len(self.index_.code)
         return {
             "instances": n,

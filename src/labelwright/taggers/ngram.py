@@ -413,13 +413,22 @@ class NgramTagger(NgramModel):
 
 def remembered(memory: Any, windows: Windows, X: Any) -> Iterator[tuple[Distributions, Array]]:
     """What a MemoryBased whose classes are numbers says of the tokens of X, block by block."""
-    data, offsets = windows.instances(X)
     classes = np.array(memory.seen_, np.int32)
+    few = windows.few(X)
+    answers = None if few is None else memory.answers_to_few(few[0])
+    if few is not None and answers is not None:
+        yield _votes(answers, classes), few[1]
+        return
+    data, offsets = windows.instances(X)
     for begin, end in sentence_ranges(offsets, BLOCK_TOKENS):
         bounds = offsets[begin : end + 1]
         answers = memory.answers(data._replace(codes=data.codes[bounds[0] : bounds[-1]]))
-        votes = Distributions(classes[answers.best], answers.ptr, classes[answers.classes], answers.votes)
-        yield votes, bounds - bounds[0]
+        yield _votes(answers, classes), bounds - bounds[0]
+
+
+def _votes(answers: Any, classes: Array) -> Distributions:
+    """The votes of a memory whose classes have these numbers."""
+    return Distributions(classes[answers.best], answers.ptr, classes[answers.classes], answers.votes)
 
 
 def feature_matrix(incidence: Incidence, n_features: int) -> Any:

@@ -3,23 +3,26 @@
 At each level a frontier holds pairs of a query and a node of the trie, and pairs of a query and a single row.  A first
 descent keeps only the best few pairs of each query: what it finds bounds the k-th nearest distance.  A second one keeps
 everything within that bound.  As in the compiled search, sums are float32 with some slack, and the rows that pass are
-measured again in double, term by term in the same order, so that both give the same distances bit for bit.
+measured again in double, term by term in the same order, so that both give the same distances bit for bit.  Where all
+columns are compared by overlap, postings find the rows of each query instead.
 """
 
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels.neighbours import EPSILON, FARTHEST, JEFFREY, MVDM, NUMERIC, OVERLAP
+from labelwright.kernels.neighbours import EPSILON
+from labelwright.kernels.values import NUMERIC, OVERLAP
+from labelwright.kernels.vectorised.postings import search_postings
+from labelwright.kernels.vectorised.values import _by_classes, _class_tables, _numeric, _second, _spread
 
 Array = NDArray[Any]
 BLOCK = 128  # queries that are searched together
 TABLE_NUMBERS = 1 << 24  # of the tables of one block
 PAIRS = 1 << 21  # of a frontier: above it the queries of a block are halved
 DENSE = 8  # a query that is compared with more than one in so many of all rows is compared with all of them
-ENTRIES = 1 << 21  # of class distributions that are compared at once
 FAR = 1e38  # farther than all values, and float32 holds it
 BEAM = 8  # nodes that the first descent keeps of each query, and one more for every neighbour: 4 to 16 are as fast
 WIDER = 16  # times as many where they have too few distances
@@ -48,146 +51,6 @@ class Found(NamedTuple):
     group: Array  # [n]  0 for rows at the nearest distance, 1 for those at the next, ...
 
 
-# -- distances of values ----------------------------------------------------------------------------------------------
-
-
-def _spread(begin: Array, size: Array) -> tuple[Array, Array]:
-    """The numbers begin[j] .. begin[j] + size[j] - 1 of all j, one after the other, and the j of each."""
-    owner = np.repeat(np.arange(len(size)), size)
-    ends = np.cumsum(size)
-    return np.arange(len(owner)) + np.repeat(begin - ends + size, size), owner
-
-
-def _n_classes(d: Any) -> int:
-    return (len(d.turned_ptr) - 1) // len(d.kind)
-
-
-def _chunks(sizes: Array, most: int) -> list[slice]:
-    """Neighbours together, as long as their sizes sum to no more than `most`."""
-    ends = np.cumsum(sizes)
-    cuts, begin = [0], 0
-    while begin < len(sizes):
-        begin = max(begin + 1, int(np.searchsorted(ends, (ends[begin - 1] if begin else 0) + most, side="right")))
-        cuts.append(begin)
-    return [slice(a, b) for a, b in pairwise(cuts)]
-
-
-def _half(kind: int, p: Array, q: Array) -> Array:
-    """As kernels.neighbours._half."""
-    both = (p > 0) & (q > 0)
-    other = np.where(both, q if kind == JEFFREY else (p + q) / 2, 1.0)
-    return np.where(both, p * np.log2(np.where(both, p / other, 1.0)), p)
-
-
-def _by_classes(d: Any, i: int, codes: Array, others: Array) -> Array:
-    """The differences of the class distributions of pairs of codes of column i, each summed in the order of classes."""
-    differences = np.ones(len(codes))
-    a, b = d.first[i] + codes, d.first[i] + others
-    compared = np.flatnonzero(~(d.rare[a] | d.rare[b]))
-    sizes = d.ptr[a + 1] - d.ptr[a] + d.ptr[b + 1] - d.ptr[b]
-    for chunk in _chunks(sizes[compared], ENTRIES):
-        these = compared[chunk]
-        differences[these] = _differences(d, int(d.kind[i]), a[these], b[these])
-    return differences
-
-
-def _differences(d: Any, kind: int, a: Array, b: Array) -> Array:
-    """As `_by_classes`, of codes of all columns."""
-    C, n = _n_classes(d), len(a)
-    left, of_left = _spread(d.ptr[a], d.ptr[a + 1] - d.ptr[a])
-    right, of_right = _spread(d.ptr[b], d.ptr[b + 1] - d.ptr[b])
-    keys = np.concatenate([of_left * C + d.classes[left], of_right * C + d.classes[right]])
-    keys, place = np.unique(keys, return_inverse=True)
-    p, q = np.zeros(len(keys)), np.zeros(len(keys))
-    p[place[: len(left)]], q[place[len(left) :]] = d.share[left], d.share[right]
-    pair = keys // C
-    if kind == MVDM:
-        return np.bincount(pair, np.abs(p - q), n) / 2  # which adds one term after the other
-    return (np.bincount(pair, _half(kind, p, q), n) + np.bincount(pair, _half(kind, q, p), n)) / 2
-
-
-def fill_pairs(d: Any, i: int, pairs: Array) -> None:
-    """Write the distances of all pairs of codes of column i [codes, codes]."""
-    v, u = np.tril_indices(len(pairs), -1)
-    np.fill_diagonal(pairs, 0.0)
-    pairs[u, v] = pairs[v, u] = _by_classes(d, i, u, v)
-
-
-def _common(kind: int, p: Array, q: Array) -> Array:
-    """As kernels.neighbours._common."""
-    if kind == MVDM:
-        return np.minimum(p, q)
-    if kind == JEFFREY:
-        return np.asarray((p + q - (p - q) * np.log2(p / q)) / 2)
-    mean = (p + q) / 2
-    return np.asarray((p + q - p * np.log2(p / mean) - q * np.log2(q / mean)) / 2)
-
-
-def _class_tables(d: Any, i: int, codes: Array) -> Array:
-    """The weighted distances of some codes (-1: unknown) from all codes of column i [len(codes), codes], where class
-    distributions are compared."""
-    first, n, weight = d.first[i], int(d.first[i + 1] - d.first[i]), d.scaled[i]
-    tables = np.full((len(codes), n), weight, np.float32)
-    known = np.flatnonzero(codes >= 0)
-    if d.pair_base[i] >= 0:
-        begin = d.pair_base[i]
-        tables[known] = weight * d.pairs[begin : begin + n * n].reshape(n, n)[codes[known]]
-    else:
-        compared = known[~d.rare[first + codes[known]]]
-        cell = i * _n_classes(d) + d.classes
-        begins, ends = d.ptr[first + codes[compared]], d.ptr[first + codes[compared] + 1]
-        sizes = d.turned_ptr[cell + 1] - d.turned_ptr[cell]
-        before = np.append(0, np.cumsum(sizes))
-        for chunk in _chunks(before[ends] - before[begins] + n, ENTRIES):
-            tables[compared[chunk]] = weight * _spread_distances(d, i, n, begins[chunk], ends[chunk])
-    tables[known, codes[known]] = 0.0
-    return tables
-
-
-def _spread_distances(d: Any, i: int, n: int, begins: Array, ends: Array) -> Array:
-    """The distances of codes, whose classes are begins[j]:ends[j], from all n codes of column i."""
-    entry, owner = _spread(begins, ends - begins)
-    cell = i * _n_classes(d) + d.classes[entry]
-    other, of_entry = _spread(d.turned_ptr[cell], d.turned_ptr[cell + 1] - d.turned_ptr[cell])
-    common = _common(int(d.kind[i]), d.share[entry][of_entry], d.turned_share[other])
-    place = owner[of_entry] * n + d.turned_code[other]
-    distances = np.maximum(0.0, 1.0 - np.bincount(place, common, len(begins) * n).reshape(-1, n))
-    distances[:, d.rare[d.first[i] : d.first[i] + n]] = 1.0
-    return np.asarray(distances)
-
-
-def _second(tables: Array, codes: Array) -> Array:
-    """The least distance in each table from any code but its own."""
-    own = np.flatnonzero(codes >= 0)
-    kept = tables[own, codes[own]]
-    tables[own, codes[own]] = np.inf
-    second = tables.min(axis=1)
-    tables[own, codes[own]] = kept
-    return np.asarray(second)
-
-
-def store_tables(d: Any, columns: Array, codes: Array, tables: Any, begin: int, end: int) -> None:
-    """Fill some tables: number j is that of codes[j] of column columns[j]."""
-    cuts = np.append(np.flatnonzero(np.diff(columns[begin:end], prepend=-1)) + begin, end)
-    for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        i = int(columns[a])
-        n = int(d.first[i + 1] - d.first[i])
-        for chunk in _chunks(np.full(b - a, n), ENTRIES):
-            j = slice(a + chunk.start, a + chunk.stop)
-            made = _class_tables(d, i, codes[j])
-            tables.table[tables.base[j.start] : tables.base[j.start] + made.size] = made.reshape(-1)
-            tables.best[j], tables.least[j], tables.second[j] = codes[j], 0.0, _second(made, codes[j])
-
-
-def _numeric(d: Any, i: int, numbers: Array, codes: Array) -> Array:
-    """The distances of numbers from codes of column i."""
-    with np.errstate(over="ignore"):
-        apart = np.abs(numbers - d.number[d.first[i] + codes])
-        if d.width[i] > 0.0:
-            return np.asarray(np.minimum(apart / d.width[i], FARTHEST))
-    return np.asarray((apart > 0.0).astype(np.float64))
-
-
 # -- queries ----------------------------------------------------------------------------------------------------------
 
 
@@ -211,19 +74,29 @@ class _Numbers(NamedTuple):
 class _Searcher:
     """A trie, with what all blocks of queries need."""
 
-    def __init__(self, trie: Any, d: Any, asked: Any):
-        self.trie, self.d, self.asked = trie, d, asked
+    def __init__(self, trie: Any, d: Any, asked: Any, scratch: Any):
+        self.trie, self.d, self.asked, self.scratch = trie, d, asked, scratch
         self.F, self.M = trie.columns.shape
-        self.n_children = np.diff(trie.child)
-        self.width = int(np.diff(d.first).max()) + 1
-        parent = np.repeat(np.arange(len(trie.code)), self.n_children)
-        self.child_keys = parent * self.width + trie.code[1:]  # sorted: children stand by parent, then by code
         self.slack = 1e-7 * (8 + self.F)  # what rounding to float32 can do to a sum
         self.numbers: dict[int, _Numbers] = {}
         for i in np.flatnonzero(d.kind == NUMERIC).tolist():
             number = d.number[d.first[i] : d.first[i + 1]]
             order = np.argsort(number, kind="stable")
             self.numbers[i] = _Numbers(number[order], order)
+
+    @cached_property
+    def n_children(self) -> Array:
+        return np.diff(self.trie.child)
+
+    @cached_property
+    def width(self) -> int:
+        return int(np.diff(self.d.first).max()) + 1
+
+    @cached_property
+    def child_keys(self) -> Array:
+        """A number for each parent and code, in order: children stand by parent, then by code."""
+        parent = np.repeat(np.arange(len(self.trie.code)), self.n_children)
+        return np.asarray(parent * self.width + self.trie.code[1:])
 
     @property
     def block(self) -> int:
@@ -418,6 +291,26 @@ class _Block:
 
     def within(self, k: int, queries: Array) -> Pairs:
         """All rows whose distance may be among the k nearest of their query."""
+        if not len(self.searcher.asked.postings.row):
+            return self.in_trie(k, queries)
+        rows, others = list[Pairs](), list[int]()
+        for q in queries.tolist():
+            row = self.sharing(k, q)
+            if row is None:
+                others.append(q)
+            else:
+                rows.append(Pairs(np.full(len(row), q, np.int32), row, np.zeros(len(row), np.float32)))
+        rows += [self.in_trie(k, np.array(others))] if others else []
+        return Pairs(*map(np.concatenate, zip(*rows, strict=True)))
+
+    def sharing(self, k: int, q: int) -> Array | None:
+        """The rows near a query among those that share a value with it; None where others might be as near."""
+        asked, d, scratch = self.searcher.asked, self.searcher.d, self.searcher.scratch
+        n = search_postings(asked.postings, d.first, d.scaled, self.codes[q], k, asked.tiny, scratch)
+        return None if n < 0 else scratch.row[:n].copy()
+
+    def in_trie(self, k: int, queries: Array) -> Pairs:
+        """As `within`, through the trie."""
         limit, open_queries = np.full(self.n, np.inf), queries
         beam = BEAM + k
         for width in (beam, WIDER * beam):
@@ -502,7 +395,7 @@ def nearest(
 ) -> int:
     """Write the rows at the k nearest distances of the queries begin:end and their distances, query by query (ptr
     [Q+1]); returns the first query for which the arrays are too short."""
-    searcher, at = _Searcher(trie, d, asked), 0
+    searcher, at = _Searcher(trie, d, asked, scratch), 0
     for queries in _blocks(searcher, begin, end):
         found = _Block(searcher, queries).found(int(asked.k), np.arange(len(queries)))
         sizes = np.bincount(found.query, minlength=len(queries))
@@ -593,7 +486,7 @@ def classify(
     `nearest` writes rows); returns the first query for which the arrays are too short.
 
     Where classes tie, the next distance is searched as well; if that does not decide, the more frequent class wins."""
-    searcher, at = _Searcher(trie, d, asked), 0
+    searcher, at = _Searcher(trie, d, asked, scratch), 0
     for queries in _blocks(searcher, begin, end):
         winner, nearest, cast = _answers(_Block(searcher, queries), groups, int(asked.k), voting)
         sizes = np.bincount(cast.query, minlength=len(queries))

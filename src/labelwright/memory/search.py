@@ -1,0 +1,280 @@
+"""Questions to a memory: the classes of queries, or the instances nearest to them."""
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.offsets import offsets_from
+from labelwright.kernels import compiled
+from labelwright.kernels import neighbours as kernels
+from labelwright.kernels.neighbours import Queries, SearchScratch, Voting
+from labelwright.kernels.postings import SIGNED, Postings
+from labelwright.kernels.values import NUMERIC, OVERLAP, Distances, Tables, store_tables
+from labelwright.memory.store import Memory
+from labelwright.memory.trie import entries_of
+from labelwright.parallel import Workers, computed_once, even_ranges
+
+Array = NDArray[Any]
+TABLES = 1 << 26  # bytes of tables for values that several queries have
+FEW = 64  # queries that are not worth several threads, where postings find their neighbours
+VOTES = {"none": 0, "inverse-distance": 1, "inverse-linear": 2, "exponential-decay": 3}
+
+
+class Answers(NamedTuple):
+    """The answers to Q queries."""
+
+    best: Array  # [Q] int32  class
+    distance: Array  # [Q] float64  of the nearest instance
+    ptr: Array  # [Q+1] int64
+    classes: Array  # int32  the classes of the neighbourhood of each query
+    votes: Array  # float64  and the votes for each
+
+
+class Neighbourhood(NamedTuple):
+    """The instances at the k nearest distances of Q queries, the nearest first."""
+
+    ptr: Array  # [Q+1] int64
+    instances: Array  # int32
+    distance: Array  # float64
+
+
+class _Room(NamedTuple):
+    """What some threads search with: kept for the next request of the same kind."""
+
+    k: int
+    scratch: list[SearchScratch]  # of each thread
+    table: Array  # the tables of all columns, for each thread
+    served: Array  # [1]  queries so far
+
+
+class Searcher:
+    """A memory, with what all requests need; made when the first one comes."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
+        self._rooms: list[_Room] = []
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Searcher, (self.memory,)  # a pickle does without the rest
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def classify(
+        self, codes: Array, numbers: Array, k: int, votes: str, decay: tuple[float, float], workers: Workers
+    ) -> Answers:
+        """The classes of queries: codes [Q, F] of their values (-1: unknown), numbers [Q, F] of numeric columns."""
+        memory, voting = self.memory, Voting(VOTES[votes], float(decay[0]), float(decay[1]))
+        best, distance = np.empty(len(codes), np.int32), np.empty(len(codes))
+
+        def part(asked: Queries, begin: int, end: int, scratch: SearchScratch, *out: Array) -> int:
+            return kernels.classify(  # type: ignore[no-any-return]
+                memory.trie, memory.distances, memory.groups, asked, voting, begin, end, scratch, best, distance, *out
+            )
+
+        return Answers(best, distance, *self._run(part, codes, numbers, k, workers))
+
+    def nearest(self, codes: Array, numbers: Array, k: int, workers: Workers) -> Neighbourhood:
+        """The instances at the k nearest distances of queries (as in `classify`)."""
+        memory = self.memory
+
+        def part(*arguments: Any) -> int:
+            return kernels.nearest(memory.trie, memory.distances, *arguments)  # type: ignore[no-any-return]
+
+        ptr, rows, distance = self._run(part, codes, numbers, k, workers)
+        ends, places = entries_of(memory.grouped.ptr, rows)
+        return Neighbourhood(ends[ptr], memory.grouped.members[places], np.repeat(distance, np.diff(ends)))
+
+    def _run(
+        self, part: Callable[..., int], codes: Array, numbers: Array, k: int, workers: Workers
+    ) -> tuple[Array, Array, Array]:
+        """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items, numbers."""
+        k = min(k, self.memory.trie.columns.shape[1])  # there are no more distances than rows
+        ordered = self._ordered(codes)
+        room, tables = self._prepared(ordered, k, workers)
+        asked = Queries(ordered, self._numbers(numbers), k, self._tiny, tables, self.postings, int(room.served[0]))
+        waiting: SimpleQueue[SearchScratch] = SimpleQueue()
+        for scratch in room.scratch:
+            waiting.put(scratch)
+
+        def some(begin: int, end: int) -> list[tuple[Array, Array, Array]]:
+            scratch = waiting.get()
+            try:
+                return _pieces(lambda at, *out: part(asked, at, end, scratch, *out), begin, end)
+            finally:
+                waiting.put(scratch)
+
+        written = [piece for pieces in workers.run(some, self._ranges(len(codes), workers)) for piece in pieces]
+        room.served[0] += len(codes)
+        self._give_back(room)
+        if not written:
+            return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
+        sizes, items, values = written[0] if len(written) == 1 else map(np.concatenate, zip(*written, strict=True))
+        return offsets_from(sizes), items, values
+
+    def _ranges(self, n: int, workers: Workers) -> list[tuple[int, int]]:
+        """Which queries are searched together: in NumPy as many as possible."""
+        if n and (workers.n == 1 or (n <= FEW and len(self.postings.row))):
+            return [(0, n)]
+        return even_ranges(np.arange(n + 1), 8 * workers.n if compiled() else workers.n)
+
+    # -- what all requests need ---------------------------------------------------------------------------------------
+
+    @computed_once
+    def _code_table(self) -> tuple[Array, Array]:
+        """The codes of the values of all columns, in the order of the search, each after that of an unknown one; and
+        where they begin [F]."""
+        code_of = self.memory.code_of
+        begin = offsets_from([len(codes) + 1 for codes in code_of])[:-1]
+        parts = [part for codes in code_of for part in (np.array([-1]), codes)]
+        return np.concatenate(parts).astype(np.int32), begin + 1
+
+    def _ordered(self, codes: Array) -> Array:
+        """Queries in the order of the search."""
+        table, begin = self._code_table
+        return table.take(codes[:, self.memory.order] + begin)
+
+    def _numbers(self, numbers: Array) -> Array:
+        return np.ascontiguousarray(numbers[:, self.memory.order])
+
+    @computed_once
+    def postings(self) -> Postings:
+        """The rows of each code, where all values are compared by overlap."""
+        d, columns = self.memory.distances, self.memory.trie.columns
+        if (d.kind != OVERLAP).any():
+            nothing = np.empty(0, np.int32)
+            return Postings(np.zeros(1, np.int64), nothing, nothing.reshape(0, 0), nothing.astype(np.uint32))
+        kind = np.uint16 if np.diff(d.first).max() <= 1 << 16 else np.int32
+        cell = np.ascontiguousarray(columns.T, kind)
+        counts = [np.bincount(column, minlength=n) for column, n in zip(columns, np.diff(d.first), strict=True)]
+        rows = [np.argsort(column, kind="stable") for column in np.ascontiguousarray(cell.T)]
+        signature = np.zeros(len(cell), np.uint32)
+        for i, column in enumerate(columns[:SIGNED]):
+            signature |= (column & 255).astype(np.uint32) << np.uint32(8 * i)
+        ptr = offsets_from(np.concatenate(counts))
+        return Postings(ptr, np.concatenate(rows).astype(np.int32), cell, signature)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the search holds in memory."""
+        return int(self.memory.n_bytes + sum(array.nbytes for array in self.postings))
+
+    @computed_once
+    def _tiny(self) -> float:
+        """Scaled distances that differ by less may be equal: by rounding, or because so small distances all are."""
+        d = self.memory.distances
+        heaviest = int(d.weight.argmax())
+        scale = float(d.scaled[heaviest] / d.weight[heaviest]) if d.weight[heaviest] > 0 else 1.0
+        return max(1e-12 * float(d.scaled.sum()), min(kernels.EPSILON * scale, 1e30))
+
+    @computed_once
+    def _no_tables(self) -> tuple[Array, Array, Array]:
+        """What `_shared` says where no value has a table."""
+        nothing = np.empty(0, np.int64)
+        return np.full(int(self.memory.distances.first[-1]), -1, np.int64), nothing, np.zeros(1, np.int64)
+
+    @computed_once
+    def _compares_classes(self) -> bool:
+        """Is there a column whose values are compared by their class distributions?"""
+        return bool(np.isin(self.memory.distances.kind, (OVERLAP, NUMERIC), invert=True).any())
+
+    # -- scratch ------------------------------------------------------------------------------------------------------
+
+    def _prepared(self, ordered: Array, k: int, workers: Workers) -> tuple[_Room, Tables]:
+        """Scratch for each thread, and the tables of values that several queries have."""
+        d = self.memory.distances
+        number, columns, bases = _shared(d, ordered) if self._compares_classes else self._no_tables
+        n = len(bases) - 1
+        room = self._taken(k, min(workers.n, max(len(ordered), 1)), int(bases[-1]))
+        tables = Tables(number, bases, np.empty(n, np.int64), np.empty(n), np.empty(n), room.table)
+        if n:
+            codes = np.flatnonzero(number >= 0) - d.first[columns]
+            ranges = even_ranges(np.arange(n + 1), 4 * workers.n)
+            workers.run(store_tables, [(d, columns, codes, tables, a, b) for a, b in ranges])
+        return room, tables
+
+    def _taken(self, k: int, threads: int, shared: int) -> _Room:
+        """A room for so many threads, with this much space for tables that they share, first."""
+        with self._lock:
+            room = self._rooms.pop() if self._rooms and not shared else None
+        if room is not None and room.k == k and len(room.scratch) == threads:
+            return room
+        d = self.memory.distances
+        n_codes = int(d.first[-1])
+        table = np.empty(shared + threads * n_codes, np.float32)
+        table[shared:] = np.tile(np.repeat(d.scaled, np.diff(d.first)), threads)
+        scratch = [self._scratch(k, shared + thread * n_codes) for thread in range(threads)]
+        return _Room(k, scratch, table, np.zeros(1, np.int64))
+
+    def _give_back(self, room: _Room) -> None:
+        """Keep a room for the next request; one is enough."""
+        if len(room.table) == len(room.scratch) * int(self.memory.distances.first[-1]):
+            with self._lock:
+                self._rooms[:] = [room]
+
+    @computed_once
+    def _longest_leaf(self) -> int:
+        trie = self.memory.trie
+        return int((trie.end - trie.begin)[np.diff(trie.child) == 0].max())
+
+    def _scratch(self, k: int, tables_begin: int) -> SearchScratch:
+        memory = self.memory
+        F, M = memory.trie.columns.shape
+        K, C, nodes = int(memory.distances.first[-1]), len(memory.groups.frequency), len(memory.trie.begin) + F
+        return SearchScratch(
+            tables_begin=tables_begin,
+            base=np.zeros(F, np.int64),
+            best=np.zeros(F, np.int64),
+            least=np.zeros(F + 1),
+            second=np.zeros(F),
+            wide=np.empty(int(np.diff(memory.distances.first).max())),
+            near=np.empty(k + 1),
+            order=np.empty(F, np.int64),
+            cost=np.empty(F),
+            node=np.empty(nodes, np.int32),
+            level=np.empty(nodes, np.int32),
+            so_far=np.empty(nodes),
+            sum=np.empty(self._longest_leaf, np.float32),
+            row=np.empty(M + 1024, np.int32),
+            distance=np.empty(M + 1024),
+            stamp=np.full(K, -1, np.int64),
+            exact=np.empty(K),
+            votes=np.zeros(C),
+            voted=np.empty(C, np.int32),
+            count=np.zeros(C),
+            present=np.empty(C, np.int32),
+        )
+
+
+def _pieces(part: Callable[..., int], begin: int, end: int) -> list[tuple[Array, Array, Array]]:
+    """What `part` writes for the queries begin:end, in arrays that grow until they are long enough: how much for each
+    query, items, numbers."""
+    pieces, size = [], 16 * (end - begin) + 256
+    while begin < end:
+        ptr, items, numbers = np.zeros(end - begin + 1, np.int64), np.empty(size, np.int32), np.empty(size)
+        done = part(begin, ptr, items, numbers)
+        used = int(ptr[done - begin])
+        pieces.append((np.diff(ptr[: done - begin + 1]), items[:used], numbers[:used]))
+        begin, size = done, 2 * size
+    return pieces
+
+
+def _shared(d: Distances, queries: Array) -> tuple[Array, Array, Array]:
+    """Choose the values whose tables are made once, the most frequent ones of the queries: the table of each code [K],
+    the column of each table, and where it begins."""
+    number = np.full(int(d.first[-1]), -1, np.int64)
+    count = np.zeros(len(number), np.int64)
+    for i in np.flatnonzero((d.kind != OVERLAP) & (d.kind != NUMERIC)):
+        codes = queries[:, i]
+        count[d.first[i] : d.first[i + 1]] = np.bincount(codes[codes >= 0], minlength=d.first[i + 1] - d.first[i])
+    several = np.flatnonzero(count > 1)
+    several = several[np.argsort(-count[several], kind="stable")]
+    width = np.diff(d.first)[np.searchsorted(d.first, several, side="right") - 1]
+    chosen = np.sort(several[np.cumsum(width) * 4 <= TABLES])
+    number[chosen] = np.arange(len(chosen))
+    columns = np.searchsorted(d.first, chosen, side="right") - 1
+    return number, columns, offsets_from(np.diff(d.first)[columns])
