@@ -1,6 +1,7 @@
 """Features as dicts of names and values, one dict for each token."""
 
 from collections.abc import Iterable
+from itertools import accumulate, chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +11,13 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError
 from labelwright.features.attributes import SEPARATOR, Collected
 from labelwright.features.encoded import Bools, Extractor, Tensors, new_mark, on_tokens, other_kind
-from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Longs
+from labelwright.features.incidence import NO_VALUES, Floats, Incidence, Ints, Longs
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.validation import HeaderReader, TensorReader, check_distinct
 
-NONE = -1  # the number of a feature that is unknown
+NONE = -1  # the number of a feature that is unknown,
+AMOUNT = -2  # of one whose value is another number than one,
+REFUSED = -3  # and of what is no feature
 REMEMBERED = 1 << 17  # names with values whose numbers are remembered
 
 
@@ -73,40 +76,31 @@ class DictFeatures:
     def _read_plain(self, X: Any) -> tuple[dict[str, Incidence], Longs] | None:
         """The features of lists of plain dicts of strings and numbers; None for all else, and what is to be refused.
 
-        Names and values are looked up as they are: the text of a feature is put together only where it is new.  That
-        takes half the time of `Collected`, which numbers features of training data."""
+        Names with their values are looked up as they are, without a loop in Python: the text of a feature is put
+        together only where it is new.  That takes a quarter of the time of `Collected`, which numbers features of
+        training data."""
         if type(X) is not list or not all(type(sentence) is list for sentence in X):
             return None
-        number_of = self._remembered if self._remembered.room > 0 else self._forget()
-        feature: list[int] = []
-        ends, lengths = [0], []
-        others: list[tuple[int, float]] = []
-        for sentence in X:
-            for token in sentence:
-                if type(token) is not dict:
-                    return None
-                for name, value in token.items():
-                    kind = type(value)
-                    if kind is str:
-                        number = number_of[name][value]
-                    elif kind is bool:
-                        number = number_of[name][None] if value else number_of.nothing(name)
-                    elif (kind is float or kind is int) and -LARGEST <= value <= LARGEST:
-                        number = number_of[name][None]
-                        if value != 1 and number >= 0:
-                            others.append((len(feature), value))
-                    else:
-                        return None
-                    if number >= 0:
-                        feature.append(number)
-                    elif number < NONE:
-                        return None
-                ends.append(len(feature))
-            lengths.append(len(sentence))
-        values: Floats = np.ones(len(feature) if others else 0)
-        for place, amount in others:
-            values[place] = amount
-        return {"state": on_tokens(ends, feature, values)}, offsets_from(lengths)
+        tokens: list[Any] = X[0] if len(X) == 1 else list(chain.from_iterable(X))
+        if not set(map(type, tokens)) <= {dict}:
+            return None
+        known = self._remembered if self._remembered.room > 0 else self._forget()
+        try:
+            numbers = list(map(known.__getitem__, chain.from_iterable(map(dict.items, tokens))))
+        except TypeError:  # a value that cannot be looked up, such as a list
+            return None
+        feature, ends = np.array(numbers, np.int32), np.fromiter(accumulate(map(len, tokens), initial=0), np.int64)
+        values: Floats = NO_VALUES
+        lowest = int(feature.min(initial=0))
+        if lowest == REFUSED:
+            return None
+        if lowest == AMOUNT:
+            values = _amounts(feature, list(chain.from_iterable(map(dict.items, tokens))), known)
+        kept = feature >= 0
+        if lowest < 0:
+            ends = offsets_from(kept)[ends]
+            feature, values = feature[kept], values[kept] if len(values) else values
+        return {"state": on_tokens(ends, feature, values)}, offsets_from([len(sentence) for sentence in X])
 
     def _forget(self) -> "_Remembered":
         self._remembered = _Remembered(self._index, self.separator)
@@ -170,38 +164,42 @@ class DictFeatures:
         return cls(names, separator, string_names)
 
 
-class _Remembered(dict[Any, "_Values"]):
-    """The numbers of features by their names and values, as far as these were asked for: remembered[name][value], where
-    None stands for a number; NONE: unknown, less: the name is no string."""
+class _Remembered(dict[tuple[Any, Any], int]):
+    """The numbers of features by their names and values, as far as these were asked for; NONE: unknown, or none.
+
+    True and numbers of one are equal, and so are False and numbers of zero, which add nothing."""
 
     def __init__(self, index: dict[str, int], separator: str):
         self.index, self.separator, self.room = index, separator, REMEMBERED
 
-    def __missing__(self, name: Any) -> "_Values":
-        return self.setdefault(name, _Values(self, name))
-
-    def nothing(self, name: Any) -> int:
-        """No feature, as long as the name is sound."""
-        return NONE if type(name) is str else NONE - 1
+    def __missing__(self, item: tuple[Any, Any]) -> int:
+        name, value = item
+        kind = type(value)
+        if type(name) is not str or kind not in (str, bool, int, float):
+            return REFUSED
+        if kind is str:
+            number = self.index.get(f"{name}{self.separator}{value}", NONE)
+        elif value == 0:
+            number = NONE
+        elif value == 1:
+            number = self.index.get(name, NONE)
+        else:
+            return AMOUNT if -LARGEST <= value <= LARGEST else REFUSED
+        self.room -= 1
+        return self.setdefault(item, number)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what is remembered."""
         return _Remembered, (self.index, self.separator)
 
 
-class _Values(dict[str | None, int]):
-    """The numbers of one name's features by their values."""
-
-    def __init__(self, owner: _Remembered, name: Any):
-        self.owner, self.name = owner, name
-
-    def __missing__(self, value: str | None) -> int:
-        owner, name = self.owner, self.name
-        owner.room -= 1
-        if type(name) is not str:
-            return NONE - 1
-        text = name if value is None else f"{name}{owner.separator}{value}"
-        return self.setdefault(value, owner.index.get(text, NONE))
+def _amounts(feature: Ints, items: list[tuple[str, Any]], known: _Remembered) -> Floats:
+    """The values of features [n]; writes the numbers of those that have another value than one."""
+    values = np.ones(len(feature))
+    for place in np.flatnonzero(feature == AMOUNT).tolist():
+        name, value = items[place]
+        feature[place], values[place] = known[name, 1], value
+    return values
 
 
 def _renumbered(incidence: Incidence, number: Longs) -> Incidence:

@@ -81,13 +81,15 @@ class LayeredFeatures:
         incidences, places = {}, {}
         constants: list[np.ndarray] = []
         n_constants = 0
-        lines, columns = patterns_of(self.above.template), _columns_of(X.X)
-        for name in dict.fromkeys([*base, *lines]):
+        lines = patterns_of(self.above.template)
+        columns = _columns_of(X.X if any(map(_reads_input, self.above.template.patterns)) else [])
+        of_kind = {name: lines.get(name, ()) for name in [*base, *lines]}
+        made = {patterns: self._rows_below(patterns, columns, passed) for patterns in set(of_kind.values())}
+        for name, patterns in of_kind.items():
             incidence = base.get(name) or _nothing(int(offsets[-1]))
             valued = len(incidence.token_value) > 0
-            from_below = self._rows_below(lines.get(name, ()), columns, passed)
             merged, slot = _merged(
-                incidence, *from_below, self.base.n_features, n_slots + n_constants if valued else -1
+                incidence, *made[patterns], self.base.n_features, n_slots + n_constants if valued else -1
             )
             if valued:
                 constants.append(incidence.token_value)
@@ -216,8 +218,13 @@ def _label_cells(pattern: Pattern, name: str) -> tuple[int, bool]:
     )
 
 
+def _reads_input(pattern: Pattern) -> bool:
+    """Does a line read more than the labels below?"""
+    return any(cell.reader != LABEL for cell in pattern.cells)
+
+
 def _columns_of(X: Any) -> Columns:
-    if kind_of(X) != "columns":
+    if kind_of(X) != "columns" or not len(X):
         return Columns([], [], np.zeros(1, np.int64))
     return columns_of(X if isinstance(X, Corpus) else Corpus.from_sequences(X))
 

@@ -122,6 +122,8 @@ def part(passed: Passed, begin: int, end: int) -> Passed:
 
 def joined(parts: Sequence[Passed]) -> Passed:
     """What is passed of several runs of sentences, concatenated."""
+    if len(parts) == 1:
+        return parts[0]
     sizes = np.concatenate([np.diff(each.candidates.offsets) for each in parts])
     numbers = np.concatenate([np.diff(each.candidates.ptr) for each in parts])
     offsets, ptr = (offsets_from(x) for x in (sizes, numbers))

@@ -21,7 +21,7 @@ from labelwright.decode.checks import MOST, check_whole
 from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.extract import kind_of
+from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
 from labelwright.learn.joint import Joint
@@ -481,7 +481,8 @@ class Cascade(Estimator):
         X = listed(X)
         if isinstance(X, list | tuple) and not X:
             return {name: question(name, model, Batch([])) for name, model in self.layers_.items()}
-        source = self._input(X)
+        few = self.lexicon_ is None and few_tokens(X, len(self.inputs_)) is not None
+        source = X if few else self._input(X)  # a few tokens in plain lists are read fastest as they are
         answers: dict[str, list[R]] = {}
         above, names = source, list(self.layers_)
         for name, model in self.layers_.items():
