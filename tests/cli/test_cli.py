@@ -622,3 +622,18 @@ def test_warmup_says_what_it_expects(run, arguments, message):
     code, _, err = run("warmup", *arguments)
     assert code == 2
     assert message in err
+
+
+def test_ctrl_c_while_the_command_line_is_imported() -> None:
+    program = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from labelwright.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "labelwright: interrupted\n")

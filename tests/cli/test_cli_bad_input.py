@@ -153,9 +153,16 @@ def test_wrong_number_of_columns_to_tag(run, data: Path) -> None:
     code, out, err = run("tag", data / "crf", stdin=b"He\nran\n\n")
     assert (code, out) == (2, "")
     one_line(err, "the model reads 2 columns (word,pos), or 3 with the label, got 1")
-    code, out, err = run("tag", data / "crf", stdin=b"")
+
+
+def test_nothing_to_tag_is_answered_by_nothing(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_bytes(b"")
+    assert run("tag", data / "crf", stdin=b"") == (0, "", "")
+    for options in ([], ["--json"], ["--format", "jsonl"]):
+        assert run("tag", data / "crf", tmp_path / "empty.txt", *options) == (0, "", "")
+    code, out, err = run("eval", data / "crf", tmp_path / "empty.txt")
     assert (code, out) == (2, "")
-    one_line(err, "<stdin>: no tokens")
+    one_line(err, "empty.txt: no tokens")
 
 
 def test_bad_tagging_options(run, data: Path) -> None:

@@ -63,16 +63,9 @@ def command(
     """
     from labelwright import modelfile
     from labelwright.corpus.file_formats import FileOptions
-    from labelwright.interchange.formats import format_of
     from labelwright.taggers.registry import load
 
-    if output == "-":
-        raise OptionError("OUT: expected the name of a model file to write, got '-'")
-    check_target(output, [model, *([data] if data else [])], for_model=True)
-    if os.path.isfile(output) and os.path.getsize(output) and not is_model(output):
-        raise OptionError(f"{output}: is no model, and would be replaced; name another file to write")
-    if format_of(output):
-        raise OptionError(f"{output}: is for models of labelwright; then use labelwright convert for other programs")
+    _check(model, output, data)
     if data is None and (columns or label or format):
         raise OptionError("--columns, --label, --format: describe the file of --data; name it, or leave them out")
     large = load(model)
@@ -89,6 +82,19 @@ def command(
         show_json(facts)
     elif not quiet:
         _show(facts)
+
+
+def _check(model: str, output: str, data: str | None) -> None:
+    """Refuse an output that is no place for a model, or that holds something else."""
+    from labelwright.interchange.formats import format_of
+
+    if output == "-":
+        raise OptionError("OUT: expected the name of a model file to write, got '-'")
+    check_target(output, [model, *([data] if data else [])], for_model=True)
+    if os.path.isfile(output) and os.path.getsize(output) and not is_model(output):
+        raise OptionError(f"{output}: is no model, and would be replaced; name another file to write")
+    if format_of(output):
+        raise OptionError(f"{output}: is for models of labelwright; then use labelwright convert for other programs")
 
 
 def _same_kind(content: bytes, threads: int | None) -> Any:

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
@@ -187,7 +188,10 @@ def _run(model: Any, request: Request, input: str, output: str, columns: str | N
     from labelwright.corpus.compressed import written
 
     is_stream = input == "-" and format in (None, "columns") and not reads_attributes(model)
-    if is_stream:
+    pieces: Iterator[ToTag]
+    if _is_empty(input):
+        pieces = iter(())
+    elif is_stream:
         pieces = _stream(model, columns, format)
     else:
         pieces = _warned(model, pieces_to_tag(model, input, format, columns, request.known))
@@ -197,6 +201,11 @@ def _run(model: Any, request: Request, input: str, output: str, columns: str | N
             _answer(model, piece, request, answered)
             write(answered.getvalue())
             del piece, answered  # before the next one is read
+
+
+def _is_empty(input: str) -> bool:
+    """Is it a file of no bytes?  Nothing is to be labelled, whatever its format."""
+    return os.path.isfile(input) and os.path.getsize(input) == 0
 
 
 def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
@@ -214,14 +223,10 @@ def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToT
 
     if sys.stdin.isatty():
         say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
-    anything = False
-    for piece in stream_columns(sys.stdin.buffer, names=columns, label=False):
-        if not anything and columns is None and format is None:
+    for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=columns, label=False)):
+        if n == 0 and columns is None and format is None:
             _check_stream(piece)
-        anything = True
         yield ToTag(piece if columns else named_for(model, piece))
-    if not anything:
-        raise CorpusError("<stdin>: no tokens, expected one token per line and a blank line after each sentence")
 
 
 def _check_stream(first: "Corpus") -> None:
