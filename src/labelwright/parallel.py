@@ -4,17 +4,19 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 R = TypeVar("R")
 
@@ -163,12 +165,14 @@ class _Pool:
     """The threads of this process, beside those that ask: as many as were ever wanted at once, made when needed."""
 
     lock = Lock()
-    executor: ThreadPoolExecutor | None = None
+    executor: "ThreadPoolExecutor | None" = None
     size = 0
 
     @classmethod
-    def submit(cls, work: Callable[[], None], times: int, size: int) -> list[Future[None]]:
+    def submit(cls, work: Callable[[], None], times: int, size: int) -> "list[Future[None]]":
         """Let `work` be done so many times at once, by a pool of at least this size."""
+        from concurrent.futures import ThreadPoolExecutor  # not needed for small input
+
         with cls.lock:
             if cls.executor is None or cls.size < size:
                 if cls.executor is not None:
