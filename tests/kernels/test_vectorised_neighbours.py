@@ -6,6 +6,7 @@ import pytest
 from labelwright.engine import choice
 from labelwright.kernels import contingency, igtree
 from labelwright.kernels.vectorised import neighbours as vectorised
+from labelwright.memory import search
 from labelwright.taggers.memory import MemoryBased
 
 pytest.importorskip("numba")
@@ -55,7 +56,8 @@ def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkey
 
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
 @pytest.mark.parametrize("settings", [{}, {"k": 3, "weights": "none"}, {"k": 30, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]}])
-def test_postings_find_what_the_trie_finds(engine, settings):
+def test_postings_find_what_the_trie_finds(engine, settings, monkeypatch):
+    monkeypatch.setattr(search, "SHARE", 0)
     rng = np.random.default_rng(4)
     rows, queries = table(rng, 900, 300), table(rng, 50, 400)
     queries[7] = ["none", "of", "these", "is", "known"]
@@ -68,6 +70,14 @@ def test_postings_find_what_the_trie_finds(engine, settings):
         by_trie = model.answers(queries), model.neighbours(queries)
     assert [part.tolist() for part in by_postings[0]] == [part.tolist() for part in by_trie[0]]
     assert by_postings[1] == by_trie[1]
+
+
+def test_postings_are_made_where_values_are_rare():
+    rng = np.random.default_rng(4)
+    for width, made in ((200, True), (10, False)):
+        rows = rng.integers(0, width, (500, 4)).astype(str).tolist()
+        model = MemoryBased(weights="none").fit(rows, rng.integers(0, 5, 500).tolist())
+        assert (len(model._searcher().postings.row) > 0) == made
 
 
 def test_a_frontier_that_is_too_large_is_halved(monkeypatch):

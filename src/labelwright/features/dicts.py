@@ -85,19 +85,20 @@ class DictFeatures:
         if not set(map(type, tokens)) <= {dict}:
             return None
         known = self._remembered if self._remembered.room > 0 else self._forget()
+        ends = np.fromiter(accumulate(map(len, tokens), initial=0), np.int64, len(tokens) + 1)
         try:
-            numbers = list(map(known.__getitem__, chain.from_iterable(map(dict.items, tokens))))
+            items = chain.from_iterable(map(dict.items, tokens))
+            feature = np.fromiter(map(known.__getitem__, items), np.int32, int(ends[-1]))
         except TypeError:  # a value that cannot be looked up, such as a list
             return None
-        feature, ends = np.array(numbers, np.int32), np.fromiter(accumulate(map(len, tokens), initial=0), np.int64)
         values: Floats = NO_VALUES
         lowest = int(feature.min(initial=0))
         if lowest == REFUSED:
             return None
         if lowest == AMOUNT:
             values = _amounts(feature, list(chain.from_iterable(map(dict.items, tokens))), known)
-        kept = feature >= 0
         if lowest < 0:
+            kept = feature >= 0
             ends = offsets_from(kept)[ends]
             feature, values = feature[kept], values[kept] if len(values) else values
         return {"state": on_tokens(ends, feature, values)}, offsets_from([len(sentence) for sentence in X])

@@ -20,6 +20,9 @@ from labelwright.parallel import Workers, computed_once, even_ranges
 
 Array = NDArray[Any]
 TABLES = 1 << 26  # bytes of tables for values that several queries have
+# Postings find neighbours where columns with rare values (at most one in so many pairs of rows have the same) have so
+# large a share of the weights: words and tags, at four times the speed of the trie, but not letters.
+RARE, SHARE = 1 / 32, 1 / 3
 FEW = 64  # queries that are not worth several threads, where postings find their neighbours
 VOTES = {"none": 0, "inverse-distance": 1, "inverse-linear": 2, "exponential-decay": 3}
 
@@ -143,14 +146,14 @@ class Searcher:
 
     @computed_once
     def postings(self) -> Postings:
-        """The rows of each code, where all values are compared by overlap."""
+        """The rows of each code, where all values are compared by overlap and enough of them are rare."""
         d, columns = self.memory.distances, self.memory.trie.columns
-        if (d.kind != OVERLAP).any():
+        counts = [np.bincount(column, minlength=n) for column, n in zip(columns, np.diff(d.first), strict=True)]
+        if (d.kind != OVERLAP).any() or not _pays(counts, d.weight):
             nothing = np.empty(0, np.int32)
             return Postings(np.zeros(1, np.int64), nothing, nothing.reshape(0, 0), nothing.astype(np.uint32))
         kind = np.uint16 if np.diff(d.first).max() <= 1 << 16 else np.int32
         cell = np.ascontiguousarray(columns.T, kind)
-        counts = [np.bincount(column, minlength=n) for column, n in zip(columns, np.diff(d.first), strict=True)]
         rows = [np.argsort(column, kind="stable") for column in np.ascontiguousarray(cell.T)]
         signature = np.zeros(len(cell), np.uint32)
         for i, column in enumerate(columns[:SIGNED]):
@@ -248,6 +251,12 @@ class Searcher:
             count=np.zeros(C),
             present=np.empty(C, np.int32),
         )
+
+
+def _pays(counts: list[Array], weight: Array) -> bool:
+    """Are postings, which have these lengths [F][codes], faster than the trie?"""
+    shared = np.array([((count / count.sum()) ** 2).sum() for count in counts])  # the chance of two rows to be equal
+    return bool(weight[shared <= RARE].sum() >= SHARE * weight.sum())
 
 
 def _pieces(part: Callable[..., int], begin: int, end: int) -> list[tuple[Array, Array, Array]]:
