@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.engine.kernel import max_kernel
-from labelwright.kernels import inlined_kernel, kernel, unsigned
+from labelwright.kernels import inlined_kernel, kernel, max_kernel, unsigned
 
 KEPT = 16  # the best score so far is subtracted from all after so many tokens
 PAD = 8  # rows and columns of a matrix of transitions are multiples of this: loops over them need no rest
