@@ -64,7 +64,7 @@ def test_postings_find_what_the_trie_finds(engine, settings, monkeypatch):
     model = MemoryBased(n_jobs=1, **settings).fit(rows, rng.integers(0, 5, 900).tolist())
     with choice.using(engine):
         by_postings = model.answers(queries), model.neighbours(queries)
-        searcher = model._searcher()
+        searcher = model._search
         assert len(searcher.postings.row) == 5 * model.index_.trie.columns.shape[1]
         searcher.postings = searcher.postings._replace(row=np.empty(0, np.int32))
         by_trie = model.answers(queries), model.neighbours(queries)
@@ -77,7 +77,7 @@ def test_postings_are_made_where_values_are_rare():
     for width, made in ((200, True), (10, False)):
         rows = rng.integers(0, width, (500, 4)).astype(str).tolist()
         model = MemoryBased(weights="none").fit(rows, rng.integers(0, 5, 500).tolist())
-        assert (len(model._searcher().postings.row) > 0) == made
+        assert (len(model._search.postings.row) > 0) == made
 
 
 def test_a_frontier_that_is_too_large_is_halved(monkeypatch):

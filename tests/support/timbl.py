@@ -227,7 +227,7 @@ class Nearby(NamedTuple):
 def near_to(model: Any, query: Sequence[Any], more: int = 8) -> Nearby:
     """Search once more, for `more` distances beyond k."""
     workers = Workers(1)
-    found = model._searcher().nearest(*model._queries([query]), model.k + more, workers)
+    found = model._search.nearest(*model._queries([query]), model.k + more, workers)
     return Nearby(model, query, found.instances, found.distance)
 
 

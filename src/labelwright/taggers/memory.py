@@ -153,7 +153,7 @@ class MemoryBased(Estimator):
     training_: dict[str, Any]
     data_: Instances  # what is remembered,
     _known: ValueNumbers  # its values,
-    _kept_searcher: Searcher
+    _search: Searcher | None  # of an index that is a Memory
     targets_: Array  # [N] int32  its classes, in order of first appearance
     seen_: list[Any]  # [C]  and what they are
     names_: Sequence[str] | None  # [F]  of columns, for complaints
@@ -213,6 +213,7 @@ class MemoryBased(Estimator):
         else:
             index = store.memory(learnt, data, targets, len(seen))
         self.index_, self.data_, self.targets_, self.names_ = index, data, targets, columns
+        self._search = Searcher(index) if isinstance(index, Memory) else None
         self._known = ValueNumbers(data.values)
         self.feature_weights_, self.n_features_in_ = learnt.weights, len(data.values)
         self._name_classes(seen)
@@ -306,29 +307,22 @@ class MemoryBased(Estimator):
         self._expect(len(codes))
         if isinstance(self.index_, IGTree):
             return trees.ask(self.index_, codes)
+        assert self._search is not None
         workers = Workers(self.n_jobs)
         decay = float(self.decay[0]), float(self.decay[1])
-        return self._searcher().classify(codes, numbers, int(self.k), self.votes, decay, workers)
-
-    def _searcher(self) -> Searcher:
-        """What answers queries, made when the first one comes."""
-        kept = self.__dict__.get("_kept_searcher")
-        if kept is None or kept.memory is not self.index_:
-            assert isinstance(self.index_, Memory)
-            kept = self._kept_searcher = Searcher(self.index_)
-        return kept
+        return self._search.classify(codes, numbers, int(self.k), self.votes, decay, workers)
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[Neighbour]]:
         """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction."""
         self._check_fitted()
-        if isinstance(self.index_, IGTree):
+        if self._search is None:
             raise OptionError("neighbours: an igtree answers by classes, not by instances; use algorithm='ib1'")
         if k is not None:
             check_whole("k", k, 1)
         codes, numbers = self._queries(X)
         self._expect(len(codes))
         workers = Workers(self.n_jobs)
-        nearest = self._searcher().nearest(codes, numbers, int(k or self.k), workers)
+        nearest = self._search.nearest(codes, numbers, int(k or self.k), workers)
         pairs = zip(nearest.instances.tolist(), nearest.distance.tolist(), strict=True)
         neighbours = [self._neighbour(n, distance) for n, distance in pairs]
         return [neighbours[a:b] for a, b in pairwise(nearest.ptr.tolist())]
@@ -363,8 +357,7 @@ class MemoryBased(Estimator):
         n = len(self.targets_)
         values = sum(map(sys.getsizeof, {id(value): value for known in self.data_.values for value in known}.values()))
         values += sum(map(sys.getsizeof, self.data_.values))
-        index = self._searcher() if isinstance(self.index_, Memory) else self.index_
-        n_bytes = index.n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
+        n_bytes = (self._search or self.index_).n_bytes + self.data_.codes.nbytes + self.targets_.nbytes + values
         rows = self.index_.trie.columns.shape[1] if isinstance(self.index_, Memory) else len(self.index_.code)
         return {
             "instances": n,
@@ -400,6 +393,7 @@ class MemoryBased(Estimator):
         self.data_, self.targets_ = read_instances(tensors, n_columns, len(seen))
         self._known = ValueNumbers(self.data_.values)
         self.index_ = read_index(tensors, self.data_, len(seen))
+        self._search = Searcher(self.index_) if isinstance(self.index_, Memory) else None
         self.feature_weights_ = tensors.numbers("weights", np.float64, n_columns, least=0, most=HEAVIEST)
         self.n_features_in_ = n_columns
         self.names_ = header.names("names") if header.get("names") is not None else None
