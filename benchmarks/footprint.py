@@ -134,22 +134,17 @@ def foreign_cache(fast: Environment, model: Path, cache: Path) -> list[tuple[str
     """A cache of root's, read-only, used by another user: nothing is compiled."""
     if shutil.which("setpriv") is None or os.getuid() != 0:
         return [("foreign, read-only cache", "not measured: needs root and setpriv")]
+    other = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
+    version = [str(fast.python), "-c", "import sys; print(sys.version)"]
+    versions = [subprocess.run([*as_user, *version], capture_output=True).stdout for as_user in ([], other)]
+    if versions[0] != versions[1]:  # a Python in root's home
+        why = "not measured: uid 12345 cannot run this Python; use --python /usr/bin/python3"
+        return [("foreign, read-only cache", why)]
     home = Path(tempfile.mkdtemp(prefix="labelwright-home-"))
     os.chown(home, 12345, 12345)
     for path in (cache, *cache.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    command = [
-        "setpriv",
-        "--reuid",
-        "12345",
-        "--regid",
-        "12345",
-        "--clear-groups",
-        str(fast.python),
-        "-c",
-        TAG,
-        str(model),
-    ]
+    command = [*other, str(fast.python), "-c", TAG, str(model)]
     variables = {"HOME": str(home), "LABELWRIGHT_CACHE": str(cache), "LABELWRIGHT_ENGINE": "compiled"}
     begun = time.perf_counter()
     subprocess.run(command, env=_environment(variables), stdout=subprocess.DEVNULL, check=True)
