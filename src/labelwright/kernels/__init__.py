@@ -9,6 +9,6 @@ from labelwright.engine.choice import compiled as compiled
 from labelwright.engine.kernel import inlined_kernel as inlined_kernel
 from labelwright.engine.kernel import kernel as kernel
 from labelwright.engine.kernel import literal_kernel as literal_kernel
-from labelwright.engine.kernel import prefetch as prefetch
 from labelwright.engine.kernel import max_kernel as max_kernel
+from labelwright.engine.kernel import prefetch as prefetch
 from labelwright.engine.kernel import unsigned as unsigned
