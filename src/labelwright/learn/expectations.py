@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from labelwright.kernels import chain, clamped
 from labelwright.learn.slots import BatchSlots, PairMembers
-from labelwright.parallel import sentence_ranges
+from labelwright.parallel import even_ranges, sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters
 from labelwright.structures import timeorder
@@ -25,6 +25,13 @@ Again = Callable[[Array], Rows]  # scores some rows of a batch once more
 
 
 PIECES = 8  # of a shard
+
+
+def even_number(tokens: int, most: int) -> int:
+    """Into how many batches of at most about `most` tokens to cut: a multiple of four where there are more than two, so
+    that threads are done together."""
+    n = max(1, -(-tokens // most))
+    return n if n < 3 else -(-n // 4) * 4
 
 
 def pieces_of(
@@ -167,7 +174,7 @@ class Expectations:
             order = np.argsort(-lengths, kind="stable")
             ends = np.concatenate([[0], np.cumsum(lengths[order])])
             batches = []
-            for a, b in sentence_ranges(ends, tokens):
+            for a, b in even_ranges(ends, even_number(int(ends[-1]), tokens)):
                 token, made = self._chains(begin + order[a:b], timeorder.plan(ends[a : b + 1]), members)
                 self._most_rows = max(self._most_rows, len(token))
                 places = (token - offsets[begin]).astype(np.int32)

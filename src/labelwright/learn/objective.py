@@ -23,11 +23,11 @@ from labelwright.scoring.parameters import Parameters
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace
 
-BATCH_TOKENS = 1 << 14  # of one piece of work, unless
+BATCH_TOKENS = 1 << 15  # of one piece of work, unless
 BATCH_BYTES = 1 << 23  # its nodes, or
 ARC_BYTES = 1 << 22  # the arcs of its tokens, where these have some of their own, need more bytes than that
-SHARD_BYTES = 1 << 23  # rows of scores held at once: they should stay in the last-level cache until they are summed
-SHARD_BATCHES = 8  # at most
+SHARD_BYTES = 1 << 25  # rows of scores held at once: they should stay in the last-level cache until they are summed
+SHARD_BATCHES = 16  # at most
 SHARED = 2  # tokens that a key needs for a row of its own
 KEPT_BYTES = 1 << 28  # messages of a layer of a cascade that are kept for its backward function; more are made again
 
