@@ -8,7 +8,7 @@ float32 serves until its rounding errors hide what a step gains, float64 from th
 
 import itertools
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from labelwright.learn.monitor import Monitor
 from labelwright.parallel import Workers
 
 Array = NDArray[Any]
-MEMORY = 10  # pairs (s, y) kept
+PAIRS, FEWER = 20, 10  # pairs (s, y) kept: more save an eighth of all evaluations;
+MANY_NUMBERS = 1 << 25  # fewer where the pairs have more numbers than this
 SUFFICIENT, CURVATURE = 1e-4, 0.9  # Wolfe's two conditions
 MAX_TRIALS = 20
 NOISE = 1e-5  # a relative change of the loss that may be a rounding error
@@ -133,8 +134,6 @@ class History:
 class Descent:
     """A run of L-BFGS: loss(w) + l2/2 |w|^2, the point where it stands, and how it goes on."""
 
-    memory: ClassVar[int] = MEMORY
-
     def __init__(self, problem: Objective, weights: Array, l2: float, workers: Workers):
         self.problem, self.l2, self.workers = problem, l2, workers
         self.evaluations = 0  # since the last report
@@ -146,7 +145,12 @@ class Descent:
         self.g, self.new_g, self.direction = np.empty_like(x), np.empty_like(x), np.zeros_like(x)
         self.f, self.downhill = np.nan, self.g
         self.ranges = Ranges(len(x), self.workers)
-        self.history = History(len(x), x.dtype, self.ranges, self.memory)
+        self.history = History(len(x), x.dtype, self.ranges, self.n_pairs)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs (s, y) to keep."""
+        return PAIRS if 2 * PAIRS * len(self.x) <= MANY_NUMBERS else FEWER
 
     def begin(self) -> None:
         """Evaluate the starting point."""

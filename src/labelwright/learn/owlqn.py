@@ -1,7 +1,7 @@
 """OWL-QN: L-BFGS for loss + l1 |w| (Andrew & Gao, 2007): one orthant at a time; weights that would cross zero become
 zero."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class OrthantDescent(Descent):
 
     With more pairs kept, most steps of length 1 are too long (2,000 sentences of Dutch names, l1 = 0.5)."""
 
-    memory: ClassVar[int] = 6
+    n_pairs = 6
 
     def __init__(self, problem: Objective, weights: Array, l1: float, l2: float, workers: Workers):
         super().__init__(problem, weights, l2, workers)
