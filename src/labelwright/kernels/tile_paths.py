@@ -296,10 +296,11 @@ def _came_from(deltas, t, row, steps, q):
 
 @inlined_kernel
 def _lower(deltas):
-    """Subtract the largest number from all: small numbers keep their digits."""
+    """Subtract the largest number from all, unless that is minus infinity: small numbers keep their digits."""
     top = deltas.max()
-    for q in range(deltas.shape[0]):
-        deltas[q] -= top
+    if top > -np.inf:
+        for q in range(deltas.shape[0]):
+            deltas[q] -= top
 
 
 @max_kernel

@@ -62,7 +62,7 @@ class OrthantDescent(Descent):
         """Keep zeros from leaving on the side where the loss increases.
 
         Andrew & Gao ask for the sign of steepest descent in all other weights, too.  That discards much of what the
-        steps before have taught about curvature: with weak penalties it took eight times as many iterations.  So
+        steps before have taught about curvature: with weak penalties it took up to four times as many iterations.  So
         it is done here only where the direction would not lead down otherwise."""
         opposed = self.direction * self.downhill >= 0
         self.direction[opposed & (self.x == 0)] = 0
