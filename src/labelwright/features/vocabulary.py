@@ -404,6 +404,12 @@ class Vocabulary:
             text += self._text(reader, int(number)) + literal
         return text
 
+    def parts(self, feature: int) -> tuple[Table, list[str]]:
+        """The table of a feature and the text that each of its cells has read."""
+        table = next(t for t in reversed(self.first) if self.first[t] <= feature)
+        numbers = self.rows[table][feature - self.first[table]].tolist()
+        return table, [self._text(reader, number) for reader, number in zip(table.readers, numbers, strict=True)]
+
     # -- files ------------------------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
+from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Layered, Passed
 from labelwright.structures.passing import joined as joined_passed
 from labelwright.taggers.estimator import Estimator
@@ -42,6 +43,7 @@ JOINT = "joint"  # joint training as a layer of a cascade
 LAYER = "layer"  # can be a layer of a cascade
 NEIGHBOURS = "neighbours"  # explains its answers by the nearest training tokens
 ORACLE = "oracle"  # knows the best choice among its proposals
+EXPLANATION = "explanation"  # says why a token has its label
 
 
 class Tagger(Estimator):
@@ -262,6 +264,39 @@ class Tagger(Estimator):
         self._require(PROBABILITY, "sample", "use predict_nbest")
         return self._ask(X, lambda batch: batch.sample(n, random_state), forced, constraints)
 
+    def explain(
+        self,
+        x: Any,
+        token: int | None = None,
+        *,
+        against: str | None = None,
+        constraints: str | None = None,
+        flips: bool = True,
+    ) -> list[Explanation]:
+        """Why each token of one sentence (or this one token) has its label: the runner-up, their log-odds, and the
+        contributions of features and transitions, which add up to the log-odds.
+
+        token : its number, from 0; None: all tokens
+        against : the label to compare with, instead of the runner-up
+        constraints : "scheme" compares only labellings that the label scheme permits
+        flips : also find the features without which the token has another label
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(max_iter=5, n_jobs=1).fit([["her", "brother"], ["he"]], [["B", "I"], ["B"]])
+        >>> why = crf.explain(["her", "brother"], token=1)[0]
+        >>> why.label, why.runner_up, round(why.log_odds - why.total, 9)
+        ('I', 'B', 0.0)
+        """
+        self._check_fitted()
+        self._require(EXPLANATION, "explain", "use predict_nbest")
+        sentences = one_sentence(x, self.reads().kind)
+        asked = Asked(None if token is None else [token], against, constraints, flips)
+        return self._explained(sentences, shown_words(sentences), asked)
+
+    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
+        """The explanation of the one sentence of X, whose words are these."""
+        raise NotImplementedError
+
     def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
         """What this tagger passes to a layer above it: every label at least as probable as `cut`, and pairs of them."""
         self._check_fitted()
@@ -427,6 +462,27 @@ def words_of(X: Any) -> Sequence[Any] | None:
     if isinstance(X, Corpus):
         return X.X
     return [table_rows(sentence, None, "X") for sentence in X] if isinstance(X, Sequence) else None
+
+
+def one_sentence(x: Any, kind: str) -> Any:
+    """One sentence as a list of sentences, or a corpus of one."""
+    if isinstance(x, Corpus):
+        if len(x) != 1:
+            raise OptionError(f"x: expected one sentence, got a corpus of {len(x)}; use corpus.take(slice(n, n + 1))")
+        return x
+    if isinstance(x, str) or not isinstance(x, Iterable):
+        raise OptionError(f"x: expected a sentence, a list of tokens, got {type(x).__name__}")
+    x = x if hasattr(x, "__len__") else list(x)
+    if kind == "columns" and isinstance(x, list | tuple) and any(isinstance(token, list) for token in x):
+        raise OptionError("x: expected one sentence, got a list of sentences; explain them one by one")
+    return [x]
+
+
+def shown_words(X: Any) -> list[str | None]:
+    """The words of the one sentence of X; None where tokens are dicts or arrays."""
+    sentence = (words_of(X) or [[]])[0]
+    words = [token[0] if isinstance(token, tuple) and token else token for token in sentence]
+    return [word if isinstance(word, str) else None for word in words]
 
 
 def true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Sequence[Sequence[str]]:

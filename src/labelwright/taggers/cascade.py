@@ -24,6 +24,7 @@ from labelwright.evaluate import evaluate
 from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
+from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
@@ -42,7 +43,9 @@ from labelwright.taggers.base import (
     Forced,
     in_batches,
     listed,
+    one_sentence,
     rules_among,
+    shown_words,
 )
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.kinds import Shares
@@ -569,6 +572,38 @@ class Cascade(Estimator):
             taken |= given.keys()
         model._check_options(layer_decoder, [option for option in options if option not in taken], False)
         return decoded, schemes
+
+    def explain(
+        self,
+        x: Any,
+        token: int | None = None,
+        *,
+        against: str | None = None,
+        constraints: str | None = None,
+        flips: bool = True,
+    ) -> dict[str, list[Explanation]]:
+        """Why each token of one sentence (or this one token) has its labels, layer by layer, as `CRF.explain` says.
+
+        A layer reads the labels below it as features, `y[0]=NN`, whose value is their probability: the explanation of
+        the layer below says where these come from.  `against` counts in the layers that have this label, and
+        `constraints` in those whose labels follow a scheme."""
+        self._check_fitted()
+        sentences = one_sentence(x, self.reads().kind)
+        words, last = shown_words(sentences), list(self.layers_)[-1]
+        if not words:
+            return {name: [] for name in self.layers_}
+        if against is not None and not any(against in layer.classes_ for layer in self.layers_.values()):
+            raise OptionError(f"against: no layer has a label {against!r}")
+        source = above = self._input(sentences)
+        explained: dict[str, list[Explanation]] = {}
+        for name, layer in self.layers_.items():
+            data = layer.encode(above)
+            known, scheme = against if against in layer.classes_ else None, _constraints_of(layer, name, constraints)
+            asked = Asked(None if token is None else [token], known, scheme, flips)
+            explained[name] = layer._explained(data, words, asked)
+            if name != last:
+                above = Layered(source, self._passed(layer, data))
+        return explained
 
     def predict_nbest(
         self,

@@ -12,7 +12,10 @@ from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.inspection import linear as inspection
+from labelwright.inspection import linear_explanation
+from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.inspection.known import by_vocabulary
+from labelwright.inspection.weight_tables import StateFeature, TransitionFeature, state_features, transition_features
 from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly
 from labelwright.scoring.lattice_scores import LatticeScores, bounds_of
@@ -20,7 +23,17 @@ from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.scoring.weight_pruning import pruned
 from labelwright.structures.states import StateSpace, state_names
-from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, Tagger, listed, permitted_labels
+from labelwright.taggers.base import (
+    EXPLANATION,
+    FORCED,
+    NBEST,
+    PROBABILITY,
+    RULES,
+    Forced,
+    Tagger,
+    listed,
+    permitted_labels,
+)
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.packing import (
     PLAIN,
@@ -52,7 +65,7 @@ class Constrained(NamedTuple):
 class LinearTagger(Tagger):
     """A tagger with weights; subclasses say how they are found."""
 
-    can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES})
+    can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION})
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
     _inspection: ClassVar[Any] = inspection  # how it is shown to people
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
@@ -129,6 +142,21 @@ class LinearTagger(Tagger):
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         return by_vocabulary(self.extractor_, words)
+
+    @property
+    def state_features_(self) -> list[StateFeature]:
+        """The weights of features on states (and segments) that are not 0, the largest first: rows of feature, label
+        (or latent state, type of segment) and weight, which `pandas.DataFrame` takes."""
+        return state_features(self._learnt())
+
+    @property
+    def transition_features_(self) -> list[TransitionFeature]:
+        """The weights of transitions, plain or with a feature, that are not 0, the largest first: rows of source,
+        target, weight and feature."""
+        return transition_features(self._learnt())
+
+    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
+        return linear_explanation.explain(self, self.encode(X), words, asked)
 
     def path_mass(self, X: Any, n: int = 2000) -> Array:
         """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""

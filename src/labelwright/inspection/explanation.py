@@ -1,0 +1,103 @@
+"""Why a token has its label: the best labelling against the best one with another label there, feature by feature.
+
+The *log-odds* of two labellings is the difference of their scores: log P(one) / P(other) of a model with probabilities.
+It is the sum of the *contributions*: what each feature, transition or constraint adds to the one score and not to the
+other.  docs/explanations.md says what that is for each kind of tagger.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from labelwright.errors import OptionError
+
+LOG_ODDS, MARGIN, WEIGHT, VOTES, SHARE = (
+    "log-odds",
+    "margin",
+    "weight",
+    "votes",
+    "share",
+)  # what contributions add up to
+# Kinds of contributions.
+TRANSITION, ENTROPY, BIAS, CONSTRAINT = "transition", "entropy", "bias", "constraint"
+
+
+class Contribution(NamedTuple):
+    """What one feature, transition or constraint adds to the log-odds."""
+
+    name: str  # pos[0]=NNS, or B-NP → I-NP
+    kind: str  # state, edge, triple, segment (by what a feature is attached to), transition, entropy, bias, constraint
+    token: int | None  # the token, or the first of the tokens, that it is about; None: the whole sentence
+    end: int | None  # the token after the last
+    value: float  # what it adds to the log-odds: the difference of the next two
+    for_label: float  # what it adds to the score of the labelling,
+    for_runner_up: float  # and to that of the runner-up
+
+
+class Flip(NamedTuple):
+    """A feature without which the token has another label: the sentence was scored again without it."""
+
+    name: str
+    kind: str
+    token: int
+    label: str  # what the token is then
+
+
+class Explanation(NamedTuple):
+    """Why one token has its label and not another."""
+
+    token: int
+    word: str | None  # None where tokens are dicts or arrays
+    label: str
+    runner_up: str | None  # the label there of the best labelling with another label (or the one that was asked for)
+    measure: str  # what contributions add up to: log-odds, margin (of scores), weight (of constraints), votes, share
+    log_odds: float | None  # of the labelling against that of the runner-up; None where no other label is possible
+    probability: float | None  # of the label at this token; None where a tagger has neither this nor a confidence
+    runner_up_probability: float | None
+    labels: list[str]  # the best labelling,
+    runner_up_labels: list[str] | None  # and the best one with the runner-up
+    contributions: list[Contribution]  # the largest first; their values add up to log_odds
+    flips: list[Flip] | None = None  # features whose removal changes the label; None: not asked for
+    details: dict[str, Any] | None = None  # n-gram taggers: proposals; memory-based ones: neighbours
+
+    @property
+    def total(self) -> float:
+        """The sum of the contributions."""
+        return float(sum(c.value for c in self.contributions))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        shown = self._asdict()
+        shown["contributions"] = [c._asdict() for c in self.contributions]
+        shown["flips"] = None if self.flips is None else [flip._asdict() for flip in self.flips]
+        return shown
+
+
+class Asked(NamedTuple):
+    """What is to be explained of one sentence."""
+
+    tokens: Sequence[int] | None = None  # None: all
+    against: str | None = None  # the label to compare with instead of the runner-up
+    constraints: str | None = None
+    flips: bool = True
+
+
+def checked_tokens(asked: Asked, n_tokens: int) -> list[int]:
+    """The tokens that are asked about."""
+    if asked.tokens is None:
+        return list(range(n_tokens))
+    for token in asked.tokens:
+        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < n_tokens:
+            raise OptionError(f"token: expected a number from 0 to {n_tokens - 1}, got {token!r}")
+    return list(asked.tokens)
+
+
+def check_against(asked: Asked, labels: Sequence[Any]) -> None:
+    """Refuse a label that the model does not know."""
+    if asked.against is not None and asked.against not in labels:
+        known = ", ".join(map(str, labels))
+        raise OptionError(f"against: no label {asked.against!r} in this model, expected one of {known}")
+
+
+def ordered(contributions: list[Contribution]) -> list[Contribution]:
+    """The largest first, without those that add nothing."""
+    return sorted((c for c in contributions if c.value != 0.0), key=lambda c: -abs(c.value))

@@ -1,0 +1,104 @@
+r"""Names of features that a person can read: `pos[0]=NNS` instead of `U08:NNS`.
+
+A cell of a template is written as its column and row, with the function that reads it, and then the value:
+
+    U08:%x[0,1]             pos[0]=NNS                    U14:%x[-1,1]/%x[0,1]    pos[-1]=DT & pos[0]=NN
+    U22:%m[0,0,"^.?.?"]     prefix(word[0],2)=th          U30:%t[0,0,"\d"]        test(word[0],"\d")=true
+    Uy:%y[0]                y[0]=NN (the label below)     U                       bias
+
+Values outside the sentence are (begin), (begin-1), ... and (end), (end+1), ...
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from labelwright.features.template import BELOW, Cell, Reader
+from labelwright.features.vocabulary import Table, Vocabulary, table_of
+
+BIAS = "bias"
+AFFIXES = {"prefix": re.compile(r"\^((?:\.\?)+)"), "suffix": re.compile(r"((?:\.\?)+)\$")}  # as CRF++ files write them
+MARK = re.compile(r"_B([-+])(\d+)")  # of a place outside the sentence
+
+
+def feature_name(extractor: Any, feature: int) -> str:
+    """The name of one feature of an extractor; see `feature_names` for many."""
+    return feature_names(extractor)(feature)
+
+
+def feature_names(extractor: Any) -> Callable[[int], str]:
+    """What names the features of an extractor, whatever its parts are: features of tokens beside those of segments, of
+    the input beside those of the labels below, of templates, dicts or arrays."""
+    if hasattr(extractor, "tokens"):  # beside features of segments
+        return _first_then(extractor.tokens, extractor.name, shifted=False)
+    if hasattr(extractor, "above"):  # beside features of the labels below
+        columns = tuple(getattr(extractor.base, "names", ()))
+        return _first_then(extractor.base, _of_template(extractor.above, columns), shifted=True)
+    if hasattr(extractor, "vocabulary"):
+        return _of_template(extractor.vocabulary, tuple(extractor.names))
+    name: Callable[[int], str] = extractor.name
+    return name
+
+
+def _first_then(first: Any, rest: Callable[[int], str], shifted: bool) -> Callable[[int], str]:
+    """Names of the features of one extractor, then of further ones, which may count from 0 again."""
+    names, n = feature_names(first), first.n_features
+    return lambda feature: names(feature) if feature < n else rest(feature - n if shifted else feature)
+
+
+def _of_template(vocabulary: Vocabulary, columns: Sequence[str]) -> Callable[[int], str]:
+    """Names of the features that a template makes of columns with these names."""
+    places: dict[Table, list[tuple[Cell, ...]]] = {}
+    for pattern in vocabulary.template.patterns:
+        places.setdefault(table_of(pattern), []).append(pattern.cells)
+
+    def name(feature: int) -> str:
+        table, values = vocabulary.parts(feature)
+        if not values:
+            return BIAS if len(places) == 1 or len(table.literals[0]) <= 1 else f"{BIAS} {table.literals[0]}"
+        lines = places[table]
+        cells = [_cell([cells[i] for cells in lines], columns) for i in range(len(values))]
+        return " & ".join(f"{cell}={_value(value)}" for cell, value in zip(cells, values, strict=True))
+
+    return name
+
+
+def _cell(cells: Sequence[Cell], columns: Sequence[str]) -> str:
+    """A cell; lines that make the same features differ in the row, and all their rows are written."""
+    rows = "|".join(dict.fromkeys(f"@{_counted(cell.row)}" if cell.absolute else str(cell.row) for cell in cells))
+    return cell_name(cells[0].reader, rows, columns)
+
+
+def _counted(row: int) -> int:
+    """An absolute row as templates write it: 1 is the first."""
+    return row + 1 if row >= 0 else row
+
+
+def cell_name(reader: Reader, rows: str, columns: Sequence[str]) -> str:
+    r"""What a reader sees at some rows, as text.
+
+    >>> cell_name(Reader(1, "value"), "0", ("word", "pos")), cell_name(Reader(0, "match", "^.?.?"), "-1", ("word",))
+    ('pos[0]', 'prefix(word[-1],2)')
+    """
+    if reader.column == BELOW:
+        return f"y[{rows}]"
+    column = columns[reader.column] if reader.column < len(columns) else f"column{reader.column}"
+    place, function, argument = f"{column}[{rows}]", reader.function, reader.argument
+    if function == "value":
+        return place
+    if function == "match":
+        for affix, pattern in AFFIXES.items():
+            letters = pattern.fullmatch(str(argument))
+            if letters:
+                function, argument = affix, len(letters[1]) // 2
+    text = "" if argument is None else f",{argument}" if isinstance(argument, int) else f',"{argument}"'
+    return f"{function}({place}{text})"
+
+
+def _value(text: str) -> str:
+    """A value; marks of places outside the sentence in words."""
+    mark = MARK.fullmatch(text)
+    if mark is None:
+        return text
+    beyond = int(mark[2]) - 1
+    return f"({'begin' if mark[1] == '-' else 'end'}{f'{mark[1]}{beyond}' if beyond else ''})"
