@@ -3,6 +3,9 @@
 from typing import Any
 
 from labelwright.corpus.table import Corpus
+from labelwright.inspection.remembered import Remembered
+
+SOURCES = 3  # sentences that are shown for neighbours with the same values
 
 
 def describe(model: Any) -> dict[str, Any]:
@@ -75,16 +78,21 @@ def describe_sentence(model: Any, corpus: Corpus, number: int) -> dict[str, Any]
 def describe_token(model: Any, corpus: Corpus, sentence: dict[str, Any], t: int) -> dict[str, Any]:
     """One token of a described sentence with what is read of it and its neighbours; those with equal values and class
     stand together."""
-    names = list(model.windows_.names)
     instances, _ = model.windows_.instances(corpus)
+    read = read_of_token(model, instances, t)
+    return {**{name: sentence[name] for name in ("sentence", "inference")}, **sentence["tokens"][t], **read}
+
+
+def read_of_token(model: Any, instances: Any, t: int, remembered: Remembered | None = None) -> dict[str, Any]:
+    """What is read of one of some instances, and its neighbours (with the sentences that they come from)."""
+    names = list(model.windows_.names)
     one = instances._replace(codes=instances.codes[t : t + 1])
     values = [known[code] for known, code in zip(one.values, one.codes[0].tolist(), strict=True)]
-    return {
-        **{name: sentence[name] for name in ("sentence", "inference")},
-        **sentence["tokens"][t],
-        "values": dict(zip(names, values, strict=True)),
-        "neighbours": _neighbours(model, one, values) if model.algorithm == "ib1" else None,
-    }
+    neighbours = _neighbours(model, one, values) if model.algorithm == "ib1" else None
+    if neighbours is not None and remembered is not None:
+        for row in neighbours:
+            row["places"] = [remembered.place(instance) for instance in row["instances"][:SOURCES]]
+    return {"values": dict(zip(names, values, strict=True)), "neighbours": neighbours}
 
 
 def _neighbours(model: Any, one: Any, values: list[Any]) -> list[dict[str, Any]]:

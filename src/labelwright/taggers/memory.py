@@ -19,6 +19,8 @@ from labelwright.decode.checks import check_whole
 from labelwright.engine.choice import expect
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import memory as inspection
+from labelwright.inspection import remembered_explanation
+from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.inspection.known import by_memory
 from labelwright.memory import igtree as trees
 from labelwright.memory import store
@@ -42,6 +44,7 @@ from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.structures.distributions import Distributions
 from labelwright.structures.ngrams import check_order, gram_name
+from labelwright.structures.proposals import propose
 from labelwright.taggers import declared
 from labelwright.taggers.base import NEIGHBOURS, listed
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
@@ -566,6 +569,15 @@ class MemoryTagger(NgramModel):
             for near in self._asked().neighbours(data, k)
         ]
         return [neighbours[a:b] for a, b in pairwise(offsets.tolist())]
+
+    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
+        explained = super()._explained(X, words, asked)
+        return remembered_explanation.with_neighbours(self, X, explained, asked) if explained else explained
+
+    def _decoded_all(self, answers: Distributions, offsets: Array) -> list[list[str]]:
+        """The labels of sentences for whose tokens the memory has given these answers."""
+        proposed = propose(answers, self.grams_, offsets, self.weighting, self.lengths)
+        return [decoded.labels for decoded in self.decode(Proposed([proposed], self.mark_))]
 
     # -- files --------------------------------------------------------------------------------------------------
 

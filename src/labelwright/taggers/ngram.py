@@ -27,6 +27,9 @@ from labelwright.decode.vote import oracle
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import Extractor, kind_of, learn
 from labelwright.features.incidence import Incidence, with_frequent_keys
+from labelwright.inspection import proposal_explanation as explanation
+from labelwright.inspection.explanation import Asked, Explanation
+from labelwright.inspection.proposal_explanation import Predictions
 from labelwright.memory.windows import Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
@@ -36,6 +39,7 @@ from labelwright.structures.ngrams import LONGEST, ngram_classes
 from labelwright.structures.proposals import Proposals, Weighting
 from labelwright.taggers import declared
 from labelwright.taggers.base import (
+    EXPLANATION,
     FORCED,
     NBEST,
     ORACLE,
@@ -126,7 +130,7 @@ class Proposed:
 class NgramModel(Tagger):
     """A tagger over label n-grams; subclasses say how their classes are learnt and predicted (two methods)."""
 
-    can: ClassVar[frozenset[str]] = frozenset({NBEST, ORACLE, RULES})
+    can: ClassVar[frozenset[str]] = frozenset({NBEST, ORACLE, RULES, EXPLANATION})
     decoders: ClassVar[tuple[str, ...]] = DECODERS
     default_decoder: ClassVar[str] = "csi"
     decoder_flag: ClassVar[str] = "--inference"
@@ -306,6 +310,15 @@ class NgramModel(Tagger):
             codes = oracle(block, gold).labels
             answers += [self._names(row.tolist()) for row in _cut(codes, block)]
         return answers
+
+    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
+        if not words:
+            return []
+        ((distributions, offsets),) = self._distributions(X)
+        proposed = proposals.propose(distributions, self.grams_, offsets, self.weighting, self.lengths)
+        (decoded,) = self.decode(Proposed([proposed], self.mark_), constraints=asked.constraints)
+        predictions = Predictions(distributions, proposed, decoded.labels, decoded.score)
+        return explanation.explain(self, predictions, words, asked)
 
     def _names(self, codes: list[int]) -> list[str]:
         return [self.labels_[code] for code in codes]
