@@ -28,6 +28,7 @@ COMMANDS = {
     "eval": "Score predictions, or a model on a test file.",
     "compare": "Is one prediction better than another, or is it chance?",
     "inspect": "Look into a model.",
+    "explain": "Why does a token have its label?",
     "convert": "Convert file formats and label schemes.",
     "export": "Write a smaller copy of a model.",
     "warmup": "Compile all kernels once.",

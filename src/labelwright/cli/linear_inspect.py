@@ -16,7 +16,9 @@ from labelwright.cli.layout import (
 )
 
 MANY = 16  # passes whose mistakes are shown one by one
-WHAT = {"state": "each label", "edge": "transitions", "triple": "triples", "segment": "segments"}  # by kind of feature
+WHAT = {"state": "each label", "edge": "transitions", "triple": "triples"}  # by kind of feature
+RARE = 0.01  # the share of its label below which a latent state is not shown
+TYPES = 8  # types of segments beside each other in a table
 PLACES = "tokens by their place in a segment (B first, I inside, E last, S single)"
 
 
@@ -24,13 +26,16 @@ def show_facts(facts: dict[str, Any], name: str, with_data: bool, turn: str) -> 
     """All facts about a linear model as text; `turn` is what its training is counted in."""
     heading(f"{name}: {facts['signature']}")
     show_rows(_rows(facts, turn))
-    _show_transitions(facts["transitions"], facts["triples"])
+    if "segments" in facts:
+        _show_segments(facts["segments"])
+    else:
+        _show_transitions(facts["transitions"], facts["triples"])
     if "latent" in facts:
         _show_latent(facts["latent"], with_data, facts["probabilistic"])
     if "use" in facts:
         show_use(facts["use"], facts["probabilistic"])
     for layer, labels in facts["features"].items():
-        if not (layer == "state" and "latent" in facts):
+        if not (layer == "state" and "latent" in facts) and layer != "segment":
             _show_features(PLACES if layer == "state" and "segment" in facts["features"] else WHAT[layer], labels)
     if "path_mass" in facts:
         _show_mass(facts["path_mass"], facts["paths"])
@@ -146,6 +151,31 @@ def _show_transitions(transitions: Sequence[dict[str, Any]], triples: Sequence[d
             show(f"  {row['weight']:+8.3f}  {row['first']} → {row['second']} → {row['third']}")
 
 
+def _show_segments(segments: dict[str, Any]) -> None:
+    """The weights of segments: all lengths, dictionaries and transitions, and the strongest texts."""
+    _show_by_type("weights of segments by length", segments["lengths"])
+    _show_by_type("weights of segments by dictionary", segments["dictionaries"])
+    _show_by_type("transitions from type to type", segments["transitions"])
+    if any(segments["texts"].values()):
+        rows = {name: [{"feature": row["text"], **row} for row in texts] for name, texts in segments["texts"].items()}
+        _show_features("segments by their text", rows)
+
+
+def _show_by_type(title: str, rows: dict[str, dict[str, float]]) -> None:
+    """A table with a row for each name and a column for each type, some types at a time."""
+    if not rows:
+        return
+    show()
+    heading(title)
+    types = list(next(iter(rows.values())))
+    for begin in range(0, len(types), TYPES):
+        part = types[begin : begin + TYPES]
+        table = [["", *part]]
+        table += [[name, *(f"{weights[kind]:+.3f}" for kind in part)] for name, weights in rows.items()]
+        for line in aligned(table, right=range(1, len(part) + 1)):
+            show(f"  {line}")
+
+
 def _show_features(what: str, labels: dict[str, list[dict[str, Any]]]) -> None:
     """The strongest features of each label, transition, triple or type of segment."""
     if not any(labels.values()):
@@ -189,13 +219,17 @@ def _show_latent(views: Sequence[dict[str, Any]], with_data: bool, probabilistic
         source += ", counted on best paths"
     heading(f"latent states of each label ({source})")
     label = None
-    for view in views:
+    shown = [view for view in views if view["share"] >= RARE]
+    for view in shown:
         if view["label"] != label:
             label = view["label"]
             show()
             heading(f"  {label}")
         begin = f"    {view['state'].removeprefix(label) or '#1':<4}{view['share']:>5.0%}"
         _show_view(view, begin, 14, with_data)
+    if len(shown) < len(views):
+        show()
+        show(f"{counted(len(views) - len(shown), 'state')} below 1 % of their label left out; --json shows all")
 
 
 def _show_view(view: dict[str, Any], begin: str, width: int, with_data: bool) -> None:

@@ -31,6 +31,7 @@ class Contribution(NamedTuple):
     value: float  # what it adds to the log-odds: the difference of the next two
     for_label: float  # what it adds to the score of the labelling,
     for_runner_up: float  # and to that of the runner-up
+    below: bool = False  # does it read labels of the layer below?
 
 
 class Flip(NamedTuple):
@@ -70,6 +71,26 @@ class Explanation(NamedTuple):
         shown["contributions"] = [c._asdict() for c in self.contributions]
         shown["flips"] = None if self.flips is None else [flip._asdict() for flip in self.flips]
         return shown
+
+
+def sentence_facts(
+    model: Any,
+    corpus: Any,
+    number: int,
+    token: int | None = None,
+    against: str | None = None,
+    constraints: str | None = None,
+    flips: bool = True,
+) -> dict[str, Any]:
+    """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a cascade)."""
+    one = corpus.take(slice(number, number + 1))
+    answer = model.explain(one, token, against=against, constraints=constraints, flips=flips)
+    layers = answer if isinstance(answer, dict) else {"": answer}
+    return {
+        "sentence": number,
+        "words": list(one.column(one.names[0])[0]),
+        "layers": {name: [each.as_dict() for each in tokens] for name, tokens in layers.items()},
+    }
 
 
 class Asked(NamedTuple):

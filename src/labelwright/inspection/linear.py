@@ -1,13 +1,14 @@
 """What a linear model over chains has learnt: its strongest weights, latent states, and the probability of paths."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.decode.paths import best_paths
 from labelwright.errors import OptionError
+from labelwright.inspection.names import feature_names
 from labelwright.inspection.use import (
     OUTSIDE,
     SEEN,
@@ -21,6 +22,7 @@ from labelwright.inspection.use import (
     shares,
     typical_words,
 )
+from labelwright.inspection.weight_tables import WeightNames, weight_names
 from labelwright.scoring.parameters import REACH
 from labelwright.structures.lattice import Lattice, Posterior, best_path, posterior_arcs, state_marginals
 from labelwright.structures.states import state_names
@@ -29,21 +31,12 @@ Array = NDArray[Any]
 R = TypeVar("R")
 
 
-class Names(NamedTuple):
-    """What the columns of the weights stand for."""
-
-    state: list[str]  # of features of tokens: states; of a SemiCRF the place of a token in its segment
-    segment: list[str]  # of features of segments: types
-    transition: list[str]  # what a transition goes from and to
-
-
 # -- weights -------------------------------------------------------------------------------------------------------
 
 
-def describe(model: Any, top: int, names: Names | None = None) -> dict[str, Any]:
+def describe(model: Any, top: int) -> dict[str, Any]:
     """All that a model's file alone shows, ready for JSON."""
-    states = state_names(model.space_)
-    names = names or Names(states, [], states)
+    names: WeightNames = weight_names(model.trained_)
     header = model.extractor_.header()
     latent = bool(model.space_.latent)
     facts = {
@@ -120,13 +113,12 @@ def _strongest(model: Any, kind: str, names: Sequence[str], top: int) -> dict[st
     cells = model.parameters_.cells[kind]
     weights = model.trained_.total_weights[model.parameters_.slices[kind]]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
+    feature_name = feature_names(model.extractor_)
     strongest: dict[str, list[dict[str, Any]]] = {}
     for name, mine in _columns(cells.column, weights, kind, names, top):
         chosen = mine[np.argsort(-weights[mine], kind="stable")[:top]]
         strongest[name] = [
-            {"feature": model.extractor_.name(int(feature[k])), "weight": float(weights[k])}
-            for k in chosen
-            if weights[k] > 0
+            {"feature": feature_name(int(feature[k])), "weight": float(weights[k])} for k in chosen if weights[k] > 0
         ]
     return strongest
 
@@ -155,6 +147,7 @@ def latent_states(model: Any, use: Use | None = None, top: int = 5) -> list[Stat
     space, names = model.space_, state_names(model.space_)
     around = [*names, OUTSIDE]
     arcs = np.where(space.arc, _transitions(model), -np.inf) if use is None else None
+    feature_name = feature_names(model.extractor_)
     views = []
     for label, first, last in zip(space.labels, space.first[:-1].tolist(), space.first[1:].tolist(), strict=True):
         feature, weights = _block(model, first, last)
@@ -171,9 +164,7 @@ def latent_states(model: Any, use: Use | None = None, top: int = 5) -> list[Stat
                 before = ranked(shares(use.transitions[:, state]), around, top, 0.0)
                 after = ranked(shares(use.transitions[state]), around, top, 0.0)
             best = np.argsort(-relative[:, h], kind="stable")[:top].tolist()
-            features = [
-                (model.extractor_.name(int(feature[k])), float(relative[k, h])) for k in best if relative[k, h] > 0
-            ]
+            features = [(feature_name(int(feature[k])), float(relative[k, h])) for k in best if relative[k, h] > 0]
             mine.append(StateView(names[state], label, float(share[h]), words, features, before, after))
         views += sorted(mine, key=lambda view: -view.share)
     return views

@@ -14,8 +14,44 @@ Array = NDArray[Any]
 
 def describe(model: Any, top: int) -> dict[str, Any]:
     """All that a model's file alone shows, ready for JSON."""
-    types = list(model.segments_.types)
-    return linear.describe(model, top, linear.Names(list(model.segments_.roles), types, [*types, OUTSIDE]))
+    return linear.describe(model, top) | {"segments": _weights(model, top)}
+
+
+def _weights(model: Any, top: int) -> dict[str, Any]:
+    """The weights of segments by type: of every length, dictionary and transition, and of the strongest texts."""
+    types, features = list(model.segments_.types), model.extractor_
+    cells, part = model.parameters_.cells["segment"], model.parameters_.slices["segment"]
+    feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
+    table = np.zeros((features.always.stop - features.tokens.n_features, len(types)))  # lengths, then dictionaries
+    always = feature < features.always.stop
+    table[feature[always] - features.tokens.n_features, cells.column[always]] = model.weights_[part][always]
+    rows = [dict(zip(types, row, strict=True)) for row in table.tolist()]
+    longest = features.max_length
+    arcs = model.weights_[model.parameters_.slices["transitions"]].reshape(len(types) + 1, len(types) + 1)
+    return {
+        "lengths": {str(length): row for length, row in enumerate(rows[:longest], 1)},
+        "dictionaries": dict(zip(features.dictionaries, rows[longest:], strict=True)),
+        "transitions": {
+            name: dict(zip(types, row, strict=True))
+            for name, row in zip([*types, OUTSIDE], arcs[:, :-1].tolist(), strict=True)
+        },
+        "texts": _texts(model, feature, top),
+    }
+
+
+def _texts(model: Any, feature: Array, top: int) -> dict[str, list[dict[str, Any]]]:
+    """The texts of segments with the largest weights, whatever their sign, for each type."""
+    first, cells = model.extractor_.always.stop, model.parameters_.cells["segment"]
+    weights = model.weights_[model.parameters_.slices["segment"]]
+    texts = {}
+    for code, name in enumerate(model.segments_.types):
+        mine = np.flatnonzero((cells.column == code) & (feature >= first) & (weights != 0))
+        best = mine[np.argsort(-np.abs(weights[mine]), kind="stable")[:top]].tolist()
+        texts[name] = [
+            {"text": model.extractor_.name(int(feature[k])).removeprefix("text="), "weight": float(weights[k])}
+            for k in best
+        ]
+    return texts
 
 
 def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class WeighedSentence:
         self.weights, self.parts = trained.total_weights, trained.parameters.slices
         self.expanded = {kind: self._expand(kind, found) for kind, found in listed.items()}
         self.name = feature_names(trained.extractor)
+        self._below = features_below(trained.extractor)
         self._segments = segment_rows(length, trained.segments.max_length) if trained.segments is not None else None
 
     def _expand(self, kind: str, found: Occurrences) -> Expanded:
@@ -87,7 +88,8 @@ class WeighedSentence:
     def contribution(self, kind: str, place: int, one: float, other: float) -> Contribution:
         found = self.listed[kind]
         begin, end = self.place_of(kind, int(found.row[place]))
-        return Contribution(self.name(int(found.feature[place])), kind, begin, end, one - other, one, other)
+        feature = int(found.feature[place])
+        return Contribution(self.name(feature), kind, begin, end, one - other, one, other, feature in self._below)
 
     def place_of(self, kind: str, row: int) -> tuple[int, int]:
         """The first token that a row is about, and the token after the last."""
@@ -144,6 +146,14 @@ def _looked_up(expanded: Expanded, cells: Cells) -> Array:
         return np.zeros(len(expanded.key))
     place = np.minimum(np.searchsorted(key, expanded.key), len(key) - 1)
     return np.where(key[place] == expanded.key, amount[place], 0.0)
+
+
+def features_below(extractor: Any) -> range:
+    """The features that read labels of the layer below."""
+    tokens = getattr(extractor, "tokens", extractor)  # beside features of segments
+    if not hasattr(tokens, "above"):
+        return range(0)
+    return range(tokens.base.n_features, tokens.n_features)
 
 
 def segment_rows(length: int, longest: int) -> tuple[Array, Array]:

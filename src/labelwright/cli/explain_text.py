@@ -1,0 +1,198 @@
+"""Explanations as text: a sentence in short, or one token in full."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from labelwright.cli.common import aligned, heading, percent, show
+from labelwright.cli.layout import BAR, bar, show_rows
+
+REASONS = 3  # contributions of a token in short
+LONG = 48  # letters of a name in short
+SHOWN_WORDS = 4  # around a neighbour in its sentence
+TOTALS = {"log-odds": "log-odds", "margin": "margin of scores", "weight": "weight of constraints"}
+
+
+def show_sentence(facts: dict[str, Any], source: str, in_full: bool, top: int) -> None:
+    """One sentence: all its tokens in short, or the one that was asked about in full."""
+    for position, (layer, tokens) in enumerate(facts["layers"].items()):
+        if position:
+            show()
+        of = f", layer {layer}" if layer else ""
+        if in_full:
+            _show_token(tokens[0], facts, f"sentence {facts['sentence']}, token {{}} of {source}{of}", top)
+        else:
+            _show_all(tokens, f"sentence {facts['sentence']} of {source}{of}")
+
+
+# -- in short ---------------------------------------------------------------------------------------------------------
+
+
+def _show_all(tokens: Sequence[dict[str, Any]], title: str) -> None:
+    """A line for each token: its label, the runner-up, and the strongest reasons."""
+    heading(title)
+    if not tokens:
+        show("  no tokens")
+        return
+    measure = tokens[0]["measure"]
+    sure = any(each["probability"] is not None for each in tokens)
+    head = ["", "word", "label", *(["prob"] if sure else []), "runner-up", measure, "strongest contributions"]
+    rows = [_line(each, sure) for each in tokens]
+    right = {0, 3, 5} if sure else {0, 4}
+    for line in aligned([head, *rows], right):
+        show(f"  {line}")
+    show()
+    show("one token in full: add --token N")
+
+
+def _line(each: dict[str, Any], sure: bool) -> list[str]:
+    chance = [] if not sure else ["" if each["probability"] is None else f"{each['probability']:.3f}"]
+    odds = "" if each["log_odds"] is None else f"{each['log_odds']:.3f}"
+    reasons = "  ".join(f"{value:+.2f} {_short(name)}" for name, value in _by_name(each["contributions"])[:REASONS])
+    flips = "  (flips)" if each["flips"] else ""
+    return [
+        str(each["token"]),
+        each["word"] or "",
+        each["label"],
+        *chance,
+        each["runner_up"] or "-",
+        odds,
+        reasons + flips,
+    ]
+
+
+def _by_name(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
+    """Contributions of one name together, wherever they are: a transition that only moves adds nothing."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row["name"]] = sums.get(row["name"], 0.0) + row["value"]
+    return sorted(sums.items(), key=lambda item: -abs(item[1]))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONG else f"{name[: LONG - 3]}..."
+
+
+# -- in full ----------------------------------------------------------------------------------------------------------
+
+
+def _show_token(each: dict[str, Any], facts: dict[str, Any], title: str, top: int) -> None:
+    heading(f"{title.format(each['token'])}: {each['word'] or ''}")
+    measure = TOTALS.get(each["measure"], each["measure"])
+    rows = [("label", _with_chance(each["label"], each["probability"]))]
+    if each["runner_up"] is None:
+        show_rows([*rows, ("runner-up", "none: no other label is possible, or none was proposed")])
+    else:
+        rows.append(("runner-up", _with_chance(each["runner_up"], each["runner_up_probability"])))
+        show_rows([*rows, (each["measure"], f"{each['log_odds']:.4f}")])
+        _show_labellings(each, facts["words"])
+        _show_contributions(each["contributions"], facts["words"], measure, top)
+    _show_flips(each, facts["words"])
+    if each["details"]:
+        _show_details(each["details"], top)
+
+
+def _with_chance(label: str, chance: float | None) -> str:
+    return label if chance is None else f"{label}  (probability {chance:.4f})"
+
+
+def _show_labellings(each: dict[str, Any], words: Sequence[str]) -> None:
+    """The two labellings where they differ, with a token on each side."""
+    one, other = each["labels"], each["runner_up_labels"]
+    if other is None:
+        return
+    unlike = [t for t, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
+    begin, end = max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2)
+    show()
+    heading("the two labellings that are compared, where they differ")
+    part = slice(begin, end)
+    table = [["", *words[part]], ["label", *one[part]], ["runner-up", *other[part]]]
+    for line in aligned(table):
+        show(f"  {line}")
+
+
+def _show_contributions(rows: Sequence[dict[str, Any]], words: Sequence[str], measure: str, top: int) -> None:
+    show()
+    heading(f"contributions to the {measure}")
+    largest = max((abs(row["value"]) for row in rows), default=1.0)
+    shown = rows[:top]
+    width = max((len(row["name"]) for row in shown), default=0)
+    for row in shown:
+        line = f"  {row['value']:+9.4f}  {bar(abs(row['value']), largest):<{BAR}}  {row['name']:<{width}}"
+        show(f"{line}  {_place(row, words)}".rstrip())
+    rest = rows[top:]
+    if rest:
+        show(f"  {sum(row['value'] for row in rest):+9.4f}  {'':<{BAR}}  {len(rest):,} more")
+    show(f"  {sum(row['value'] for row in rows):+9.4f}  {'':<{BAR}}  sum: the {measure}")
+    below = [row["value"] for row in rows if row["below"]]
+    if below:
+        show(f"  {sum(below):+9.4f}  {'':<{BAR}}  of it from the labels of the layer below (--below explains these)")
+
+
+def _place(row: dict[str, Any], words: Sequence[str]) -> str:
+    """The words that a contribution is about."""
+    if row["token"] is None:
+        return ""
+    return f"at {' '.join(words[row['token'] : row['end']])!r}"
+
+
+def _show_flips(each: dict[str, Any], words: Sequence[str]) -> None:
+    if each["flips"] is None:
+        return
+    show()
+    if not each["flips"]:
+        show("no single feature decides: without any one of them the label is the same")
+        return
+    heading("without one of these the label would be another")
+    for flip in each["flips"]:
+        show(f"  {flip['label']:<10} without {flip['name']}  at {words[flip['token']]!r}")
+
+
+# -- n-gram and memory-based taggers ----------------------------------------------------------------------------------
+
+
+def _show_details(details: dict[str, Any], top: int) -> None:
+    show()
+    heading(f"predictions that cover it (inference {details['inference']})")
+    rows = [
+        [str(row["token"]), row["word"] or "", _gram(row["labels"]), f"confidence {row['confidence']:.3f}"]
+        for row in details["proposals"]
+    ]
+    for line in aligned(rows, {0}):
+        show(f"  {line}")
+    show()
+    heading("votes of its own prediction")
+    for row in details["classes"][:top]:
+        show(f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}")
+    if details.get("neighbours"):
+        _show_neighbours(details["neighbours"], top)
+
+
+def _show_neighbours(rows: Sequence[dict[str, Any]], top: int) -> None:
+    show()
+    heading("nearest neighbours in the training data")
+    for row in rows[:top]:
+        alike = f", {len(row['instances']):,} alike" if len(row["instances"]) > 1 else ""
+        show(f"  distance {row['distance']:.4f}  {_gram(row['labels'])}{alike}")
+        for place in row["places"]:
+            show(f"    {_source(place)}")
+        unlike = ", ".join(f"{name} {value}" for name, value in list(row["differs"].items())[:6])
+        show(f"    differs in {unlike}" if unlike else "    the same in all columns")
+    if len(rows) > top:
+        show(f"  ... and {len(rows) - top:,} more, with --json all")
+
+
+def _source(place: dict[str, Any]) -> str:
+    """The sentence of a neighbour, which is in brackets."""
+    if place["sentence"] is None:
+        return "its sentence is not known"
+    text = f"sentence {place['sentence']:,}, token {place['token']}"
+    if place["words"] is None:
+        return text
+    t, words = place["token"], place["words"]
+    begin, end = max(0, t - SHOWN_WORDS), t + SHOWN_WORDS + 1
+    around = [f"[{word}]" if begin + i == t else word for i, word in enumerate(words[begin:end])]
+    return f"{text}: {'... ' if begin else ''}{' '.join(around)}{' ...' if end < len(words) else ''}"
+
+
+def _gram(labels: Sequence[str | None]) -> str:
+    return " ".join("_" if label is None else str(label) for label in labels)

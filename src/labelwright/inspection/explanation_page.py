@@ -1,0 +1,239 @@
+"""Explanations as one self-contained page, which draws the same facts as `labelwright explain --json` writes."""
+
+import html
+import json
+from typing import Any
+
+MOST = 40  # contributions of a token on a page; the others are summed up
+
+
+def page(facts: dict[str, Any]) -> str:
+    """The page of explained sentences, light or dark as the reader's system is."""
+    shown = facts | {"sentences": [_reduced(sentence) for sentence in facts["sentences"]]}
+    data = json.dumps(shown, ensure_ascii=False, default=float, separators=(",", ":")).replace("<", "\\u003c")
+    title = f"Why these labels? {facts['model']}"
+    return (
+        PAGE.replace("{title}", html.escape(title))
+        .replace("{style}", STYLE)
+        .replace("{script}", SCRIPT)
+        .replace("{data}", data)
+    )
+
+
+def _reduced(sentence: dict[str, Any]) -> dict[str, Any]:
+    """A sentence with the largest contributions of each token, and the sum of the others."""
+    layers = {name: [_with_rest(token) for token in tokens] for name, tokens in sentence["layers"].items()}
+    return sentence | {"layers": layers}
+
+
+def _with_rest(token: dict[str, Any]) -> dict[str, Any]:
+    rows = token["contributions"]
+    rest = {"n": len(rows[MOST:]), "value": sum(row["value"] for row in rows[MOST:])}
+    kept = [{key: row[key] for key in ("name", "kind", "token", "end", "value", "below")} for row in rows[:MOST]]
+    return token | {"contributions": kept, "rest": rest}
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header>
+<h1>Why these labels?</h1>
+<p id="about"></p>
+<p class="help">Choose a token to see why it has its label. The best labelling of the sentence is compared with the best
+one that has another label there; the contributions add up to the difference of their scores.
+<span class="doubt"></span> marks tokens where that difference is below 2.</p>
+</header>
+<main id="sentences"></main>
+<script id="facts" type="application/json">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+STYLE = """
+:root { color-scheme: light dark; --page: #fbfbfa; --panel: #fff; --ink: #1d2129; --faint: #667085; --line: #dfe2e7;
+  --for: #2a7f62; --against: #b5472f; --mark: #fdf0cf; --edge: #d9a520; --chosen: #2f5fb3; }
+@media (prefers-color-scheme: dark) { :root { --page: #14171c; --panel: #1c2027; --ink: #e6e8ec; --faint: #98a2b3;
+  --line: #343a45; --for: #4fb791; --against: #e0795f; --mark: #40361a; --edge: #c79a2b; --chosen: #7ea6ea; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 74rem; padding: 1.5rem; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .4rem; }
+h3 { font-size: .9rem; margin: 1.1rem 0 .35rem; } p { margin: .3rem 0; }
+.help, .faint, header p { color: var(--faint); }
+section { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 1rem; margin: 1rem 0; }
+.tokens { display: flex; flex-wrap: wrap; gap: .3rem; }
+.tokens button { font: inherit; color: inherit; background: none; border: 1px solid var(--line); border-radius: 6px;
+  padding: .15rem .45rem .2rem; cursor: pointer; text-align: left; line-height: 1.3; }
+.tokens button small { display: block; color: var(--faint); font-size: .75rem; }
+.tokens button.plain small { opacity: .55; }
+.tokens button:hover { border-color: var(--chosen); }
+.tokens button[aria-pressed=true] { outline: 2px solid var(--chosen); }
+.tokens button.doubtful, .doubt { background: var(--mark); border-color: var(--edge); }
+.doubt { display: inline-block; width: 1em; height: 1em; border: 1px solid var(--edge); border-radius: 3px;
+  vertical-align: -2px; }
+.why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
+.why b { font-weight: 650; }
+table { border-collapse: collapse; font-size: .87rem; } td, th { padding: .12rem .6rem .12rem 0; text-align: left;
+  font-weight: 400; white-space: nowrap; } .labellings td.unlike { font-weight: 650; }
+th { color: var(--faint); }
+.bars td { vertical-align: middle; } .bars .number { text-align: right; font-variant-numeric: tabular-nums; }
+.bars .name { font-family: ui-monospace, monospace; font-size: .83rem; }
+.bar { position: relative; width: 16rem; height: .8rem; }
+.bar::before { content: ""; position: absolute; left: 50%; top: -.25rem; bottom: -.25rem;
+  border-left: 1px solid var(--line); }
+.bar i { position: absolute; top: 0; bottom: 0; border-radius: 2px; }
+.bar i.for { left: 50%; background: var(--for); } .bar i.against { right: 50%; background: var(--against); }
+.total td { border-top: 1px solid var(--line); font-weight: 650; padding-top: .25rem; }
+ul { margin: .2rem 0; padding-left: 1.2rem; } mark { background: var(--mark); color: inherit; padding: 0 .2em; }
+@media (max-width: 40rem) { .bar { width: 7rem; } body { padding: .8rem; } }
+"""
+
+SCRIPT = r"""
+const facts = JSON.parse(document.getElementById("facts").textContent);
+const make = (tag, text, name) => {
+  const e = document.createElement(tag);
+  if (text !== undefined && text !== null) e.textContent = text;
+  if (name) e.className = name;
+  return e;
+};
+const add = (parent, ...children) => { parent.append(...children); return parent; };
+const signed = (x, digits = 3) => (x < 0 ? "\u2212" : "+") + Math.abs(x).toFixed(digits);
+const percent = (x) => x === null ? "" : " (" + (100 * x).toFixed(x > 0.9995 || x < 0.0005 ? 2 : 1) + " %)";
+const rowOf = (cells, tag = "td") => add(make("tr"), ...cells.map((c) => c instanceof Node ? add(make(tag), c)
+  : make(tag, c)));
+const gram = (labels) => labels.map((l) => l === null ? "_" : l).join(" ");
+
+function bars(token, words) {
+  const table = make("table", null, "bars");
+  const largest = Math.max(...token.contributions.map((c) => Math.abs(c.value)), 1e-12);
+  for (const c of token.contributions) {
+    const bar = make("div", null, "bar"), fill = make("i", null, c.value < 0 ? "against" : "for");
+    fill.style.width = 50 * Math.abs(c.value) / largest + "%";
+    bar.append(fill);
+    const place = c.token === null ? "" : "at \u201c" + words.slice(c.token, c.end).join(" ") + "\u201d";
+    const row = rowOf([signed(c.value), bar, c.name, place + (c.below ? " \u00b7 from the layer below" : "")]);
+    row.cells[0].className = "number"; row.cells[2].className = "name"; row.cells[3].className = "faint";
+    table.append(row);
+  }
+  const more = (value, text, name) => {
+    const row = rowOf([signed(value), "", text, ""]);
+    row.cells[0].className = "number"; if (name) row.className = name;
+    table.append(row);
+  };
+  if (token.rest.n) more(token.rest.value, token.rest.n + " more");
+  more(token.log_odds, "sum: the " + token.measure, "total");
+  return table;
+}
+
+function labellings(token, words) {
+  const unlike = token.labels.map((l, t) => l !== token.runner_up_labels[t]);
+  const begin = Math.max(0, unlike.indexOf(true) - 2), end = Math.min(words.length, unlike.lastIndexOf(true) + 3);
+  const table = make("table", null, "labellings");
+  table.append(rowOf(["", ...words.slice(begin, end)], "th"));
+  for (const [name, labels] of [["label", token.labels], ["runner-up", token.runner_up_labels]]) {
+    const row = rowOf([name, ...labels.slice(begin, end)]);
+    unlike.slice(begin, end).forEach((u, i) => { if (u) row.cells[i + 1].className = "unlike"; });
+    table.append(row);
+  }
+  return table;
+}
+
+function neighbours(rows) {
+  const list = make("ul");
+  for (const row of rows.slice(0, 8)) {
+    const item = make("li", "distance " + row.distance.toFixed(4) + ", " + gram(row.labels) + ", "
+      + row.instances.length + (row.instances.length === 1 ? " token" : " tokens"));
+    for (const place of row.places) {
+      if (place.words === null) continue;
+      const line = make("div", "sentence " + place.sentence + ": ", "faint");
+      place.words.forEach((w, t) => line.append(t === place.token ? make("mark", w) : w, " "));
+      item.append(line);
+    }
+    list.append(item);
+  }
+  return list;
+}
+
+function details(d) {
+  const parts = [make("h3", "Predictions that cover it (inference " + d.inference + ")")];
+  const table = make("table");
+  for (const p of d.proposals) table.append(rowOf([p.word ?? p.token, gram(p.labels), "confidence "
+    + p.confidence.toFixed(3)]));
+  parts.push(table);
+  if (d.neighbours) parts.push(make("h3", "Nearest neighbours in the training data"), neighbours(d.neighbours));
+  return parts;
+}
+
+function why(token, words) {
+  const box = make("div", null, "why");
+  const head = make("h2");
+  head.append((token.word ?? "token " + token.token) + ": ", make("b", token.label), percent(token.probability));
+  if (token.runner_up === null) {
+    add(box, head, make("p", "No other label is possible here, or none was proposed.", "faint"));
+  } else {
+    head.append(" rather than ", make("b", token.runner_up), percent(token.runner_up_probability));
+    add(box, head, make("p", token.measure + " " + token.log_odds.toFixed(4), "faint"));
+    if (token.runner_up_labels) add(box, make("h3", "The two labellings, where they differ"), labellings(token, words));
+    add(box, make("h3", "Contributions"), bars(token, words));
+  }
+  if (token.flips && token.flips.length) {
+    const list = make("ul");
+    for (const f of token.flips) {
+      list.append(make("li", f.label + " without " + f.name + " at \u201c" + words[f.token] + "\u201d"));
+    }
+    add(box, make("h3", "Without one of these the label would be another"), list);
+  } else if (token.flips) {
+    box.append(make("p", "No single feature decides: without any one of them the label is the same.", "faint"));
+  }
+  if (token.details) add(box, ...details(token.details));
+  return box;
+}
+
+function show(sentence, layer, tokens, section) {
+  const line = make("div", null, "tokens");
+  let open = null;
+  const choose = (button, token) => {
+    const same = open === button;
+    section.querySelectorAll(".why").forEach((e) => e.remove());
+    section.querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", "false"));
+    open = same ? null : button;
+    if (same) return;
+    button.setAttribute("aria-pressed", "true");
+    line.after(why(token, sentence.words));
+  };
+  for (const token of tokens) {
+    const button = add(make("button", token.word ?? "token " + token.token), make("small", token.label));
+    button.type = "button"; button.setAttribute("aria-pressed", "false");
+    if (token.label === "O") button.classList.add("plain");
+    const unsure = token.log_odds !== null && token.log_odds < 2 && token.measure === "log-odds";
+    if (unsure) button.classList.add("doubtful");
+    button.title = token.runner_up === null ? "" : token.measure + " " + token.log_odds.toFixed(2) + " against "
+      + token.runner_up;
+    button.addEventListener("click", () => choose(button, token));
+    line.append(button);
+  }
+  if (layer) section.append(make("h3", layer));
+  section.append(line);
+  return line;
+}
+
+document.getElementById("about").textContent = facts.kind + " " + facts.model + ", " + facts.sentences.length
+  + (facts.sentences.length === 1 ? " sentence of " : " sentences of ") + facts.file;
+facts.sentences.forEach((sentence, n) => {
+  const section = add(make("section"), make("h2", "Sentence " + sentence.sentence));
+  for (const [layer, tokens] of Object.entries(sentence.layers)) {
+    const line = show(sentence, layer, tokens, section);
+    if (n === 0 && line.firstChild && !section.querySelector(".why")) {
+      (line.querySelector(".doubtful") ?? line.firstChild).click();
+    }
+  }
+  document.getElementById("sentences").append(section);
+});
+"""
