@@ -82,6 +82,13 @@ def first_spans(X: list[Any]) -> list[list[Span]]:
     return [[Span(0, 1, "NP")] if len(sentence) else [] for sentence in X]
 
 
+def layered(explained: list[Any]) -> Any:
+    """Explanations of sentences by layer, as other answers are."""
+    if not explained or not isinstance(explained[0], Mapping):
+        return explained
+    return {name: [answer[name] for answer in explained] for name in explained[0]}
+
+
 # Every public question: what a tagger must be able to do for it, and how it is asked about sentences.
 QUESTIONS: dict[str, tuple[str | None, Callable[[Any, Any, list[Any]], Any]]] = {
     "predict": (None, lambda tagger, data, X: tagger.predict(data)),
@@ -96,6 +103,7 @@ QUESTIONS: dict[str, tuple[str | None, Callable[[Any, Any, list[Any]], Any]]] = 
     ),
     "sample": ("probability", lambda tagger, data, X: tagger.sample(data, 3, random_state=1)),
     "neighbours": ("neighbours", lambda tagger, data, X: tagger.neighbours(X)),  # of tokens: not of encoded data
+    "explain": ("explanation", lambda tagger, data, X: layered([tagger.explain(x) for x in X])),
 }
 
 

@@ -36,7 +36,7 @@ def test_a_cascade_can_do_what_its_layers_can(name, check, tmp_path):
 
 
 def test_what_cascades_can():
-    answered = {"n-best", "forced"}
+    answered = {"n-best", "forced", "explanation"}
     assert CASCADES["of perceptrons"].can == answered | {"rules"}
     assert CASCADES["mixed"].can == answered | {"rules"}
     assert CASCADES["with segments"].can == answered | {"rules", "probability"}

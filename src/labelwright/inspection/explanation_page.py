@@ -47,7 +47,7 @@ PAGE = """<!doctype html>
 <p id="about"></p>
 <p class="help">Choose a token to see why it has its label. The best labelling of the sentence is compared with the best
 one that has another label there; the contributions add up to the difference of their scores.
-<span class="doubt"></span> marks tokens where that difference is below 2.</p>
+<span id="legend"><span class="doubt"></span> marks tokens where that difference is below 2.</span></p>
 </header>
 <main id="sentences"></main>
 <script id="facts" type="application/json">{data}</script>
@@ -90,6 +90,7 @@ th { color: var(--faint); }
   border-left: 1px solid var(--line); }
 .bar i { position: absolute; top: 0; bottom: 0; border-radius: 2px; }
 .bar i.for { left: 50%; background: var(--for); } .bar i.against { right: 50%; background: var(--against); }
+.bars button { font: inherit; color: var(--chosen); background: none; border: 0; padding: 0; cursor: pointer; }
 .total td { border-top: 1px solid var(--line); font-weight: 650; padding-top: .25rem; }
 ul { margin: .2rem 0; padding-left: 1.2rem; } mark { background: var(--mark); color: inherit; padding: 0 .2em; }
 @media (max-width: 40rem) { .bar { width: 7rem; } body { padding: .8rem; } }
@@ -108,12 +109,14 @@ const signed = (x, digits = 3) => (x < 0 ? "\u2212" : "+") + Math.abs(x).toFixed
 const percent = (x) => x === null ? "" : " (" + (100 * x).toFixed(x > 0.9995 || x < 0.0005 ? 2 : 1) + " %)";
 const rowOf = (cells, tag = "td") => add(make("tr"), ...cells.map((c) => c instanceof Node ? add(make(tag), c)
   : make(tag, c)));
+const SHOWN = 15;
 const gram = (labels) => labels.map((l) => l === null ? "_" : l).join(" ");
 
 function bars(token, words) {
   const table = make("table", null, "bars");
   const largest = Math.max(...token.contributions.map((c) => Math.abs(c.value)), 1e-12);
-  for (const c of token.contributions) {
+  const hidden = [];
+  token.contributions.forEach((c, n) => {
     const bar = make("div", null, "bar"), fill = make("i", null, c.value < 0 ? "against" : "for");
     fill.style.width = 50 * Math.abs(c.value) / largest + "%";
     bar.append(fill);
@@ -121,13 +124,26 @@ function bars(token, words) {
     const row = rowOf([signed(c.value), bar, c.name, place + (c.below ? " \u00b7 from the layer below" : "")]);
     row.cells[0].className = "number"; row.cells[2].className = "name"; row.cells[3].className = "faint";
     table.append(row);
-  }
+    if (n >= SHOWN) { row.hidden = true; hidden.push(row); }
+  });
   const more = (value, text, name) => {
     const row = rowOf([signed(value), "", text, ""]);
     row.cells[0].className = "number"; if (name) row.className = name;
     table.append(row);
   };
-  if (token.rest.n) more(token.rest.value, token.rest.n + " more");
+  const rest = token.contributions.slice(SHOWN).reduce((sum, c) => sum + c.value, token.rest.value);
+  const n = hidden.length + token.rest.n;
+  if (n) {
+    more(rest, n + " more");
+    const line = table.lastChild, button = make("button", "show");
+    button.type = "button";
+    button.addEventListener("click", () => {
+      hidden.forEach((row) => { row.hidden = false; });
+      if (token.rest.n) line.cells[0].textContent = signed(token.rest.value);
+      if (token.rest.n) line.cells[2].textContent = token.rest.n + " more"; else line.remove();
+    });
+    if (hidden.length) line.cells[3].append(button);
+  }
   more(token.log_odds, "sum: the " + token.measure, "total");
   return table;
 }
@@ -181,7 +197,6 @@ function why(token, words) {
     head.append(" rather than ", make("b", token.runner_up), percent(token.runner_up_probability));
     add(box, head, make("p", token.measure + " " + token.log_odds.toFixed(4), "faint"));
     if (token.runner_up_labels) add(box, make("h3", "The two labellings, where they differ"), labellings(token, words));
-    add(box, make("h3", "Contributions"), bars(token, words));
   }
   if (token.flips && token.flips.length) {
     const list = make("ul");
@@ -192,6 +207,7 @@ function why(token, words) {
   } else if (token.flips) {
     box.append(make("p", "No single feature decides: without any one of them the label is the same.", "faint"));
   }
+  if (token.runner_up !== null) add(box, make("h3", "Contributions"), bars(token, words));
   if (token.details) add(box, ...details(token.details));
   return box;
 }
@@ -202,7 +218,7 @@ function show(sentence, layer, tokens, section) {
   const choose = (button, token) => {
     const same = open === button;
     section.querySelectorAll(".why").forEach((e) => e.remove());
-    section.querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", "false"));
+    section.querySelectorAll(".tokens button").forEach((b) => b.setAttribute("aria-pressed", "false"));
     open = same ? null : button;
     if (same) return;
     button.setAttribute("aria-pressed", "true");
@@ -231,9 +247,11 @@ facts.sentences.forEach((sentence, n) => {
   for (const [layer, tokens] of Object.entries(sentence.layers)) {
     const line = show(sentence, layer, tokens, section);
     if (n === 0 && line.firstChild && !section.querySelector(".why")) {
-      (line.querySelector(".doubtful") ?? line.firstChild).click();
+      const odds = tokens.map((t) => t.log_odds ?? Infinity);
+      line.children[odds.indexOf(Math.min(...odds))].click();
     }
   }
   document.getElementById("sentences").append(section);
 });
+document.getElementById("legend").hidden = document.querySelector(".doubtful") === null;
 """

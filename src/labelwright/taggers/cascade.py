@@ -34,6 +34,7 @@ from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnl
 from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
 from labelwright.taggers import declared, registry
 from labelwright.taggers.base import (
+    EXPLANATION,
     FORCED,
     JOINT,
     NBEST,
@@ -61,7 +62,7 @@ Array = NDArray[Any]
 R = TypeVar("R")
 READINGS = 10  # labellings passed by "sample" and "nbest"
 FOLDS = 5
-ANSWERED = frozenset({NBEST, FORCED, PROBABILITY})  # of what layers can do, what is asked of all of them at once
+ANSWERED = frozenset({NBEST, FORCED, PROBABILITY, EXPLANATION})  # of what layers can do, what is asked of all of them at once
 
 Layers = Annotated[
     Sequence[tuple[str, Any]],
