@@ -140,6 +140,7 @@ class Kind:
     expected = "a value"
     metavar = "VALUE"
     hint = ""  # how to give a value that is required
+    repeated = False  # may its option be given several times?
     example = ""  # lines of a recipe
 
     def accepts(self, value: Any) -> bool:
@@ -153,6 +154,10 @@ class Kind:
     def from_text(self, text: str) -> Any:
         """The value that an option's text means; ValueError where it means none."""
         return text
+
+    def from_texts(self, texts: list[str], flag: str) -> Any:
+        """The value that the texts of an option mean which may be repeated."""
+        raise NotImplementedError
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         """The value that a TOML value means."""
@@ -336,10 +341,10 @@ class Setting:
         if wrong is not None:
             raise OptionError(f"{place or self.name}: {wrong}")
 
-    def parsed(self, text: str) -> Any:
-        """The value that the text of an option means, checked."""
+    def parsed(self, text: str | list[str]) -> Any:
+        """The value that the text of an option means, checked; several texts where the option may be repeated."""
         try:
-            value = self.kind.from_text(text)
+            value = self.kind.from_text(text) if isinstance(text, str) else self.kind.from_texts(text, self.flag)
         except OptionError:  # which says more
             raise
         except ValueError:

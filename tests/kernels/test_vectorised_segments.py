@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelwright.features.segments import index_of, make_phrases
+from labelwright.features.phrases import index_of, make_phrases
 from labelwright.kernels import dag, segments
 from labelwright.structures.dag import dag as graph_of
 from labelwright.structures.dag import ordered

@@ -256,7 +256,7 @@ def test_nothing_to_look_at():
 def test_a_few_tokens_have_the_windows_of_many():
     template = "Ua:%x[0,0]\nUb:%x[-2,0]\nUc:%x[1,1]\nUd:%x[-1,0]/%x[0,1]\nUe:%x[@1,0]\nUf:%x[@-2,1]\nUg:%suffix[0,0,2]"
     X = [[("the", "D"), ("dogs", "N"), ("ran", "V")], [], [("a", "D")], [("a/b", "N"), ("c", "N")]]
-    made = windows(X, template)
+    made, _ = windows(X, template)
     few, few_offsets = made.few(X)
     many, offsets = made.instances(Corpus.from_sequences(X))
     assert few_offsets.tolist() == offsets.tolist()

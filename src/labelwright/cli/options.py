@@ -79,7 +79,7 @@ def parameter_of(setting: Setting, group: str) -> inspect.Parameter:
         show_default=False,
         rich_help_panel=setting.group or group,
     )
-    sort = bool if switch else str
+    sort: Any = bool if switch else list[str] if setting.kind.repeated else str
     annotation = Annotated[sort, option] if setting.required else Annotated[sort | None, option]
     default = inspect.Parameter.empty if setting.required else None
     return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

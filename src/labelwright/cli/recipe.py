@@ -74,7 +74,7 @@ def request(
     settings = {**run, **of_tagger}
     values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, all_of_run))
     for key, value in options.items():
-        values[key] = settings[key].parsed(value) if isinstance(value, str) else value
+        values[key] = settings[key].parsed(value) if isinstance(value, str | list) else value
     asked = Request(name, kind, run, of_tagger, values, frozenset(options), recipe, table)
     for setting in of_tagger.values():
         if setting.required and setting.name not in values:

@@ -108,7 +108,7 @@ def _command(name: str, settings: Mapping[str, Setting], after: str) -> Callable
     shown = sorted(settings.values(), key=lambda s: PLACES.get(s.group or "", 3))
 
     def run(train: str, **values: Any) -> None:
-        _train(train, name, {key: value for key, value in values.items() if value is not None})
+        _train(train, name, {key: value for key, value in values.items() if value not in (None, [])})
 
     return command_of(run, [TRAIN], shown, group, f"{ABOUT}\n{after}")
 

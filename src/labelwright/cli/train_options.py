@@ -137,6 +137,7 @@ def of_the_run(
 def of_most_taggers(
     *,
     template: declared.Template,
+    dictionaries: declared.Dictionaries,
     order: declared.Order,
     cells: declared.Cells,
     min_count: declared.MinCount,

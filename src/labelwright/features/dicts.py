@@ -46,7 +46,7 @@ class DictFeatures:
 
     @classmethod
     def learn(
-        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False
+        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False, given: Any = None
     ) -> tuple["DictFeatures", dict[str, Incidence], Longs]:
         collected = X if isinstance(X, Collected) else Collected.of(X)
         incidence, names = collected.incidence, list(collected.names)

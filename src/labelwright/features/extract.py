@@ -20,7 +20,8 @@ from labelwright.features.encoded import Encoded as Encoded
 from labelwright.features.encoded import Extractor as Extractor
 from labelwright.features.encoded import Tensors as Tensors
 from labelwright.features.incidence import Incidence, Longs
-from labelwright.features.template import Template, parse_template
+from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
+from labelwright.features.template import BELOW, Template, parse_template
 from labelwright.features.vocabulary import FEW, Columns, Vocabulary, patterns_of
 from labelwright.structures.passing import Layered
 from labelwright.validation import HeaderReader, TensorReader
@@ -96,18 +97,20 @@ class ColumnFeatures:
 
     kind: ClassVar[str] = "columns"
 
-    def __init__(self, vocabulary: Vocabulary, names: Sequence[str]):
-        self.vocabulary, self.names, self.mark = vocabulary, tuple(names), new_mark()
+    def __init__(self, vocabulary: Vocabulary, names: Sequence[str], sources: Sources = NO_SOURCES):
+        self.vocabulary, self.names, self.sources, self.mark = vocabulary, tuple(names), sources, new_mark()
 
     @classmethod
     def learn(
-        cls, X: Any, template: str | Template, min_count: int, may_be_empty: bool = False
+        cls, X: Any, template: str | Template, min_count: int, may_be_empty: bool = False, given: Given = NOTHING
     ) -> tuple["ColumnFeatures", dict[str, Incidence], Longs]:
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
-        names = corpus.input_names
-        parsed = find_template(template, len(names))
-        vocabulary, incidences = Vocabulary.learn(parsed, columns_of(corpus, names), min_count, may_be_empty)
-        return cls(vocabulary, names), incidences, corpus.offsets
+        names, columns = corpus.input_names, columns_of(corpus)
+        parsed = with_usual_lines(find_template(template, len(names)), given)
+        sources = Sources.of(parsed, given)
+        columns = sources.extended(columns, sources.held_out(columns, given))
+        vocabulary, incidences = Vocabulary.learn(parsed.resolved(len(names)), columns, min_count, may_be_empty)
+        return cls(vocabulary, names, sources), incidences, corpus.offsets
 
     @property
     def n_features(self) -> int:
@@ -115,16 +118,17 @@ class ColumnFeatures:
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         few = few_tokens(X, len(self.names))
-        made = None if few is None else self.vocabulary.encode_few(*few)
-        if few is not None and made is not None:
-            return made, few[1]
+        if few is not None:
+            made = self.vocabulary.encode_few(self.sources.extended_few(*few), few[1])
+            if made is not None:
+                return made, few[1]
         if isinstance(X, Corpus):
             corpus = X
             names = corpus.input_names
         else:
             corpus = Corpus.from_sequences(X, reads=self.names)
             names = corpus.names
-        if len(names) < self.vocabulary.template.n_columns or len(names) < len(self.names):
+        if len(names) < len(self.names):
             raise CorpusError(
                 f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
             )
@@ -133,7 +137,7 @@ class ColumnFeatures:
                 f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
                 " besides the label"
             )
-        return self.vocabulary.encode(columns_of(corpus, names)), corpus.offsets
+        return self.vocabulary.encode(self.sources.extended(columns_of(corpus, names))), corpus.offsets
 
     def merged(self, new: Extractor) -> "ColumnFeatures":
         """These features, then the further ones of the new extractor."""
@@ -143,7 +147,7 @@ class ColumnFeatures:
             raise CorpusError(
                 f"X: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(new.names)}"
             )
-        return ColumnFeatures(self.vocabulary.merged(new.vocabulary), self.names)
+        return ColumnFeatures(self.vocabulary.merged(new.vocabulary), self.names, self.sources)
 
     def numbers_in(self, merged: "ColumnFeatures") -> Longs:
         """The numbers [F] of these features in an extractor that was merged from this one."""
@@ -151,7 +155,7 @@ class ColumnFeatures:
 
     def reduced(self, used: Bools) -> "tuple[ColumnFeatures, Bools]":
         """Without the features [F] that are not used, and which of them are left."""
-        return ColumnFeatures(self.vocabulary.reduced(used), self.names), used
+        return ColumnFeatures(self.vocabulary.reduced(used), self.names, self.sources), used
 
     def name(self, feature: int) -> str:
         return self.vocabulary.name(feature)
@@ -161,18 +165,28 @@ class ColumnFeatures:
         return tuple(patterns_of(self.vocabulary.template))
 
     def tensors(self) -> Tensors:
-        return self.vocabulary.tensors()
+        return self.vocabulary.tensors() | self.sources.tensors()
 
     def header(self) -> dict[str, Any]:
         template = self.vocabulary.template
         described = {"columns": list(self.names), "template": {"name": template.name, "text": template.text}}
-        return described | self.vocabulary.header()
+        return described | self.vocabulary.header() | self.sources.header()
 
     @classmethod
     def restore(cls, tensors: TensorReader, header: HeaderReader) -> "ColumnFeatures":
         names, template = header.names("columns"), read_template(header.part("template"))
         refuse_labels_below(template)
-        return cls(Vocabulary.restore(template, tensors, header, len(names)), names)
+        sources, n_columns = Sources.restore(template, tensors, header), len(names) + len(template.sources)
+        return cls(Vocabulary.restore(template.resolved(len(names)), tensors, header, n_columns), names, sources)
+
+
+def sources_of(extractor: Any) -> Sources | None:
+    """The dictionaries and clusters that an extractor of features reads, if any: its own, or those of what is within
+    it."""
+    for name in ("tokens", "base"):
+        extractor = getattr(extractor, name, extractor)
+    sources: Sources | None = getattr(extractor, "sources", None)
+    return sources if sources is not None and sources.order else None
 
 
 def read_template(header: HeaderReader) -> Template:
@@ -182,7 +196,7 @@ def read_template(header: HeaderReader) -> Template:
 
 def refuse_labels_below(template: Template) -> None:
     """Only layers of a cascade read the labels below."""
-    if any(cell.reader.column < 0 for pattern in template.patterns for cell in pattern.cells):
+    if any(cell.reader.column == BELOW for pattern in template.patterns for cell in pattern.cells):
         raise ModelFileError(f"template {template.name}: reads the labels below, which only layers of a cascade have")
 
 
@@ -225,7 +239,7 @@ class ArrayFeatures:
 
     @classmethod
     def learn(
-        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False
+        cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False, given: Given = NOTHING
     ) -> tuple["ArrayFeatures", dict[str, Incidence], Longs]:
         first = next((np.asarray(x) for x in X if len(x)), None)
         if first is None:
@@ -289,7 +303,7 @@ EXTRACTORS: dict[str, Any] = {c.kind: c for c in (ColumnFeatures, DictFeatures, 
 
 
 def learn(
-    X: Any, template: str | Template, min_count: int, may_be_empty: bool = False
+    X: Any, template: str | Template, min_count: int, may_be_empty: bool = False, given: Given = NOTHING
 ) -> tuple[Extractor, dict[str, Incidence], Longs]:
     """The extractor for this kind of input, its vocabulary learnt, and the training data encoded; an error where no
     feature is frequent enough, unless the vocabulary `may_be_empty`."""
@@ -302,5 +316,9 @@ def learn(
     counted = isinstance(sentences, Corpus | Collected)
     if not (sentences.n_tokens if counted else any(len(sentence) for sentence in sentences)):
         raise CorpusError("X: got no tokens, expected at least one")
-    learnt: tuple[Extractor, dict[str, Incidence], Longs] = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty)
+    if given.names() and kind_of(sentences) != "columns":
+        named = "dictionaries" if given.dictionaries else "clusters"
+        raise OptionError(f"{named}: need words, but the sentences are {kind_of(sentences)}; leave them out")
+    learnt: tuple[Extractor, dict[str, Incidence], Longs]
+    learnt = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty, given)
     return learnt

@@ -18,6 +18,7 @@ from labelwright.features.builtin import template as find_template
 from labelwright.features.encoded import Extractor, Tensors, new_mark
 from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
+from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
 from labelwright.kernels import layered as kernels
@@ -47,14 +48,14 @@ class LayeredFeatures:
 
     @classmethod
     def learn(
-        cls, X: Layered, template: str | Template, min_count: int, may_be_empty: bool = False
+        cls, X: Layered, template: str | Template, min_count: int, may_be_empty: bool = False, given: Given = NOTHING
     ) -> tuple["LayeredFeatures", dict[str, Incidence], Longs]:
         pairs = X.passed.candidates.has_pairs
         plain, lines = _split(template, X.X, LINES + PAIRS if pairs else LINES)
-        base, _, _ = learn(X.X, plain, min_count, may_be_empty=True)
+        base, on_input, offsets = learn(X.X, plain, min_count, may_be_empty=True, given=given)
         above = _learn(lines, _columns_of(X.X), X.passed, min_count)
         extractor = cls(base, above)
-        incidences, offsets = extractor.encode(X)
+        incidences, _, _ = extractor._with_labels_below(X, on_input, offsets)
         if extractor.n_features == 0 and not may_be_empty:
             raise CorpusError(f"no feature occurs {min_count} times in the training data; lower min_count")
         return extractor, incidences, offsets
@@ -73,7 +74,12 @@ class LayeredFeatures:
             raise OptionError(
                 "X: this model is an upper layer of a cascade and reads the labels below; use the cascade"
             )
-        base, offsets = self.base.encode(X.X)
+        return self._with_labels_below(X, *self.base.encode(X.X))
+
+    def _with_labels_below(
+        self, X: Layered, base: dict[str, Incidence], offsets: Longs
+    ) -> tuple[dict[str, Incidence], Slots, Longs]:
+        """The features of the input, and those of the labels below."""
         passed = X.passed
         if len(offsets) != len(passed.candidates.offsets) or (offsets != passed.candidates.offsets).any():
             raise CorpusError("X: the labels below belong to other sentences")

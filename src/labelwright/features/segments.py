@@ -1,87 +1,36 @@
 """Features of segments: their length, the dictionaries that contain them, and their text if seen in training."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
-from labelwright.errors import ModelFileError, OptionError
+from labelwright.errors import OptionError
+from labelwright.features.dictionaries import Entities, HeldOut, hold_out
 from labelwright.features.extract import EXTRACTORS, ColumnFeatures, Extractor, Tensors, few_tokens, kind_of
 from labelwright.features.incidence import NO_VALUES, Incidence, Longs
 from labelwright.features.layered import Slots, encode_with_slots
-from labelwright.kernels import segments as kernels
-from labelwright.modelfile import pack_strings, unpack_strings
+from labelwright.features.phrases import (
+    PhraseIndex,
+    Phrases,
+    checked_dictionaries,
+    features_by_phrase,
+    index_of,
+    make_phrases,
+    read_phrases,
+    rows_of,
+)
 from labelwright.parallel import computed_once
 from labelwright.structures.passing import Layered
 from labelwright.structures.segments import Segments, SegmentSpace
-from labelwright.validation import HeaderReader, TensorReader, check_distinct
+from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 MOST_FEATURES = 1 << 31
-
-
-class Phrases(NamedTuple):
-    """Phrases as a tree of words: node 0 is the beginning, node i + 1 is reached from parent[i] by word[i]."""
-
-    words: list[str]  # [W]
-    parent: Array  # [nodes - 1]
-    word: Array  # [nodes - 1]
-    ptr: Array  # [nodes + 1]
-    feature: Array  # features of the phrase that ends at node i: feature[ptr[i]:ptr[i+1]]
-
-    def text(self, node: int) -> tuple[str, ...]:
-        """The words of the phrase that ends at a node."""
-        words: list[str] = []
-        while node > 0:
-            words.append(self.words[int(self.word[node - 1])])
-            node = int(self.parent[node - 1])
-        return tuple(reversed(words))
-
-
-class PhraseIndex(NamedTuple):
-    """What finds phrases in sentences: made of their tree once."""
-
-    number: dict[str, int]  # of each word
-    edge: Array  # [nodes - 1]  node * W + word, in order,
-    node: Array  # [nodes - 1]  and the node that each leads to
-    marked: Array  # [nodes]  does a phrase with features end here?
-
-    def find(self, words: Array, offsets: Array, max_length: int, n_rows: int) -> Array:
-        """The node where the phrase of each row of segments ends [rows]; 0 where it is none.  words [T] are numbers."""
-        ends = np.zeros(n_rows, np.int32)
-        edges = self.edge, self.node, self.marked
-        kernels.phrase_ends(words, offsets, max_length, max(len(self.number), 1), *edges, ends)
-        return ends
-
-
-def index_of(phrases: Phrases) -> PhraseIndex:
-    """The index of a tree of phrases."""
-    edge = phrases.parent.astype(np.int64) * max(len(phrases.words), 1) + phrases.word
-    order = np.argsort(edge, kind="stable")
-    number = {word: i for i, word in enumerate(phrases.words)}
-    return PhraseIndex(number, edge[order], (order + 1).astype(np.int32), np.diff(phrases.ptr) > 0)
-
-
-def make_phrases(features: Mapping[tuple[str, ...], list[int]]) -> Phrases:
-    """The tree of these phrases with their features."""
-    words: dict[str, int] = {}
-    edges: dict[tuple[int, int], int] = {}
-    owned: dict[int, list[int]] = {}
-    for phrase, numbers in features.items():
-        node = 0
-        for word in phrase:
-            edge = node, words.setdefault(word, len(words))
-            node = edges.setdefault(edge, len(edges) + 1)
-        owned[node] = numbers
-    sizes = [len(owned.get(node, ())) for node in range(len(edges) + 1)]
-    feature = [f for node in range(len(edges) + 1) for f in owned.get(node, ())]
-    ends = np.array(list(edges), np.int32).reshape(-1, 2)
-    ptr = offsets_from(sizes)
-    return Phrases(list(words), ends[:, 0].copy(), ends[:, 1].copy(), ptr, np.array(feature, np.int32))
 
 
 class SegmentFeatures:
@@ -99,18 +48,13 @@ class SegmentFeatures:
         cls, tokens: Extractor, X: Any, segments: Segments, space: SegmentSpace, min_count: int, dictionaries: Any
     ) -> "SegmentFeatures":
         """Texts of the training segments that are seen often enough, and the phrases of dictionaries."""
-        lists = _checked_dictionaries(dictionaries)
-        features_of: dict[tuple[str, ...], list[int]] = {}
+        lists = checked_dictionaries(dictionaries)
         words = _words(X)
         if words is None:
             if lists:
                 raise OptionError(f"dictionaries: need words, but the sentences are {tokens.kind}; leave them out")
             return cls(tokens, space.max_length, (), 0, make_phrases({}))
-        for number, phrases in enumerate(lists.values()):
-            for phrase in phrases:
-                features = features_of.setdefault(phrase, [])
-                if number not in features:
-                    features.append(number)
+        features_of = features_by_phrase(lists)
         flat = words.tokens(words.input_names[0])
         chunks = segments.kind < space.n_long
         bounds = zip(segments.start[chunks].tolist(), segments.end[chunks].tolist(), strict=True)
@@ -139,12 +83,20 @@ class SegmentFeatures:
         incidences, slots, offsets = encode_with_slots(self.tokens, X)
         return incidences | {"segment": self.incidence(X, offsets)}, slots, offsets
 
-    def incidence(self, X: Any, offsets: Longs) -> Incidence:
+    def held_out(self, X: Any, segments: Segments, space: SegmentSpace) -> HeldOut | None:
+        """What of the dictionaries does not count in training on these segments."""
+        words = _words(X) if self.dictionaries else None
+        if words is None:
+            return None
+        chunks = segments.kind < space.n_long
+        found = (part[chunks] for part in segments)
+        entities = Entities(words.tokens(words.input_names[0]), words.offsets, space.types, *found)
+        return hold_out(self.dictionary_phrases(), self._index, entities, fold=False)
+
+    def incidence(self, X: Any, offsets: Longs, held: HeldOut | None = None) -> Incidence:
         """The features of all candidates: the length is a key, the others are token features."""
-        longest, ends = self.max_length, np.arange(1, offsets[-1] + 1)
-        ends -= np.repeat(offsets[:-1], np.diff(offsets))  # of each token, in its sentence
-        sizes = np.minimum(ends, longest)
-        keys = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        longest, rows = self.max_length, rows_of(offsets, self.max_length)
+        keys = np.arange(rows[-1]) - np.repeat(rows[:-1], np.diff(rows))
         counts, feature = np.zeros(len(keys), np.int64), np.empty(0, np.int32)
         words = self._word_numbers(X) if len(self.phrases.feature) else None
         if words is not None:
@@ -152,9 +104,15 @@ class SegmentFeatures:
             row = np.flatnonzero(ends)
             ptr, node = self.phrases.ptr, ends[row]
             sizes = ptr[node + 1] - ptr[node]
-            counts[row] = sizes
             within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             feature = self.phrases.feature[np.repeat(ptr[node], sizes) + within]
+            row, node = np.repeat(row, sizes), np.repeat(node, sizes)
+            if held is not None:
+                of_texts = feature >= len(self.dictionaries)
+                token = np.searchsorted(rows, row, side="right") - 1
+                counted = of_texts | held.counts(np.where(of_texts, 0, feature), node, token)
+                row, feature = row[counted], feature[counted]
+            counts = np.bincount(row, minlength=len(keys))
         first = self.tokens.n_features
         return Incidence(
             keys.astype(np.int32)[:, None],
@@ -240,20 +198,14 @@ class SegmentFeatures:
 
     def dictionary_phrases(self) -> dict[str, list[tuple[str, ...]]]:
         """The dictionaries, as they were given."""
-        phrases: dict[str, list[tuple[str, ...]]] = {name: [] for name in self.dictionaries}
-        for place in np.flatnonzero(self.phrases.feature < len(self.dictionaries)):
-            node = int(np.searchsorted(self.phrases.ptr, place, side="right")) - 1
-            phrases[self.dictionaries[self.phrases.feature[place]]].append(self.phrases.text(node))
-        return phrases
+        return dict(zip(self.dictionaries, self.phrases.by_owner(len(self.dictionaries)), strict=True))
 
     @property
     def cell_kinds(self) -> tuple[str, ...]:
         return (*self.tokens.cell_kinds, "segment")
 
     def tensors(self) -> Tensors:
-        stored, phrases = self.tokens.tensors(), self.phrases
-        stored["phrases.text"], stored["phrases.offsets"] = pack_strings(phrases.words)
-        return stored | {f"phrases.{name}": getattr(phrases, name) for name in ("parent", "word", "ptr", "feature")}
+        return self.tokens.tensors() | {f"phrases.{name}": array for name, array in self.phrases.tensors().items()}
 
     def header(self) -> dict[str, Any]:
         sizes = {"max_length": self.max_length, "dictionaries": self.dictionaries, "n_texts": self.n_texts}
@@ -268,21 +220,6 @@ class SegmentFeatures:
         return cls(tokens, sizes.whole("max_length", 1, MOST_FEATURES), dictionaries, n_texts, phrases)
 
 
-def read_phrases(tensors: TensorReader, n_dictionaries: int, n_texts: int) -> Phrases:
-    """The tree of phrases in a file: parents before their children, each text once."""
-    words = unpack_strings(tensors["text"], tensors["offsets"], tensors.prefix.rstrip("."))
-    check_distinct(tensors.prefix.rstrip("."), words)
-    n = len(tensors.array("parent", np.int32, None))
-    parent = tensors.indices("parent", np.int32, np.arange(1, n + 1), n)
-    word = tensors.indices("word", np.int32, len(words), n)
-    feature = tensors.indices("feature", np.int32, n_dictionaries + n_texts, None)
-    ptr = tensors.pointers("ptr", n + 1, len(feature))
-    texts = feature[feature >= n_dictionaries]
-    if len(texts) != n_texts or (n_texts and np.bincount(texts - n_dictionaries).max() > 1):
-        raise ModelFileError(f"tensor {tensors.prefix}feature: expected each text of a segment once")
-    return Phrases(words, parent, word, ptr, feature)
-
-
 def _words(X: Any) -> Corpus | None:
     """The words of sentences, where they have any."""
     if isinstance(X, Layered):
@@ -290,24 +227,3 @@ def _words(X: Any) -> Corpus | None:
     if isinstance(X, Corpus):
         return X
     return Corpus.from_sequences(X) if kind_of(X) == "columns" else None
-
-
-def _checked_dictionaries(dictionaries: Any) -> dict[str, list[tuple[str, ...]]]:
-    """Name -> phrases as tuples of words."""
-    if dictionaries is None:
-        return {}
-    if not isinstance(dictionaries, Mapping):
-        raise OptionError(f"dictionaries: expected {{name: phrases}}, got {type(dictionaries).__name__}")
-    checked: dict[str, list[tuple[str, ...]]] = {}
-    for name, phrases in dictionaries.items():
-        if isinstance(phrases, str | bytes) or not isinstance(phrases, Iterable):
-            raise OptionError(f"dictionaries: {name!r}: expected a list of phrases, got {type(phrases).__name__}")
-        checked[str(name)] = []
-        for phrase in phrases:
-            words = tuple(phrase.split()) if isinstance(phrase, str) else phrase
-            if not isinstance(words, tuple | list) or not all(isinstance(word, str) for word in words) or not words:
-                raise OptionError(
-                    f"dictionaries: {name!r}: expected phrases of words, as strings or lists, got {phrase!r:.40}"
-                )
-            checked[str(name)].append(tuple(words))
-    return checked

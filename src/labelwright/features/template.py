@@ -11,6 +11,7 @@ attached to:
     %prefix[row,col,n]     first n letters        %suffix[row,col,n]             last n letters
     %shape[row,col]        McNeil-27 -> XxXxxx-dd %short_shape[row,col]          McNeil-27 -> XxXx-d
     %each[row,col]         each part of a|b|c     %y[row]                        the label below, in a cascade
+    %d[row,NAME]           tag in a dictionary    %c[row,NAME], %c[row,NAME,n]   the word's cluster, or n letters of it
     %byte_match, %byte_test, %byte_lower, %byte_lower_match: %m, %t, %X and %M as Wapiti reads them, byte by byte
 
 Rows count from the current token; `@1` is the first token of the sentence and `@-1` the last. A `B` alone is the plain
@@ -33,6 +34,14 @@ from labelwright.errors import TemplateError
 KINDS = "UBT*"
 LIMIT = 9999  # the largest row, column or affix length
 BELOW = -1  # the column of the labels of the layer below
+FIRST_SOURCE = -2  # the column of the first source, until it is known how many columns the data have; -3, ... follow
+
+
+class Source(NamedTuple):
+    """A further column, which is not one of the data."""
+
+    kind: str  # "dictionary" or "clusters"
+    name: str
 
 
 class Reader(NamedTuple):
@@ -84,6 +93,7 @@ class Template(NamedTuple):
     patterns: tuple[Pattern, ...]
     text: str
     name: str
+    sources: tuple[Source, ...] = ()  # the dictionaries and clusters that cells read, in order of appearance
 
     def __repr__(self) -> str:
         return f"<template {self.name!r} of {len(self.patterns)} lines>"
@@ -97,6 +107,20 @@ class Template(NamedTuple):
     def n_columns(self) -> int:
         """How many columns the data must have: the highest column read, plus one."""
         return max(self.columns, default=-1) + 1
+
+    def resolved(self, n_columns: int) -> "Template":
+        """The template for data of so many columns: those of sources come behind them."""
+        if not self.sources:
+            return self
+        patterns = tuple(p._replace(cells=tuple(_resolved(c, n_columns) for c in p.cells)) for p in self.patterns)
+        return self._replace(patterns=patterns)
+
+
+def _resolved(cell: Cell, n_columns: int) -> Cell:
+    column = cell.reader.column
+    if column > FIRST_SOURCE:
+        return cell
+    return cell._replace(reader=cell.reader._replace(column=n_columns + FIRST_SOURCE - column))
 
 
 # --- readers: one value of a column -> what the template sees of it ---------------------------------------------------
@@ -266,6 +290,8 @@ SYNTAX = {
     "short_shape": ("short_shape", None),
     "each": ("each", None),
     "y": ("below", None),
+    "d": ("dictionary", "source"),
+    "c": ("clusters", "source"),
     "byte_lower": ("byte_lower", None),
     "byte_match": ("byte_match", "regex"),
     "byte_lower_match": ("byte_lower_match", "regex"),
@@ -355,11 +381,12 @@ def _atom(regex: str, at: int, letters: list[str], classes: Classes) -> tuple[st
 
 
 class _Line(NamedTuple):
-    """One line and its place, for error messages."""
+    """One line and its place, for error messages, and the sources that lines read."""
 
     text: str
     name: str
     number: int
+    sources: dict[Source, int]
 
     def error(self, at: int, message: str) -> TemplateError:
         # What the user wrote is quoted; a stray control character must not break the one line of the message.
@@ -382,14 +409,15 @@ def parse_template(text: str, name: str = "template") -> Template:
     Cell(row=-1, absolute=False, reader=Reader(column=0, function='suffix', argument=3))
     """
     patterns = []
+    sources: dict[Source, int] = {}
     for number, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-        line = _Line(content.rstrip(), name, number)
+        line = _Line(content.rstrip(), name, number, sources)
         start = line.skip_blanks(0)
         if start < len(line.text) and line.text[start] != "#":
             patterns.append(_pattern(line, start))
     if not patterns:
         raise TemplateError(f"{name}: no pattern, expected at least one line such as U01:%x[0,0]")
-    return Template(tuple(patterns), text, name)
+    return Template(tuple(patterns), text, name, tuple(sources))
 
 
 def _pattern(line: _Line, start: int) -> Pattern:
@@ -413,6 +441,9 @@ def _pattern(line: _Line, start: int) -> Pattern:
         any(cell.reader.function == "each" for cell in cells) and any(cell.reader.column == BELOW for cell in cells)
     ):
         raise line.error(start, "a line may hold one %each, and no %y beside it; write two lines")
+    columns = {cell.reader.column for cell in cells}
+    if BELOW in columns and min(columns) < BELOW:
+        raise line.error(start, "a line may not hold %y beside %d or %c; write two lines")
     return Pattern(kind, line.text[start:at].rstrip(), tuple(literals), tuple(cells), line.number)
 
 
@@ -426,6 +457,8 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
         raise line.error(begin, f"unknown function %{function or line.text[at + 1 : at + 2]}; known: {known}")
     reads, takes = SYNTAX[function]
     at = _expect(line, at + 1 + len(function), "[", f"after %{function}")
+    if takes == "source":
+        return _source_cell(line, at, function)
     absolute = line.text[at : at + 1] == "@"
     row, at = _integer(line, at + absolute, "row", signed=True)
     if absolute and row == 0:
@@ -453,6 +486,30 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
     if absolute and row > 0:
         row -= 1
     return Cell(row, absolute, Reader(column, reads, argument)), at
+
+
+def _source_cell(line: _Line, at: int, function: str) -> tuple[Cell, int]:
+    """Parse the rest of %d[row,NAME] or %c[row,NAME,n]; the row may be left out."""
+    row, absolute, length = 0, line.text[at : at + 1] == "@", None
+    if absolute or re.match(r"[+-]?[0-9]", line.text[at:]):
+        row, at = _integer(line, at + absolute, "row", signed=True)
+        if absolute and row == 0:
+            raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
+        at = _expect(line, at, ",", f"and a name, as in %{function}[{row},cities]")
+    name = re.compile(r"[^\W\d][\w.-]*").match(line.text, at)
+    if name is None:
+        got = re.split(r"[],]", line.text[at:], maxsplit=1)[0].strip()
+        raise line.error(at, f"expected a name of letters and digits, as in %{function}[cities], got {got[:20]!r}")
+    at = line.skip_blanks(name.end())
+    if function == "c" and line.text[at : at + 1] == ",":
+        length, at = _integer(line, line.skip_blanks(at + 1), "length", signed=False)
+        if length == 0:
+            raise line.error(at - 1, "%c of length 0, expected 1 or more")
+    at = _expect(line, at, "]", f"to close %{function}[")
+    source = Source(SYNTAX[function][0], name.group())
+    column = FIRST_SOURCE - line.sources.setdefault(source, len(line.sources))
+    reader = Reader(column, "value") if length is None else Reader(column, "prefix", length)
+    return Cell(row - (absolute and row > 0), absolute, reader), at
 
 
 def _expect(line: _Line, at: int, sign: str, where: str) -> int:

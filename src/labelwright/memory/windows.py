@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus, compacted
-from labelwright.errors import CorpusError, TemplateError
+from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
 from labelwright.features.extract import columns_of, few_tokens, kind_of, read_template, refuse_labels_below
+from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
 from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns, intern_rows
 from labelwright.kernels import tables
 from labelwright.memory.instances import Instances, instances
-from labelwright.validation import HeaderReader
+from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 OUTSIDE = "_"
@@ -37,17 +38,19 @@ class Windows(NamedTuple):
     names: tuple[str, ...]  # [F]  of the columns of instances
     inputs: tuple[str, ...] = ()  # columns: those of the corpus
     template: Template | None = None
+    sources: Sources = NO_SOURCES  # the dictionaries and clusters that the template reads
 
-    def instances(self, X: Any) -> tuple[Instances, Array]:
-        """The instances of all tokens, and where sentences begin [N+1]."""
-        return READ[self.kind](self, X)
+    def instances(self, X: Any, given: Given = NOTHING) -> tuple[Instances, Array]:
+        """The instances of all tokens, and where sentences begin [N+1]; what dictionaries say of training data depends
+        on the labels that are given."""
+        return READ[self.kind](self, X, given)
 
     def few(self, X: Any) -> tuple[list[list[str]], Array] | None:
         """The columns of instances [F][T] of a few tokens, and where sentences begin [N+1]; None for all else."""
         tokens = few_tokens(X, len(self.inputs)) if self.template is not None else None
         if tokens is None or self.template is None:
             return None
-        columns, offsets = tokens
+        columns, offsets = self.sources.extended_few(*tokens), tokens[1]
         seen: dict[Cell, list[str]] = {}
         bounds = list(pairwise(offsets.tolist()))
         read = []
@@ -59,21 +62,33 @@ class Windows(NamedTuple):
     def header(self) -> dict[str, Any]:
         """What a model file stores."""
         template = None if self.template is None else {"text": self.template.text, "name": self.template.name}
-        return {"kind": self.kind, "names": list(self.names), "inputs": list(self.inputs), "template": template}
+        described = {"kind": self.kind, "names": list(self.names), "inputs": list(self.inputs), "template": template}
+        return described | self.sources.header()
+
+    def tensors(self) -> dict[str, Array]:
+        """What a model file stores beside the header."""
+        return {f"sources.{name}": array for name, array in self.sources.tensors().items()}
 
 
-def windows(X: Any, template: str | Template) -> Windows:
-    """The windows for data like X."""
+def windows(X: Any, template: str | Template, given: Given = NOTHING) -> tuple[Windows, Instances]:
+    """The windows for data like X, and the instances of X as training data."""
+    made = _windows(X, template, given)
+    return made, made.instances(X, given)[0]
+
+
+def _windows(X: Any, template: str | Template, given: Given) -> Windows:
     kind = kind_of(X)
     if kind == "columns":
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
-        parsed = find_template(template, len(corpus.input_names))
+        parsed = with_usual_lines(find_template(template, len(corpus.input_names)), given)
         lines = lines_of(parsed)
         if not lines:
             raise TemplateError(f"{parsed.name}: no U line that reads a column; write one such as U01:%x[0,0]")
         inputs, custom = corpus.input_names, parsed.name not in BUILTIN
         names = tuple(line.name.removeprefix(line.kind) if custom else _name(line, inputs) for line in lines)
-        return Windows(kind, names, inputs, parsed)
+        return Windows(kind, names, inputs, parsed.resolved(len(inputs)), Sources.of(parsed, given))
+    if given.names():
+        raise OptionError(f"dictionaries, clusters: need words, but the sentences are {kind}; leave them out")
     if kind == "dicts":
         keys = dict.fromkeys(key for sentence in X for token in sentence for key in token)
         if not keys:
@@ -85,14 +100,15 @@ def windows(X: Any, template: str | Template) -> Windows:
 
 def _name(line: Pattern, inputs: Sequence[str]) -> str:
     """What a line of a built-in template is called: by its place, as in word[-1], where it reads one value."""
-    if len(line.cells) == 1 and line.cells[0].reader.function == "value" and not line.cells[0].absolute:
-        cell = line.cells[0]
+    cell = line.cells[0]
+    plain = cell.reader.function == "value" and cell.reader.column >= 0 and not cell.absolute
+    if len(line.cells) == 1 and plain:
         return f"{inputs[cell.reader.column]}[{cell.row}]"
     return line.name.removeprefix(line.kind)
 
 
-def restored(header: HeaderReader) -> Windows:
-    """The windows that a model file's header describes."""
+def restored(tensors: TensorReader, header: HeaderReader) -> Windows:
+    """The windows that a model file describes."""
     kind, names, inputs = header.one_of("kind", tuple(READ)), header.names("names"), header.names("inputs")
     if kind != "columns":
         return Windows(kind, tuple(names), tuple(inputs))
@@ -100,7 +116,8 @@ def restored(header: HeaderReader) -> Windows:
     refuse_labels_below(template)
     if len(lines_of(template)) != len(names) or template.n_columns > len(inputs):
         raise header.refuse("names", f"one for each of the {len(lines_of(template))} lines of the template")
-    return Windows(kind, tuple(names), tuple(inputs), template)
+    sources = Sources.restore(template, tensors.part("sources."), header)
+    return Windows(kind, tuple(names), tuple(inputs), template.resolved(len(inputs)), sources)
 
 
 def lines_of(template: Template) -> list[Pattern]:
@@ -108,7 +125,7 @@ def lines_of(template: Template) -> list[Pattern]:
     return [pattern for pattern in template.patterns if pattern.kind in "U*" and pattern.cells]
 
 
-def _from_columns(windows: Windows, X: Any) -> tuple[Instances, Array]:
+def _from_columns(windows: Windows, X: Any, given: Given) -> tuple[Instances, Array]:
     corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X, reads=windows.inputs)
     names = corpus.input_names if isinstance(X, Corpus) else corpus.names
     if len(names) != len(windows.inputs):
@@ -118,6 +135,7 @@ def _from_columns(windows: Windows, X: Any) -> tuple[Instances, Array]:
         )
     assert windows.template is not None
     columns = columns_of(corpus, names)
+    columns = windows.sources.extended(columns, windows.sources.held_out(columns, given))
     read: dict[Cell, tuple[list[str], Array]] = {}
     read_lines = [_column(line, columns, read) for line in lines_of(windows.template)]
     codes = np.stack([numbers for _, numbers in read_lines], axis=1).astype(np.int32)
@@ -175,14 +193,14 @@ def _shifted(texts: list[str], row: int, absolute: bool) -> list[str]:
     return missing + inside if row < 0 else inside + missing
 
 
-def _from_dicts(windows: Windows, X: Any) -> tuple[Instances, Array]:
+def _from_dicts(windows: Windows, X: Any, given: Given) -> tuple[Instances, Array]:
     if kind_of(X) != "dicts":
         raise CorpusError(f"X: the model was trained on feature dicts, got {kind_of(X)}")
     named = [{str(key): value for key, value in token.items()} for sentence in X for token in sentence]
     return instances([[token.get(name, MISSING) for name in windows.names] for token in named]), offsets_of(X)
 
 
-def _from_arrays(windows: Windows, X: Any) -> tuple[Instances, Array]:
+def _from_arrays(windows: Windows, X: Any, given: Given) -> tuple[Instances, Array]:
     if kind_of(X) != "arrays" and any(len(sentence) for sentence in X):
         raise CorpusError(f"X: the model was trained on arrays of numbers, got {kind_of(X)}")
     sentences = []

@@ -35,6 +35,8 @@ class CRF(PrunableModel):
         n_jobs: declared.Jobs = None,
         random_state: declared.Seed = None,
         verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
     ):
         self.template = template
         self.order = order
@@ -52,3 +54,5 @@ class CRF(PrunableModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.dictionaries = dictionaries
+        self.clusters = clusters

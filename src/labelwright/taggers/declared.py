@@ -1,7 +1,7 @@
 """Settings that several taggers share, each declared here once; constructors give them a place and a default."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from labelwright.features.template import Template as Parsed
 from labelwright.settings import (
@@ -19,7 +19,16 @@ from labelwright.settings import (
     PythonOnly,
     Signed,
 )
-from labelwright.taggers.kinds import NumberOrAuto, SchemeName, ShareOrName, StatesByLabel, TemplateName, Threads
+from labelwright.taggers.kinds import (
+    NumberOrAuto,
+    Phrases,
+    SchemeName,
+    ShareOrName,
+    StatesByLabel,
+    TemplateName,
+    Threads,
+    WordClusters,
+)
 
 FEATURES, TRAINING = "Features", "Training"
 
@@ -30,6 +39,20 @@ Template = Annotated[
     TemplateName(),
     Group(FEATURES),
     Help("default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax."),
+]
+Dictionaries = Annotated[
+    Mapping[str, Any] | None,
+    Phrases(),
+    Group(FEATURES),
+    Flag("--dictionary"),
+    Help("Phrases, one on each line, that templates read as %d[NAME]; may be repeated."),
+]
+Clusters = Annotated[
+    Mapping[str, Mapping[str, str]] | None,
+    WordClusters(),
+    Group(FEATURES),
+    Flag("--clusters"),
+    Help("A word and its cluster on each line; templates read %c[NAME]; may be repeated."),
 ]
 Order = Annotated[
     int, OneOf(1, 2), Signed(), Group(FEATURES), Help("Markov order: how many labels before it a label depends on.")

@@ -10,6 +10,7 @@ from labelwright.answers.batch import check_lengths
 from labelwright.corpus.schemes import allowed, detect_scheme, pairs_of_codes
 from labelwright.errors import OptionError
 from labelwright.features.extract import learn
+from labelwright.features.sources import Given
 from labelwright.scoring.parameters import Before, make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
@@ -25,7 +26,8 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     if model.order != model.space_.graph.order:
         raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
     corpus, batch_labels, codes = labelled(X, y)
-    learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True)
+    given = Given(model.dictionaries, model.clusters)  # what is held out is known of all training data alone
+    learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True, given=given)
     if y is not None:
         check_lengths(y, np.diff(offsets).tolist())
     extractor = model.extractor_.merged(learnt)

@@ -219,12 +219,17 @@ class Shares(Kind):
 
 
 class Phrases(Kind):
-    """Lists of phrases by name; in a recipe also files with a phrase on each line."""
+    """Lists of phrases by name; in a recipe also files with a phrase on each line, and NAME=FILE in options."""
 
     expected = "a table of phrases by name"
+    metavar = "NAME=FILE"
+    repeated = True
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, Mapping)
+
+    def from_texts(self, texts: list[str], flag: str) -> Any:
+        return {name: _phrases(path, f"{flag} {name}", Path()) for name, path in named_files(texts, flag).items()}
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         if not isinstance(value, Mapping):
@@ -232,20 +237,97 @@ class Phrases(Kind):
         return {name: _phrases(phrases, f"{place.name}: {name}", place.folder) for name, phrases in value.items()}
 
     def files(self, value: Any, place: Place) -> list[str]:
-        tables = value.values() if isinstance(value, Mapping) else ()
-        return [str(place.folder / phrases) for phrases in tables if isinstance(phrases, str)]
+        return _files(value, place)
+
+
+class WordClusters(Kind):
+    """Clusters of words by the name of the clustering; files have a word and its cluster on each line."""
+
+    expected = "a table of word clusters by name"
+    metavar = "NAME=FILE"
+    repeated = True
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Mapping)
+
+    def from_texts(self, texts: list[str], flag: str) -> Any:
+        return {name: read_clusters(path, f"{flag} {name}") for name, path in named_files(texts, flag).items()}
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {
+            name: read_clusters(str(place.folder / table), f"{place.name}: {name}") if isinstance(table, str) else table
+            for name, table in value.items()
+        }
+
+    def files(self, value: Any, place: Place) -> list[str]:
+        return _files(value, place)
+
+
+class LinesOfFile(list[str]):
+    """The lines of a file, and its path."""
+
+    path = ""
+
+
+class TableOfFile(dict[str, str]):
+    """The words of a file with their clusters, and its path."""
+
+    path = ""
+
+
+def named_files(texts: list[str], flag: str) -> dict[str, str]:
+    """The files that NAME=FILE name, by name."""
+    files: dict[str, str] = {}
+    for text in texts:
+        name, _, path = text.partition("=")
+        if not re.fullmatch(r"[^\W\d][\w.-]*", name) or not path:
+            raise OptionError(f"{flag}: expected NAME=FILE with a name of letters and digits, got {text!r}")
+        if name in files:
+            raise OptionError(f"{flag}: two files are named {name!r}; give each a name of its own")
+        files[name] = path
+    return files
+
+
+def _files(value: Any, place: Place) -> list[str]:
+    """The files that a table names, or that it was read from."""
+    tables = list(value.values()) if isinstance(value, Mapping) else []
+    named = [str(place.folder / table) for table in tables if isinstance(table, str)]
+    return named + [table.path for table in tables if isinstance(table, LinesOfFile | TableOfFile)]
+
+
+def _lines(path: str, place: str) -> LinesOfFile:
+    """The lines of a file that are not blank."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
+        raise OptionError(f"{place}: cannot read {path}: {reason}") from None
+    lines = LinesOfFile(line.strip() for line in text.split("\n") if line.strip())
+    lines.path = path
+    return lines
 
 
 def _phrases(phrases: Any, place: str, folder: Path) -> Sequence[str]:
     """A list of phrases, or those of a file."""
     if isinstance(phrases, str):
-        path = folder / phrases
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
-            raise OptionError(f"{place}: cannot read {path}: {reason}") from None
-        phrases = [line.strip() for line in lines if line.strip()]
+        phrases = _lines(str(folder / phrases), place)
     if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
         raise OptionError(f"{place}: expected a file, or a list of phrases, got {phrases!r:.60}")
     return phrases
+
+
+def read_clusters(path: str, place: str) -> TableOfFile:
+    """The words of a file with their clusters: a word and its cluster on each line, or the bit string, the word and its
+    count, as programs for Brown clustering write them."""
+    table = TableOfFile()
+    table.path = path
+    for number, line in enumerate(_lines(path, place), start=1):
+        fields = line.split("\t") if "\t" in line else line.split()
+        brown = len(fields) == 3 and set(fields[0]) <= {"0", "1"} and fields[2].isdecimal()
+        if len(fields) != 2 and not brown:
+            raise OptionError(f"{path}: line {number}: expected a word and its cluster, got {line!r:.40}")
+        word, cluster = (fields[1], fields[0]) if brown else fields
+        table[word] = cluster
+    return table

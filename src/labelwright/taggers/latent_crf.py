@@ -48,6 +48,8 @@ class LatentCRF(LatentStates, LogLinearModel):
         n_jobs: declared.Jobs = None,
         random_state: declared.Seed = None,
         verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -66,6 +68,8 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.dictionaries = dictionaries
+        self.clusters = clusters
 
     def _start(self, trained: Trained, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""

@@ -10,7 +10,7 @@ from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
-from labelwright.features.extract import Encoded, Extractor
+from labelwright.features.extract import Encoded, Extractor, sources_of
 from labelwright.inspection import linear as inspection
 from labelwright.inspection import linear_explanation
 from labelwright.inspection.explanation import Asked, Explanation
@@ -176,9 +176,16 @@ class LinearTagger(Tagger):
         arrays, fields = TensorReader.of(tensors), HeaderReader.of(header)
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
         model.trained_ = read_trained(arrays, fields, model._read_shape)
+        model._take_back(model.trained_.extractor)
         model.training_, model.history_ = read_record(fields)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
         return model
+
+    def _take_back(self, extractor: Extractor) -> None:
+        """Set the settings that are stored with the features: dictionaries and clusters."""
+        sources = sources_of(extractor)
+        if sources is not None:
+            self.set_params(**sources.settings())
 
     def _compressed(self, prune: float, bits: int) -> Self:
         trained = pruned(self._learnt(), prune, bits)

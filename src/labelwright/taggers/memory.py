@@ -18,6 +18,7 @@ from labelwright.corpus.tabular import frame_names, is_missing
 from labelwright.decode.checks import check_whole
 from labelwright.engine.choice import expect
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.features.sources import Given
 from labelwright.inspection import memory as inspection
 from labelwright.inspection import remembered_explanation
 from labelwright.inspection.explanation import Asked, Explanation
@@ -521,6 +522,8 @@ class MemoryTagger(NgramModel):
         lengths: Lengths = None,
         n_jobs: declared.Jobs = None,
         verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
     ):
         self.k = k
         self.metric = metric
@@ -536,14 +539,15 @@ class MemoryTagger(NgramModel):
         self.lengths = lengths
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.dictionaries = dictionaries
+        self.clusters = clusters
 
     def _learner(self) -> MemoryBased:
         """The classifier with these settings."""
         return MemoryBased(**{name: getattr(self, name) for name in MemoryBased._parameter_names()})
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int) -> None:
-        self.windows_ = windows(X, self.template)
-        data, _ = self.windows_.instances(X)
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
+        self.windows_, data = windows(X, self.template, given)
         self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
@@ -585,7 +589,7 @@ class MemoryTagger(NgramModel):
         """The tensors and the header of the model file: those of the learner, and grams [C, n] and labels."""
         learner = self.learner_
         labels, kind = pack_labels(self.labels_)
-        tensors = learner._tensors() | {"grams": self.grams_} | labels
+        tensors = learner._tensors() | {"grams": self.grams_} | labels | self.windows_.tensors()
         return tensors, header_of(self) | kind | {
             "parameters": _settings_as_json(self),
             "columns": len(learner.data_.values),
@@ -601,7 +605,9 @@ class MemoryTagger(NgramModel):
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
         described = header.part("windows")
         model: Self = constructed(cls, header, **_decay(header), **template_setting(described))
-        model.windows_, model.labels_ = restored(described), read_labels(tensors, header)
+        model.windows_, model.labels_ = restored(tensors, described), read_labels(tensors, header)
+        if model.windows_.sources.order:
+            model.set_params(**model.windows_.sources.settings())
         model.scheme_, model.mark_ = read_scheme(header), header.text("mark")
         model.grams_ = tensors.indices("grams", np.int32, len(model.labels_), None, None, least=-1)
         n = check_order(model.grams_.shape[1])

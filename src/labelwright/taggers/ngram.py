@@ -6,7 +6,7 @@ Canisius, van den Bosch & Daelemans (2006), "Constraint satisfaction inference".
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -27,6 +27,7 @@ from labelwright.decode.vote import oracle
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import Extractor, kind_of, learn
 from labelwright.features.incidence import Incidence, with_frequent_keys
+from labelwright.features.sources import Given
 from labelwright.inspection import proposal_explanation as explanation
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.inspection.proposal_explanation import Predictions
@@ -141,6 +142,8 @@ class NgramModel(Tagger):
     lengths: Sequence[int] | None = None
     n_jobs: int | None
     verbose: int = 0
+    dictionaries: Mapping[str, Any] | None = None
+    clusters: Mapping[str, Mapping[str, str]] | None = None
 
     # What fit learns.
     labels_: list[str]  # [L]
@@ -151,8 +154,8 @@ class NgramModel(Tagger):
 
     # -- what subclasses give ---------------------------------------------------------------------------------
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int) -> None:
-        """Learn to predict the classes [T] of the tokens of X."""
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
+        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them."""
         raise NotImplementedError
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
@@ -174,7 +177,7 @@ class NgramModel(Tagger):
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
-        self._fit_classifier(X, classes, len(grams))
+        self._fit_classifier(X, classes, len(grams), Given(self.dictionaries, self.clusters, (labels, gold)))
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         self.labels_, self.grams_, self.mark_ = list(labels), grams, os.urandom(8).hex()
         self.training_ = {
@@ -353,6 +356,8 @@ class NgramTagger(NgramModel):
         lengths: Lengths = None,
         n_jobs: declared.Jobs = None,
         verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
     ):
         self.classifier = classifier
         self.ngram = ngram
@@ -363,6 +368,8 @@ class NgramTagger(NgramModel):
         self.lengths = lengths
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.dictionaries = dictionaries
+        self.clusters = clusters
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -372,12 +379,12 @@ class NgramTagger(NgramModel):
                 f"classifier: expected an object with fit and one of {', '.join(ASK)}, got {self.classifier!r:.60}"
             )
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int) -> None:
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
         if getattr(self.classifier, "takes_columns", False):  # a MemoryBased
-            self.windows_ = windows(X, self.template)
-            self.classifier_ = _copy_of(self.classifier).fit(self.windows_.instances(X)[0], classes)
+            self.windows_, data = windows(X, self.template, given)
+            self.classifier_ = _copy_of(self.classifier).fit(data, classes)
             return
-        self.extractor_, incidences, _ = learn(X, self.template, self.min_count)
+        self.extractor_, incidences, _ = learn(X, self.template, self.min_count, given=given)
         matrix = feature_matrix(incidences["state"], self.extractor_.n_features)
         if not matrix.nnz:
             raise OptionError("template: no token has a feature of its own; use U lines (or dicts that are not empty)")

@@ -88,6 +88,8 @@ class Perceptron(ScoredModel):
         n_jobs: declared.Jobs = None,
         random_state: declared.Seed = None,
         verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
     ):
         self.template = template
         self.order = order
@@ -111,6 +113,8 @@ class Perceptron(ScoredModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.dictionaries = dictionaries
+        self.clusters = clusters
 
     def partial_fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
         """Look once at each of these sentences, in their order, after all that came before.
@@ -259,11 +263,13 @@ class LatentPerceptron(LatentStates, Perceptron):
         n_jobs: declared.Jobs = None,
         random_state: declared.Seed = None,
         verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose,
+            verbose, dictionaries, clusters,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start

@@ -196,5 +196,6 @@ class PrunableModel(LogLinearModel):
             return super().unpack(tensors, header)
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
         model.trained_ = read_pruned(arrays, fields)
+        model._take_back(model.trained_.extractor)
         model.training_, model.history_ = read_record(fields)
         return model

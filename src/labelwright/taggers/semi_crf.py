@@ -1,6 +1,6 @@
 """Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead of tokens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
@@ -25,7 +25,7 @@ from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.carry import old_cells, old_features
 from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
 from labelwright.scoring.trained import Trained
-from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, RecipeOnly, Signed
+from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, Signed
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
     SegmentSpace,
@@ -41,7 +41,6 @@ from labelwright.structures.segments import (
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared
 from labelwright.taggers.base import RULES, Forced
-from labelwright.taggers.kinds import Phrases
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
@@ -58,12 +57,6 @@ MaxLength = Annotated[
     Flag("--max-length"),
     Help("Most tokens of a segment."),
     Default("the longest in the training data"),
-]
-Dictionaries = Annotated[
-    Mapping[str, Any] | None,
-    Phrases(),
-    RecipeOnly(),
-    Help("Phrases by the name of their dictionary; a recipe may name files with a phrase on each line."),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
@@ -95,7 +88,7 @@ class SemiCRF(LogLinearModel):
         self,
         template: declared.Template = "default",
         max_length: MaxLength = None,
-        dictionaries: Dictionaries = None,
+        dictionaries: declared.Dictionaries = None,
         cells: declared.Cells = "observed",
         min_count: declared.MinCount = 1,
         l1: declared.L1 = 0.0,
@@ -106,6 +99,7 @@ class SemiCRF(LogLinearModel):
         n_jobs: declared.Jobs = None,
         random_state: declared.Seed = None,
         verbose: declared.Verbose = 0,
+        clusters: declared.Clusters = None,
     ):
         self.template = template
         self.max_length = max_length
@@ -120,12 +114,14 @@ class SemiCRF(LogLinearModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.clusters = clusters
 
     # -- training ---------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> tuple[Data, Trained]:
         corpus, labels, codes = labelled(X, y)
-        tokens, incidences, offsets = learn(corpus, self.template, self.min_count)
+        given = self._given_features(labels, codes)._replace(usual_lines=False)
+        tokens, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
         _refuse_pairs(tokens)
         if set(incidences) != {"state"}:
             raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
@@ -139,7 +135,8 @@ class SemiCRF(LogLinearModel):
             check_sizes(segments, offsets, space.max_length)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
-        incidences = incidences | {"segment": features.incidence(corpus, offsets)}
+        held = features.held_out(corpus, segments, space)
+        incidences = incidences | {"segment": features.incidence(corpus, offsets, held)}
         gold = gold_of(segments, offsets, space)
         parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells)
         none = np.zeros(parameters.n_weights, np.float32)
@@ -199,8 +196,10 @@ class SemiCRF(LogLinearModel):
         shape = Shape({"state": len(segments.roles), "segment": segments.n_types}, segments.n_types + 1, 1)
         return shape, trained._replace(segments=segments)
 
-    def _may_change(self) -> tuple[str, ...]:
-        return ("max_iter", "dictionaries")  # what they do to training is in its data; sets have no fixed order
+    def _take_back(self, extractor: Extractor) -> None:
+        given = self.dictionaries  # as it was given, case and all
+        super()._take_back(extractor)
+        self.dictionaries = given
 
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> SegmentExpectations:
         assert trained.segments is not None

@@ -18,6 +18,7 @@ from labelwright.evaluate import evaluate
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, collected, kind_of, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.mapped import Folder
+from labelwright.features.sources import Given
 from labelwright.features.template import Template
 from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
 from labelwright.parallel import Workers, one_blas_thread
@@ -32,6 +33,7 @@ from labelwright.taggers.linear import LinearTagger, encode
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
+IN_THE_DATA = "dictionaries", "clusters"  # settings whose effect is in the encoded data; sets have no fixed order
 
 
 class TrainableModel(LinearTagger):
@@ -50,6 +52,8 @@ class TrainableModel(LinearTagger):
     random_state: int | None
     verbose: int
     n_restarts: int = 1
+    dictionaries: Mapping[str, Any] | None
+    clusters: Mapping[str, Mapping[str, str]] | None
     _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
@@ -162,7 +166,8 @@ class TrainableModel(LinearTagger):
         """Learn the features and the state space: the training data as integers, and what is known before training
         (all weights are zero).  With `more`, further labels may come later."""
         corpus, labels, gold = labelled(X, y)
-        extractor, incidences, offsets = learn(corpus, self.template, self.min_count)
+        given = self._given_features(labels, gold)
+        extractor, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
         patterns = extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
         if self.order == 1 and any(pattern.kind == "T" for pattern in patterns):
             raise OptionError("template: T lines are features on three labels; use order=2")
@@ -175,6 +180,10 @@ class TrainableModel(LinearTagger):
         data = Data(incidences, np.unique(offsets), gold)  # sentences without tokens teach nothing
         states = self._latent_states(labels, more)
         return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels), extractor)
+
+    def _given_features(self, labels: Sequence[Any], gold: Array) -> Given:
+        """What the template reads beside the data, with the labels of all tokens."""
+        return Given(self.dictionaries, self.clusters, (labels, gold))
 
     def _with_parameters(self, data: "Data", labels: "Labels", extractor: Extractor) -> tuple["Data", Trained]:
         """The state space, and which weights exist."""
@@ -293,7 +302,7 @@ class TrainableModel(LinearTagger):
 
     def _fingerprint(self, start: Trained, data: "Data", dev: "Development | None") -> str:
         """A hash of all that decides the course of training."""
-        idle = "n_jobs", "verbose", "warm_start", *self._may_change()
+        idle = "n_jobs", "verbose", "warm_start", *IN_THE_DATA, *self._may_change()
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
         digest = hashlib.sha256(repr((settings, start.space.labels, dev and dev.y)).encode())
         arrays = [data.offsets, data.gold, start.weights, *(a for x in data.incidences.values() for a in x)]
