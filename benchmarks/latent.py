@@ -38,7 +38,7 @@ DECODERS: list[dict[str, Any]] = [
 ]
 SETTINGS: dict[str, dict[str, Any]] = {
     "np": {"template": "words-arcs", "n_latent": 5},
-    "bioner": {"template": "bioner", "n_latent": 4, "min_count": 15},
+    "bioner": {"template": "bioner-2009", "n_latent": 4, "min_count": 15},
 }
 
 
@@ -102,7 +102,7 @@ def decoders(model: LatentCRF, test: Corpus, quick: bool) -> Table:
 
 def costs(task: str, train: Corpus) -> Table:
     """Seconds per iteration against latent states, order and threads."""
-    settings = {"np": {"template": "words"}, "bioner": {"template": "bioner", "min_count": 15}}[task]
+    settings = {"np": {"template": "words"}, "bioner": {"template": "bioner-2009", "min_count": 15}}[task]
     title = f"one iteration, {task}, features on states ({settings['template']})"
     table = Table("order", "latent", "states", "nodes", "arcs", "1 thread", "2 threads", "peak MB", title=title)
     cases = {"np": [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4), (2, 8)], "bioner": [(1, 1), (1, 4), (2, 4)]}

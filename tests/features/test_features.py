@@ -23,6 +23,8 @@ from labelwright.features.incidence import observed_cells
 from labelwright.features.vocabulary import Vocabulary
 from labelwright.validation import HeaderReader, TensorReader
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* has the name of line ")  # on purpose
+
 LINES = [
     "U1:%x[0,0]",
     "U2:%x[-1,0]",

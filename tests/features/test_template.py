@@ -223,8 +223,10 @@ def test_builtin_templates_parse_with_distinct_names_and_a_transition(name):
         ("default", 3, 16 + 2 * 12),
         ("words", 2, 7),
         ("chunking", 2, 32),
-        ("bioner", 2, 7 + 12 + 9 + 6),
-        ("bioner", 1, 7 + 9 + 6),
+        ("bioner-2009", 2, 7 + 12 + 9 + 6),
+        ("bioner-2009", 1, 7 + 9 + 6),
+        ("pos", 1, 1 + 9 + 10 + 8 + 3),
+        ("cws", 1, 5 + 4 + 1 + 1 + 5),
         ("window", 2, 14),
     ],
 )
@@ -234,9 +236,9 @@ def test_builtin_templates_have_the_lines_they_promise(name, n_columns, expected
     assert len({pattern.cells for pattern in patterns}) == expected + 1
 
 
-@pytest.mark.parametrize("name", ["words", "bioner"])
-def test_the_arcs_variants_feed_states_and_arcs_with_the_same_cells(name):
-    plain, arcs = template(name, 2), template(f"{name}-arcs", 2)
+@pytest.mark.parametrize(("name", "arcs"), [("words", "words-arcs"), ("bioner-2009", "bioner-arcs")])
+def test_the_arcs_variants_feed_states_and_arcs_with_the_same_cells(name, arcs):
+    plain, arcs = template(name, 2), template(arcs, 2)
     assert [pattern.cells for pattern in plain.patterns] == [pattern.cells for pattern in arcs.patterns]
     assert {pattern.kind for pattern in arcs.patterns} == {"B", "*"}
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "Is one prediction better than another, or is it chance?",
     "inspect": "Look into a model.",
     "explain": "Why does a token have its label?",
+    "templates": "List and print feature templates, and check your own.",
     "convert": "Convert file formats and label schemes.",
     "export": "Write a smaller copy of a model.",
     "warmup": "Compile all kernels once.",

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from labelwright.errors import TemplateError
 from labelwright.features.template import BELOW, Template, parse_template
@@ -43,9 +44,11 @@ U32:%t[0,0,"^\a*$"]
 """
 
 
-def template(source: str | os.PathLike[str] | Template, n_columns: int, below: bool = False) -> Template:
+def template(
+    source: str | os.PathLike[str] | Template, n_columns: int, below: bool = False, check: bool = True
+) -> Template:
     """Return the template that a built-in name, a file, a text or a Template means, checked against the number of input
-    columns and, for lines that read labels, whether there is a layer `below`.
+    columns and, for lines that read labels, whether there is a layer `below`; or unchecked.
 
     A built-in name wins over a file of that name (`./words` is the file); a text has a line break or a `%`.
 
@@ -55,7 +58,7 @@ def template(source: str | os.PathLike[str] | Template, n_columns: int, below: b
     (0, 1)
     """
     parsed = source if isinstance(source, Template) else _find(source, n_columns)
-    for pattern in parsed.patterns:
+    for pattern in parsed.patterns if check else ():
         for cell in pattern.cells:
             if cell.reader.column == BELOW and not below:
                 raise TemplateError(
@@ -151,7 +154,7 @@ def _words(kind: str) -> Callable[[int], list[str]]:
     return lambda n_columns: ["B", *_grams(kind, "w", "x", 0, _window(2) + _around(2))]
 
 
-def _bioner(kind: str) -> Callable[[int], list[str]]:
+def _bioner_2009(kind: str) -> Callable[[int], list[str]]:
     """Return table 1 of Sun et al. (2009): words, tags (column 1, where there is one) and orthography, which is the
     shape of words and, by the text beside the table, their prefixes; suffixes are ours."""
 
@@ -192,6 +195,13 @@ def _ner(n_columns: int) -> list[str]:
     return ["B", *words, *shapes, *letters, *further]
 
 
+def _bioner(n_columns: int) -> list[str]:
+    """Return the lines of `ner`, with bigrams of words without case and trigrams of the further columns."""
+    bigrams = _grams("U", "lower", "lower", 0, _around(2))
+    trigrams = [line for c in range(1, n_columns) for line in _grams("U", f"c{c}", "x", c, _window(2, 3))]
+    return [*_ner(n_columns), *bigrams, *trigrams]
+
+
 def _letters(n_columns: int) -> list[str]:
     around = [span for size in (2, 3, 4, 5) for span in _around(size) if max(-span[0], span[1]) <= 4]
     sides = [(-4, -1), (-3, -1), (-2, -1), (1, 2), (1, 3), (1, 4)]
@@ -220,20 +230,50 @@ def _multilayer_above(n_columns: int) -> list[str]:
     return [*_multilayer(n_columns), *(f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)), "By[-1..0]:%y[-1]/%y[0]"]
 
 
-BUILTIN: dict[str, Callable[[int], list[str]]] = {
-    "default": _default,
-    "words": _words("U"),
-    "words-arcs": _words("*"),
-    "chunking": lambda n_columns: CHUNKING.splitlines(),
-    "ner": _ner,
-    "bioner": _bioner("U"),
-    "bioner-arcs": _bioner("*"),
-    "bioner-triples": _triples(_bioner("*")),
-    "np": _np("U"),
-    "np-arcs": _np("*"),
-    "np-triples": _triples(_np("*")),
-    "letters": _letters,
-    "window": _plain_window,
-    "multilayer": _multilayer,
-    "multilayer-above": _multilayer_above,
+def _pos(n_columns: int) -> list[str]:
+    """Return words in lower case with their bigrams and trigrams, affixes, endings of the neighbours, and shapes."""
+    spans = [*_window(2), *_around(2), (-2, 0), (0, 2)]
+    endings = [f"Usuffix{n}[{row}]:%suffix[{row},0,{n}]" for row in (-2, -1, 1, 2) for n in (2, 3)]
+    shapes = _grams("U", "shape", "short_shape", 0, _window(1))
+    words = ["Uw[0]:%x[0,0]", *_grams("U", "lower", "lower", 0, spans)]
+    return ["B", *words, *_affixes(5), *endings, *shapes, *_further("U", n_columns)]
+
+
+def _cws(n_columns: int) -> list[str]:
+    """Return characters with the n-grams that segmenters use (Ng and Low, 2004), and their kinds."""
+    spans = [*_window(2), *_window(2, 2), (-1, 1)]
+    skip = "Ux[-1,1]:%x[-1,0]/%x[1,0]"
+    kinds = _grams("U", "kind", "shape", 0, [(0, 0), (-1, 0), (0, 1), (-1, 1), (-2, 2)])
+    return ["B", *_grams("U", "x", "x", 0, spans), skip, *kinds, *_further("U", n_columns)]
+
+
+class BuiltIn(NamedTuple):
+    """A built-in template: its lines for so many columns, and when to use it."""
+
+    lines: Callable[[int], list[str]]
+    about: str
+
+    def __call__(self, n_columns: int) -> list[str]:
+        return self.lines(n_columns)
+
+
+BUILTIN: dict[str, BuiltIn] = {
+    "default": BuiltIn(_default, "Any task: words, affixes and shapes; further columns in a window of 2."),
+    "words": BuiltIn(_words("U"), "Words and their bigrams alone: small, fast, a baseline."),
+    "pos": BuiltIn(_pos, "Part-of-speech tags: long affixes, endings of the neighbours, case and shape."),
+    "chunking": BuiltIn(lambda n_columns: CHUNKING.splitlines(), "Chunking with words and POS tags (columns 0 and 1)."),
+    "ner": BuiltIn(_ner, "Named entities: words with and without case, shapes, affixes of the neighbours, too."),
+    "bioner": BuiltIn(_bioner, "Biomedical entities: as ner, with bigrams without case and trigrams of tags."),
+    "cws": BuiltIn(_cws, "Chinese word segmentation, one character for each token: n-grams and kinds of characters."),
+    "letters": BuiltIn(_letters, "Letters of a word, one for each token: pronunciation, morphology, hyphenation."),
+    "window": BuiltIn(_plain_window, "Each column at -3 to 3: memory-based taggers, whose lines are columns."),
+    "np": BuiltIn(_np("U"), "NP chunking with words and few POS features (Sun et al. 2009, table 3)."),
+    "bioner-2009": BuiltIn(_bioner_2009("U"), "Bio-NER as in Sun et al. (2009), table 1: to compare with papers."),
+    "words-arcs": BuiltIn(_words("*"), "words, on transitions, too."),
+    "np-arcs": BuiltIn(_np("*"), "np, on transitions, too."),
+    "bioner-arcs": BuiltIn(_bioner_2009("*"), "bioner-2009, on transitions, too."),
+    "np-triples": BuiltIn(_triples(_np("*")), "np-arcs, on triples of labels, too (order 2)."),
+    "bioner-triples": BuiltIn(_triples(_bioner_2009("*")), "bioner-arcs, on triples of labels, too (order 2)."),
+    "multilayer": BuiltIn(_multilayer, "The lowest layer of a cascade with a lexicon (Azuma and Matsumoto, 2011)."),
+    "multilayer-above": BuiltIn(_multilayer_above, "A layer above it, with the labels below."),
 }

@@ -1,6 +1,7 @@
 """From the user's input (columns, feature dicts, arrays) to features as integers: one extractor for each kind."""
 
 import itertools
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
@@ -13,7 +14,9 @@ from labelwright.corpus.table import Corpus, listed, listed_sentence
 from labelwright.corpus.tabular import is_frame
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.attributes import Collected
+from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
+from labelwright.features.checks import mistakes, mistakes_in_use
 from labelwright.features.dicts import DictFeatures as DictFeatures
 from labelwright.features.encoded import Bools, new_mark, on_tokens, other_kind
 from labelwright.features.encoded import Encoded as Encoded
@@ -110,6 +113,8 @@ class ColumnFeatures:
         sources = Sources.of(parsed, given)
         columns = sources.extended(columns, sources.held_out(columns, given))
         vocabulary, incidences = Vocabulary.learn(parsed.resolved(len(names)), columns, min_count, may_be_empty)
+        if not may_be_empty:
+            warn_of_mistakes(parsed, vocabulary, corpus.n_tokens)
         return cls(vocabulary, names, sources), incidences, corpus.offsets
 
     @property
@@ -187,6 +192,13 @@ def sources_of(extractor: Any) -> Sources | None:
         extractor = getattr(extractor, name, extractor)
     sources: Sources | None = getattr(extractor, "sources", None)
     return sources if sources is not None and sources.order else None
+
+
+def warn_of_mistakes(template: Template, vocabulary: Vocabulary, n_tokens: int) -> None:
+    """Warn of likely mistakes in a template, before a model is trained with it."""
+    own = [] if template.name in BUILTIN else mistakes(template)
+    for line in [*own, *mistakes_in_use(vocabulary, n_tokens)]:
+        warnings.warn(line, stacklevel=3)
 
 
 def read_template(header: HeaderReader) -> Template:

@@ -38,7 +38,7 @@ Template = Annotated[
     str | Parsed,
     TemplateName(),
     Group(FEATURES),
-    Help("default, words, chunking, ner, bioner, letters, window, or a file in CRF++ syntax."),
+    Help("default, pos, chunking, ner, bioner, cws, letters, ... (labelwright templates), or a file."),
 ]
 Dictionaries = Annotated[
     Mapping[str, Any] | None,
