@@ -225,7 +225,7 @@ def test_builtin_templates_parse_with_distinct_names_and_a_transition(name):
         ("chunking", 2, 32),
         ("bioner-2009", 2, 7 + 12 + 9 + 6),
         ("bioner-2009", 1, 7 + 9 + 6),
-        ("pos", 1, 1 + 9 + 10 + 8 + 3),
+        ("pos", 1, 16 + 2 + 3),
         ("cws", 1, 5 + 4 + 1 + 1 + 5),
         ("window", 2, 14),
     ],

@@ -85,6 +85,7 @@ class Corpus:
     source: str = "corpus"
     documents: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # [D] first sentence of each document
     raw: RawText | None = None
+    arrays: np.ndarray | None = None  # [T, D] float32  numbers beside the columns
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -159,7 +160,29 @@ class Corpus:
             number = np.searchsorted(documents, chosen, side="right")
             documents = np.flatnonzero((np.diff(number, prepend=0) != 0) & (number > 0))
         columns = tuple(compacted(column.values, column.codes[rows]) for column in self.columns)
-        return replace(self, columns=columns, offsets=offsets, documents=documents, raw=None)
+        arrays = None if self.arrays is None else self.arrays[rows]
+        return replace(self, columns=columns, offsets=offsets, documents=documents, raw=None, arrays=arrays)
+
+    def with_arrays(self, arrays: Sequence[Any]) -> "Corpus":
+        """Return the corpus with rows of numbers beside its columns: an array [tokens, D] for each sentence.
+
+        >>> Corpus.from_sequences([["a", "b"]]).with_arrays([[[0.5, 1.0], [0.0, 2.0]]]).arrays.shape
+        (2, 2)
+        """
+        if len(arrays) != len(self):
+            raise CorpusError(f"arrays: {len(arrays)} sentences, but {self.source} has {len(self)}; give one for each")
+        filled = [(n, rows) for n, rows in enumerate(arrays) if len(rows)]
+        width = np.shape(filled[0][1])[1:] if filled else (0,)
+        for (n, rows), length in zip(enumerate(arrays), np.diff(self.offsets).tolist(), strict=True):
+            shape = np.shape(rows)
+            if len(rows) != length or (length and (len(shape) != 2 or shape[1:] != width)):
+                wanted = f"{length} rows of {width[0] if width else 'as many'} numbers"
+                raise CorpusError(f"arrays: sentence {n}: expected {wanted}, got an array of shape {shape}")
+        stacked = [np.asarray(rows, np.float32) for _, rows in filled]
+        flat = np.concatenate(stacked) if stacked else np.empty((0, 0), np.float32)
+        if not np.isfinite(flat).all():
+            raise CorpusError("arrays: expected finite numbers")
+        return replace(self, arrays=flat)
 
     def split(self, fraction: float, random_state: int | None = 0) -> tuple["Corpus", "Corpus"]:
         """Split the corpus in two, the first with this fraction of sentences drawn at random (None: the first ones).

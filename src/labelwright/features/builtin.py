@@ -196,10 +196,8 @@ def _ner(n_columns: int) -> list[str]:
 
 
 def _bioner(n_columns: int) -> list[str]:
-    """Return the lines of `ner`, with bigrams of words without case and trigrams of the further columns."""
-    bigrams = _grams("U", "lower", "lower", 0, _around(2))
-    trigrams = [line for c in range(1, n_columns) for line in _grams("U", f"c{c}", "x", c, _window(2, 3))]
-    return [*_ner(n_columns), *bigrams, *trigrams]
+    """Return the lines of `ner`, and longer suffixes: -kinase, -ocytes."""
+    return [*_ner(n_columns), *(f"Usuffix{n}[0]:%suffix[0,0,{n}]" for n in (6, 7))]
 
 
 def _letters(n_columns: int) -> list[str]:
@@ -231,12 +229,11 @@ def _multilayer_above(n_columns: int) -> list[str]:
 
 
 def _pos(n_columns: int) -> list[str]:
-    """Return words in lower case with their bigrams and trigrams, affixes, endings of the neighbours, and shapes."""
-    spans = [*_window(2), *_around(2), (-2, 0), (0, 2)]
-    endings = [f"Usuffix{n}[{row}]:%suffix[{row},0,{n}]" for row in (-2, -1, 1, 2) for n in (2, 3)]
-    shapes = _grams("U", "shape", "short_shape", 0, _window(1))
-    words = ["Uw[0]:%x[0,0]", *_grams("U", "lower", "lower", 0, spans)]
-    return ["B", *words, *_affixes(5), *endings, *shapes, *_further("U", n_columns)]
+    """Return the lines of `default`, and the word without case, a longer suffix, and tests that tell names, numbers and
+    compounds."""
+    tests = {"capital": r"^\u", "digit": r"\d", "hyphen": "-"}
+    further = ["Ulower[0]:%lower[0,0]", "Usuffix5[0]:%suffix[0,0,5]"]
+    return [*_default(n_columns), *further, *(f'U{name}[0]:%t[0,0,"{regex}"]' for name, regex in tests.items())]
 
 
 def _cws(n_columns: int) -> list[str]:
@@ -260,10 +257,10 @@ class BuiltIn(NamedTuple):
 BUILTIN: dict[str, BuiltIn] = {
     "default": BuiltIn(_default, "Any task: words, affixes and shapes; further columns in a window of 2."),
     "words": BuiltIn(_words("U"), "Words and their bigrams alone: small, fast, a baseline."),
-    "pos": BuiltIn(_pos, "Part-of-speech tags: long affixes, endings of the neighbours, case and shape."),
+    "pos": BuiltIn(_pos, "Part-of-speech tags: as default, with longer suffixes, capitals, digits, hyphens."),
     "chunking": BuiltIn(lambda n_columns: CHUNKING.splitlines(), "Chunking with words and POS tags (columns 0 and 1)."),
     "ner": BuiltIn(_ner, "Named entities: words with and without case, shapes, affixes of the neighbours, too."),
-    "bioner": BuiltIn(_bioner, "Biomedical entities: as ner, with bigrams without case and trigrams of tags."),
+    "bioner": BuiltIn(_bioner, "Biomedical entities: as ner, with suffixes of 6 and 7 letters."),
     "cws": BuiltIn(_cws, "Chinese word segmentation, one character for each token: n-grams and kinds of characters."),
     "letters": BuiltIn(_letters, "Letters of a word, one for each token: pronunciation, morphology, hyphenation."),
     "window": BuiltIn(_plain_window, "Each column at -3 to 3: memory-based taggers, whose lines are columns."),

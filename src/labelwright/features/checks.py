@@ -1,8 +1,8 @@
 r"""Mistakes in templates that are no errors: each check returns lines for people, each naming a line of the template.
 
 Regular expressions here are Wapiti's, where `[A-Z]`, `a|b` and `\d+` are plain characters: they match nothing that
-their writer had in mind.  Two lines of one name make one feature of equal values.  A line that never matches, or a template
-that makes more features than data can teach, is seen once the vocabulary is learnt.
+their writer had in mind.  Two lines of one name make one feature of equal values.  A line that never matches, or a
+template that makes more features than data can teach, is seen once the vocabulary is learnt.
 """
 
 import re
@@ -87,7 +87,7 @@ def _never_matching(vocabulary: Vocabulary) -> Iterator[str]:
         cell = next((cell for cell in pattern.cells if _never_matches(vocabulary, cell)), None)
         if cell is not None:
             yield f"{_place(template, pattern)}: {cell.reader.argument} never matches in the training data"
-        elif pattern.cells and not len(vocabulary.rows.get(table_of(pattern), ())):
+        elif pattern.cells and table_of(pattern) in vocabulary.rows and not len(vocabulary.rows[table_of(pattern)]):
             yield f"{_place(template, pattern)}: makes no feature that occurs often enough; lower min_count"
 
 

@@ -23,6 +23,7 @@ from labelwright.features.encoded import Encoded as Encoded
 from labelwright.features.encoded import Extractor as Extractor
 from labelwright.features.encoded import Tensors as Tensors
 from labelwright.features.incidence import Incidence, Longs
+from labelwright.features.numbers import NO_NUMBERS, Numbers
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
 from labelwright.features.template import BELOW, Template, parse_template
 from labelwright.features.vocabulary import FEW, Columns, Vocabulary, patterns_of
@@ -100,8 +101,15 @@ class ColumnFeatures:
 
     kind: ClassVar[str] = "columns"
 
-    def __init__(self, vocabulary: Vocabulary, names: Sequence[str], sources: Sources = NO_SOURCES):
-        self.vocabulary, self.names, self.sources, self.mark = vocabulary, tuple(names), sources, new_mark()
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        names: Sequence[str],
+        sources: Sources = NO_SOURCES,
+        numbers: Numbers = NO_NUMBERS,
+    ):
+        self.vocabulary, self.names, self.mark = vocabulary, tuple(names), new_mark()
+        self.sources, self.numbers = sources, numbers
 
     @classmethod
     def learn(
@@ -109,21 +117,24 @@ class ColumnFeatures:
     ) -> tuple["ColumnFeatures", dict[str, Incidence], Longs]:
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
         names, columns = corpus.input_names, columns_of(corpus)
-        parsed = with_usual_lines(find_template(template, len(names)), given)
+        parsed = with_usual_lines(find_template(template, len(names)), given, corpus.arrays is not None)
         sources = Sources.of(parsed, given)
         columns = sources.extended(columns, sources.held_out(columns, given))
-        vocabulary, incidences = Vocabulary.learn(parsed.resolved(len(names)), columns, min_count, may_be_empty)
+        numbers = Numbers.learn(parsed, columns, corpus.arrays, given.vectors)
+        alone = may_be_empty or numbers.n_features > 0
+        vocabulary, incidences = Vocabulary.learn(parsed.resolved(len(names)), columns, min_count, alone)
+        numbers.added(incidences, columns, corpus.arrays, vocabulary.n_features)
         if not may_be_empty:
             warn_of_mistakes(parsed, vocabulary, corpus.n_tokens)
-        return cls(vocabulary, names, sources), incidences, corpus.offsets
+        return cls(vocabulary, names, sources, numbers), incidences, corpus.offsets
 
     @property
     def n_features(self) -> int:
-        return self.vocabulary.n_features
+        return self.vocabulary.n_features + self.numbers.n_features
 
     def encode(self, X: Any) -> tuple[dict[str, Incidence], Longs]:
         few = few_tokens(X, len(self.names))
-        if few is not None:
+        if few is not None and not self.numbers.lines:
             made = self.vocabulary.encode_few(self.sources.extended_few(*few), few[1])
             if made is not None:
                 return made, few[1]
@@ -142,7 +153,10 @@ class ColumnFeatures:
                 f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
                 " besides the label"
             )
-        return self.vocabulary.encode(self.sources.extended(columns_of(corpus, names))), corpus.offsets
+        columns = self.sources.extended(columns_of(corpus, names))
+        incidences = self.vocabulary.encode(columns)
+        self.numbers.added(incidences, columns, corpus.arrays, self.vocabulary.n_features)
+        return incidences, corpus.offsets
 
     def merged(self, new: Extractor) -> "ColumnFeatures":
         """These features, then the further ones of the new extractor."""
@@ -152,25 +166,30 @@ class ColumnFeatures:
             raise CorpusError(
                 f"X: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(new.names)}"
             )
-        return ColumnFeatures(self.vocabulary.merged(new.vocabulary), self.names, self.sources)
+        return ColumnFeatures(self.vocabulary.merged(new.vocabulary), self.names, self.sources, self.numbers)
 
     def numbers_in(self, merged: "ColumnFeatures") -> Longs:
         """The numbers [F] of these features in an extractor that was merged from this one."""
-        return self.vocabulary.numbers_in(merged.vocabulary)
+        further = merged.vocabulary.n_features + np.arange(self.numbers.n_features, dtype=np.int64)
+        return np.concatenate([self.vocabulary.numbers_in(merged.vocabulary), further])
 
     def reduced(self, used: Bools) -> "tuple[ColumnFeatures, Bools]":
-        """Without the features [F] that are not used, and which of them are left."""
-        return ColumnFeatures(self.vocabulary.reduced(used), self.names, self.sources), used
+        """Without the features [F] that are not used, and which of them are left: those of numbers are."""
+        n = self.vocabulary.n_features
+        reduced = self.vocabulary.reduced(used[:n])
+        left = np.concatenate([used[:n], np.ones(len(used) - n, np.bool_)])
+        return ColumnFeatures(reduced, self.names, self.sources, self.numbers), left
 
     def name(self, feature: int) -> str:
-        return self.vocabulary.name(feature)
+        n = self.vocabulary.n_features
+        return self.vocabulary.name(feature) if feature < n else self.numbers.name(feature - n)
 
     @property
     def cell_kinds(self) -> tuple[str, ...]:
         return tuple(patterns_of(self.vocabulary.template))
 
     def tensors(self) -> Tensors:
-        return self.vocabulary.tensors() | self.sources.tensors()
+        return self.vocabulary.tensors() | self.sources.tensors() | self.numbers.tensors()
 
     def header(self) -> dict[str, Any]:
         template = self.vocabulary.template
@@ -182,16 +201,15 @@ class ColumnFeatures:
         names, template = header.names("columns"), read_template(header.part("template"))
         refuse_labels_below(template)
         sources, n_columns = Sources.restore(template, tensors, header), len(names) + len(template.sources)
-        return cls(Vocabulary.restore(template.resolved(len(names)), tensors, header, n_columns), names, sources)
+        vocabulary = Vocabulary.restore(template.resolved(len(names)), tensors, header, n_columns)
+        return cls(vocabulary, names, sources, Numbers.restore(template, tensors, header))
 
 
-def sources_of(extractor: Any) -> Sources | None:
-    """The dictionaries and clusters that an extractor of features reads, if any: its own, or those of what is within
-    it."""
+def columns_within(extractor: Any) -> ColumnFeatures | None:
+    """The features of columns, beside those of segments and of labels below; None where there are none."""
     for name in ("tokens", "base"):
         extractor = getattr(extractor, name, extractor)
-    sources: Sources | None = getattr(extractor, "sources", None)
-    return sources if sources is not None and sources.order else None
+    return extractor if isinstance(extractor, ColumnFeatures) else None
 
 
 def warn_of_mistakes(template: Template, vocabulary: Vocabulary, n_tokens: int) -> None:
@@ -328,8 +346,8 @@ def learn(
     counted = isinstance(sentences, Corpus | Collected)
     if not (sentences.n_tokens if counted else any(len(sentence) for sentence in sentences)):
         raise CorpusError("X: got no tokens, expected at least one")
-    if given.names() and kind_of(sentences) != "columns":
-        named = "dictionaries" if given.dictionaries else "clusters"
+    if (given.names() or given.vectors is not None) and kind_of(sentences) != "columns":
+        named = "dictionaries" if given.dictionaries else "clusters" if given.clusters else "vectors"
         raise OptionError(f"{named}: need words, but the sentences are {kind_of(sentences)}; leave them out")
     learnt: tuple[Extractor, dict[str, Incidence], Longs]
     learnt = EXTRACTORS[kind].learn(X, template, min_count, may_be_empty, given)

@@ -31,8 +31,9 @@ class Given(NamedTuple):
 
     dictionaries: Any = None  # {name: phrases}
     clusters: Any = None  # {name: {word: cluster}}
+    vectors: Any = None  # {word: numbers}, or a file
     labels: tuple[Sequence[Any], Array] | None = None  # distinct labels, and their codes [T]
-    usual_lines: bool = True  # are lines added for dictionaries that the template does not read?
+    dictionary_lines: bool = True  # are lines added for dictionaries that the template does not read?
 
     def names(self) -> list[Source]:
         """The sources that are given."""
@@ -150,12 +151,22 @@ def training_entities(columns: Columns, labels: tuple[Sequence[Any], Array]) -> 
     return entities_of(words, *labels, columns.offsets)
 
 
-def with_usual_lines(template: Template, given: Given) -> Template:
-    """The template, with lines for the sources that are given and not read by it."""
-    unread = [source for source in given.names() if source not in template.sources] if given.usual_lines else []
-    if not unread:
+def with_usual_lines(template: Template, given: Given, has_arrays: bool = False) -> Template:
+    """The template, with lines for what is given and not read by it."""
+    unread = [source for source in given.names() if source not in template.sources]
+    lines = [
+        line
+        for source in unread
+        if source.kind != "dictionary" or given.dictionary_lines
+        for line in _usual_lines(source)
+    ]
+    functions = {cell.reader.function for pattern in template.patterns for cell in pattern.cells}
+    if given.vectors is not None and "vector" not in functions:
+        lines += [f"Uv[{row}]:%v[{row}]" for row in (-1, 0, 1)]
+    if has_arrays and "array" not in functions:
+        lines += ["Ua[0]:%a[0]"]
+    if not lines:
         return template
-    lines = [line for source in unread for line in _usual_lines(source)]
     return parse_template("\n".join([template.text.rstrip("\n"), *lines]), template.name)
 
 

@@ -11,6 +11,7 @@ attached to:
     %prefix[row,col,n]     first n letters        %suffix[row,col,n]             last n letters
     %shape[row,col]        McNeil-27 -> XxXxxx-dd %short_shape[row,col]          McNeil-27 -> XxXx-d
     %each[row,col]         each part of a|b|c     %y[row]                        the label below, in a cascade
+    %n[row,col]            the number             %v[row], %a[row]               the word's vector, a row of an array
     %d[row,NAME]           tag in a dictionary    %c[row,NAME], %c[row,NAME,n]   the word's cluster, or n letters of it
     %byte_match, %byte_test, %byte_lower, %byte_lower_match: %m, %t, %X and %M as Wapiti reads them, byte by byte
 
@@ -35,6 +36,9 @@ KINDS = "UBT*"
 LIMIT = 9999  # the largest row, column or affix length
 BELOW = -1  # the column of the labels of the layer below
 FIRST_SOURCE = -2  # the column of the first source, until it is known how many columns the data have; -3, ... follow
+
+
+NUMBERS = ("number", "vector", "array")  # functions of cells that read numbers, not strings
 
 
 class Source(NamedTuple):
@@ -261,6 +265,7 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "value": lambda values, _: values,
     "each": lambda values, _: values,  # split into parts when they are numbered
     "below": lambda values, _: values,
+    "number": lambda values, _: values,  # as taggers without weights read it
     "lower": lambda values, _: [value.lower() for value in values],
     "match": _match,
     "lower_match": lambda values, regex: [match.lower() for match in _match(values, regex)],
@@ -290,6 +295,9 @@ SYNTAX = {
     "short_shape": ("short_shape", None),
     "each": ("each", None),
     "y": ("below", None),
+    "n": ("number", None),
+    "v": ("vector", "row"),
+    "a": ("array", "row"),
     "d": ("dictionary", "source"),
     "c": ("clusters", "source"),
     "byte_lower": ("byte_lower", None),
@@ -441,6 +449,8 @@ def _pattern(line: _Line, start: int) -> Pattern:
         any(cell.reader.function == "each" for cell in cells) and any(cell.reader.column == BELOW for cell in cells)
     ):
         raise line.error(start, "a line may hold one %each, and no %y beside it; write two lines")
+    if any(cell.reader.function in NUMBERS for cell in cells) and (len(cells) > 1 or kind != "U" or cells[0].absolute):
+        raise line.error(start, "a line with %n, %v or %a begins with U and holds nothing else, and no row with @")
     columns = {cell.reader.column for cell in cells}
     if BELOW in columns and min(columns) < BELOW:
         raise line.error(start, "a line may not hold %y beside %d or %c; write two lines")
@@ -469,6 +479,8 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
                 begin, f"%y reads labels near the token; use a row without @, as in %y[{-1 if row < 0 else 1}]"
             )
         return Cell(row, False, Reader(BELOW, reads)), _expect(line, at, "]", "to close %y[")
+    if takes == "row":
+        return Cell(row, absolute, Reader(0, reads)), _expect(line, at, "]", f"to close %{function}[")
     at = _expect(line, at, ",", "after the row")
     column, at = _integer(line, at, "column", signed=False)
     argument: str | int | None = None

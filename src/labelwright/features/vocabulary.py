@@ -14,7 +14,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.lookup import MOST_PARTS, Lookup, TooManyPartsError, part_numbers, seen_parts
-from labelwright.features.template import Cell, Pattern, Reader, Template
+from labelwright.features.template import NUMBERS, Cell, Pattern, Reader, Template
 from labelwright.kernels import tables
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.parallel import computed_once
@@ -53,12 +53,20 @@ class _Group(NamedTuple):
 
 
 def patterns_of(template: Template) -> dict[str, tuple[Pattern, ...]]:
-    """The lines for state, pair and triple features; plain transitions (`B` or `T` alone) need no line."""
+    """The lines for state, pair and triple features, but those that read numbers; plain transitions (`B` or `T` alone)
+    need no line."""
     patterns_by_name = {
-        name: tuple(p for p in template.patterns if p.kind in kinds and (p.cells or name == "state"))
+        name: tuple(
+            p for p in template.patterns if p.kind in kinds and (p.cells or name == "state") and not _reads_numbers(p)
+        )
         for name, kinds in LINES.items()
     }
     return {name: patterns for name, patterns in patterns_by_name.items() if patterns or name == "state"}
+
+
+def _reads_numbers(pattern: Pattern) -> bool:
+    """Such lines have features of their own (features.numbers)."""
+    return any(cell.reader.function in NUMBERS for cell in pattern.cells)
 
 
 def table_of(pattern: Pattern) -> Table:

@@ -84,6 +84,9 @@ def _windows(X: Any, template: str | Template, given: Given) -> Windows:
         lines = lines_of(parsed)
         if not lines:
             raise TemplateError(f"{parsed.name}: no U line that reads a column; write one such as U01:%x[0,0]")
+        for line in lines:
+            if line.cells[0].reader.function in ("vector", "array"):
+                raise TemplateError(f"{parsed.name}:{line.line}: {line.text} reads vectors: not compared here")
         inputs, custom = corpus.input_names, parsed.name not in BUILTIN
         names = tuple(line.name.removeprefix(line.kind) if custom else _name(line, inputs) for line in lines)
         return Windows(kind, names, inputs, parsed.resolved(len(inputs)), Sources.of(parsed, given))

@@ -98,7 +98,10 @@ def _old_states(old: StateSpace, new: StateSpace) -> Array:
 def old_features(old: Extractor, new: Extractor) -> Array:
     """For each feature its number in the old extractor, or -1."""
     if isinstance(old, ColumnFeatures) and isinstance(new, ColumnFeatures):
-        return _old_columns(old.vocabulary, new.vocabulary)
+        numbers = np.full(new.numbers.n_features, -1, np.int64)
+        if old.numbers.same_as(new.numbers):
+            numbers = old.vocabulary.n_features + np.arange(len(numbers))
+        return np.concatenate([_old_columns(old.vocabulary, new.vocabulary), numbers])
     if isinstance(old, DictFeatures) and isinstance(new, DictFeatures):
         index = {name: i for i, name in enumerate(old.names)}
         return np.array([index.get(name, -1) for name in new.joined_by(old.separator)], np.int64)

@@ -37,6 +37,7 @@ class CRF(PrunableModel):
         verbose: declared.Verbose = 0,
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
+        vectors: declared.Vectors = None,
     ):
         self.template = template
         self.order = order
@@ -56,3 +57,4 @@ class CRF(PrunableModel):
         self.verbose = verbose
         self.dictionaries = dictionaries
         self.clusters = clusters
+        self.vectors = vectors

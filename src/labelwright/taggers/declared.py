@@ -27,6 +27,7 @@ from labelwright.taggers.kinds import (
     StatesByLabel,
     TemplateName,
     Threads,
+    VectorFile,
     WordClusters,
 )
 
@@ -53,6 +54,13 @@ Clusters = Annotated[
     Group(FEATURES),
     Flag("--clusters"),
     Help("A word and its cluster on each line; templates read %c[NAME]; may be repeated."),
+]
+Vectors = Annotated[
+    str | Mapping[str, Any] | None,
+    VectorFile(),
+    Group(FEATURES),
+    Flag("--vectors", metavar="FILE"),
+    Help("Word vectors, a word and its numbers on each line (word2vec, GloVe); templates read %v[row]."),
 ]
 Order = Annotated[
     int, OneOf(1, 2), Signed(), Group(FEATURES), Help("Markov order: how many labels before it a label depends on.")

@@ -26,7 +26,9 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     if model.order != model.space_.graph.order:
         raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
     corpus, batch_labels, codes = labelled(X, y)
-    given = Given(model.dictionaries, model.clusters)  # what is held out is known of all training data alone
+    given = Given(
+        model.dictionaries, model.clusters, model.vectors
+    )  # what is held out is known of all training data alone
     learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True, given=given)
     if y is not None:
         check_lengths(y, np.diff(offsets).tolist())

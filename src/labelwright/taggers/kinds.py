@@ -265,6 +265,21 @@ class WordClusters(Kind):
         return _files(value, place)
 
 
+class VectorFile(Text):
+    """The path of a file with word vectors; in Python also {word: numbers}."""
+
+    expected = "a file, or {word: numbers}"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str | Mapping | Path) or hasattr(value, "rows")
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        return str(place.folder / value) if isinstance(value, str) else value
+
+    def files(self, value: Any, place: Place) -> list[str]:
+        return [str(place.folder / value)] if isinstance(value, str) else []
+
+
 class LinesOfFile(list[str]):
     """The lines of a file, and its path."""
 

@@ -50,6 +50,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         verbose: declared.Verbose = 0,
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
+        vectors: declared.Vectors = None,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -70,6 +71,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.verbose = verbose
         self.dictionaries = dictionaries
         self.clusters = clusters
+        self.vectors = vectors
 
     def _start(self, trained: Trained, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""

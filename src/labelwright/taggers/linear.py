@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
+from labelwright.answers.labellings import Labellings
+from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
-from labelwright.features.extract import Encoded, Extractor, sources_of
+from labelwright.features.extract import Encoded, Extractor, columns_within
 from labelwright.inspection import linear as inspection
 from labelwright.inspection import linear_explanation
 from labelwright.inspection.explanation import Asked, Explanation
@@ -183,9 +185,11 @@ class LinearTagger(Tagger):
 
     def _take_back(self, extractor: Extractor) -> None:
         """Set the settings that are stored with the features: dictionaries and clusters."""
-        sources = sources_of(extractor)
-        if sources is not None:
-            self.set_params(**sources.settings())
+        columns = columns_within(extractor)
+        if columns is not None and columns.sources.order:
+            self.set_params(**columns.sources.settings())
+        if columns is not None and columns.numbers.vectors is not None:
+            self.set_params(vectors=columns.numbers.vectors)
 
     def _compressed(self, prune: float, bits: int) -> Self:
         trained = pruned(self._learnt(), prune, bits)
@@ -210,9 +214,16 @@ class LinearTagger(Tagger):
 
     # -- sentences in, scores out -------------------------------------------------------------------------------------
 
-    def encode(self, X: Any) -> Encoded:
-        """Turn sentences into features once; every method but `fit` takes the result in place of X."""
-        return encode(self._learnt().extractor, X)
+    def encode(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Encoded:
+        """Turn sentences into features once; every method but `fit` takes the result in place of X.
+
+        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them"""
+        return encode(self._learnt().extractor, X if arrays is None else with_arrays(X, arrays))
+
+    def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Labellings:
+        """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists; `arrays` as in
+        `encode`."""
+        return super().predict(X if arrays is None else self.encode(X, arrays=arrays))
 
     def _ask(
         self,
@@ -302,6 +313,12 @@ class LinearTagger(Tagger):
             return [[dict(zip(names, row, strict=True)) for row in sentence] for sentence in rows]
 
         return self._ask(X, question, forced, constraints)
+
+
+def with_arrays(X: Any, arrays: Sequence[Any], y: Sequence[Sequence[Any]] | None = None) -> Corpus:
+    """A corpus of these sentences with numbers beside their columns."""
+    corpus = X if isinstance(X, Corpus) and y is None else Corpus.from_sequences(getattr(X, "X", X), y)
+    return corpus.with_arrays(arrays)
 
 
 def encode(extractor: Extractor, X: Any) -> Encoded:

@@ -177,7 +177,7 @@ class NgramModel(Tagger):
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
-        self._fit_classifier(X, classes, len(grams), Given(self.dictionaries, self.clusters, (labels, gold)))
+        self._fit_classifier(X, classes, len(grams), Given(self.dictionaries, self.clusters, labels=(labels, gold)))
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         self.labels_, self.grams_, self.mark_ = list(labels), grams, os.urandom(8).hex()
         self.training_ = {

@@ -90,6 +90,7 @@ class Perceptron(ScoredModel):
         verbose: declared.Verbose = 0,
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
+        vectors: declared.Vectors = None,
     ):
         self.template = template
         self.order = order
@@ -115,6 +116,7 @@ class Perceptron(ScoredModel):
         self.verbose = verbose
         self.dictionaries = dictionaries
         self.clusters = clusters
+        self.vectors = vectors
 
     def partial_fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
         """Look once at each of these sentences, in their order, after all that came before.
@@ -265,11 +267,12 @@ class LatentPerceptron(LatentStates, Perceptron):
         verbose: declared.Verbose = 0,
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
+        vectors: declared.Vectors = None,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters,
+            verbose, dictionaries, clusters, vectors,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start

@@ -100,6 +100,7 @@ class SemiCRF(LogLinearModel):
         random_state: declared.Seed = None,
         verbose: declared.Verbose = 0,
         clusters: declared.Clusters = None,
+        vectors: declared.Vectors = None,
     ):
         self.template = template
         self.max_length = max_length
@@ -115,12 +116,13 @@ class SemiCRF(LogLinearModel):
         self.random_state = random_state
         self.verbose = verbose
         self.clusters = clusters
+        self.vectors = vectors
 
     # -- training ---------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> tuple[Data, Trained]:
         corpus, labels, codes = labelled(X, y)
-        given = self._given_features(labels, codes)._replace(usual_lines=False)
+        given = self._given_features(labels, codes)._replace(dictionary_lines=False)
         tokens, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
         _refuse_pairs(tokens)
         if set(incidences) != {"state"}:

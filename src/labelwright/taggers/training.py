@@ -29,11 +29,15 @@ from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
-from labelwright.taggers.linear import LinearTagger, encode
+from labelwright.taggers.linear import LinearTagger, encode, with_arrays
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
-IN_THE_DATA = "dictionaries", "clusters"  # settings whose effect is in the encoded data; sets have no fixed order
+IN_THE_DATA = (
+    "dictionaries",
+    "clusters",
+    "vectors",
+)  # settings whose effect is in the encoded data; sets have no fixed order
 
 
 class TrainableModel(LinearTagger):
@@ -54,6 +58,7 @@ class TrainableModel(LinearTagger):
     n_restarts: int = 1
     dictionaries: Mapping[str, Any] | None
     clusters: Mapping[str, Mapping[str, str]] | None
+    vectors: Any
     _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
@@ -68,6 +73,7 @@ class TrainableModel(LinearTagger):
         resume: bool = False,
         progress: Callable[[Record, int], None] | None = None,
         memory_map: Any = None,
+        arrays: Sequence[Any] | None = None,
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
@@ -79,8 +85,11 @@ class TrainableModel(LinearTagger):
             run resumes from it, and the result is identical to an uninterrupted run
         memory_map : a folder for temporary files that hold the encoded data, so that they need not be in memory; the
             result is the same
+        arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them
         """
         self._check_parameters()
+        if arrays is not None:
+            X, y = with_arrays(X, arrays, listed(y)), None
         folder = None if memory_map is None else Folder(memory_map)
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to resume from")
@@ -183,7 +192,7 @@ class TrainableModel(LinearTagger):
 
     def _given_features(self, labels: Sequence[Any], gold: Array) -> Given:
         """What the template reads beside the data, with the labels of all tokens."""
-        return Given(self.dictionaries, self.clusters, (labels, gold))
+        return Given(self.dictionaries, self.clusters, self.vectors, (labels, gold))
 
     def _with_parameters(self, data: "Data", labels: "Labels", extractor: Extractor) -> tuple["Data", Trained]:
         """The state space, and which weights exist."""
