@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labelwright.corpus.annotations import read_doccano as read_doccano
     from labelwright.corpus.annotations import read_label_studio as read_label_studio
+    from labelwright.corpus.brat import read_brat as read_brat
     from labelwright.corpus.columns import read_columns as read_columns
+    from labelwright.corpus.docbin import read_docbin as read_docbin
     from labelwright.corpus.frames import read_frame as read_frame
     from labelwright.corpus.parquet import read_parquet as read_parquet
     from labelwright.corpus.spans import Span as Span
     from labelwright.corpus.token_records import read_jsonl as read_jsonl
+    from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
     from labelwright.features.attribute_data import read_crfsuite as read_crfsuite
@@ -45,10 +48,13 @@ _HOMES = {
     "ProgressiveSearch": "labelwright.search.progressive",
     "SemiCRF": "labelwright.taggers.semi_crf",
     "Span": "labelwright.corpus.spans",
+    "Tokenizer": "labelwright.corpus.tokenizer",
     "dag": "labelwright.structures",
     "load": "labelwright.taggers.registry",
+    "read_brat": "labelwright.corpus.brat",
     "read_columns": "labelwright.corpus.columns",
     "read_crfsuite": "labelwright.features.attribute_data",
+    "read_docbin": "labelwright.corpus.docbin",
     "read_doccano": "labelwright.corpus.annotations",
     "read_frame": "labelwright.corpus.frames",
     "read_jsonl": "labelwright.corpus.token_records",
@@ -70,10 +76,13 @@ __all__ = [
     "ProgressiveSearch",
     "SemiCRF",
     "Span",
+    "Tokenizer",
     "__version__",
     "load",
+    "read_brat",
     "read_columns",
     "read_crfsuite",
+    "read_docbin",
     "read_doccano",
     "read_frame",
     "read_jsonl",

@@ -4,12 +4,11 @@ import io
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import labelwright
-from labelwright.corpus.annotations import AnnotatedText, Annotation, annotations_of, corpus_of, with_predictions
-from labelwright.corpus.text import token_places
+from labelwright.corpus.annotations import AnnotatedText, Annotation, corpus_of, with_predictions
+from labelwright.corpus.split_texts import Entity, labelled_spans, split_texts
+from labelwright.corpus.tokenizer import Tokenizer
 from labelwright.errors import CorpusError
 
 TEXT = "Ada Lovelace saw Paris."
@@ -29,33 +28,6 @@ def task(text, *spans, **more):
 
 def studio(tasks, **options):
     return labelwright.read_label_studio(io.BytesIO(json.dumps(tasks).encode()), **options)
-
-
-# -- tokens -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", []),
-        (" \n\t ", []),
-        ("don't_go 3.5%", ["don", "'", "t", "_", "go", "3", ".", "5", "%"]),
-        ("naïve Cafe\u0301s", ["naïve", "Cafe\u0301s"]),  # the accent as a character of its own
-        ("हिन्दी में", ["हिन्दी", "में"]),
-        ("\u0301a -\u0301", ["\u0301", "a", "-\u0301"]),
-        ("北京😀ok", ["北京", "😀", "ok"]),
-        ("a\u00a0b\u2028c", ["a", "b", "c"]),
-    ],
-)
-def test_tokens(text, words):
-    assert [text[a:b] for a, b in token_places(text)] == words
-
-
-@given(st.text())
-def test_tokens_hold_all_but_spaces(text):
-    places = token_places(text)
-    assert "".join(text[a:b] for a, b in places) == "".join(text.split())
-    assert all(a < b for a, b in places)
 
 
 # -- doccano ----------------------------------------------------------------------------------------------------------
@@ -86,9 +58,6 @@ def test_texts_without_annotations():
 @pytest.mark.parametrize(
     ("span", "problem"),
     [
-        ([0, 11, "PER"], r"the annotation 0:11 \(PER\) cuts the token 'Lovelace'"),
-        ([1, 12, "PER"], r"cuts the token 'Ada'"),
-        ([5, 6, "PER"], r"cuts the token 'Lovelace'"),
         ([4, 16, "X"], r"the annotation 4:16 \(X\) overlaps another one"),
         ([20, 99, "X"], "lies outside the text of 23 characters"),
         ([-1, 3, "X"], "lies outside the text"),
@@ -102,7 +71,35 @@ def test_bad_annotations(span, problem):
     item = {"text": TEXT, "label": [[0, 12, "PER"], span]}
     with pytest.raises(CorpusError, match=rf"<stream>:1: .*{problem}.*; correct it, or leave .* --skip-bad-spans"):
         doccano(item)
-    assert doccano(item, skip_bad_spans=True).y == [["B-PER", "I-PER", "O", "O", "O"]]
+    with pytest.warns(UserWarning, match="^<stream>: 1 annotation left out; <stream>:1: the annotation"):
+        assert doccano(item, skip_bad_spans=True).y == [["B-PER", "I-PER", "O", "O", "O"]]
+
+
+@pytest.mark.parametrize(
+    ("span", "token"), [([0, 11, "PER"], "Lovelace"), ([1, 12, "PER"], "Ada"), ([2, 5, "PER"], "Ada")]
+)
+def test_annotations_that_cut_a_token_are_widened(span, token):
+    item = {"text": TEXT, "label": [span]}
+    with pytest.warns(UserWarning, match=rf"1 annotation widened to whole tokens; .* cuts the token '{token}'"):
+        assert doccano(item).y == [["B-PER", "I-PER", "O", "O", "O"]]
+    with pytest.warns(UserWarning, match=rf"1 annotation left out; .* cuts the token '{token}'"):
+        assert doccano(item, skip_bad_spans=True).y == [["O"] * 5]
+
+
+def test_one_that_would_overlap_when_widened_is_left_out():
+    with pytest.warns(UserWarning, match="1 annotation left out; .* 10:16 .* cuts the token 'Lovelace'"):
+        assert doccano({"text": TEXT, "label": [[0, 12, "PER"], [10, 16, "X"]]}).y == [
+            ["B-PER", "I-PER", "O", "O", "O"]
+        ]
+
+
+def test_texts_are_split_into_sentences_but_not_inside_an_annotation():
+    item = {"text": "He left. Oh! Calcutta! ran.", "label": [[9, 22, "WORK"]]}
+    corpus = doccano(item)
+    assert [" ".join(words) for words in corpus.X] == ["He left .", "Oh ! Calcutta ! ran ."]
+    assert corpus.y[1] == ["B-WORK", "I-WORK", "I-WORK", "I-WORK", "O", "O"]
+    assert len(doccano(item, tokenizer=Tokenizer(sentences="none"))) == 1
+    assert doccano(item, tokenizer=Tokenizer(characters=True)).tokenizer == Tokenizer(characters=True)
 
 
 def test_what_was_left_out_is_told():
@@ -120,8 +117,8 @@ def test_what_was_left_out_is_told():
     [
         (b"", "<stream>: no sentences"),
         (b'{"text": "a"', "<stream>:1: not JSON"),
-        (b'{"text": 1}', "<stream>:1: expected a field text with a text, got 1"),
-        (b'{"label": []}', "<stream>:1: expected a field text with a text, got nothing"),
+        (b'{"text": 1}', "<stream>:1: text: expected a text, got 1"),
+        (b'{"label": []}', "<stream>:1: text: expected a text, got nothing"),
         (b'{"text": "a", "label": "PER"}', "<stream>:1: label: expected a list of .start, end, type., got 'PER'"),
         (b'{"text": "a", "label": ["PER"]}', "<stream>:1: label: expected .start, end, type., got 'PER'"),
         (b'{"text": "a", "label": [[0, 1.0, "PER"]]}', "<stream>:1: label: expected .start, end, type."),
@@ -163,8 +160,8 @@ def test_offsets_in_utf16_and_in_characters():
         ({}, "<stream>: expected a JSON array of tasks"),
         ([1], "<stream>: task 1: expected an object with data and annotations, got 1"),
         ([task("x", annotations=[])], "<stream>: no task has annotations"),
-        ([task("Ada", (0, 2, "Ad", "PER"))], r"task 1 \(id 7\): the annotation 0:2 \(PER\) cuts the token 'Ada'"),
-        ([{"data": {"a": "x", "b": "y"}}], "task 1: expected a field data.text with a text, got nothing"),
+        ([task("Ada", (0, 9, "Ad", "PER"))], r"task 1 \(id 7\): the annotation 0:9 \(PER\) lies outside the text"),
+        ([{"data": {"a": "x", "b": "y"}}], "task 1: data.text: expected a text, got nothing"),
         ([task("x", annotations=3)], "annotations: expected a list, got 3"),
         ([task("x", annotations=[{}])], "annotations: expected a list `result`, got nothing"),
         ([{"text": "x", "label": [{"start": 0, "end": 1, "labels": ["A", "B"]}]}], "expected .start, end, type., got"),
@@ -185,14 +182,15 @@ def test_empty_and_broken_label_studio_files():
 
 
 def test_labels_become_annotations():
-    assert [list(each) for each in annotations_of(Y, token_places(TEXT))] == SPANS
-    assert annotations_of(["N", "V"], [(0, 2), (3, 4)]) == [(0, 2, "N"), (3, 4, "V")]  # no chunks: token by token
+    split = split_texts([TEXT], Tokenizer())
+    assert [list(each[:3]) for each in split.entities([labelled_spans(Y)])[0]] == SPANS
+    assert [span[:3] for span in labelled_spans(["N", "V"])] == [(0, 1, "N"), (1, 2, "V")]  # no chunks: token by token
 
 
 def test_predictions_can_be_read_by_label_studio():
     text = "😀 Ada"
     tasks = [task(text, predictions=[{"result": []}]), {"data": {"text": "x"}}]
-    written = json.loads(with_predictions(tasks, [(text, [Annotation(2, 5, "PER")]), ("x", [])]))
+    written = json.loads(with_predictions(tasks, [(text, [Entity(2, 5, "PER", "Ada")]), ("x", [])]))
     value = {"start": 3, "end": 6, "text": "Ada", "labels": ["PER"]}
     assert written[0]["predictions"][1]["result"] == [
         {"from_name": "label", "to_name": "text", "type": "labels", "value": value}

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from labelwright.corpus.file_formats import FileOptions, OpenFile
     from labelwright.corpus.table import Corpus
 
-FORMAT_HELP = "columns, conllu, crfsuite, jsonl, parquet, doccano, label-studio. [default: as it looks]"
+FORMAT_HELP = (
+    "columns, conllu, crfsuite, jsonl, parquet, spacy, text, doccano, label-studio, brat. [default: as it looks]"
+)
 SCHEME_NAMES = "iob1, iob2, ioe1, ioe2, bioes, bilou, bmes or io"
 
 # Options that mean the same in several commands.

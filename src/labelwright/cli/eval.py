@@ -112,7 +112,7 @@ def command(
     asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or as_json)
     if oracle:
         _check_oracle(model)
-    test = gold_for(model, gold_path, columns, label, files)
+    test = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
     if not has_attributes(test):
         how.warn(model, test)
     how.show_progress(model, True)

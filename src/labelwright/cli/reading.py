@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from labelwright.cli.common import read_for, refuse_attributes
+from labelwright.cli.common import input_names, read_for, refuse_attributes
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.cli.recipe import Request
     from labelwright.corpus.file_formats import OpenFile
+    from labelwright.corpus.split_texts import Entity, SplitTexts
     from labelwright.corpus.table import Corpus
+    from labelwright.corpus.tokenizer import Tokenizer
     from labelwright.features.attribute_data import AttributeData
 
 Data = Any  # a Corpus, or AttributeData
@@ -22,6 +24,8 @@ class ToTag(NamedTuple):
     data: Data
     write: Callable[[Added], bytes] | None = None  # the file with labels; None: as columns or CoNLL-U
     more: bool = False  # further pieces follow
+    split: "SplitTexts | None" = None  # of texts: where their tokens are
+    begin: int = 0  # where a piece of a text begins, in characters
 
     @property
     def corpus(self) -> "Corpus | None":
@@ -85,16 +89,45 @@ def _check_for(model: Any, file: "OpenFile", columns: str | None) -> None:
         )
 
 
-def pieces_to_tag(model: Any, path: str, format: str | None, columns: str | None, known: str | None) -> Iterator[ToTag]:
-    """A file to be tagged, piece by piece."""
+def pieces_to_tag(
+    model: Any,
+    path: str,
+    format: str | None,
+    columns: str | None,
+    known: str | None,
+    tokenizer: "Tokenizer | None" = None,
+) -> Iterator[ToTag]:
+    """A file to be tagged, piece by piece; texts are split as those of the training data were, or by a tokenizer."""
+    from labelwright.corpus.file_formats import TEXTS
     from labelwright.corpus.pieces import pieces_of
 
     if reads_attributes(model):
         format = format or "crfsuite"
+    begin = 0
     for file in pieces_of(path, format, named=columns is not None):
         if file.head is None:
             _check_for(model, file, columns)
-        yield _to_tag(model, file, columns, known)
+        if file.format in TEXTS:
+            piece = _text_to_tag(model, file, columns or known, tokenizer or model.tokenizer(), begin)
+            begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
+            yield piece
+        elif tokenizer is not None:
+            raise OptionError(f"{file.name}: is {file.format}, which has tokens; a tokenizer is for text: add --text")
+        else:
+            yield _to_tag(model, file, columns, known)
+
+
+def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer", begin: int) -> ToTag:
+    """Texts, split into sentences of tokens."""
+    from labelwright.corpus.file_formats import texts_of
+    from labelwright.taggers.texts import split_for
+
+    if columns is not None:
+        raise OptionError(f"--columns, --known: {file.name}: texts have words, and no columns")
+    split = split_for(model, [item.text for item in texts_of(file)], tokenizer)
+    corpus = split.corpus(file.name, tokenizer).renamed(input_names(model) or ["word"], None)
+    write = TEXT_WRITERS.get(file.format)
+    return ToTag(corpus, write and (lambda added: write(file, split, added)), file.more, split, begin)
 
 
 def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None) -> ToTag:
@@ -148,42 +181,57 @@ def _write_parquet(file: "OpenFile", added: Added) -> bytes:
     return extended(read_table(file), _fields(added))
 
 
-def _annotations(file: "OpenFile", added: Added) -> tuple[list[str], dict[str, list[Any]]]:
-    """The texts, and for every output the places that its labels mark."""
-    from labelwright.corpus.annotations import annotations_of
-    from labelwright.corpus.file_formats import texts_of
-    from labelwright.corpus.text import token_places
-
-    texts = [item.text for item in texts_of(file)]
-    places = [token_places(text) for text in texts]
-    marked = {}
-    for name, columns in added.items():
-        if len(columns) > 1:
-            raise OptionError(f"--probabilities: {file.name}: annotated texts have no place for them; add --json")
-        marked[name] = [annotations_of(labels, where) for labels, where in zip(columns[0], places, strict=True)]
-    return texts, marked
-
-
-def _write_doccano(file: "OpenFile", added: Added) -> bytes:
-    from labelwright.corpus.token_records import json_lines
-
-    _, marked = _annotations(file, added)
-    columns = {name: [[[list(each) for each in sentence] for sentence in rows]] for name, rows in marked.items()}
-    return json_lines(file).extended(_fields(columns))
-
-
-def _write_label_studio(file: "OpenFile", added: Added) -> bytes:
-    from labelwright.corpus.annotations import tasks_of, with_predictions
-
-    if list(added) != [""]:
-        raise OptionError(f"{file.name}: Label Studio has one list of predictions, and a cascade several; add --json")
-    texts, marked = _annotations(file, added)
-    return with_predictions(tasks_of(file), zip(texts, marked[""], strict=True))
+def _write_docbin(file: "OpenFile", added: Added) -> bytes:
+    raise OptionError(f"{file.name}: DocBin files are read, not written; add --json, or use the spaCy component")
 
 
 WRITERS: dict[str, Callable[["OpenFile", Added], bytes]] = {
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,
+    "spacy": _write_docbin,
+}
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _entities(file: "OpenFile", split: "SplitTexts", added: Added) -> "dict[str, list[list[Entity]]]":
+    """For every output the places that its labels mark, text by text."""
+    from labelwright.corpus.split_texts import labelled_spans
+
+    marked = {}
+    for name, columns in added.items():
+        if len(columns) > 1:
+            raise OptionError(f"--probabilities: {file.name}: annotated texts have no place for them; add --json")
+        marked[name] = split.entities([labelled_spans(labels) for labels in columns[0]])
+    return marked
+
+
+def _write_doccano(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
+    from labelwright.corpus.token_records import json_lines
+
+    marked = _entities(file, split, added)
+    columns = {name: [[[list(each[:3]) for each in text] for text in rows]] for name, rows in marked.items()}
+    return json_lines(file).extended(_fields(columns))
+
+
+def _write_label_studio(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
+    from labelwright.corpus.annotations import tasks_of, with_predictions
+
+    if list(added) != [""]:
+        raise OptionError(f"{file.name}: Label Studio has one list of predictions, and a cascade several; add --json")
+    marked = _entities(file, split, added)
+    return with_predictions(tasks_of(file), zip(split.texts, marked[""], strict=True))
+
+
+def _write_brat(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
+    raise OptionError(
+        f"{file.name}: annotations of a folder are read, not written; tag each text with --text --to brat"
+    )
+
+
+TEXT_WRITERS: dict[str, Callable[["OpenFile", "SplitTexts", Added], bytes]] = {
     "doccano": _write_doccano,
     "label-studio": _write_label_studio,
+    "brat": _write_brat,
 }

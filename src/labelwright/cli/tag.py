@@ -22,12 +22,23 @@ from labelwright.cli.common import (
 )
 from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
 from labelwright.cli.reading import ToTag, pieces_to_tag, reads_attributes
+from labelwright.cli.tag_text import (
+    Characters,
+    EntityWriter,
+    Sentences,
+    Text,
+    To,
+    TokenPattern,
+    text_format,
+    tokenizer_given,
+)
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
     from labelwright.corpus.spans import Span
     from labelwright.corpus.table import Corpus
+    from labelwright.corpus.tokenizer import Tokenizer
     from labelwright.decode import Decoding
 
 Words = Sequence[list[str] | None]  # of each sentence, where it has words
@@ -43,6 +54,7 @@ class Request(NamedTuple):
     json: bool
     known: str | None  # the column of known labels
     tallies: dict[str, how.Tally]  # of what is proven, where that is asked for
+    entities: EntityWriter | None = None  # of texts
 
 
 class Answer(NamedTuple):
@@ -62,6 +74,10 @@ def command(
         str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
     ] = None,
     format: Format = None,
+    text: Text = False,
+    characters: Characters = False,
+    token_pattern: TokenPattern = None,
+    sentences: Sentences = None,
     known: Annotated[
         str | None, option("A column of labels that are known; _ where the model chooses.", "COLUMN", DATA)
     ] = None,
@@ -87,6 +103,7 @@ def command(
         ),
     ] = None,
     as_json: Annotated[bool, option("One JSON object per sentence.", None, OUTPUT, "--json")] = False,
+    to: To = None,
     threads: Threads = None,
     verbose: Annotated[
         bool, option("At the end one line on stderr: how much is proven, largest gap.", None, OTHER, "--verbose", "-v")
@@ -131,18 +148,30 @@ def command(
     A cascade adds a column for each layer, the lowest first, with --probabilities each followed by its own.  The input
     has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
     and --known is refused.  Decoders are about the labels that are shown, not about those that are passed upwards.
+
+    --text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
+    entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
+    writes the lines of an .ann file, --to columns tokens with their labels, and --json works as for files.  A cascade
+    writes the entities of its highest layer.  JSON lines with a field `text` get a field `predicted`.
+
+    \b
+      labelwright tag names.crf letter.txt --text
+      labelwright tag names.crf letter.txt --text --to brat -o letter.ann
     """
     if nbest is not None and nbest < 1:
         raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
     if nbest is not None and (format == "conllu" or is_conllu(input)) and not as_json:
         raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
+    format = text_format(text, format, to)
     check_target(output, [model])
     tagger = load_model(model, threads, attributes=True)
     tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
-    request = Request(how.chosen(tagger, decoding), nbest, probabilities, as_json, known, tallies)
+    entities = EntityWriter(tagger, to or "jsonl") if format == "text" and not as_json and to != "columns" else None
+    request = Request(how.chosen(tagger, decoding), nbest, probabilities, as_json, known, tallies, entities)
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
-    _run(tagger, request, input, output, columns, format)
+    tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
+    _run(tagger, request, input, output, columns, format, tokenizer)
     for name, tally in request.tallies.items():
         say(f"{name}: {tally}" if name else str(tally))
 
@@ -183,7 +212,15 @@ def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
 # -- reading and writing ----------------------------------------------------------------------------------------------
 
 
-def _run(model: Any, request: Request, input: str, output: str, columns: str | None, format: str | None) -> None:
+def _run(
+    model: Any,
+    request: Request,
+    input: str,
+    output: str,
+    columns: str | None,
+    format: str | None,
+    tokenizer: "Tokenizer | None",
+) -> None:
     """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
 
@@ -192,9 +229,11 @@ def _run(model: Any, request: Request, input: str, output: str, columns: str | N
     if _is_empty(input):
         pieces = iter(())
     elif is_stream:
+        if tokenizer is not None:
+            raise OptionError("standard input is read as columns, and a tokenizer is for text: add --text")
         pieces = _stream(model, columns, format)
     else:
-        pieces = _warned(model, pieces_to_tag(model, input, format, columns, request.known))
+        pieces = _warned(model, pieces_to_tag(model, input, format, columns, request.known, tokenizer))
     with written(output) as write:
         for piece in pieces:
             answered = io.BytesIO()
@@ -211,7 +250,7 @@ def _is_empty(input: str) -> bool:
 def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
     """The pieces of a file; what a user should know about it is told by the first."""
     for n, piece in enumerate(pieces):
-        if n == 0 and piece.corpus is not None:
+        if n == 0 and piece.corpus is not None and not (piece.split and piece.more):  # which may be a headline
             how.warn(model, piece.corpus, piece.more)
         yield piece
         del piece
@@ -244,11 +283,11 @@ def _answer(model: Any, piece: ToTag, request: Request, out: BinaryIO) -> None:
     inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
     if request.known is not None and corpus is not None:
         forced = dict.fromkeys(model.outputs, _forced(corpus, request.known))
-    if request.nbest is not None and piece.write is not None and not request.json:
+    if request.nbest is not None and (piece.write or request.entities) and not request.json:
         raise OptionError("--nbest: this format has no place for several labellings; add --json")
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
-        return _answers(batch, request, request.choices[name])
+        return _answers(tagger, batch, request, request.choices[name])
 
     answers = model.ask(inputs, question, forced, how.schemes_of(request.choices))
     for name, tally in request.tallies.items():
@@ -256,6 +295,9 @@ def _answer(model: Any, piece: ToTag, request: Request, out: BinaryIO) -> None:
     if request.json:
         sentences = [None] * len(inputs) if corpus is None else inputs.column(inputs.names[0])
         _write_json(model, sentences, answers, request, out)
+    elif request.entities is not None:
+        spans = {name: [answer.spans for answer in rows] for name, rows in answers.items()}
+        out.write(request.entities.written(piece, spans))
     elif request.nbest is not None and corpus is not None:
         _write_nbest(model, corpus, answers, request, out)
     else:
@@ -266,7 +308,7 @@ def _forced(corpus: "Corpus", known: str) -> list[list[str | None]]:
     return [[None if label == FREE else label for label in sentence] for sentence in corpus.column(known)]
 
 
-def _answers(batch: "Batch", request: Request, choice: how.Choice) -> list[Answer]:
+def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) -> list[Answer]:
     """All answers about sentences that are scored once."""
     listed = request.nbest is not None and not request.json
     decodings = [None] * len(batch) if listed else batch.decode(
@@ -277,7 +319,11 @@ def _answers(batch: "Batch", request: Request, choice: how.Choice) -> list[Answe
     sure = batch.sure
     marginals = sure.marginals() if request.probabilities else [[]] * len(batch)
     spans: list[Any] = [[]] * len(batch)
-    if request.json:
+    if request.entities is not None:
+        from labelwright.taggers.texts import text_spans
+
+        spans = text_spans(tagger, batch, [decoding.labels for decoding in decodings])  # type: ignore[union-attr]
+    elif request.json:
         spans = sure.spans([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
     return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, strict=True)]  # type: ignore[arg-type]
 

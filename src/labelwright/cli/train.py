@@ -38,6 +38,7 @@ from labelwright.wording import did_you_mean
 if TYPE_CHECKING:
     from labelwright.cli.reading import Data
     from labelwright.corpus.file_formats import OpenFile
+    from labelwright.corpus.tokenizer import Tokenizer
 
 BLANK = "\n\n"  # between paragraphs
 
@@ -214,9 +215,13 @@ def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
 def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
     """The training and the development data."""
     from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
+    from labelwright.corpus.tokenizer import Tokenizer
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
-    files = FileOptions(asked.get("format"), asked.get("label_names"), bool(asked.get("skip_bad_spans")))
+    tokenizer = _tokenizer(asked)
+    files = FileOptions(
+        asked.get("format"), asked.get("label_names"), bool(asked.get("skip_bad_spans")), tokenizer or Tokenizer()
+    )
     file = opened(source, files.format, named=columns is not None or label is not None or schemes is not None)
     read: Callable[[OpenFile, str | None, str | None], Any]
     if schemes is not None:
@@ -230,6 +235,7 @@ def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None)
     data: Any = read(file, columns, label)
     if not has_attributes(data):
         data = replace(data, raw=None)  # the text of the file is no longer needed
+        data = data.split_by(tokenizer or data.tokenizer)
     file.close()
     if "dev" not in asked.values:
         return data, None
@@ -237,6 +243,15 @@ def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None)
     if has_attributes(data) or dev.format in TEXTS:
         return data, read(dev, None, None)
     return data, read(dev, columns or ",".join(data.names), data.label)
+
+
+def _tokenizer(asked: Request) -> "Tokenizer | None":
+    """The tokenizer that the options ask for; a model of files with tokens remembers it for text, too."""
+    from labelwright.cli.tag_text import tokenizer_given
+    from labelwright.corpus.tokenizer import Tokenizer
+
+    given = bool(asked.get("characters")), asked.get("token_pattern"), asked.get("sentences")
+    return tokenizer_given(*given, Tokenizer())
 
 
 def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: Path | None, asked: Request) -> None:

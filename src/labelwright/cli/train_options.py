@@ -56,6 +56,19 @@ def of_the_run(
     skip_bad_spans: Annotated[
         bool, Group(DATA), Help("Leave out annotations of texts that cut a token or overlap."), Default("")
     ] = False,
+    characters: Annotated[
+        bool, Group(DATA), Help("Text: every character is a token, as for Chinese."), Default("")
+    ] = False,
+    token_pattern: Annotated[
+        str | None, Group(DATA), Flag(metavar="REGEX"), Help("Text: a regular expression that matches the tokens.")
+    ] = None,
+    sentences: Annotated[
+        str | None,
+        Group(DATA),
+        Flag(metavar="NAME"),
+        Help("Text: split (by punctuation), lines or none."),
+        Default("split"),
+    ] = None,
     scheme: Annotated[str | None, Group(DATA), Help(f"Rewrite labels as {SCHEME_NAMES}.")] = None,
     dev: Annotated[
         str | None, FileName(), Group(DATA), Help("Development data: keep the best weights, stop early.")
@@ -177,6 +190,6 @@ TRAIN = inspect.Parameter(
         ),
     ],
 )
-RARE = ("label_names", "skip_bad_spans")  # for some formats of files only
+RARE = ("label_names", "skip_bad_spans", "characters", "token_pattern", "sentences")  # for some formats of files only
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labelwright.corpus.annotations import read_doccano as read_doccano
     from labelwright.corpus.annotations import read_label_studio as read_label_studio
+    from labelwright.corpus.brat import read_brat as read_brat
     from labelwright.corpus.columns import read_columns as read_columns
     from labelwright.corpus.columns import stream_columns as stream_columns
     from labelwright.corpus.columns import write_columns as write_columns
     from labelwright.corpus.conllu import CONLLU_NAMES as CONLLU_NAMES
     from labelwright.corpus.conllu import read_conllu as read_conllu
     from labelwright.corpus.conllu import write_conllu as write_conllu
+    from labelwright.corpus.docbin import read_docbin as read_docbin
     from labelwright.corpus.frames import read_frame as read_frame
     from labelwright.corpus.generated import builtin_corpus as builtin_corpus
     from labelwright.corpus.parquet import read_parquet as read_parquet
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus as Corpus
     from labelwright.corpus.table import RawText as RawText
     from labelwright.corpus.token_records import read_jsonl as read_jsonl
+    from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
 
 _HOMES = {
     "Allowed": "schemes",
@@ -48,14 +51,17 @@ _HOMES = {
     "RawText": "table",
     "SCHEMES": "schemes",
     "Span": "spans",
+    "Tokenizer": "tokenizer",
     "allowed": "schemes",
     "boundaries": "schemes",
     "builtin_corpus": "generated",
     "convert": "schemes",
     "detect_scheme": "schemes",
     "labels_of": "spans",
+    "read_brat": "brat",
     "read_columns": "columns",
     "read_conllu": "conllu",
+    "read_docbin": "docbin",
     "read_doccano": "annotations",
     "read_frame": "frames",
     "read_jsonl": "token_records",
@@ -81,14 +87,17 @@ __all__ = [
     "Problem",
     "RawText",
     "Span",
+    "Tokenizer",
     "allowed",
     "boundaries",
     "builtin_corpus",
     "convert",
     "detect_scheme",
     "labels_of",
+    "read_brat",
     "read_columns",
     "read_conllu",
+    "read_docbin",
     "read_doccano",
     "read_frame",
     "read_jsonl",

@@ -3,23 +3,27 @@
     doccano        {"text": "Ada Lovelace wrote", "label": [[0, 12, "PER"]]}       one object per line
     Label Studio   [{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, ...}}]}]}, ...]
 
-Offsets count characters. Tokens are those of `text.token_places`. Every text is one sentence of the corpus.
+Offsets count characters.  A Tokenizer splits texts into sentences of tokens.
 """
 
-from bisect import bisect_left
+import itertools
+import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
 from labelwright.corpus.json_records import BOM, JsonLines, dumped, parsed
-from labelwright.corpus.schemes import is_chunk_label
-from labelwright.corpus.spans import Span, labels_of, spans_of
+from labelwright.corpus.spans import Span, labels_of
+from labelwright.corpus.split_texts import Entity, SplitTexts, checked_text
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.text import token_places
 from labelwright.corpus.token_records import json_lines
+from labelwright.corpus.tokenizer import Place, Tokenizer
 from labelwright.errors import CorpusError
+from labelwright.wording import counted
 
-FIELDS = ("label", "labels", "entities")  # of doccano, with the annotations
+FIELDS = ("label", "labels", "entities", "spans")  # of JSON lines, with the annotations
+WORDS = Tokenizer()
 STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "type")
 SKIP = "correct it, or leave such annotations out with --skip-bad-spans (in Python: skip_bad_spans)"
 
@@ -47,83 +51,139 @@ class Annotated(NamedTuple):
     """The corpus that annotated texts make."""
 
     corpus: Corpus
-    places: list[list[tuple[int, int]]]  # [N][T]  where each token stands in its text
+    split: SplitTexts
     skipped: list[str]  # what is wrong with the annotations that were left out
+    widened: list[str]  # with those that were widened to whole tokens
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said about the annotations."""
+        told = (("left out", self.skipped), ("widened to whole tokens", self.widened))
+        return [f"{counted(len(lines), 'annotation')} {what}; {lines[0]}" for what, lines in told if lines]
 
 
-def read_doccano(path: Source, skip_bad_spans: bool = False) -> Corpus:
-    """Read a doccano export: JSON lines with `text`, and `label`, `labels` or `entities` with the annotated places.
+def read_doccano(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:
+    """Read JSON lines with `text`, and `label`, `labels`, `entities` or `spans` with the annotated places, as doccano
+    exports them.
 
-    Annotations that cut a token, overlap or lie outside the text are errors, or are left out with `skip_bad_spans`.
+    Annotations that cut a token are widened to whole tokens, and a warning counts them. Those that overlap or lie
+    outside the text are errors. With `skip_bad_spans` all of them are left out.
 
     >>> import io
     >>> corpus = read_doccano(io.BytesIO(b'{"text": "Ada ran.", "label": [[0, 3, "PER"]]}'))
     >>> corpus.X, corpus.y
     ([['Ada', 'ran', '.']], [['B-PER', 'O', 'O']])
     """
-    return corpus_of(doccano_texts(json_lines(path)), name_of(path), skip_bad_spans).corpus
+    return told(corpus_of(doccano_texts(json_lines(path)), name_of(path), skip_bad_spans, tokenizer))
 
 
-def read_label_studio(path: Source, skip_bad_spans: bool = False) -> Corpus:
+def read_label_studio(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:
     """Read a Label Studio export (JSON or JSON-MIN): an array of tasks with a text and annotated places.
 
     Tasks without annotations are left out. Of several annotations of a task, the first that was not cancelled counts.
-    Annotations that cut a token, overlap or lie outside the text are errors, or are left out with `skip_bad_spans`.
+    Annotations that do not fit are treated as `read_doccano` does.
     """
     source = name_of(path)
     texts = [text for text in label_studio_texts(tasks_of(path), source) if text.annotations is not None]
     if not texts:
         raise CorpusError(f"{source}: no task has annotations; export annotated tasks")
-    return corpus_of(texts, source, skip_bad_spans).corpus
+    return told(corpus_of(texts, source, skip_bad_spans, tokenizer))
+
+
+def told(read: Annotated) -> Corpus:
+    """The corpus; what is to be said about it is a warning."""
+    for note in read.notes:
+        warnings.warn(f"{read.corpus.source}: {note}", UserWarning, stacklevel=3)
+    return read.corpus
 
 
 # -- from places in the text to labels of tokens ----------------------------------------------------------------------
 
 
-def corpus_of(texts: Sequence[AnnotatedText], source: str, skip_bad_spans: bool = False) -> Annotated:
-    """Texts as a corpus with the columns word and, where they are annotated, label."""
-    words, labels, places = [], [], []
-    skipped: list[str] = []
+def corpus_of(
+    texts: Sequence[AnnotatedText], source: str, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS
+) -> Annotated:
+    """Texts as a corpus with the columns word and, where they are annotated, label.  No sentence ends inside an
+    annotation."""
     labelled = any(text.annotations is not None for text in texts)
-    for item in texts:
-        tokens = token_places(item.text)
-        places.append(tokens)
-        words.append([item.text[a:b] for a, b in tokens])
+    places, text_of, labels = list[list[Place]](), list[int](), list[list[str]]()
+    skipped, widened = list[str](), list[str]()
+    for number, item in enumerate(texts):
+        sentences = tokenizer(item.text)
         if labelled:
-            if item.annotations is None:
-                raise CorpusError(
-                    f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}"
-                )
-            spans, bad = _spans(item, tokens)
-            if bad and not skip_bad_spans:
-                raise CorpusError(f"{item.place}: {bad[0]}; {SKIP}")
-            skipped += [f"{item.place}: {problem}" for problem in bad]
-            labels.append(labels_of(spans, len(tokens)))
-    if not any(words):
+            fitted = _fitted(item, [place for sentence in sentences for place in sentence], skip_bad_spans)
+            skipped += fitted.skipped
+            widened += fitted.widened
+            sentences = _uncut(sentences, fitted.spans)
+            labels += _cut(labels_of(fitted.spans, sum(map(len, sentences))), sentences)
+        places += sentences
+        text_of += [number] * len(sentences)
+    if not places:
         raise CorpusError(f"{source}: no tokens, expected texts")
-    return Annotated(Corpus.from_sequences(words, labels or None, source=source), places, skipped)
+    split = SplitTexts([item.text for item in texts], places, text_of)
+    corpus = Corpus.from_sequences(split.words, labels or None, source=source).split_by(tokenizer)
+    return Annotated(corpus, split, skipped, widened)
 
 
-def _spans(item: AnnotatedText, tokens: list[tuple[int, int]]) -> tuple[list[Span], list[str]]:
-    """The annotations as spans of tokens, and what is wrong with those that are not; the longer of two that overlap is
-    a span."""
+def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Place]]:
+    """Sentences of a text, joined where a span reaches from one into the next."""
+    joined: list[list[Place]] = []
+    inside = [span for span in spans if span.end - span.start > 1]
+    begin = 0
+    for sentence in sentences:
+        if joined and any(span.start < begin < span.end for span in inside):
+            joined[-1] = joined[-1] + sentence
+        else:
+            joined.append(sentence)
+        begin += len(sentence)
+    return joined
+
+
+def _cut(labels: list[str], sentences: Sequence[Sequence[Place]]) -> list[list[str]]:
+    """The labels of a text, sentence by sentence."""
+    flat = iter(labels)
+    return [list(itertools.islice(flat, len(sentence))) for sentence in sentences]
+
+
+class Fitted(NamedTuple):
+    """Annotations of one text as spans of tokens, and what is wrong with those that do not fit."""
+
+    spans: list[Span]
+    skipped: list[str]
+    widened: list[str]
+
+
+def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> Fitted:
+    """The annotations of a text as spans; the longer of two that overlap is one.  One that cuts a token is widened,
+    unless it is to be left out or would overlap another."""
+    if item.annotations is None:
+        raise CorpusError(f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}")
+    fitted, last = Fitted([], [], []), 0
     starts, ends = [a for a, _ in tokens], [b for _, b in tokens]
-    spans, bad, last = [], list[str](), -1
-    for annotation in sorted(item.annotations or (), key=lambda each: (each.start, -each.end)):
+    for annotation in sorted(item.annotations, key=lambda each: (each.start, -each.end)):
+        place = f"{item.place}: the {annotation}"
         problem = _problem(annotation, item.text)
+        first = end = cut = 0
         if problem is None:
             a, b = _trimmed(annotation, item.text)
-            first, end = bisect_left(starts, a), bisect_left(ends, b) + 1
-            if starts[first : first + 1] != [a] or ends[end - 1 : end] != [b]:
-                problem = f"cuts the token {_cut_token(item.text, tokens, a, b)!r}"
-            elif first < last:
-                problem = "overlaps another one"
+            first, end = bisect_right(ends, a), bisect_left(starts, b)  # all tokens that it touches
+            if first >= end:
+                problem = "holds no token"
             else:
-                spans.append(Span(first, end, annotation.type))
-                last = end
-        if problem is not None:
-            bad.append(f"the {annotation} {problem}")
-    return spans, bad
+                cut = (starts[first], ends[end - 1]) != (a, b)
+                problem = "overlaps another one" if first < last else None
+        told = f"{place} cuts the token {_cut_token(item.text, tokens[first:end], annotation)!r}" if cut else ""
+        if cut and (skip_bad_spans or problem is not None):
+            fitted.skipped.append(told)
+        elif problem is not None:
+            if not skip_bad_spans:
+                raise CorpusError(f"{place} {problem}; {SKIP}")
+            fitted.skipped.append(f"{place} {problem}")
+        else:
+            fitted.spans.append(Span(first, end, annotation.type))
+            fitted.widened.extend([told] if cut else [])
+            last = end
+    return fitted
 
 
 def _problem(annotation: Annotation, text: str) -> str | None:
@@ -145,16 +205,10 @@ def _trimmed(annotation: Annotation, text: str) -> tuple[int, int]:
     return a, b
 
 
-def _cut_token(text: str, tokens: list[tuple[int, int]], start: int, end: int) -> str:
-    """The token that an annotation cuts."""
-    return next(text[a:b] for a, b in tokens if a < start < b or a < end < b)
-
-
-def annotations_of(labels: Sequence[str], places: Sequence[tuple[int, int]]) -> list[Annotation]:
-    """The chunks that labels make, as places in the text; labels without a scheme are one for each token."""
-    chunked = all(map(is_chunk_label, labels))
-    spans = spans_of(labels) if chunked else [Span(t, t + 1, label) for t, label in enumerate(labels)]
-    return [Annotation(places[span.start][0], places[span.end - 1][1], span.type) for span in spans]
+def _cut_token(text: str, tokens: Sequence[Place], annotation: Annotation) -> str:
+    """The first token that an annotation cuts."""
+    a, b = _trimmed(annotation, text)
+    return next(text[c:d] for c, d in tokens if c < a or d > b)
 
 
 # -- doccano ----------------------------------------------------------------------------------------------------------
@@ -165,19 +219,11 @@ def doccano_texts(lines: JsonLines, fields: Sequence[str] = FIELDS) -> list[Anno
     texts = []
     for n, item in enumerate(lines.objects):
         place = lines.place(n)
-        text = _text(item.get("text"), place, "text")
+        text = checked_text(item.get("text"), f"{place}: text")
         field = next((name for name in fields if item.get(name) is not None), None)
         listed = None if field is None else _annotations(item[field], place, str(field))
         texts.append(AnnotatedText(place, text, listed))
     return texts
-
-
-def _text(value: Any, place: str, name: str) -> str:
-    if not isinstance(value, str):
-        raise CorpusError(f"{place}: expected a field {name} with a text, got {_shown(value)}")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise CorpusError(f"{place}: {name}: holds half of a surrogate pair, which is no character")
-    return value
 
 
 def _annotations(entries: Any, place: str, field: str) -> list[Annotation]:
@@ -235,12 +281,12 @@ def _task_text(task: dict[str, Any], place: str, predicted: bool) -> AnnotatedTe
     if isinstance(task.get("data"), dict):
         data = task["data"]
         texts = [value for value in data.values() if isinstance(value, str)]
-        text = _text(data.get("text", texts[0] if len(texts) == 1 else None), place, "data.text")
+        text = checked_text(data.get("text", texts[0] if len(texts) == 1 else None), f"{place}: data.text")
         by_model = task.get("predictions") if predicted else None
         is_tagged = isinstance(by_model, list) and len(by_model) > 0
         values = _results(by_model[-1:] if by_model and is_tagged else task.get("annotations"), place)
     else:  # JSON-MIN
-        text = _text(task.get("text"), place, "text")
+        text = checked_text(task.get("text"), f"{place}: text")
         values = task.get("label")
     if values is None:
         return AnnotatedText(place, text, None)
@@ -289,10 +335,10 @@ def _units(text: str) -> list[int]:
     return units
 
 
-def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[str, list[Annotation]]]) -> bytes:
+def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[str, list[Entity]]]) -> bytes:
     """The tasks with one more prediction each, as Label Studio imports them: the text and the predicted places."""
     extended = []
-    for task, (text, annotations) in zip(tasks, predicted, strict=True):
+    for task, (text, entities) in zip(tasks, predicted, strict=True):
         names = _names_of(task)
         units = _units(text)
         result = [
@@ -306,7 +352,7 @@ def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[
                     "labels": [each.type],
                 },
             }
-            for each in annotations
+            for each in entities
         ]
         before = task.get("predictions")
         prediction = {"model_version": "labelwright", "result": result}

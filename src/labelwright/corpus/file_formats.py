@@ -2,23 +2,25 @@
 
 import io
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from labelwright.corpus import annotations, parquet, token_records
+from labelwright.corpus import annotations, brat, docbin, parquet, token_records
 from labelwright.corpus.attribute_lines import evidence_of, parse_attribute_lines, refuse_doubt
 from labelwright.corpus.columns import columns_of
 from labelwright.corpus.compressed import CODECS, name_of, read_bytes
 from labelwright.corpus.conllu import read_conllu
 from labelwright.corpus.json_records import BOM, first_object, parse_json_lines, parsed
 from labelwright.corpus.table import Corpus
+from labelwright.corpus.tokenizer import Tokenizer
 from labelwright.errors import CorpusError, OptionError
-from labelwright.wording import counted, did_you_mean
+from labelwright.wording import did_you_mean
 
-FORMATS = ("columns", "conllu", "crfsuite", "jsonl", "parquet", "doccano", "label-studio")
-RECORDS = ("jsonl", "parquet", "doccano", "label-studio")  # with fields that have names
-TEXTS = ("doccano", "label-studio")  # annotated, not yet split into tokens
+TEXTS = ("text", "doccano", "label-studio", "brat")  # not yet split into tokens; plain, or annotated
+RECORDS = ("jsonl", "parquet", "spacy", *TEXTS)  # with fields that have names
+FORMATS = ("columns", "conllu", "crfsuite", *RECORDS)
 PREDICTED = "predicted"  # the field that `labelwright tag` adds
 
 
@@ -28,6 +30,7 @@ class FileOptions(NamedTuple):
     format: str | None = None  # by default as the file looks
     label_names: str | None = None  # of labels that are numbers
     skip_bad_spans: bool = False  # of annotated texts
+    tokenizer: Tokenizer = Tokenizer()  # of texts
 
 
 NOTHING_SAID = FileOptions()
@@ -64,8 +67,17 @@ def opened(path: str | OpenFile, format: str | None = None, named: bool = False)
     if isinstance(path, OpenFile):
         return path
     check_format(format)
+    if os.path.isdir(path):
+        return opened_folder(path, format)
     data, name = read_bytes(path), name_of(path)
     return OpenFile(data, name, format or format_of(name, data, named))
+
+
+def opened_folder(path: str, format: str | None) -> OpenFile:
+    """A folder, which holds texts and annotations of BRAT."""
+    if format not in (None, "brat"):
+        raise CorpusError(f"{path}: is a folder, expected a file with {format}; only BRAT's stand-off is in folders")
+    return OpenFile(b"", path, "brat")
 
 
 def check_format(format: str | None) -> None:
@@ -88,8 +100,8 @@ def format_of(name: str, data: bytes, named: bool = False) -> str:
         return "conllu"
     if suffix == ".parquet" or data.startswith(parquet.MAGIC):
         return "parquet"
-    if suffix == ".crfsuite":
-        return "crfsuite"
+    if suffix in (".crfsuite", ".spacy"):
+        return suffix[1:]
     return _json_format(suffix, data) or ("columns" if named else _format_of_lines(name, data))
 
 
@@ -153,6 +165,8 @@ def records_of(file: OpenFile) -> token_records.TokenRecords:
     """The fields of JSON lines or of a Parquet file."""
     if file.format == "parquet":
         return parquet.records_of(parquet.read_table(file), file.name)
+    if file.format == "spacy":
+        return docbin.records_of(file.getvalue(), file.name)
     records = token_records.records_of(token_records.json_lines(file))
     if file.head is None:
         return records
@@ -177,16 +191,31 @@ def _read_texts(
     texts = texts_of(file, predicted)
     if label is False:
         texts = [text._replace(annotations=None) for text in texts]
-    elif file.format == "label-studio":
+    elif file.format in ("label-studio", "brat"):
         texts = [text for text in texts if text.annotations is not None] or texts
-    read = annotations.corpus_of(texts, file.name, options.skip_bad_spans)
-    left_out = counted(len(read.skipped), "annotation")
-    return read.corpus, [f"{left_out} left out; {read.skipped[0]}"] if read.skipped else []
+    read = annotations.corpus_of(texts, file.name, options.skip_bad_spans, options.tokenizer)
+    return read.corpus, read.notes
 
 
 def texts_of(file: OpenFile, predicted: bool = False) -> list[annotations.AnnotatedText]:
-    """The annotated texts of a file of doccano or Label Studio."""
+    """The texts of a file or folder, with their annotations; plain text is one text, or a piece of one."""
+    if file.format == "text":
+        return [annotations.AnnotatedText(file.name, plain_text(file), None)]
+    if file.format == "brat":
+        return brat.brat_texts(file.name)
     if file.format == "doccano":
         fields = (PREDICTED, *annotations.FIELDS) if predicted else annotations.FIELDS
         return annotations.doccano_texts(token_records.json_lines(file), fields)
     return annotations.label_studio_texts(annotations.tasks_of(file), file.name, predicted)
+
+
+def plain_text(file: OpenFile) -> str:
+    """The characters of a file of plain text, or of a piece of it."""
+    data = file.getvalue().removeprefix(BOM) if file.first_line == 1 else file.getvalue()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = file.first_line + data.count(b"\n", 0, error.start)
+        raise CorpusError(
+            f"{file.name}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; convert the file first"
+        ) from None

@@ -3,20 +3,21 @@
     bytes -> head, which tells the format -> blocks that end after a blank line, or a line of JSON -> pieces with tokens
 
 A piece is an OpenFile that knows its first line and the head of its file.  Where the pieces are cut depends on the file
-alone.  Parquet and Label Studio's JSON are no sequences of lines and come as one piece.
+alone.  Parquet, DocBin and Label Studio's JSON are no sequences of lines and come as one piece, as do folders.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator
 
 from labelwright.corpus.columns import SENTENCE_END, first_token_line, last_match
 from labelwright.corpus.compressed import ByteStream
-from labelwright.corpus.file_formats import OpenFile, check_format, format_of
+from labelwright.corpus.file_formats import OpenFile, check_format, format_of, opened_folder
 from labelwright.corpus.json_records import BOM
 from labelwright.corpus.parquet import MAGIC
 
 SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
-WHOLE = ("parquet", "label-studio")  # formats that have no pieces
+WHOLE = ("parquet", "spacy", "label-studio", "brat")  # formats that have no pieces
 LINE_END = re.compile(rb"\n")
 _TWO_LINES = re.compile(rb"\S[^\n]*\n\s*\S[^\n]*\n")
 _CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # neither a range nor an empty node
@@ -25,6 +26,9 @@ _CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # nei
 def pieces_of(path: str, format: str | None = None, named: bool = False, size: int = SIZE) -> Iterator[OpenFile]:
     """The pieces of a file, `-` for standard input, in order; with `named` columns it has columns."""
     check_format(format)
+    if os.path.isdir(path):
+        yield opened_folder(path, format)
+        return
     with ByteStream(path) as stream:
         head = _head(stream, size)
         if format in WHOLE or (format is None and _is_whole(head)):
@@ -62,7 +66,9 @@ def _rules(format: str) -> tuple[re.Pattern[bytes] | None, Callable[[bytes], boo
         return SENTENCE_END, lambda text: first_token_line(text)[0] is not None
     if format == "conllu":
         return SENTENCE_END, lambda text: _CONLLU_TOKEN.search(text) is not None
-    return SENTENCE_END if format == "crfsuite" else LINE_END, lambda text: bool(text.removeprefix(BOM).strip())
+    return SENTENCE_END if format in ("crfsuite", "text") else LINE_END, lambda text: bool(
+        text.removeprefix(BOM).strip()
+    )
 
 
 def _blocks(text: bytes, stream: ByteStream, ends: re.Pattern[bytes] | None, size: int) -> Iterator[bytes]:

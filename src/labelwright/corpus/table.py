@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
 from labelwright.errors import CorpusError, OptionError
+
+if TYPE_CHECKING:
+    from labelwright.corpus.tokenizer import Tokenizer
 
 
 class Column(NamedTuple):
@@ -86,6 +89,7 @@ class Corpus:
     documents: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # [D] first sentence of each document
     raw: RawText | None = None
     arrays: np.ndarray | None = None  # [T, D] float32  numbers beside the columns
+    tokenizer: "Tokenizer | None" = None  # of a corpus made of texts; models trained on it remember it
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -220,6 +224,10 @@ class Corpus:
         check_names(names, len(self.names), self.source)
         check_label(label, names, self.source)
         return replace(self, names=tuple(names), label=label)
+
+    def split_by(self, tokenizer: "Tokenizer | None") -> "Corpus":
+        """Return the corpus with the tokenizer that a model trained on it shall use for text."""
+        return replace(self, tokenizer=tokenizer)
 
     def with_scheme(self, scheme: str, source: str | None = None) -> "Corpus":
         """Return the corpus with its labels rewritten in a scheme; raw text follows where the label is the last column.

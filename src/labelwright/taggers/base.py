@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,11 @@ from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Layered, Passed
 from labelwright.structures.passing import joined as joined_passed
 from labelwright.taggers.estimator import Estimator
+from labelwright.taggers.texts import entities_in
+
+if TYPE_CHECKING:
+    from labelwright.corpus.split_texts import Entity
+    from labelwright.corpus.tokenizer import Tokenizer
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -222,6 +227,19 @@ class Tagger(Estimator):
         X = listed(X)
         decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
         return self._ask(X, lambda batch: batch.spans([d.labels for d in decoded(batch)]), forced, scheme)
+
+    def predict_entities(self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> "list[list[Entity]]":
+        """The entities of each text: start and end (in characters), type, text and probability (or confidence).
+
+        tokenizer : how texts are split; by default as those of the training data were
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(max_iter=9, n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
+        >>> [(e.start, e.end, e.type, e.text) for e in crf.predict_entities(["So Ada ran."])[0]]
+        [(3, 6, 'PER', 'Ada')]
+        """
+        self._check_fitted()
+        return entities_in(self, texts, tokenizer)[""]
 
     def span_probabilities(
         self,

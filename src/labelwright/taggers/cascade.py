@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +54,14 @@ from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
+from labelwright.taggers.texts import entities_in
 from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
+
+if TYPE_CHECKING:
+    from labelwright.corpus.split_texts import Entity
+    from labelwright.corpus.tokenizer import Tokenizer
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -185,6 +190,7 @@ class Cascade(Estimator):
             self.__dict__.pop(attribute, None)
         begun = time.monotonic()
         self.inputs_ = X.input_names if isinstance(X, Corpus) else ()
+        tokenizer = getattr(X, "tokenizer", None)
         self.lexicon_ = None
         source = self._input(X)
         if self.lexicon is not None:
@@ -205,6 +211,7 @@ class Cascade(Estimator):
             "interrupted": run.interrupted or self.training_.get("joint", {}).get("stopped") == "interrupted",
             "labelwright": __version__,
         }
+        self._remember_tokenizer(tokenizer)
         return self
 
     def _check_parameters(self) -> None:
@@ -646,6 +653,13 @@ class Cascade(Estimator):
             return batch.spans([record.labels for record in decoded[name](batch)])
 
         return self.ask(X, question, forced, schemes)
+
+    def predict_entities(
+        self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None
+    ) -> "dict[str, list[list[Entity]]]":
+        """The entities of each text, layer by layer; none where there are no chunks."""
+        self._check_fitted()
+        return entities_in(self, texts, tokenizer)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers)."""

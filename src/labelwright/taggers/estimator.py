@@ -4,7 +4,7 @@ import copy
 import inspect
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from labelwright import modelfile
 from labelwright.compact import BITS
@@ -14,6 +14,9 @@ from labelwright.settings import OfTheRun, Signed, settings_of
 from labelwright.taggers.registry import name_of
 from labelwright.validation import is_number
 from labelwright.wording import either
+
+if TYPE_CHECKING:
+    from labelwright.corpus.tokenizer import Tokenizer
 
 
 class Summary(NamedTuple):
@@ -97,6 +100,17 @@ class Estimator:
     def remember_input(self, columns: list[str], label: str | None) -> None:
         """Keep in the record which columns the training file had, and which of them is the label."""
         vars(self).setdefault("training_", {}).update(columns=columns, label=label)
+
+    def _remember_tokenizer(self, tokenizer: Any) -> None:
+        """Keep in the record how the texts of the training data were split."""
+        if tokenizer is not None:
+            self.__dict__["training_"]["tokenizer"] = tokenizer.as_dict()
+
+    def tokenizer(self) -> "Tokenizer":
+        """How to split text: as the texts of the training data were split, if it was made of texts."""
+        from labelwright.corpus.tokenizer import tokenizer_of
+
+        return tokenizer_of(getattr(self, "training_", {}).get("tokenizer"))
 
     def forget_run(self) -> None:
         """Put settings that belong to the run, not to the model, back to their defaults."""

@@ -168,6 +168,7 @@ class NgramModel(Tagger):
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y)."""
         self._check_parameters()
         X, y = listed(X), listed(y)
+        tokenizer = getattr(X, "tokenizer", None)
         X, labels, gold = labelled(X, y)
         offsets = _offsets(X)
         if y is not None:
@@ -187,6 +188,7 @@ class NgramModel(Tagger):
             "stopped": "done",
             "labelwright": __version__,
         }
+        self._remember_tokenizer(tokenizer)
         return self
 
     def _check_parameters(self) -> None:

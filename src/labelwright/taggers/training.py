@@ -94,6 +94,7 @@ class TrainableModel(LinearTagger):
         if resume and checkpoint is None:
             raise OptionError("resume: name the checkpoint to resume from")
         X, y = collected(X), listed(y)
+        tokenizer = getattr(X, "tokenizer", None)
         expect_much()
         before = self._before(init, X, y)
         data, trained = self._prepare(X, y)
@@ -122,6 +123,7 @@ class TrainableModel(LinearTagger):
         self.trained_ = trained._replace(weights=weights)
         self.history_ = [dict(record) for record in best.history]
         self.training_ = self._record(data, best, [monitor for _, monitor in runs])
+        self._remember_tokenizer(tokenizer)
         if not runs[-1][1].interrupted:
             self._after(data, development)
         return self

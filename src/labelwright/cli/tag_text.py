@@ -1,0 +1,78 @@
+"""Text to be tagged: how it is split, and how its entities are written."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from labelwright.cli.options import DATA, OUTPUT, option
+from labelwright.errors import OptionError
+from labelwright.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from labelwright.cli.reading import ToTag
+    from labelwright.corpus.spans import Span
+    from labelwright.corpus.split_texts import Entity
+    from labelwright.corpus.tokenizer import Tokenizer
+
+TARGETS = ("jsonl", "brat", "columns")  # what the entities of a text are written as
+
+Text = Annotated[
+    bool, option("INPUT is plain text: write its entities, with places in characters.", None, DATA, "--text")
+]
+Characters = Annotated[bool, option("Text: every character is a token, as for Chinese.", None, DATA, "--characters")]
+TokenPattern = Annotated[str | None, option("Text: a regular expression that matches the tokens.", "REGEX", DATA)]
+Sentences = Annotated[
+    str | None, option("Text: split (by punctuation), lines or none. [default: as in training]", "NAME", DATA)
+]
+To = Annotated[str | None, option("Text: jsonl, brat or columns. [default: jsonl]", "NAME", OUTPUT)]
+
+
+def text_format(text: bool, format: str | None, to: str | None) -> str | None:
+    """The format of the input, with --text among its options."""
+    if text and format not in (None, "text"):
+        raise OptionError(f"--text: the input is plain text, but --format says {format}; leave one of both out")
+    is_text = text or format == "text"
+    if to is not None and not is_text:
+        raise OptionError("--to: says what the entities of a text are written as; add --text")
+    if to is not None and to not in TARGETS:
+        raise OptionError(f"--to: expected one of {', '.join(TARGETS)}, got {to!r}{did_you_mean(to, TARGETS)}")
+    return "text" if is_text else format
+
+
+def tokenizer_given(
+    characters: bool, pattern: str | None, sentences: str | None, before: "Tokenizer"
+) -> "Tokenizer | None":
+    """The tokenizer that options ask for, where they ask for another one than that of the model."""
+    if not characters and pattern is None and sentences is None:
+        return None
+    changed = before if not characters and pattern is None else before._replace(characters=characters, pattern=pattern)
+    return changed._replace(sentences=sentences or before.sentences).check()
+
+
+class EntityWriter:
+    """Writes the entities of a text, piece after piece."""
+
+    def __init__(self, model: Any, target: str):
+        name, self._tagger = list(model.outputs.items())[-1]
+        self.output, self._target = name, target  # of a cascade the highest layer
+        self._n = 0  # entities so far
+
+    def written(self, piece: "ToTag", spans: Mapping[str, Sequence[Sequence["Span"]]]) -> bytes:
+        """The entities that the spans of a piece are."""
+        from labelwright.corpus.brat import brat_lines
+
+        assert piece.split is not None
+        by_text = piece.split.entities(spans[self.output], piece.begin)
+        entities = [entity for of_text in by_text for entity in of_text]
+        first, self._n = self._n + 1, self._n + len(entities)
+        if self._target == "brat":
+            return brat_lines(entities, first).encode()
+        return "".join(f"{json.dumps(self._shown(each), ensure_ascii=False)}\n" for each in entities).encode()
+
+    def _shown(self, entity: "Entity") -> dict[str, Any]:
+        """An entity, ready for JSON."""
+        shown = entity._asdict()
+        probability = shown.pop("probability")
+        if probability is None:
+            return shown
+        return shown | {"probability" if self._tagger.probabilistic else "confidence": round(float(probability), 6)}

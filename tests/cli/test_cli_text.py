@@ -1,0 +1,164 @@
+"""Text in, entities out: labelwright train and tag on texts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import labelwright
+from labelwright.corpus.tokenizer import Tokenizer
+
+TEXTS = [
+    ("Ada Lovelace saw Paris. She met Alan Turing.", [(0, 12, "PER"), (17, 22, "LOC"), (32, 43, "PER")]),
+    ("They left London.", [(10, 16, "LOC")]),
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with the texts as JSON lines and for BRAT, and a text to be tagged."""
+    place = tmp_path_factory.mktemp("text")
+    lines = [json.dumps({"text": text, "spans": [list(span) for span in spans]}) for text, spans in TEXTS]
+    (place / "texts.jsonl").write_text("\n".join(lines) + "\n")
+    (place / "brat").mkdir()
+    for n, (text, spans) in enumerate(TEXTS):
+        (place / "brat" / f"{n}.txt").write_text(text)
+        ann = [f"T{k}\t{kind} {a} {b}\t{text[a:b]}\n" for k, (a, b, kind) in enumerate(spans, 1)]
+        (place / "brat" / f"{n}.ann").write_text(
+            "".join([*ann, "R1\tKnows Arg1:T1 Arg2:T2\n", "#1\tAnnotatorNotes T1\tx\n"])
+        )
+    (place / "new.txt").write_text("Été\n\nAlan Turing left\nParis. Ada Lovelace saw\nLondon.\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def model(place: Path) -> Path:
+    from labelwright.cli import main
+
+    train = ["train", place / "texts.jsonl", "-o", place / "m", "-q", "--iterations", 30]
+    assert main([str(a) for a in train]) == 0
+    return place / "m"
+
+
+def ok(result) -> str:
+    code, out, err = result
+    assert code == 0, err
+    return out
+
+
+def test_entities_have_places_in_the_text(run, place: Path, model: Path) -> None:
+    text = (place / "new.txt").read_text()
+    entities = [json.loads(line) for line in ok(run("tag", model, place / "new.txt", "--text")).splitlines()]
+    assert [text[each["start"] : each["end"]] for each in entities] == [each["text"] for each in entities]
+    assert [each["text"] for each in entities if each["type"] == "PER"] == ["Alan Turing", "Ada Lovelace"]
+    assert all(list(each) == ["start", "end", "type", "text", "probability"] for each in entities)
+    in_python = labelwright.load(model).predict_entities([text])[0]
+    assert [each[:3] for each in in_python] == [(e["start"], e["end"], e["type"]) for e in entities]
+    assert [round(each.probability, 6) for each in in_python] == [e["probability"] for e in entities]
+
+
+def test_brat_goes_out_and_in(run, place: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_bytes((place / "new.txt").read_bytes())
+    ok(run("tag", model, tmp_path / "new.txt", "--text", "--to", "brat", "-o", tmp_path / "new.ann"))
+    lines = (tmp_path / "new.ann").read_text().splitlines()
+    assert lines[0] == "T1\tPER 5 16\tAlan Turing"
+    assert lines[1].startswith("#1\tAnnotatorNotes T1\t0.")
+    assert json.loads(ok(run("eval", model, tmp_path, "--json")))["f1"] == 1.0
+    assert labelwright.read_brat(tmp_path).n_tokens == labelwright.read_brat(tmp_path / "new.txt").n_tokens == 11
+
+
+def test_a_folder_of_brat_is_what_json_lines_are(place: Path) -> None:
+    folder, lines = labelwright.read_brat(place / "brat"), labelwright.read_doccano(place / "texts.jsonl")
+    assert (folder.X, folder.y) == (lines.X, lines.y)
+    assert len(folder) == 3
+    assert folder.y[0] == ["B-PER", "I-PER", "O", "B-LOC", "O"]
+
+
+def test_other_forms_of_the_answer(run, place: Path, model: Path) -> None:
+    columns = ok(run("tag", model, place / "new.txt", "--text", "--to", "columns"))
+    assert columns.split("\n\n")[1].splitlines()[:2] == ["Alan B-PER", "Turing I-PER"]
+    facts = [json.loads(line) for line in ok(run("tag", model, place / "new.txt", "--text", "--json")).splitlines()]
+    assert [fact["tokens"][0] for fact in facts] == ["Été", "Alan", "Ada"]
+    assert ok(run("tag", model, place / "texts.jsonl")).count('"predicted": [[') == 2
+
+
+def test_the_tokenizer_is_saved_with_the_model(run, place: Path, tmp_path: Path) -> None:
+    train = "train", place / "texts.jsonl", "-o", tmp_path / "m", "-q", "--iterations", 5
+    ok(run(*train, "--characters", "--sentences", "lines"))
+    tokenizer = Tokenizer(characters=True, sentences="lines")
+    assert labelwright.load(tmp_path / "m").tokenizer() == tokenizer
+    (tmp_path / "t.txt").write_text("Ada\nran")
+    columns = ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text", "--to", "columns"))
+    assert [line.partition(" ")[0] for line in columns.splitlines()] == ["A", "d", "a", "", "r", "a", "n", ""]
+    columns = ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text", "--to", "columns", "--token-pattern", r"\S+"))
+    assert [line.partition(" ")[0] for line in columns.splitlines()] == ["Ada", "", "ran", ""]
+    (tmp_path / "c.txt").write_text("A B\nd I\n\nr O\n")  # tokens; the tokenizer is for text
+    ok(run("train", tmp_path / "c.txt", "-o", tmp_path / "c", "-q", "--iterations", 3, "--characters"))
+    assert labelwright.load(tmp_path / "c").tokenizer().characters
+
+
+@pytest.mark.parametrize("name", ["perceptron", "memory", "semi-crf", "latent-crf"])
+def test_every_tagger(run, place: Path, tmp_path: Path, name: str) -> None:
+    ok(run("train", place / "texts.jsonl", "-o", tmp_path / "m", "-q", "--model", name))
+    out = ok(run("tag", tmp_path / "m", place / "new.txt", "--text"))
+    assert "Ada Lovelace" in [json.loads(line)["text"] for line in out.splitlines()]
+
+
+def test_labels_without_chunks_are_entities_of_one_token(run, tmp_path: Path) -> None:
+    (tmp_path / "pos.txt").write_text("He PRP\nran VBD\n\nThey PRP\nleft VBD\n")
+    ok(run("train", tmp_path / "pos.txt", "-o", tmp_path / "m", "-q"))
+    (tmp_path / "t.txt").write_text("They ran")
+    entities = [json.loads(line) for line in ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text")).splitlines()]
+    assert [(each["start"], each["end"], each["type"]) for each in entities] == [(0, 4, "PRP"), (5, 8, "VBD")]
+    assert all(each["probability"] > 0.5 for each in entities)
+
+
+def test_little_text(run, model: Path, tmp_path: Path) -> None:
+    for text in ("", "\n \n", "x"):
+        (tmp_path / "t.txt").write_text(text)
+        assert isinstance(ok(run("tag", model, tmp_path / "t.txt", "--text")), str)
+    assert labelwright.load(model).predict_entities(["", " "]) == [[], []]
+    assert labelwright.load(model).predict_entities([]) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--to", "brat"], "--to: says what the entities of a text are written as; add --text"),
+        (["--text", "--to", "bratt"], "--to: expected one of jsonl, brat, columns, got 'bratt'; did you mean 'brat'?"),
+        (["--text", "--format", "jsonl"], "--text: the input is plain text, but --format says jsonl"),
+        (["--text", "--sentences", "x"], "--sentences: expected one of split, lines, none, got 'x'"),
+        (["--text", "--characters", "--token-pattern", "x"], "--characters: every character is a token"),
+        (["--text", "--nbest", 2], "--nbest: this format has no place for several labellings; add --json"),
+        (["--text", "--known", "x"], "texts have words, and no columns"),
+    ],
+)
+def test_options_that_cannot_be(run, place: Path, model: Path, options, message: str) -> None:
+    code, out, err = run("tag", model, place / "new.txt", *options)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_models_that_read_more_than_words(run, folder: Path, segments: Path, place: Path, tmp_path: Path) -> None:
+    code, _, err = run("tag", segments, place / "new.txt", "--text")
+    assert code == 2
+    assert "text: the model reads 2 columns (word,pos), and text has words alone; train on words" in err
+    out = ok(run("tag", folder / "two", place / "new.txt", "--text"))  # a cascade finds the tags itself
+    assert {"start", "end", "type", "text"} <= set(json.loads(out.splitlines()[0]))
+
+
+def test_bad_files(run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"ok\n\xe9t\xe9\n")
+    code, _, err = run("tag", model, tmp_path / "latin.txt", "--text")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "latin.txt:2: byte 0xe9 is not UTF-8; convert the file first" in err
+    (tmp_path / "empty").mkdir()
+    assert "no .txt file in this folder" in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
+    (tmp_path / "empty" / "a.txt").write_text("Ada")
+    assert "no text is annotated" in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
+    (tmp_path / "empty" / "a.ann").write_text("T1\tPER 0\tAda\n")
+    assert (
+        "a.ann:1: expected `T1<tab>TYPE START END<tab>TEXT`, got"
+        in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
+    )

@@ -1,0 +1,123 @@
+"""Text as sentences of tokens, with their places."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labelwright.corpus.tokenizer import Tokenizer, tokenizer_of
+from labelwright.errors import OptionError
+
+WORDS = Tokenizer()
+
+
+def tokens(text, tokenizer=WORDS):
+    return [text[a:b] for a, b in tokenizer.tokens(text)]
+
+
+def sentences(text, tokenizer=WORDS):
+    return [" ".join(text[a:b] for a, b in sentence) for sentence in tokenizer(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        (" \n\t ", []),
+        ("Don't go, Ada's 3.5% off", ["Don't", "go", ",", "Ada", "'s", "3.5", "%", "off"]),
+        ("O\u2019Hara\u2019s they'll", ["O\u2019Hara", "\u2019s", "they", "'ll"]),
+        (
+            "l'Italie d\u2019Artagnan QU'IL dell'arte",
+            ["l'", "Italie", "d\u2019", "Artagnan", "QU'", "IL", "dell'", "arte"],
+        ),
+        ("the U.S. at 12:30, $1,234.50 (3rd)", "the U.S . at 12:30 , $ 1,234.50 ( 3rd )".split(" ")),  # noqa: SIM905
+        ("New York-based COVID-19 end.Next", "New York - based COVID - 19 end . Next".split(" ")),  # noqa: SIM905
+        ("see http://a.b/c?d=1, www.x.org.", ["see", "http://a.b/c?d=1", ",", "www.x.org", "."]),
+        ("(me.too@x-y.org)", ["(", "me.too@x-y.org", ")"]),
+        ("a@b @home", ["a", "@", "b", "@", "home"]),
+        ("a_b __init__ ... --- ?!", ["a_b", "__", "init", "__", "...", "---", "?!"]),
+        ("naïve Cafe\u0301s", ["naïve", "Cafe\u0301s"]),  # the accent as a character of its own
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("می\u200cخواهم", ["می\u200cخواهم"]),  # noqa: RUF001
+        ("\u0301a -\u0301", ["\u0301", "a", "-\u0301"]),
+        ("北京😀ok", ["北", "京", "😀", "ok"]),
+        ("a\u00a0b\u2028c", ["a", "b", "c"]),
+    ],
+)
+def test_words(text, words):
+    assert tokens(text) == words
+
+
+@given(st.text(), st.booleans())
+def test_tokens_hold_all_but_spaces(text, characters):
+    tokenizer = Tokenizer(characters=characters)
+    places = tokenizer.tokens(text)
+    assert "".join(text[a:b] for a, b in places) == "".join(text.split())
+    assert all(a < b for a, b in places)
+    assert [place for sentence in tokenizer(text) for place in sentence] == places
+
+
+@given(st.text("ab1 .,'@:/w-_h", max_size=40))
+def test_addresses_do_not_change_how_other_text_is_split(text):
+    alone, among = tokens(text), tokens(f"{text} https://x.y")
+    if "@" not in text and "://" not in text and "www." not in text:
+        assert among == [*alone, "https://x.y"]
+
+
+def test_long_runs_take_linear_time():
+    assert len(tokens("a." * 20_000 + "@")) > 0
+    assert len(tokens("1," * 20_000)) == 2
+    assert len(WORDS("." * 20_000 + ")" * 20_000)) == 1
+
+
+def test_characters_and_patterns():
+    assert tokens("北京 IBM e\u0301", Tokenizer(characters=True)) == ["北", "京", "I", "B", "M", "e\u0301"]
+    assert tokens("a-b c!", Tokenizer(pattern=r"[\w-]+|x*")) == ["a-b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", []),
+        (
+            "Dr. No left. Why? He said \u201cNo.\u201d Then ...",
+            ["Dr . No left .", "Why ?", "He said “ No . ”", "Then ..."],
+        ),
+        ("He saw J. Smith. it rained", ["He saw J . Smith . it rained"]),
+        ("In the U.S. Army. (Yes!) No", ["In the U.S . Army .", "( Yes ! )", "No"]),
+        ("A headline\n\nText goes\non.\r\n\r\nEnd", ["A headline", "Text goes on .", "End"]),
+        ("他说：“好。”然后走了！ok", ["他 说 ： “ 好 。 ”", "然 后 走 了 ！", "ok"]),  # noqa: RUF001
+        ("3.5 m. Next", ["3.5 m .", "Next"]),
+        ("\u201cHi!\u201d she said. 'Go.' He went.", ["“ Hi ! ” she said .", "' Go . '", "He went ."]),
+    ],
+)
+def test_sentences(text, parts):
+    assert sentences(text) == parts
+
+
+def test_lines_and_whole_texts():
+    text = "One. Two\nthree"
+    assert sentences(text, Tokenizer(sentences="lines")) == ["One . Two", "three"]
+    assert sentences(text, Tokenizer(sentences="none")) == ["One . Two three"]
+    assert sentences("", Tokenizer(sentences="none")) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"characters": True, "pattern": "a"}, "characters: every character is a token, so there is no token pattern"),
+        ({"sentences": "line"}, "sentences: expected one of split, lines, none, got 'line'"),
+        ({"pattern": "("}, "token pattern: '(' is no regular expression"),
+        ({"pattern": 3}, "tokenizer: expected settings of a tokenizer"),
+    ],
+)
+def test_settings_that_cannot_be(settings, message):
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}"):
+        tokenizer_of(settings)
+
+
+def test_a_model_file_describes_a_tokenizer():
+    tokenizer = Tokenizer(pattern=r"\w", sentences="lines")
+    assert tokenizer_of(tokenizer.as_dict()) == tokenizer
+    assert tokenizer_of(None) == tokenizer_of({}) == WORDS
