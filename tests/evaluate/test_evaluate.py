@@ -162,12 +162,12 @@ def test_report_by_hand():
 def test_report_is_a_table():
     lines = str(evaluate(*example())).split("\n")
     assert lines[:6] == [
-        "chunk  precision  recall      f1  gold  predicted  correct",
-        "NP         50.00   50.00   50.00     2          2        1",
-        "PP        100.00  100.00  100.00     1          1        1",
-        "VP          0.00    0.00    0.00     0          1        0",
-        "mean       50.00   50.00   50.00",
-        "all        50.00   66.67   57.14     3          4        2",
+        "chunk          precision  recall      f1  gold  predicted  correct",
+        "NP                 50.00   50.00   50.00     2          2        1",
+        "PP                100.00  100.00  100.00     1          1        1",
+        "VP                  0.00    0.00    0.00     0          1        0",
+        "macro average      50.00   50.00   50.00",
+        "micro average      50.00   66.67   57.14     3          4        2",
     ]
     assert lines[7] == "token accuracy 71.43 (7 tokens), sentence accuracy 50.00 (4 sentences)"
 
@@ -178,7 +178,7 @@ def test_tags_have_scores_per_label_and_no_chunks():
     assert report.per_label == {"N": (2 / 3, 1, 0.8, 2, 3, 2), "V": (1, 0.5, 2 / 3, 2, 1, 1)}
     assert report.score == report.token_accuracy == 0.75
     assert report.signature.startswith("accuracy|reading:token|labelwright:")
-    assert str(report).startswith("label  precision")
+    assert str(report).startswith("label          precision")
 
 
 def test_chunk_labels_can_be_counted_as_tokens():
@@ -192,7 +192,7 @@ def test_chunk_labels_can_be_counted_as_tokens():
 def test_nothing_found_is_zero_and_not_an_error():
     report = evaluate([["O", "O"]], [["O", "O"]])
     assert (report.f1, report.token_accuracy, report.chunks[3:]) == (0, 1, (0, 0, 0))
-    assert "all" in str(report)
+    assert "micro average" in str(report)
 
 
 def test_counts_of_sentences_are_those_of_the_whole():

@@ -2,9 +2,10 @@
 
 import pytest
 
+from labelwright import CRF
 from labelwright.corpus import Corpus
 from labelwright.evaluate import evaluate
-from labelwright.evaluate.scorers import chunk_f1, sentence_accuracy, token_accuracy
+from labelwright.evaluate.scorers import chunk_f1, macro_f1, sentence_accuracy, token_accuracy
 
 GOLD = [["B-NP", "I-NP", "O"], ["O", "B-PP"]]
 PREDICTED = [["B-NP", "I-NP", "O"], ["O", "B-NP"]]
@@ -24,6 +25,16 @@ def test_scores_are_those_of_the_report():
     report = evaluate(GOLD, PREDICTED)
     scores = [scorer(Fixed(PREDICTED), None, GOLD) for scorer in (chunk_f1, token_accuracy, sentence_accuracy)]
     assert scores == [report.f1, report.token_accuracy, report.sentence_accuracy] == [0.5, 0.8, 0.5]
+
+
+def test_the_score_of_a_tagger_can_be_f1():
+    X = [["a", "b", "c"], ["d", "e"]]
+    tagger = CRF(max_iter=1, n_jobs=1).fit(X, GOLD)
+    report = evaluate(GOLD, tagger.predict(X))
+    assert tagger.score(X, GOLD) == report.token_accuracy
+    assert tagger.score(X, GOLD, scoring=chunk_f1) == report.f1
+    assert tagger.score(X, GOLD, scoring=macro_f1) == report.macro.f1
+    assert macro_f1(Fixed(PREDICTED), None, GOLD) == pytest.approx(1 / 3)
 
 
 def test_the_labels_of_a_corpus_are_the_truth():

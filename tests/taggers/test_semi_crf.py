@@ -8,6 +8,8 @@ from plain_python import answers_both_ways
 from segmentations import NEW, SCHEMES, TEMPLATE, Enumerated, X, labelled, random_model
 
 from labelwright import SemiCRF, Span
+from labelwright.corpus import Corpus
+from labelwright.corpus.spans import labels_of
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, certain
@@ -124,10 +126,6 @@ def test_encoded_data_serve_every_question(model):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            {"max_length": 2},
-            r"^max_length: sentence 4 has a segment of 3 tokens, got max_length=2; use 3 or more, or None$",
-        ),
         ({"max_length": 0}, r"^max_length: expected a whole number of 1 or more, got 0$"),
         ({"optimizer": "sgd"}, r"^optimizer: expected one of lbfgs, got 'sgd'$"),
         ({"template": "U:%x[0,0]\nB:%x[0,0]"}, r"^template: line 2, 'B:%x\[0,0\]': a SemiCRF has no .*; use U lines$"),
@@ -146,6 +144,31 @@ def test_encoded_data_serve_every_question(model):
 def test_parameters_that_cannot_be(words, message):
     with pytest.raises(OptionError, match=message):
         SemiCRF(**{"template": TEMPLATE, "n_jobs": 1, **words}).fit(X, labelled("iob2"))
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "iob2", "ioe1", "bioes"])
+def test_longer_segments_are_cut_and_counted(scheme):
+    sentence, y = list("abcdefghi"), [Span(0, 5, "X"), Span(6, 8, "Y"), Span(8, 9, "Y")]
+    cut = labels_of([Span(0, 2, "X"), Span(2, 4, "X"), Span(4, 5, "X"), *y[1:]], 9, scheme)
+    y = labels_of(y, 9, scheme)
+    with pytest.warns(RuntimeWarning, match=r"^max_length=2: 1 longer segment of the training data cut into several$"):
+        model = SemiCRF("U:%x[0,0]", max_length=2, n_jobs=1, l2=0.01).fit([sentence], [y])
+    assert model.predict([sentence]) == [cut]
+    assert model.segments_.max_length == 2
+    whole = SemiCRF("U:%x[0,0]", max_length=5, n_jobs=1, l2=0.01).fit([sentence], [y])  # which warns of nothing
+    assert whole.predict([sentence]) == [y]
+
+
+@pytest.mark.parametrize("y", [["V", "V", "N"], ["I-X", "I-X", "O"]])
+def test_sentences_whose_segments_cannot_be_cut_are_left_out_and_counted(y):
+    X, labels = [["a", "c"], [], ["b", "b", "a"]], [[y[0], y[2]], [], y]
+    for data in ((X, labels), (Corpus.from_sequences(X, labels), None)):
+        with pytest.warns(
+            RuntimeWarning, match=r"^max_length=1: 1 sentence with longer segments left out of training$"
+        ):
+            model = SemiCRF("U:%x[0,0]", max_length=1, n_jobs=1).fit(*data)
+        assert model.training_["tokens"] == 2
+        assert model.predict([["a", "c"]]) == [[y[0], y[2]]]
 
 
 @pytest.mark.parametrize("line", ["B:%y[0]", "*:%y[0]/%x[0,0]", "T:%y[-1]/%y[0]", "B:%x[0,0]"])
@@ -189,10 +212,10 @@ def test_too_many_segments_are_refused(monkeypatch):
 
 
 def test_data_that_cannot_be():
-    with pytest.raises(OptionError, match=r"^max_length: sentence 6 has a segment of 3 tokens, "):
-        SemiCRF(max_length=1, n_jobs=1).fit(
-            [[], *X[:2], [], *X[2:]], [[], *labelled("bioes")[:2], [], *labelled("bioes")[2:]]
-        )
+    with pytest.raises(
+        OptionError, match=r"^max_length: every sentence has a segment of more than 1 tokens; use a larger"
+    ):
+        SemiCRF(max_length=1, n_jobs=1).fit([["b", "b", "a"], []], [["V", "V", "N"], []])
     with pytest.raises(OptionError, match=r"^labels: segments need at least two types .* got only 'O'$"):
         SemiCRF(n_jobs=1).fit([["a"]], [["O"]])
     with pytest.raises(OptionError, match=r"^dictionaries: need words, but the sentences are dicts; leave them out$"):

@@ -71,21 +71,20 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """Return the table: one line per type, then all together, then tokens and sentences."""
+        """Return the table: one line per type, the averages, then tokens and sentences."""
         kind = "label" if self.chunks is None else "chunk"
         rows: list[tuple[str, ...]] = [(kind, "precision", "recall", "f1", "gold", "predicted", "correct")]
         for name, score in (self.per_label if self.chunks is None else self.per_type).items():
             rows.append((name or "(no type)", *map(percent, score[:3]), *map(str, score[3:])))
-        rows.append(("mean", *map(percent, self.macro), "", "", ""))
+        rows.append(("macro average", *map(percent, self.macro), "", "", ""))
         if self.chunks is not None:
-            rows.append(("all", *map(percent, self.chunks[:3]), *map(str, self.chunks[3:])))
+            rows.append(("micro average", *map(percent, self.chunks[:3]), *map(str, self.chunks[3:])))
         return "\n".join(
             [
                 *align(rows),
                 "",
                 f"token accuracy {percent(self.token_accuracy)} ({_counted(self.n_tokens, 'token')}), "
                 f"sentence accuracy {percent(self.sentence_accuracy)} ({_counted(self.n_sentences, 'sentence')})",
-                f"mean: macro average over {'labels' if self.chunks is None else 'types'}",
                 self.signature,
             ]
         )

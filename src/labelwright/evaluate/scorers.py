@@ -1,11 +1,13 @@
-"""Scorers for `scoring=` of scikit-learn's tools and of ProgressiveSearch: scorer(tagger, X, y) is a number.
+"""Scorers for `scoring=` of `score`, scikit-learn's tools and ProgressiveSearch: scorer(tagger, X, y) is a number.
 
+tagger.score(X, y, scoring=chunk_f1)
 GridSearchCV(CRF(), {"l2": [0.1, 1.0]}, scoring=chunk_f1)
 cross_val_score(cascade, X, y, scoring=token_accuracy.of_layer("pos"))
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from labelwright.corpus.labels import labels_by_layer
@@ -18,12 +20,12 @@ class Scorer:
     """One number of a Report; of a cascade that of its highest layer, unless another is named."""
 
     name: str
-    measure: str  # the field of Report
+    measure: str  # the field of Report, as in "f1" or "macro.f1"
     layer: str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
         gold, predicted = self._labels(estimator.predict(X), X, y)
-        score = getattr(evaluate(gold, predicted), self.measure)
+        score = attrgetter(self.measure)(evaluate(gold, predicted))
         if score is None:
             raise OptionError(f"{self.name}: the labels are no chunk labels such as B-NP; use token_accuracy")
         return float(score)
@@ -46,6 +48,7 @@ class Scorer:
         return gold, predicted[layer]
 
 
-chunk_f1 = Scorer("chunk_f1", "f1")
+chunk_f1 = Scorer("chunk_f1", "f1")  # micro average
+macro_f1 = Scorer("macro_f1", "macro.f1")  # over types, or over labels where there are no chunks
 token_accuracy = Scorer("token_accuracy", "token_accuracy")
 sentence_accuracy = Scorer("sentence_accuracy", "sentence_accuracy")

@@ -60,6 +60,11 @@ class SegmentSpace(NamedTuple):
         return self.n_types - (self.scheme is not None)
 
     @property
+    def has_neighbours(self) -> bool:
+        """Can two segments of one type be side by side?  Without a scheme, and in `io`, they would be one."""
+        return self.scheme not in (None, "io")
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """Names of the columns of rows of tokens."""
         long = self.types[: self.n_long]
@@ -71,7 +76,7 @@ class SegmentSpace(NamedTuple):
         """Which type may follow which [L+1, L+1]; the last index is the outside of the sentence, which begins it."""
         permitted = np.ones((self.n_types + 1, self.n_types + 1), np.bool_)
         permitted[:, -1] = False
-        if self.scheme in (None, "io"):  # neighbours of one type would be one segment
+        if not self.has_neighbours:
             long = np.arange(self.n_long)
             permitted[long, long] = False
         return permitted
@@ -189,7 +194,6 @@ def segment_space(
     if len(types) < 2:
         raise OptionError(f"labels: segments need at least two types of labels, got only {labels[0]!r}")
     space = SegmentSpace(tuple(labels), scheme, types, max_length or int((segments.end - segments.start).max()))
-    check_sizes(segments, offsets, space.max_length)
     names = dict.fromkeys(labels)
     for kind, n, touching in itertools.product(
         range(len(types)), range(1, min(space.max_length, 3) + 1), (False, True)
@@ -218,22 +222,42 @@ def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offset
     return read_segments(space.labels, codes, offsets, space.scheme)[1]
 
 
-def check_sizes(segments: Segments, offsets: Array, max_length: int) -> None:
-    """Refuse segments that are too long, and more candidates than there is memory for."""
-    length = segments.end - segments.start
-    longest = int(length.max(initial=0))
-    if longest > max_length:
-        sentence = int(np.searchsorted(offsets, segments.start[np.argmax(length)], side="right")) - 1
-        raise OptionError(
-            f"max_length: sentence {sentence} has a segment of {longest} tokens, got max_length={max_length}; "
-            f"use {longest} or more, or None"
-        )
+def check_rows(offsets: Array, max_length: int) -> None:
+    """Refuse more candidates than there is memory for."""
     n_rows = int(row_offsets(offsets, max_length)[-1])
     if n_rows > MAX_ROWS:
         raise OptionError(
             f"max_length: there are {n_rows:,} runs of up to {max_length} tokens, more than {MAX_ROWS:,}; use "
-            "fewer sentences, a smaller max_length (where segments permit it), or a CRF"
+            "fewer sentences, a smaller max_length, or a CRF"
         )
+
+
+def too_long(segments: Segments, max_length: int) -> Array:
+    """Which segments have more tokens than they may."""
+    return np.asarray(segments.end - segments.start > max_length)
+
+
+def cut_segments(segments: Segments, offsets: Array, space: SegmentSpace) -> Segments:
+    """Segments of up to max_length tokens: longer ones are cut, where the labels can write that."""
+    long = too_long(segments, space.max_length)
+    if not long.any():
+        return segments
+    if not space.has_neighbours:
+        sentence = int(np.searchsorted(offsets, segments.start[np.argmax(long)], side="right")) - 1
+        raise OptionError(
+            f"max_length: sentence {sentence} has a segment of more than {space.max_length} tokens, which these labels "
+            "cannot write as two segments of one type side by side; use a larger max_length, or None"
+        )
+    return _cut(segments, space.max_length)
+
+
+def _cut(segments: Segments, limit: int) -> Segments:
+    """Segments of more than `limit` tokens as several: all but the last of them have `limit`."""
+    n_parts = -(-(segments.end - segments.start) // limit)
+    end, kind = (np.repeat(values, n_parts) for values in (segments.end, segments.kind))
+    number = np.arange(len(end)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)  # among the parts of one
+    start = np.repeat(segments.start, n_parts) + number * limit
+    return Segments(start, np.minimum(start + limit, end), kind)
 
 
 # -- rows and arcs ----------------------------------------------------------------------------------------------------

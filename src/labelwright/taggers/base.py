@@ -324,8 +324,17 @@ class Tagger(Estimator):
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         return passed_by(batch, tuple(self.classes_), cut)
 
-    def score(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> float:
-        """Token accuracy (the convention of scikit-learn's classifiers)."""
+    def score(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None = None,
+        *,
+        scoring: Callable[[Any, Any, Any], float] | None = None,
+    ) -> float:
+        """Token accuracy (the convention of scikit-learn's classifiers), or what a scorer measures: see
+        labelwright.evaluate.scorers, as in scoring=chunk_f1."""
+        if scoring is not None:
+            return float(scoring(self, X, y))
         return evaluate(true_labels("score", X, y), self.predict(X), reading="token").token_accuracy
 
     # -- steps of answers ---------------------------------------------------------------------------------------------

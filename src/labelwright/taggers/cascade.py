@@ -661,9 +661,12 @@ class Cascade(Estimator):
         self._check_fitted()
         return entities_in(self, texts, tokenizer)
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers)."""
+    def score(self, X: Any, y: Any = None, *, scoring: Callable[[Any, Any, Any], float] | None = None) -> float:
+        """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers), or what a
+        scorer measures."""
         self._check_fitted()
+        if scoring is not None:
+            return float(scoring(self, X, y))
         names = list(self.layers_)
         X, gold = self._labelled(X, y, names)
         return evaluate(gold[names[-1]], self.predict(X)[names[-1]], reading="token").token_accuracy

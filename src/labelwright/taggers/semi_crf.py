@@ -1,6 +1,8 @@
 """Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead of tokens."""
 
 from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
@@ -11,6 +13,7 @@ from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
 from labelwright.answers.segmentations import DECODERS, SegmentGraph
 from labelwright.corpus.schemes import pairs_of_codes
+from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
@@ -30,13 +33,15 @@ from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
     SegmentSpace,
     arcs_for,
-    check_sizes,
+    check_rows,
+    cut_segments,
     label_of_role,
     permitted_arcs,
     read_segment_space,
     row_offsets,
     segment_space,
     segments_in,
+    too_long,
 )
 from labelwright.structures.states import state_space
 from labelwright.taggers import declared
@@ -46,6 +51,7 @@ from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
 from labelwright.taggers.training import Data, labelled
 from labelwright.validation import HeaderReader
+from labelwright.wording import counted
 
 Array = NDArray[Any]
 SEGMENT_COST = 3  # times the work of a CRF, without compiled code
@@ -55,7 +61,7 @@ MaxLength = Annotated[
     AtLeast(1),
     Signed(),
     Flag("--max-length"),
-    Help("Most tokens of a segment."),
+    Help("Most tokens of a segment; longer ones of the training data are cut."),
     Default("the longest in the training data"),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
@@ -134,7 +140,12 @@ class SemiCRF(LogLinearModel):
             space, segments = segment_space(labels, codes, offsets, pairs, self.max_length)
         else:
             space, segments = self._given, segments_in(self._given, labels, codes, offsets)
-            check_sizes(segments, offsets, space.max_length)
+        check_rows(offsets, space.max_length)
+        long = too_long(segments, space.max_length)
+        if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
+            return self._prepare(*_without(X, y, offsets, segments.start[long], space.max_length))
+        _warn_of_cut(int(long.sum()), space.max_length)
+        segments = cut_segments(segments, offsets, space)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
         held = features.held_out(corpus, segments, space)
@@ -248,8 +259,8 @@ class SemiCRF(LogLinearModel):
             return np.full(len(incidences["segment"].keys), -1, np.int32)
         labels = [label for sentence in y for label in sentence]
         segments = segments_in(self.segments_, labels, np.arange(len(labels)), offsets)
-        check_sizes(segments, offsets, self.segments_.max_length)
-        return gold_of(segments, offsets, self.segments_).kinds
+        check_rows(offsets, self.segments_.max_length)
+        return gold_of(cut_segments(segments, offsets, self.segments_), offsets, self.segments_).kinds
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
@@ -289,6 +300,33 @@ class SegmentScores:
                 scores[~permitted_arcs(space, arcs, permitted[t0:t1])] = -np.inf
             graphs.append(SegmentGraph(arcs, scores, space))
         return graphs
+
+
+def _without(X: Any, y: Any, offsets: Array, places: Array, max_length: int) -> tuple[Any, Any]:
+    """The training data without the sentences of segments that begin at these places; a warning counts them."""
+    gone = np.unique(np.searchsorted(offsets, places, side="right") - 1)
+    kept = np.setdiff1d(np.arange(len(offsets) - 1), gone)
+    if not np.diff(offsets)[kept].any():
+        raise OptionError(
+            f"max_length: every sentence has a segment of more than {max_length} tokens; use a larger one"
+        )
+    warnings.warn(
+        f"max_length={max_length}: {counted(len(gone), 'sentence')} with longer segments left out of training",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    some = [X[n] for n in kept] if isinstance(X, list) else X.take(kept)
+    return some, None if y is None else [y[n] for n in kept]
+
+
+def _warn_of_cut(n_cut: int, max_length: int) -> None:
+    """Say how many segments of the training data were longer than they may be."""
+    if n_cut:
+        warnings.warn(
+            f"max_length={max_length}: {counted(n_cut, 'longer segment')} of the training data cut into several",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _refuse_pairs(tokens: Extractor) -> None:
