@@ -234,9 +234,9 @@ class Tagger(Estimator):
         tokenizer : how texts are split; by default as those of the training data were
 
         >>> from labelwright import CRF
-        >>> crf = CRF(max_iter=9, n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
-        >>> [(e.start, e.end, e.type, e.text) for e in crf.predict_entities(["So Ada ran."])[0]]
-        [(3, 6, 'PER', 'Ada')]
+        >>> crf = CRF(n_jobs=1).fit([["Ada", "ran", "."], ["he", "ran", "."]], [["B-PER", "O", "O"], ["O", "O", "O"]])
+        >>> [(e.start, e.end, e.type, e.text) for e in crf.predict_entities(["he ran. Ada ran."])[0]]
+        [(8, 11, 'PER', 'Ada')]
         """
         self._check_fitted()
         return entities_in(self, texts, tokenizer)[""]

@@ -22,12 +22,18 @@ def entities_in(
     split = split_for(model, texts, tokenizer)
     if not split.texts:
         return {name: [] for name in model.outputs}
+    return {name: split.entities(spans) for name, spans in spans_in(model, split.words).items()}
 
-    def question(name: str, tagger: Any, batch: Any) -> list[Any]:
+
+def spans_in(model: Any, sentences: list[list[str]]) -> dict[str, list[list[Span]]]:
+    """The spans of sentences by every output of a model, with probabilities or (calibrated) confidences."""
+
+    def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
         decoded = batch.decode(tagger.checked_decoder(None), probabilities=False)
         return text_spans(tagger, batch, [decoding.labels for decoding in decoded])
 
-    return {name: split.entities(spans) for name, spans in model.ask(split.words, question).items()}
+    answers: dict[str, list[list[Span]]] = model.ask(sentences, question)
+    return answers
 
 
 def text_spans(tagger: Any, batch: "Batch", labellings: list[list[str]]) -> list[list[Span]]:

@@ -1,0 +1,177 @@
+"""A component for spaCy's pipelines: `nlp.add_pipe("labelwright", config={"model": "ner.crf"})`.
+
+It reads spaCy's tokens and sentences (a document is one sentence where none are set) and sets `doc.ents`.  The
+probability of each entity is in `ent._.probability`, and `doc.spans["labelwright"]` holds the same spans.
+Entities that other components have set before stay where they do not overlap, or are replaced with `overwrite`.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labelwright.errors import OptionError
+
+if TYPE_CHECKING:
+    from labelwright.corpus.spans import Span
+
+NAME = "labelwright"
+FILE = "model.safetensors"  # in the folder of the component
+PROBABILITY = "probability"  # the extension attribute of spans
+
+
+def make_component(nlp: Any, name: str, model: str | None, overwrite: bool) -> "SpacyTagger":
+    """The component that spaCy's registry makes.  A pipeline that was saved names a model that may be gone, but it has
+    its own copy, which `from_disk` reads."""
+    from labelwright.taggers.registry import load
+
+    tagger = load(model) if model is not None and Path(model).exists() else None
+    return SpacyTagger(tagger, name, overwrite, path=model)
+
+
+class SpacyTagger:
+    """Finds entities with a tagger that reads words.
+
+    tagger : a trained tagger; in Python it may be set after the component was made
+    overwrite : replace entities that are there already, and not only add others
+    """
+
+    def __init__(self, tagger: Any = None, name: str = NAME, overwrite: bool = False, path: str | None = None):
+        from spacy.tokens import Span as SpacySpan
+
+        self.name, self.overwrite, self._path = name, overwrite, path
+        self.tagger = tagger
+        if not SpacySpan.has_extension(PROBABILITY):
+            SpacySpan.set_extension(PROBABILITY, default=None)
+
+    @property
+    def tagger(self) -> Any:
+        """The trained tagger."""
+        if self._tagger is None:
+            if self._path is not None:
+                raise OptionError(f"{self.name}: {self._path}: no such file, expected a model that labelwright trained")
+            raise OptionError(
+                f"{self.name}: no model; name one, as in add_pipe({NAME!r}, config={{'model': 'ner.crf'}})"
+            )
+        return self._tagger
+
+    @tagger.setter
+    def tagger(self, tagger: Any) -> None:
+        from labelwright.taggers.texts import check_reads_words
+
+        if tagger is not None:
+            check_reads_words(tagger)
+        self._tagger = tagger
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The types of entities that may be set; none before there is a model."""
+        from labelwright.corpus.schemes import boundaries
+
+        if self._tagger is None:
+            return ()
+        return tuple(boundaries(list(_highest(self.tagger).classes_)).types)
+
+    def __call__(self, doc: Any) -> Any:
+        """Set the entities of a document."""
+        self._annotate([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Any], *, batch_size: int = 256) -> Iterator[Any]:
+        """Set the entities of documents, a batch at a time."""
+        from spacy.util import minibatch
+
+        for docs in minibatch(stream, batch_size):
+            self._annotate(docs)
+            yield from docs
+
+    def _annotate(self, docs: list[Any]) -> None:
+        sentences = [(doc, tokens) for doc in docs for tokens in _sentences(doc)]
+        if not sentences:
+            return
+        spans = _spans(self.tagger, [[token.text for token in tokens] for _, tokens in sentences])
+        by_doc: dict[int, list[Any]] = {}
+        for (doc, tokens), of_sentence in zip(sentences, spans, strict=True):
+            entities = by_doc.setdefault(id(doc), [])
+            entities += [(doc[tokens[s.start].i : tokens[s.end - 1].i + 1], s) for s in of_sentence]
+        for doc in docs:
+            self._set(doc, by_doc.get(id(doc), []))
+
+    def _set(self, doc: Any, entities: list[Any]) -> None:
+        """Write the entities of a document, with their types and probabilities."""
+        from spacy.tokens import Span as SpacySpan
+
+        made = []
+        for place, span in entities:
+            entity = SpacySpan(doc, place.start, place.end, label=span.type)
+            if span.probability is not None:
+                entity._.set(PROBABILITY, float(span.probability))
+            made.append(entity)
+        doc.spans[self.name] = made
+        taken = set() if self.overwrite else {token.i for entity in doc.ents for token in entity}
+        fresh = [each for each in made if taken.isdisjoint(range(each.start, each.end))]
+        doc.ents = [*([] if self.overwrite else doc.ents), *fresh]
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the tagger into a folder of the pipeline."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tagger.save(folder / FILE)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SpacyTagger":
+        """Read the tagger that `to_disk` wrote."""
+        from labelwright.taggers.registry import load
+
+        self.tagger = load(Path(path) / FILE)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The tagger as the bytes of its model file."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.to_disk(folder)
+            return (Path(folder) / FILE).read_bytes()
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpacyTagger":
+        """Read the tagger from the bytes of its model file."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / FILE).write_bytes(data)
+            return self.from_disk(folder)
+
+
+def _highest(model: Any) -> Any:
+    """The tagger whose entities are set: of a cascade the highest layer."""
+    return list(model.outputs.values())[-1]
+
+
+def _spans(model: Any, sentences: list[list[str]]) -> "list[list[Span]]":
+    """The entities of sentences as spans of tokens."""
+    from labelwright.taggers.texts import spans_in
+
+    *_, spans = spans_in(model, sentences).values()
+    return spans
+
+
+def _sentences(doc: Any) -> Iterator[list[Any]]:
+    """The tokens of each sentence of a document but those that are only spaces."""
+    for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
+        tokens = [token for token in sentence if not token.is_space]
+        if tokens:
+            yield tokens
+
+
+try:
+    from spacy.language import Language
+except ImportError:  # the module can be read without the extra
+    pass
+else:
+    Language.factory(
+        NAME,
+        default_config={"model": None, "overwrite": False},
+        assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+        func=make_component,
+    )
