@@ -19,6 +19,7 @@ from labelwright.validation import HeaderReader, TensorReader, check_array, chec
 
 Array = NDArray[Any]
 PERIOD = 10  # iterations over which the loss must still fall
+SECONDS_PER_LINE = 2.0  # of progress where there is no terminal
 MOST = 1 << 40  # passes, or sentences seen in them
 
 
@@ -251,12 +252,14 @@ def _read_record(record: HeaderReader) -> Record:
 
 
 class ProgressBar:
-    """Iteration, loss (of perceptrons: mistakes) and development score on one line of the terminal; nothing when the
-    output is piped.
+    """Iteration, loss (of perceptrons: mistakes) and development score on one line of the terminal.  Elsewhere, as in
+    notebooks and logs: nothing, or with `lines` a line every few seconds and one at the end.
 
     total : the limit of iterations that was set; None where training runs until it converges
     tol : training stops when the relative improvement over PERIOD iterations is below this
     """
+
+    lines = False
 
     def __init__(self, total: int | None = None, tol: float | None = None, what: str = "training") -> None:
         self.live = sys.stderr.isatty()
@@ -264,12 +267,11 @@ class ProgressBar:
         self._total, self._tol, self._what = total, tol, what
         self._losses: list[float] = []
         self._dev = ""
+        self._waiting, self._said = "", -np.inf  # the line to be written at the end, and when the last one was
 
     def __call__(self, record: Record, max_iter: int) -> None:
-        if not self.live:
+        if not self.live and not self.lines:
             return
-        if self._bar is None:
-            self._start()
         if record["iteration"] < len(self._losses):  # another start
             self._losses, self._dev = [], ""
         self._losses.append(record["loss"])
@@ -279,7 +281,24 @@ class ProgressBar:
             note = f"mistakes {record['mistakes']:,} ({100 * record['separable']:.1f} % separable){self._dev}"
         else:
             note = f"loss {record['loss']:,.1f}{self._gain()}{self._dev}"
-        self._bar.update(self._task, completed=record["iteration"], note=note)
+        if self.live:
+            if self._bar is None:
+                self._start()
+            self._bar.update(self._task, completed=record["iteration"], note=note)
+        else:
+            self._say(record, note)
+
+    def _say(self, record: Record, note: str) -> None:
+        """Write a line, unless the last one was just before."""
+        of_total = f"/{self._total}" if self._total else ""
+        self._waiting = f"{self._what}  {record['iteration']}{of_total}  {note}  {record['seconds']:.1f} s\n"
+        if time.monotonic() - self._said >= SECONDS_PER_LINE:
+            self._write()
+
+    def _write(self) -> None:
+        sys.stderr.write(self._waiting)
+        sys.stderr.flush()
+        self._waiting, self._said = "", time.monotonic()
 
     def _gain(self) -> str:
         """The recent relative improvement of the loss, and the one below which training stops."""
@@ -304,7 +323,9 @@ class ProgressBar:
         self._bar.start()
 
     def close(self) -> None:
-        """Leave the last line on the terminal."""
+        """Leave the last line on the terminal, or write it."""
+        if self._waiting:
+            self._write()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -412,6 +412,8 @@ class Cascade(Estimator):
         """Maximise the shares of all layers' likelihoods, from where each alone has arrived."""
         models = list(self.layers_.values())
         bar = ProgressBar(self.max_iter, self.tol) if progress is None and self.verbose else None
+        if bar is not None:
+            bar.lines = True
         dev = None if development is None else self._dev_score(*development)
         limit = self.max_iter or 1000
         monitor = Monitor(limit, self.tol, dev=dev, dev_from=0, progress=progress or bar)

@@ -103,6 +103,8 @@ class TrainableModel(LinearTagger):
         del X, y  # as far as the caller lets them go
         development = None if dev is None else self._development(trained, dev)
         bar = self.progress_bar() if progress is None and self.verbose else None
+        if bar is not None:
+            bar.lines = True
         runs: list[tuple[Array, Monitor]] = []
         try:
             for restart in range(self.n_restarts):
