@@ -26,6 +26,7 @@ COMMANDS = {
     "train": "Train a model from a column file.",
     "tag": "Label a file or a stream with a model.",
     "eval": "Score predictions, or a model on a test file.",
+    "errors": "See what goes wrong: confusions, phrases, examples.",
     "compare": "Is one prediction better than another, or is it chance?",
     "inspect": "Look into a model.",
     "explain": "Why does a token have its label?",

@@ -36,16 +36,42 @@ if TYPE_CHECKING:
     from labelwright.cli.reading import Data
     from labelwright.corpus.file_formats import FileOptions
     from labelwright.corpus.table import Corpus
-    from labelwright.evaluate import Report
+    from labelwright.evaluate import ErrorAnalysis, Report
 
 
 class Scored(NamedTuple):
     """The scores of one output of a model."""
 
     report: "Report"
-    decoding: dict[str, Any]  # how, and how much is proven
-    tally: how.Tally
+    decoding: dict[str, Any] | None  # how, and how much is proven; None where a file has the predictions
+    tally: how.Tally | None
     oracle: "Report | None"
+
+
+class Sources(NamedTuple):
+    """What is scored: a model and a test file, in either order, or two files."""
+
+    gold: str
+    predicted: str
+    columns: str | None
+    label: str | None
+    options: "FileOptions"
+    threads: int | None
+
+
+class Tested(NamedTuple):
+    """Predictions that were scored, and what made them."""
+
+    scores: dict[str, Scored]
+    inputs: Any  # the sentences, as the model reads them
+    model: Any = None  # None where a file has the predictions
+
+    def errors(self, train: Any = None) -> "dict[str, ErrorAnalysis]":
+        """The errors of every output; `train` are sentences whose words are no longer unseen."""
+        return {
+            name: scored.report.errors(self.inputs, model=self.model, layer=name, train=train)
+            for name, scored in self.scores.items()
+        }
 
 
 class Asked(NamedTuple):
@@ -78,6 +104,9 @@ def command(
             "--oracle",
         ),
     ] = False,
+    errors: Annotated[
+        bool, option("Also what goes wrong, as labelwright errors shows it.", None, SCORING, "--errors")
+    ] = False,
     decoding: Any = None,
     as_json: Json = False,
     threads: Threads = None,
@@ -100,42 +129,59 @@ def command(
     """
     from labelwright.corpus.file_formats import FileOptions
 
+    sources = Sources(gold, predicted, columns, label, FileOptions(format, label_names, skip_bad_spans), threads)
+    tested = scored_on(sources, decoding, strict, scheme, oracle, verbose, as_json)
+    if verbose:
+        for name, scored in tested.scores.items():
+            say(f"{name}: {scored.tally}" if name else str(scored.tally))
+    analyses = tested.errors() if errors else {}
+    if as_json:
+        facts = {name: _facts(scored) for name, scored in tested.scores.items()}
+        for name, analysis in analyses.items():
+            facts[name]["errors"] = analysis.as_dict()
+        show_json(facts.get("", {"layers": facts}))
+    else:
+        _show(tested.scores, {name: str(analysis) for name, analysis in analyses.items()})
+
+
+def scored_on(
+    sources: Sources,
+    decoding: dict[str, Any],
+    strict: bool,
+    scheme: str | None,
+    oracle: bool = False,
+    verbose: bool = False,
+    proofs: bool = False,
+) -> Tested:
+    """Score a model on a test file, or predictions; in either order."""
+    gold, predicted, columns, label, files, threads = sources
     reading = "strict" if strict else "conlleval"
-    files = FileOptions(format, label_names, skip_bad_spans)
     if not is_model(gold) and not is_model(predicted):
         _refuse_without_model({**decoding, "oracle": oracle or None, "verbose": verbose or None})
         truth = read_labelled(gold, columns, label, options=files)
-        _show_report(truth, predicted_labels(predicted, truth), reading, scheme, as_json)
-        return
+        return _predictions(truth, predicted_labels(predicted, truth), reading, scheme)
     model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
     model = load_model(model_path, threads, attributes=True)
-    asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or as_json)
+    asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or proofs)
     if oracle:
         _check_oracle(model)
     test = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
     if not has_attributes(test):
         how.warn(model, test)
+    data = gold_for(model, gold_path, columns, label, files)
+    if not has_attributes(data):
+        how.warn(model, data)
     how.show_progress(model, True)
-    scores = _scores(model, test, asked)
-    if verbose:
-        for name, scored in scores.items():
-            say(f"{name}: {scored.tally}" if name else str(scored.tally))
-    if as_json:
-        facts = {name: _facts(scored) for name, scored in scores.items()}
-        show_json({"layers": facts} if layer_names(model) else next(iter(facts.values())))
-    else:
-        _show(scores)
+    inputs = data.X if has_attributes(data) else corpus_for(model, data)
+    return Tested(_scores(model, data, inputs, asked), inputs, model)
 
 
-def _show_report(gold: "Corpus", predicted: list[list[str]], reading: str, scheme: str | None, as_json: bool) -> None:
+def _predictions(gold: "Corpus", predicted: list[list[str]], reading: str, scheme: str | None) -> Tested:
     """The scores of predictions that are there already."""
     from labelwright.evaluate import evaluate
 
     report = evaluate(gold.y, predicted, reading=reading, scheme=scheme)
-    if as_json:
-        show_json(report.as_dict())
-    else:
-        show(str(report))
+    return Tested({"": Scored(report, None, None, None)}, gold)
 
 
 def _check_oracle(model: Any) -> None:
@@ -148,9 +194,8 @@ def _check_oracle(model: Any) -> None:
                 raise OptionError("--oracle: only for memory-based models, which choose among proposals")
 
 
-def _scores(model: Any, test: "Data", asked: Asked) -> dict[str, Scored]:
+def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Scored]:
     """The scores of every output on a test file."""
-    inputs = test.X if has_attributes(test) else corpus_for(model, test)
     data = model.encode(inputs) if asked.oracle else inputs  # asked twice
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
@@ -189,12 +234,13 @@ def _scored(
 
 
 def _facts(scored: Scored) -> dict[str, Any]:
-    facts: dict[str, Any] = scored.report.as_dict() | {"decoding": scored.decoding}
+    facts: dict[str, Any] = scored.report.as_dict()
+    facts |= {} if scored.decoding is None else {"decoding": scored.decoding}
     return facts if scored.oracle is None else facts | {"oracle": scored.oracle.as_dict()}
 
 
-def _show(scores: dict[str, Scored]) -> None:
-    """A table for every output."""
+def _show(scores: dict[str, Scored], errors: dict[str, str]) -> None:
+    """A table for every output, and the errors where they are asked for."""
     for number, (name, scored) in enumerate(scores.items()):
         if number:
             show()
@@ -203,6 +249,9 @@ def _show(scores: dict[str, Scored]) -> None:
         show(str(scored.report))
         if scored.oracle is not None:
             show(_ceiling(scored.oracle.as_dict()))
+        if name in errors:
+            show()
+            show(errors[name])
 
 
 def _ceiling(scores: dict[str, Any]) -> str:

@@ -1,22 +1,13 @@
 """Scores from counts: precision, recall and F1 of chunks, accuracy of tokens and sentences, and a table."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from labelwright import __version__
-from labelwright.evaluate.counts import Counts, Labels, count
-
-
-class Score(NamedTuple):
-    """Precision, recall and F1 (0 to 1) and the counts they come from."""
-
-    precision: float
-    recall: float
-    f1: float
-    gold: int
-    predicted: int
-    correct: int
+from labelwright.errors import OptionError
+from labelwright.evaluate.counts import Counts, Labels, Rules, Tokens, count_system, intern, rules_for
+from labelwright.evaluate.errors import ErrorAnalysis, analysis_of
+from labelwright.evaluate.scores import Score, align, score_of
 
 
 class Macro(NamedTuple):
@@ -45,11 +36,24 @@ class Report:
     reading: str
     scheme: str | None
     signature: str  # how the score was computed, in one reproducible string
+    labels: tuple[Tokens, Rules] | None = field(default=None, repr=False, compare=False)  # what `errors` looks at
 
     @property
     def score(self) -> float:
         """The one number to watch: F1 of chunks, or the token accuracy where there are no chunks."""
         return self.token_accuracy if self.f1 is None else self.f1
+
+    def errors(self, X: Any = None, *, model: Any = None, layer: str = "", train: Any = None) -> ErrorAnalysis:
+        """What goes wrong: kinds of errors, confused types, phrases, unseen words, every error in its sentence.
+
+        X : the sentences, for their words and for the probabilities of the model
+        model : the tagger that predicted the labels; it adds probabilities, and which words it knows, as far as it can
+        layer : the layer of a cascade that predicted them
+        train : the training sentences; words that are not in them are unseen
+        """
+        if self.labels is None:
+            raise OptionError("errors: this report has counts alone; make it with evaluate(gold, predicted)")
+        return analysis_of(*self.labels, X, model=model, layer=layer, train=train)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as plain dicts, numbers and strings."""
@@ -101,7 +105,9 @@ def evaluate(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme
     >>> report.precision, report.recall, report.f1, report.token_accuracy
     (0.5, 0.5, 0.5, 0.75)
     """
-    return report_of(count(gold, predicted, reading, scheme))
+    tokens = intern(gold, predicted=predicted)
+    rules = rules_for(tokens, reading, scheme)
+    return replace(report_of(count_system(tokens, rules, 1)), labels=(tokens, rules))
 
 
 def report_of(counts: Counts) -> Report:
@@ -135,18 +141,6 @@ def report_of(counts: Counts) -> Report:
     )
 
 
-def score_of(gold: int, predicted: int, correct: int) -> Score:
-    """Return precision, recall and F1 of counts; what has no denominator is 0, as in conlleval."""
-    return Score(
-        precision=correct / predicted if predicted else 0.0,
-        recall=correct / gold if gold else 0.0,
-        f1=2 * correct / (gold + predicted) if gold + predicted else 0.0,
-        gold=gold,
-        predicted=predicted,
-        correct=correct,
-    )
-
-
 def signature_of(counts: Counts) -> str:
     """Return the string that is needed to reproduce the numbers."""
     metric = "accuracy" if counts.reading == "token" else "f1"
@@ -157,15 +151,3 @@ def signature_of(counts: Counts) -> str:
 def percent(share: float) -> str:
     """Write a share as a percentage with two decimals."""
     return f"{100 * share:.2f}"
-
-
-def align(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return rows as lines with aligned columns: the first to the left, the others to the right."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        ).rstrip()
-        for row in rows
-    ]

@@ -1,0 +1,461 @@
+"""What a tagger gets wrong: every error with its kind, its sentence and its probabilities, and counts of them.
+
+labels -> units (chunks, or tokens where there are no chunks) -> errors, each a pair of units that belong together
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.corpus.spans import Span
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.text import joined_text
+from labelwright.errors import CorpusError, OptionError
+from labelwright.evaluate.counts import Rules, Tokens, chunk_ends
+from labelwright.evaluate.error_page import page
+from labelwright.evaluate.error_text import text_of
+from labelwright.evaluate.scores import Score, score_of
+
+Words = list[list[str]]  # [N][T]
+CHUNK_KINDS = {
+    "missed": "a gold chunk without a predicted counterpart",
+    "invented": "a predicted chunk without a gold counterpart",
+    "type": "right boundaries, wrong type",
+    "boundary": "right type, wrong boundaries",
+    "type+boundary": "the chunks overlap; type and boundaries are wrong",
+}
+TOKEN_KINDS = {"label": "a wrong label"}
+WORD_KEYS = ("word", "w", "form", "token", "w[0]")  # of feature dicts that hold the word itself
+
+
+class Error(NamedTuple):
+    """One error: a gold chunk, a predicted one, or two that overlap; of single tokens, their labels."""
+
+    kind: str  # a key of CHUNK_KINDS or TOKEN_KINDS
+    sentence: int  # from 0
+    gold: Span | None  # with the probability that the model gives it; None where nothing is there
+    predicted: Span | None
+    text: str  # the words of the gold chunk, or else of the predicted one
+    unseen: bool | None  # is one of its words missing from the training data?  None: not known
+
+    @property
+    def type(self) -> str:
+        """The gold type; the predicted one where there is none."""
+        return self.either.type
+
+    @property
+    def either(self) -> Span:
+        """The gold chunk, or the predicted one where there is none."""
+        span = self.gold or self.predicted
+        assert span is not None
+        return span
+
+
+class Confusion(NamedTuple):
+    """How often one type was predicted in place of another."""
+
+    gold: str
+    predicted: str
+    n: int
+
+
+class Phrase(NamedTuple):
+    """A phrase with errors of one kind."""
+
+    text: str
+    gold: str | None  # its type; None where it is invented
+    predicted: str | None  # None where it is missed
+    n: int  # errors
+    total: int  # how often the phrase has this gold type (where it is invented, how often it is predicted as such)
+
+
+class Boundary(NamedTuple):
+    """Words by which predicted chunks are longer or shorter than gold chunks of the same type."""
+
+    place: str  # "added before", "left out before", "added after", "left out after"
+    text: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnalysis:
+    """All errors of one prediction; `str(analysis)` is a text, `as_dict()` is ready for JSON, `html()` is a page."""
+
+    unit: str  # "chunk" or "token"
+    n_sentences: int
+    n_tokens: int
+    total: Score
+    kinds: dict[str, int]  # number of errors of each kind
+    per_type: dict[str, dict[str, int]]  # of each type: gold, predicted, correct, and errors of each kind
+    confusions: list[Confusion]  # the most frequent first, as in the lists below
+    phrases: dict[str, list[Phrase]]  # by kind of error; empty where the words are not known
+    boundaries: list[Boundary]
+    vocabulary: dict[str, Score] | None  # "seen" and "unseen": chunks without and with a word that is new
+    errors: list[Error]
+    sentences: dict[int, list[str]]  # the words of the sentences that have errors
+
+    def select(self, kinds: Iterable[str] = (), types: Iterable[str] = (), text: str = "") -> list[Error]:
+        """The errors of these kinds that concern these types, and whose phrase has this text (in any case)."""
+        kinds, types = set(kinds), set(types)
+        self._check("kind", kinds, self.kinds)
+        self._check("type", types, self.per_type)
+        return [
+            error
+            for error in self.errors
+            if (not kinds or error.kind in kinds)
+            and (not types or types & {span.type for span in (error.gold, error.predicted) if span is not None})
+            and text.lower() in error.text.lower()
+        ]
+
+    @staticmethod
+    def _check(name: str, given: set[str], known: Iterable[str]) -> None:
+        for value in sorted(given - set(known)):
+            raise OptionError(f"{name}: no {value!r} here, expected one of {', '.join(known)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain dicts, lists, numbers and strings."""
+        return {
+            "unit": self.unit,
+            "n_sentences": self.n_sentences,
+            "n_tokens": self.n_tokens,
+            "n_errors": len(self.errors),
+            "total": self.total._asdict(),
+            "kinds": self.kinds,
+            "meanings": {kind: (CHUNK_KINDS | TOKEN_KINDS)[kind] for kind in self.kinds},
+            "per_type": self.per_type,
+            "confusions": [each._asdict() for each in self.confusions],
+            "phrases": {kind: [each._asdict() for each in listed] for kind, listed in self.phrases.items()},
+            "boundaries": [each._asdict() for each in self.boundaries],
+            "vocabulary": self.vocabulary and {name: score._asdict() for name, score in self.vocabulary.items()},
+            "errors": [_plain(error) for error in self.errors],
+            "sentences": {str(number): words for number, words in self.sentences.items()},
+        }
+
+    def html(self, title: str = "Errors") -> str:
+        """Return a page to look through the errors in a browser, without anything outside it."""
+        return page({"": self.as_dict()}, title)
+
+    def __str__(self) -> str:
+        return "\n".join(text_of(self.as_dict()))
+
+
+def _plain(error: Error) -> dict[str, Any]:
+    spans = {"gold": error.gold, "predicted": error.predicted}
+    return error._asdict() | {name: span and span._asdict() for name, span in spans.items()}
+
+
+class Units(NamedTuple):
+    """The chunks of one system, or all tokens."""
+
+    first: np.ndarray  # [U]  its first token,
+    end: np.ndarray  # [U]  and the one after its last
+    type: np.ndarray  # [U]  index into types
+
+
+def analysis_of(
+    tokens: Tokens, rules: Rules, X: Any = None, *, model: Any = None, layer: str = "", train: Any = None
+) -> ErrorAnalysis:
+    """All errors of system 1 against the gold standard; see `Report.errors` for what X, model and train add."""
+    types = tokens.labels if rules.table is None else list(rules.table.types)
+    gold, predicted = units_of(tokens, rules, 0), units_of(tokens, rules, 1)
+    words = words_of(X, tokens)
+    unseen = None if words is None else _unseen(words, model, train)
+    ours, theirs = _keys(gold, len(tokens.codes[0]), len(types)), _keys(predicted, len(tokens.codes[0]), len(types))
+    right, right_too = np.isin(ours, theirs), np.isin(theirs, ours)
+    wrong = _by_sentence(tokens, types, gold, ~right), _by_sentence(tokens, types, predicted, ~right_too)
+    errors = list(_errors(*wrong, words, unseen, rules.table is None))
+    if model is not None and X is not None:
+        errors = with_probabilities(errors, X, model, layer, chunks=rules.table is not None)
+    kinds = Counter(error.kind for error in errors)
+    known = TOKEN_KINDS if rules.table is None else CHUNK_KINDS
+    return ErrorAnalysis(
+        unit="token" if rules.table is None else "chunk",
+        n_sentences=len(tokens.offsets) - 1,
+        n_tokens=len(tokens.codes[0]),
+        total=score_of(len(ours), len(theirs), int(right.sum())),
+        kinds={kind: kinds[kind] for kind in known},
+        per_type=_per_type(types, gold, predicted, right, errors, list(known)),
+        confusions=_confusions(errors),
+        phrases={} if words is None else _phrases(errors, list(known), _all_texts(types, gold, predicted, words)),
+        boundaries=[] if words is None else _boundaries(errors, words),
+        vocabulary=None if unseen is None else _vocabulary(unseen, gold, predicted, right),
+        errors=errors,
+        sentences={} if words is None else {n: list(words[n]) for n in sorted({error.sentence for error in errors})},
+    )
+
+
+# -- units ------------------------------------------------------------------------------------------------------------
+
+
+def units_of(tokens: Tokens, rules: Rules, system: int) -> Units:
+    """The chunks of a system as `count` reads them, or all its tokens."""
+    codes = tokens.codes[system]
+    if rules.table is None:
+        every = np.arange(len(codes))
+        return Units(every, every + 1, codes)
+    last = chunk_ends(tokens, rules, system)
+    first = np.flatnonzero(last >= 0)
+    return Units(first, last[first] + 1, rules.table.type_of[codes[first]])
+
+
+def _keys(units: Units, n_tokens: int, n_types: int) -> np.ndarray:
+    """A number for each unit [U], the same for equal ones."""
+    return np.asarray((units.first * (n_tokens + 1) + units.end) * n_types + units.type)
+
+
+def _by_sentence(tokens: Tokens, types: list[str], units: Units, chosen: np.ndarray) -> dict[int, list[Span]]:
+    """The chosen units as spans of their sentences."""
+    spans: dict[int, list[Span]] = defaultdict(list)
+    places = np.searchsorted(tokens.offsets, units.first[chosen], side="right") - 1
+    begins = tokens.offsets[places]
+    columns = places, units.first[chosen] - begins, units.end[chosen] - begins, units.type[chosen]
+    for sentence, start, end, kind in zip(*(column.tolist() for column in columns), strict=True):
+        spans[sentence].append(Span(start, end, types[kind]))
+    return spans
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+def _errors(
+    gold: Mapping[int, list[Span]],
+    predicted: Mapping[int, list[Span]],
+    words: Words | None,
+    unseen: np.ndarray | None,
+    by_token: bool,
+) -> Iterator[Error]:
+    """The errors, sentence by sentence."""
+    starts = None if words is None else np.cumsum([0, *map(len, words)])
+    for n in sorted({*gold, *predicted}):
+        for ours, theirs in paired(gold.get(n, []), predicted.get(n, [])):
+            spans = [span for span in (ours, theirs) if span is not None]
+            start, end = min(span.start for span in spans), max(span.end for span in spans)
+            text = "" if words is None else joined_text(words[n][spans[0].start : spans[0].end])
+            new = None
+            if unseen is not None and starts is not None:
+                new = bool(unseen[starts[n] + start : starts[n] + end].any())
+            yield Error("label" if by_token else kind_of(ours, theirs), n, ours, theirs, text, new)
+
+
+def kind_of(gold: Span | None, predicted: Span | None) -> str:
+    """The kind of an error.
+
+    >>> kind_of(Span(0, 2, "ORG"), Span(0, 2, "LOC")), kind_of(Span(0, 2, "ORG"), Span(1, 2, "ORG"))
+    ('type', 'boundary')
+    """
+    if gold is None or predicted is None:
+        return "invented" if gold is None else "missed"
+    if gold[:2] == predicted[:2]:
+        return "type"
+    return "boundary" if gold.type == predicted.type else "type+boundary"
+
+
+def paired(gold: Sequence[Span], predicted: Sequence[Span]) -> list[tuple[Span | None, Span | None]]:
+    """Gold and predicted spans that belong together, each used once: those that overlap, first those with the same
+    boundaries, then those of the same type, then those that share the most tokens; what is left has no partner.
+
+    >>> paired([Span(0, 3, "ORG")], [Span(0, 2, "LOC"), Span(2, 3, "ORG")])  # doctest: +NORMALIZE_WHITESPACE
+    [(Span(start=0, end=3, type='ORG', probability=None), Span(start=2, end=3, type='ORG', probability=None)),
+     (None, Span(start=0, end=2, type='LOC', probability=None))]
+    """
+    candidates = []
+    for i, ours in enumerate(gold):
+        for j, theirs in enumerate(predicted):
+            shared = min(ours.end, theirs.end) - max(ours.start, theirs.start)
+            if shared > 0:
+                candidates.append((ours[:2] != theirs[:2], ours.type != theirs.type, -shared, i, j))
+    pairs: list[tuple[Span | None, Span | None]] = []
+    left, left_too = set(range(len(gold))), set(range(len(predicted)))
+    for *_, i, j in sorted(candidates):
+        if i in left and j in left_too:
+            pairs.append((gold[i], predicted[j]))
+            left.remove(i)
+            left_too.remove(j)
+    pairs += [(gold[i], None) for i in left] + [(None, predicted[j]) for j in left_too]
+    return sorted(pairs, key=lambda pair: min(span.start for span in pair if span is not None))
+
+
+def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chunks: bool) -> list[Error]:
+    """The errors with the probability (or calibrated confidence) that a model gives to both sides of each; without,
+    where it has none.  Only sentences with errors are scored."""
+    if not errors or not model.outputs[layer].is_sure:
+        return errors
+    by_sentence: dict[int, list[Error]] = defaultdict(list)
+    for error in errors:
+        by_sentence[error.sentence].append(error)
+    some = isinstance(X, Corpus | list | tuple | np.ndarray)  # of which a part can be taken
+    rows = list(by_sentence) if some else list(range(len(X)))
+
+    def question(name: str, tagger: Any, batch: Any) -> list[list[Error]]:
+        if name != layer:
+            return [[] for _ in batch]
+        asked = (by_sentence.get(row, []) for row in rows[batch.first : batch.first + len(batch)])
+        return [_told(sentence, part, chunks) for sentence, part in zip(batch.sure, asked, strict=True)]
+
+    asked = _taken(X, rows) if some else X
+    return [error for part in model.ask(asked, question)[layer] for error in part]
+
+
+def _told(sentence: Any, errors: list[Error], chunks: bool) -> list[Error]:
+    """The errors of one scored sentence with their probabilities."""
+    if not errors:
+        return []
+    table = None if chunks else sentence.marginals()
+    index = {str(label): number for number, label in enumerate(sentence.labels)}
+
+    def probability(span: Span) -> float:
+        if table is None:
+            return float(sentence.span(span)) if span.type in sentence.span_types else 0.0
+        return float(table[span.start, index[span.type]]) if span.type in index else 0.0
+
+    def told(span: Span | None) -> Span | None:
+        return span and span._replace(probability=min(1.0, max(0.0, probability(span))))
+
+    return [error._replace(gold=told(error.gold), predicted=told(error.predicted)) for error in errors]
+
+
+def _taken(X: Any, rows: list[int]) -> Any:
+    """Some of the sentences."""
+    return X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def words_of(X: Any, tokens: Tokens | None = None) -> Words | None:
+    """The words of sentences: the first column, strings, or what feature dicts call the word; None where there are no
+    words.  With `tokens`, they must be as many as the labels."""
+    if X is None:
+        return None
+    if isinstance(X, Corpus):
+        words: Words | None = X.column(X.input_names[0]) if X.input_names else None
+    else:
+        words = _words_of_sentences(X)
+    if words is not None and tokens is not None and [len(s) for s in words] != np.diff(tokens.offsets).tolist():
+        raise CorpusError("X: its sentences are not as long as their labels; give the sentences that were labelled")
+    return words
+
+
+def _words_of_sentences(X: Iterable[Any]) -> Words | None:
+    if not hasattr(X, "__iter__"):
+        return None
+    words = []
+    for sentence in X:
+        if not isinstance(sentence, list | tuple):
+            return None
+        words.append([_word(token) for token in sentence])
+    return None if any(word is None for sentence in words for word in sentence) else words  # type: ignore[return-value]
+
+
+def _word(token: Any) -> str | None:
+    if isinstance(token, str):
+        return token
+    if isinstance(token, Mapping):
+        return next((token[key] for key in WORD_KEYS if isinstance(token.get(key), str)), None)
+    return token[0] if isinstance(token, tuple | list) and token and isinstance(token[0], str) else None
+
+
+def _unseen(words: Words, model: Any, train: Any) -> np.ndarray | None:
+    """Which tokens [T] have a word that is not in the training data; None where that is not known."""
+    distinct = list(dict.fromkeys(word for sentence in words for word in sentence))
+    if train is not None:
+        trained_on = words_of(train)
+        if trained_on is None:
+            raise CorpusError("train: has no words, only features; give sentences of words")
+        vocabulary = {word for sentence in trained_on for word in sentence}
+        seen: list[bool] | None = [word in vocabulary for word in distinct]
+    else:
+        seen = None if model is None else model.knows(distinct)
+    if seen is None:
+        return None
+    known = dict(zip(distinct, seen, strict=True))
+    return np.array([not known[word] for sentence in words for word in sentence], np.bool_)
+
+
+# -- counts of errors -------------------------------------------------------------------------------------------------
+
+
+def _per_type(
+    types: list[str], gold: Units, predicted: Units, right: np.ndarray, errors: list[Error], kinds: list[str]
+) -> dict[str, dict[str, int]]:
+    """For each type the units of both sides, the correct ones, and the errors by kind."""
+    C = len(types)
+    columns = [np.bincount(of, minlength=C).tolist() for of in (gold.type, predicted.type, gold.type[right])]
+    by_kind = Counter((error.type, error.kind) for error in errors)
+    rows = {}
+    for name, *numbers in sorted(zip(types, *columns, strict=True)):
+        if numbers[0] or numbers[1]:
+            rows[name] = dict(zip(("gold", "predicted", "correct"), numbers, strict=True))
+            rows[name] |= {kind: by_kind[name, kind] for kind in kinds}
+    return rows
+
+
+def _confusions(errors: list[Error]) -> list[Confusion]:
+    counts = Counter(
+        (error.gold.type, error.predicted.type)
+        for error in errors
+        if error.gold is not None and error.predicted is not None and error.gold.type != error.predicted.type
+    )
+    return [Confusion(*each) for each in _ranked(counts)]
+
+
+def _ranked(counts: Mapping[Any, int]) -> list[tuple[Any, ...]]:
+    """What is counted and how often, the most frequent first, equals in the order of the alphabet."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], tuple(part or "" for part in item[0])))
+    return [(*key, n) for key, n in ranked]
+
+
+Texts = tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]  # (text, type) of gold and of predicted units
+
+
+def _all_texts(types: list[str], gold: Units, predicted: Units, words: Words) -> Texts:
+    flat = [word for sentence in words for word in sentence]
+
+    def texts(units: Units) -> Counter[tuple[str, str]]:
+        columns = (column.tolist() for column in units)
+        return Counter((joined_text(flat[a:b]), types[kind]) for a, b, kind in zip(*columns, strict=True))
+
+    return texts(gold), texts(predicted)
+
+
+def _phrases(errors: list[Error], kinds: list[str], texts: Texts) -> dict[str, list[Phrase]]:
+    counts: dict[str, Counter[Any]] = {kind: Counter() for kind in kinds}
+    for error in errors:
+        gold, predicted = (span and span.type for span in (error.gold, error.predicted))
+        counts[error.kind][error.text, gold, predicted] += 1
+    return {
+        kind: [
+            Phrase(text, gold, predicted, n, texts[0][text, gold] if gold is not None else texts[1][text, predicted])
+            for text, gold, predicted, n in _ranked(counted)
+        ]
+        for kind, counted in counts.items()
+    }
+
+
+def _boundaries(errors: list[Error], words: Words) -> list[Boundary]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for error in errors:
+        if error.kind == "boundary" and error.gold is not None and error.predicted is not None:
+            gold, predicted, sentence = error.gold, error.predicted, words[error.sentence]
+            for place, a, b in (
+                ("added before", predicted.start, gold.start),
+                ("left out before", gold.start, predicted.start),
+                ("left out after", predicted.end, gold.end),
+                ("added after", gold.end, predicted.end),
+            ):
+                if a < b:
+                    counts[place, joined_text(sentence[a:b])] += 1
+    return [Boundary(*each) for each in _ranked(counts)]
+
+
+def _vocabulary(unseen: np.ndarray, gold: Units, predicted: Units, right: np.ndarray) -> dict[str, Score]:
+    """The scores of units whose words are all known, and of those with a word that is not."""
+    before = np.concatenate([[0], np.cumsum(unseen)])
+    new, new_too = (before[units.end] > before[units.first] for units in (gold, predicted))
+    return {
+        "seen": score_of(int((~new).sum()), int((~new_too).sum()), int((right & ~new).sum())),
+        "unseen": score_of(int(new.sum()), int(new_too.sum()), int((right & new).sum())),
+    }

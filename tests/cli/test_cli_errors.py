@@ -1,0 +1,82 @@
+"""labelwright errors, and eval --errors."""
+
+import json
+
+import pytest
+from command import one_line
+
+from labelwright.cli import main
+from labelwright.corpus import builtin_corpus, write_columns
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("errors")
+    corpus = builtin_corpus(70, random_state=3, columns=["word", "pos", "chunk"])
+    write_columns(corpus.take(slice(0, 30)), folder / "train.txt")
+    write_columns(corpus.take(slice(30, 70)), folder / "test.txt")
+    train = ["train", str(folder / "train.txt"), "-q", "--columns", "word,pos,chunk", "--threads", "1"]
+    assert main([*train, "-o", str(folder / "a.crf"), "--iterations", "8"]) == 0
+    assert main(["tag", str(folder / "a.crf"), str(folder / "test.txt"), "-o", str(folder / "tagged.txt")]) == 0
+    return folder
+
+
+def test_errors_of_a_model(folder, capsys):
+    assert main(["errors", str(folder / "a.crf"), str(folder / "test.txt"), "--top", "3"]) == 0
+    text = capsys.readouterr().out
+    for part in ("kind of error", "confused types", "missed most often", "with an unseen word", "examples (10 of"):
+        assert part in text
+    assert "[" in text[text.index("examples") :]
+
+
+def test_a_file_of_predictions_has_the_same_errors(folder, capsys):
+    files = str(folder / "test.txt"), str(folder / "tagged.txt")
+    assert main(["errors", *files, "--json", "--train", str(folder / "train.txt")]) == 0
+    of_file = json.loads(capsys.readouterr().out)
+    assert main(["errors", str(folder / "a.crf"), files[0], "--json"]) == 0
+    of_model = json.loads(capsys.readouterr().out)
+    assert of_file["kinds"] == of_model["kinds"]
+    assert of_file["vocabulary"] == of_model["vocabulary"]
+    assert of_file["errors"][0]["gold"]["probability"] is None
+    assert 0 < of_model["errors"][0]["gold"]["probability"] < 1
+
+
+def test_eval_shows_errors_too(folder, capsys):
+    files = str(folder / "a.crf"), str(folder / "test.txt")
+    assert main(["eval", *files, "--errors"]) == 0
+    assert "kind of error" in capsys.readouterr().out
+    assert main(["eval", *files, "--errors", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["errors"]["total"]["correct"] == facts["chunks"]["correct"]
+
+
+def test_a_page_of_chosen_errors(folder, tmp_path, capsys):
+    target = tmp_path / "errors.html"
+    files = str(folder / "a.crf"), str(folder / "test.txt")
+    assert main(["errors", *files, "--kind", "boundary", "--html", str(target)]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "open it in a browser" in told.err
+    text = target.read_text(encoding="utf-8")
+    assert '"kind":"boundary"' in text
+    assert '"kind":"missed"' not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--kind", "typ"], "--kind: no 'typ' here, expected one of missed"),
+        (["--top", "-1"], "--top: expected a whole number of 0 or more, got -1"),
+        (["--html", "none/a.html"], "there is no folder"),
+        (["--train", "none.txt"], "none.txt"),
+    ],
+)
+def test_wrong_options_are_one_line(folder, capsys, options, told):
+    assert main(["errors", str(folder / "a.crf"), str(folder / "test.txt"), *options]) == 2
+    one_line(capsys.readouterr().err, told)
+
+
+def test_an_empty_file_is_one_line(folder, tmp_path, capsys):
+    (tmp_path / "empty.txt").write_text("")
+    assert main(["errors", str(folder / "a.crf"), str(tmp_path / "empty.txt")]) == 2
+    one_line(capsys.readouterr().err, "empty.txt")

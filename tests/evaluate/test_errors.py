@@ -1,0 +1,153 @@
+"""Errors of labels: every wrong chunk is in exactly one of them, and what is counted agrees with the scores."""
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labelwright import CRF, Cascade, Perceptron
+from labelwright.corpus.generated import builtin_corpus
+from labelwright.corpus.spans import Span
+from labelwright.errors import CorpusError, OptionError
+from labelwright.evaluate import evaluate, report_of
+from labelwright.evaluate.counts import count
+from labelwright.evaluate.error_page import page
+from labelwright.evaluate.error_text import text_of
+from labelwright.evaluate.errors import kind_of, paired
+
+GOLD = [["B-ORG", "I-ORG", "I-ORG", "O", "B-PER"], ["B-LOC", "O", "O"], ["O", "B-PER", "I-PER"]]
+PREDICTED = [["B-ORG", "I-ORG", "O", "O", "O"], ["B-ORG", "O", "B-PER"], ["O", "B-LOC", "O"]]
+X = [["Bank", "of", "England", "hired", "Mary"], ["Ghent", "is", "Old"], ["saw", "John", "Doe"]]
+LABELS = st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"])
+
+
+@pytest.fixture(scope="module")
+def trained():
+    corpus = builtin_corpus(90, random_state=0, columns=["word", "pos", "chunk"])
+    train, test = corpus.take(slice(0, 30)), corpus.take(slice(30, 90))
+    return CRF(n_jobs=1, max_iter=10).fit(train), train, test
+
+
+def test_kinds_of_errors():
+    analysis = evaluate(GOLD, PREDICTED).errors(X, train=[["Bank", "of", "hired", "Mary", "is", "saw"]])
+    kinds = [(error.kind, error.sentence, error.text, error.unseen) for error in analysis.errors]
+    assert kinds == [
+        ("boundary", 0, "Bank of England", True),
+        ("missed", 0, "Mary", False),
+        ("type", 1, "Ghent", True),
+        ("invented", 1, "Old", True),
+        ("type+boundary", 2, "John Doe", True),
+    ]
+    assert analysis.kinds == {"missed": 1, "invented": 1, "type": 1, "boundary": 1, "type+boundary": 1}
+    assert [tuple(pair) for pair in analysis.confusions] == [("LOC", "ORG", 1), ("PER", "LOC", 1)]
+    assert [tuple(each) for each in analysis.boundaries] == [("left out after", "England", 1)]
+    assert analysis.vocabulary is not None
+    assert analysis.vocabulary["seen"].gold == 1
+    assert analysis.vocabulary["unseen"].gold == 3
+
+
+@given(st.lists(st.lists(st.tuples(LABELS, LABELS), max_size=9), min_size=1, max_size=3))
+def test_errors_add_up_to_the_scores(sentences):
+    gold, predicted = ([[pair[side] for pair in sentence] for sentence in sentences] for side in (0, 1))
+    for reading in ("conlleval", "token"):
+        report = evaluate(gold, predicted, reading=reading)
+        analysis = report.errors([["w"] * len(sentence) for sentence in sentences], train=[["w"]])
+        counts = count(gold, predicted, reading)
+        wanted = int(counts.gold.sum()), int(counts.predicted.sum()), int(counts.correct.sum())
+        assert analysis.total[3:] == wanted
+        assert analysis.vocabulary is not None
+        assert analysis.vocabulary["seen"] == analysis.total
+        assert sum(error.gold is not None for error in analysis.errors) == wanted[0] - wanted[2]
+        assert sum(error.predicted is not None for error in analysis.errors) == wanted[1] - wanted[2]
+        assert sum(analysis.kinds.values()) == len(analysis.errors)
+        assert sum(phrase.n for listed in analysis.phrases.values() for phrase in listed) == len(analysis.errors)
+
+
+def test_partners_overlap_and_are_used_once():
+    gold, predicted = [Span(0, 3, "A"), Span(4, 6, "B")], [Span(1, 2, "B"), Span(2, 5, "A"), Span(7, 8, "B")]
+    pairs = paired(gold, predicted)
+    assert Counter(kind_of(*pair) for pair in pairs) == {"boundary": 1, "missed": 1, "invented": 2}
+    assert [pair[0] for pair in pairs if pair[0] is not None] == gold
+
+
+def test_probabilities_are_those_of_the_model(trained):
+    model, _, test = trained
+    analysis = evaluate(test.y, model.predict(test)).errors(test, model=model)
+    assert analysis.errors
+    for error in analysis.errors:
+        spans = [span for span in (error.gold, error.predicted) if span is not None]
+        asked = [span._replace(probability=None) for span in spans]
+        (told,) = model.span_probabilities(test.take([error.sentence]), [asked])
+        assert [span.probability for span in spans] == pytest.approx([span.probability for span in told])
+    assert analysis.vocabulary is not None  # by the features of the model
+
+
+def test_labels_of_tokens_have_marginals():
+    corpus = builtin_corpus(60, random_state=1, columns=["word", "pos"], label="pos")
+    model = CRF(n_jobs=1, max_iter=4).fit(corpus.take(slice(0, 20)))
+    test = corpus.take(slice(20, 60))
+    analysis = evaluate(test.y, model.predict(test)).errors(test, model=model)
+    assert analysis.unit == "token"
+    assert set(analysis.kinds) == {"label"}
+    marginals = model.predict_marginals(test)
+    for error in analysis.errors:
+        assert error.gold is not None
+        expected = marginals[error.sentence][error.gold.start].get(error.gold.type, 0.0)
+        assert error.gold.probability == pytest.approx(expected)
+    assert "words" in str(analysis)
+
+
+def test_a_tagger_without_probabilities_has_errors_without_them(trained):
+    _, train, test = trained
+    model = Perceptron(max_iter=2, n_jobs=1).fit(train)
+    analysis = evaluate(test.y, model.predict(test)).errors(test, model=model)
+    assert {span.probability for error in analysis.errors for span in (error.gold, error.predicted) if span} == {None}
+
+
+def test_a_layer_of_a_cascade():
+    corpus = builtin_corpus(40, random_state=2, columns=["word", "pos", "chunk"])
+    short = {"n_jobs": 1, "max_iter": 3}
+    layers = [("pos", CRF("words", **short)), ("chunk", CRF("words", **short))]
+    model = Cascade(layers, passing="best", n_jobs=1).fit(corpus.take(slice(0, 15)))
+    test = corpus.take(slice(15, 40)).select(["word"])
+    gold = corpus.take(slice(15, 40)).column("chunk")
+    analysis = evaluate(gold, model.predict(test)["chunk"]).errors(test, model=model, layer="chunk")
+    assert analysis.errors
+    assert all(error.either.probability is not None for error in analysis.errors)
+
+
+def test_a_report_of_counts_has_no_errors_to_show():
+    with pytest.raises(OptionError, match="counts alone"):
+        report_of(count(GOLD, PREDICTED)).errors()
+    with pytest.raises(CorpusError, match="not as long"):
+        evaluate(GOLD, PREDICTED).errors([["a"]] * 3)
+    assert evaluate(GOLD, PREDICTED).errors().phrases == {}
+
+
+def test_select():
+    analysis = evaluate(GOLD, PREDICTED).errors(X)
+    assert [error.text for error in analysis.select(["type"], ["LOC"])] == ["Ghent"]
+    assert [error.kind for error in analysis.select(text="mary")] == ["missed"]
+    with pytest.raises(OptionError, match="no 'typ' here, expected one of missed"):
+        analysis.select(["typ"])
+
+
+def test_text_shows_both_sides():
+    lines = text_of(evaluate(GOLD, PREDICTED).errors(X).as_dict())
+    assert "  gold       [Bank of England]ORG hired Mary" in lines
+    assert "  predicted  [Bank of]ORG England hired Mary" in lines
+    nothing = text_of(evaluate(GOLD, GOLD).errors(X).as_dict())
+    assert "0 errors in 0 of 3 sentences" in nothing[0]
+
+
+def test_the_page_holds_the_same_data_and_nothing_from_outside():
+    hostile = [["</script><b>", *sentence[1:]] for sentence in X]
+    analysis = evaluate(GOLD, PREDICTED).errors(hostile).as_dict()
+    text = page({"": analysis}, "<title> & @DATA@")
+    begin = text.index('id="data">') + len('id="data">')
+    assert json.loads(text[begin : text.index("</script>", begin)]) == {"": analysis}
+    assert "&lt;title&gt;" in text
+    assert "<b>" not in text
+    assert "http" not in text
