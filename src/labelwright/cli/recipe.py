@@ -90,7 +90,8 @@ def _in_a_recipe(name: str, setting: Setting) -> str:
 def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
     """A new tagger with the settings that were given, and the kept ones where nothing was given."""
     model = asked.kind(**{**kept, **asked.parameters})
-    values, searched = model.get_params(deep=False), asked.kind.searched if asked.get("search") else ()
+    values, grid = model.get_params(deep=False), asked.get("search")
+    searched = () if grid is None else (*asked.kind.searched, *(grid if isinstance(grid, dict) else ()))
     for setting in without_use(values, asked.settings, asked.parameters):
         wanted = setting.only_with
         if wanted.setting not in searched or wanted.setting in asked.values:

@@ -29,6 +29,7 @@ from labelwright.cli.recipe import (
     unknown_option,
 )
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
+from labelwright.cli.train_search import how_many, joined_grid, searched, settings_to_try
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, Setting, settings_of
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.tokenizer import Tokenizer
 
+SEARCH_AGAIN = "; the same command goes on with the search"
 BLANK = "\n\n"  # between paragraphs
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -79,6 +81,9 @@ def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[Grouped
             if refusal is not None:
                 raise OptionError(refusal)
             return super().unknown(option)
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, joined_grid(args))
 
     return _command(name, {**of_run, **of_tagger}, _about(kind)), Command
 
@@ -170,16 +175,17 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     data, dev = _read(source, asked, schemes)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
+    trials = Path(f"{output}.search")
     with asked.named():
         if tried:
-            from labelwright.cli.train_search import searched
-
-            model, search = searched(model, tried, data, asked)
-            seconds = round(time.perf_counter() - begun, 3)
-            record = {"seconds": seconds, "stopped": search["stopped"], "search": search}
-        else:
-            _fit(model, data, dev, start, checkpoint, asked)
+            model, record["search"], *_ = searched(model, tried, data, dev, asked, trials)
+        _fit(model, data, dev, start, checkpoint, asked)
+    if tried:
+        record["seconds"] = round(time.perf_counter() - begun, 3)
+        if record["search"]["stopped"] == "interrupted" or "stopped" not in model.training_:
+            record["stopped"] = record["search"]["stopped"]
     _finish(model, record, data, dev, checkpoint, asked)
+    trials.unlink(missing_ok=True)
 
 
 def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
@@ -205,10 +211,8 @@ def _check_plot(asked: Request, model: Any, inputs: Sequence[str]) -> None:
 
 def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
     """The settings that a search shall try; none without a search."""
-    if not asked.get("search"):
+    if asked.get("search") in (None, False):
         return []
-    from labelwright.cli.train_search import settings_to_try
-
     return settings_to_try(model, asked)
 
 
@@ -314,7 +318,8 @@ def _finish(
     model.forget_run()
     model.save(output)
     if interrupted:
-        say(_interrupted(model, output, checkpoint is not None))
+        resumable = checkpoint is not None and "search" not in record
+        say(_interrupted(model, output, resumable) + (SEARCH_AGAIN if "search" in record else ""))
         raise typer.Exit(130)
     for place in (checkpoint, *_further(checkpoint)) if checkpoint else ():
         place.unlink(missing_ok=True)
@@ -370,8 +375,6 @@ def _summary(model: Any, on_dev: str) -> str:
     summary = model.summary()
     stopped = summary.stopped
     if "search" in model.training_:
-        from labelwright.cli.train_search import how_many
-
         stopped = how_many(model.training_["search"])
     run = ", ".join(filter(None, [*summary.run, on_dev]))
     return "; ".join(filter(None, [", ".join(summary.sizes), run])) + (f" ({stopped})" if stopped else "")

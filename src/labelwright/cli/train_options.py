@@ -14,6 +14,7 @@ from labelwright.settings import (
     Flag,
     Group,
     Help,
+    Kind,
     Needs,
     OptionOnly,
     Place,
@@ -40,6 +41,22 @@ class ColumnNames(Text):
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+class Grid(Kind):
+    """Settings and the values to try: l1=0,0.5 l2=0.1,1,10; in a recipe a table of lists, or true."""
+
+    expected = "settings with values to try, as in l1=0,0.5 l2=0.1,1,10"
+    metavar = "NAME=X,Y ..."
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, dict | bool)
+
+    def from_text(self, text: str) -> dict[str, list[str]]:
+        pairs = [pair.partition("=") for pair in text.split()]
+        if not all(name and sign and values for name, sign, values in pairs):
+            raise ValueError
+        return {name: values.split(",") for name, _, values in pairs}
 
 
 def of_the_run(
@@ -89,12 +106,14 @@ def of_the_run(
         Help("Seed of the samples of a search."),
     ] = None,
     search: Annotated[
-        bool,
-        Needs("search"),
+        dict[str, Any] | None,
+        Grid(),
         Group(declared.TRAINING),
-        Help("Choose the settings that are not given by trying many on growing samples; minutes to hours."),
-        Default(""),
-    ] = False,
+        Help(
+            "Try all combinations of these settings on growing samples, by --dev or a held-out part, and train the "
+            "best; --model memory --search alone tries what the other options leave open."
+        ),
+    ] = None,
     start_from: Annotated[
         str | None,
         Needs("init"),

@@ -4,7 +4,7 @@ import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,36 +13,35 @@ from labelwright.corpus.schemes import detect_scheme
 from labelwright.decode.checks import check_whole
 from labelwright.errors import LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import Report, evaluate
-from labelwright.learn.monitor import Monitor, ProgressBar
+from labelwright.learn.monitor import Monitor
 from labelwright.memory.grid import memory_settings as memory_settings
 from labelwright.parallel import n_threads
-from labelwright.search.samples import PARTS, Fold, SearchData, fitted, looked_at, of_layer, parts_of, sizes, with_gold
+from labelwright.search.samples import (
+    PARTS,
+    Fold,
+    SearchData,
+    fitted,
+    held_out,
+    looked_at,
+    of_layer,
+    parts_of,
+    sizes,
+    with_gold,
+)
+from labelwright.search.shown import SearchBar, table_lines, tried
+from labelwright.search.trials import Setting, Trial, TrialFile, fingerprint, score_or_lowest
 from labelwright.taggers.estimator import Estimator, untrained
 
 Array = NDArray[Any]
-Setting = dict[str, Any]
 BINS = 10  # of the scores of a step
 GAPS = ("pass", "stop")
-WIDEST = 24  # letters of a value in the table
+IDLE = ("n_jobs", "verbose")  # parameters that change no score
 
 SCORES: dict[str, Callable[[Report], float]] = {
     "f1": lambda report: report.score,  # of the layers of a cascade, those without chunks have their token accuracy
     "accuracy": lambda report: report.token_accuracy,
     "sentence": lambda report: report.sentence_accuracy,
 }
-
-
-class Trial(TypedDict):
-    """One setting in one step."""
-
-    step: int  # from 1 on
-    n_train: int  # sentences or instances trained on,
-    n_test: int  # and those tested on
-    setting: Setting
-    score: float | None  # None where it failed
-    seconds: float
-    kept: bool | None  # for the next step; None where the search was interrupted
-    error: str | None
 
 
 class ProgressiveSearch(Estimator):
@@ -91,6 +90,8 @@ class ProgressiveSearch(Estimator):
     sizes_: list[int]  # of the samples, one for each step that was planned
     scoring_: str | Callable[..., float]
     stopped_: str  # why the search ended
+    _dev: SearchData | None = None
+    _trials: TrialFile
 
     def __init__(
         self,
@@ -119,20 +120,33 @@ class ProgressiveSearch(Estimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, progress: Callable[[Trial, int], None] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        dev: Any = None,
+        progress: Callable[[Trial, int], None] | None = None,
+        checkpoint: Any = None,
+    ) -> Self:
         """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X [N, D] and classes y.
 
         A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C ends the search; the
         best setting so far is then trained on all data.
 
-        progress : called with every setting that was tried, and with the number of settings in this step"""
+        dev : (X, y) or a Corpus; all settings are scored on it, and whole samples are trained on; models that can take
+            development data stop early by it
+        progress : called with every setting that was tried, and with the number of settings in this step
+        checkpoint : a path; trials are kept there, and the same search goes on from it after an interruption"""
         self._check()
         pool = list(self._settings())
         data = looked_at(X, y)
+        self._dev = None if dev is None else held_out(dev)
         for learned in ("best_estimator_", "best_params_", "best_score_", "stopped_"):
             self.__dict__.pop(learned, None)
         self.scoring_ = self._scoring(data)
         self.n_settings_, self.sizes_, self.table_ = len(pool), sizes(self.first, data.n, self.steps), []
+        self._trials = TrialFile(checkpoint, "" if checkpoint is None else self._fingerprint(data, pool))
         bar = SearchBar(len(self.sizes_), self.scoring_) if progress is None and self.verbose else None
         try:
             with Monitor(1, 0.0) as monitor:  # for Ctrl-C
@@ -142,9 +156,23 @@ class ProgressiveSearch(Estimator):
                 bar.close()
         self._choose()
         if self.refit:
-            model = self._model(self.best_params_)
-            self.best_estimator_ = fitted(model, data.X, data.y)
+            self.best_estimator_ = fitted(self.best_model(), data.X, data.y, self._dev_data)
         return self
+
+    def best_model(self) -> Any:
+        """An untrained model with the best setting."""
+        return self._model(self.best_params_)
+
+    @property
+    def _dev_data(self) -> tuple[Any, Any] | None:
+        return None if self._dev is None else self._dev.take(np.arange(self._dev.n))
+
+    def _fingerprint(self, data: SearchData, pool: list[Setting]) -> str:
+        """A hash of all that decides the trials."""
+        how = [self.first, self.steps, self.folds, self.gaps, self.scoring, self.random_state, pool]
+        held_out = None if self._dev is None else [self._dev.X, self._dev.y]
+        model = {k: v for k, v in self.estimator.get_params().items() if k.rpartition("__")[2] not in IDLE}
+        return fingerprint(repr(how), repr(model), data.X, data.y, held_out)
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
@@ -213,7 +241,7 @@ class ProgressiveSearch(Estimator):
         """Fill the table step by step, and record why the search ended."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
         for step, size in enumerate(self.sizes_, 1):
-            parts = parts_of(data, order[:size], self._folds(step))
+            parts = parts_of(data, order[:size], self._folds(step), self._dev)
             errors = []
             for setting in pool:
                 row, error = self._row(step, parts, setting, monitor)
@@ -250,12 +278,16 @@ class ProgressiveSearch(Estimator):
         self, step: int, parts: list[Fold], setting: Setting, monitor: Monitor
     ) -> tuple[Trial | None, ValueError | None]:
         """One setting in one step, and the error where it failed; no row where training was interrupted."""
+        known = self._trials.known(step, setting)
+        if known is not None:
+            return known, None if known["error"] is None else OptionError(known["error"])
         begun, score = time.monotonic(), None
         error: ValueError | None = None
         models: list[Any] = []
         try:
             for part in parts:
-                models.append(fitted(self._model(setting), *part.train))
+                dev = part.test if self._dev is not None else None
+                models.append(fitted(without_calibration(self._model(setting)), *part.train, dev))
                 if _interrupted(getattr(models[-1], "training_", None)):
                     monitor.interrupted = True  # the monitor of the model received the signal
                     return None, None
@@ -274,6 +306,7 @@ class ProgressiveSearch(Estimator):
             "kept": None if error is None else False,
             "error": None if error is None else _line(error),
         }
+        self._trials.add(row)
         return row, error
 
     def _score(self, models: list[Any], parts: list[Fold]) -> float:
@@ -295,7 +328,7 @@ class ProgressiveSearch(Estimator):
         rows = [row for row in self.table_ if row["score"] is not None and row["step"] == max(whole, default=1)]
         if not rows:
             raise KeyboardInterrupt
-        self.best_score_ = max(_number(row) for row in rows)
+        self.best_score_ = max(score_or_lowest(row) for row in rows)
         best = [row["setting"] for row in rows if row["score"] == self.best_score_]
         unchanged = [setting for setting in best if _is_unchanged(self.estimator, setting)]
         self.best_params_ = (unchanged or best)[0]
@@ -344,28 +377,9 @@ class ProgressiveSearch(Estimator):
             self._best()
         if limit is not None:
             check_whole("limit", limit, 0)
-        names = list(dict.fromkeys(chain.from_iterable(row["setting"] for row in self.table_)))
-        reached: dict[int, list[Trial]] = {}
-        for row in self.table_:
-            reached.setdefault(id(row["setting"]), []).append(row)
-        chosen = next((r for r in reached.values() if r[0]["setting"] is self.__dict__.get("best_params_")), None)
-        ranked = sorted(reached.values(), key=lambda rows: (-rows[-1]["step"], -_number(rows[-1])))
-        ranked.sort(key=lambda rows: rows is not chosen)
-        sizes = [f"n={size}" for size in self.sizes_[: max(row["step"] for row in self.table_)]]
-        lines = [[*names, *sizes]]
-        for rows in ranked[:limit]:
-            shown = {row["step"]: self._shown(row) for row in rows}
-            values = [_short(rows[0]["setting"][name]) if name in rows[0]["setting"] else "" for name in names]
-            lines.append([*values, *(shown.get(step, "") for step in range(1, len(sizes) + 1))])
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        aligned = ["  ".join(map(_aligned, line, widths, [n < len(names) for n in range(len(line))])) for line in lines]
-        if len(ranked) > len(lines) - 1:
-            aligned.append(f"... and {len(ranked) - len(lines) + 1} more")
         how_many = tried(self.n_tried_, self.n_settings_)
-        return "\n".join([*(line.rstrip() for line in aligned), f"{how_many}; {self.stopped_}"])
-
-    def _shown(self, row: Trial) -> str:
-        return "failed" if row["score"] is None else written(row["score"], self.scoring_)
+        lines = table_lines(self.table_, self.sizes_, self.__dict__.get("best_params_"), self.scoring_, limit)
+        return "\n".join([*lines, f"{how_many}; {self.stopped_}"])
 
     # -- scikit-learn's conventions ---------------------------------------------------------------------------
 
@@ -376,44 +390,6 @@ class ProgressiveSearch(Estimator):
     def __sklearn_tags__(self) -> Any:
         tags = getattr(self.estimator, "__sklearn_tags__", None)
         return super().__sklearn_tags__() if tags is None else tags()
-
-
-def written(score: float, scoring: str | Callable[..., float]) -> str:
-    """A score as text: shares in percent."""
-    return f"{100 * score:.2f}" if isinstance(scoring, str) else f"{score:.4f}"
-
-
-def tried(n: int, settings: int) -> str:
-    """How many settings were tried, of how many.
-
-    >>> tried(1, 1), tried(4, 4), tried(6, 1025)
-    ('1 setting', '4 settings', '6 of 1,025 settings')
-    """
-    known = f"{settings:,} setting{'s' if settings != 1 else ''}"
-    return known if n == settings else f"{n:,} of {known}"
-
-
-class SearchBar(ProgressBar):
-    """The step, the settings tried in it and its best score on one line of the terminal."""
-
-    def __init__(self, steps: int, scoring: str | Callable[..., float]) -> None:
-        super().__init__(total=1, what="searching")
-        self._steps, self._scores, self._step, self._tried = steps, [-np.inf], 0, 0
-        self._scoring = scoring
-
-    def show(self, row: Trial, total: int) -> None:
-        """Show one setting out of so many in this step."""
-        if not self.live:
-            return
-        if self._bar is None:
-            self._start()
-        if row["step"] != self._step:
-            self._step, self._scores, self._tried = row["step"], [-np.inf], 0
-        self._tried += 1
-        self._scores.append(_number(row))
-        what = f"step {self._step} of {self._steps}, {row['n_train'] + row['n_test']:,} in the sample"
-        note = f"best {written(max(self._scores), self._scoring)}"
-        self._bar.update(self._task, description=what, completed=self._tried, total=total, note=note)
 
 
 def survivors(scores: Array, gaps: str = "pass") -> Array:
@@ -437,6 +413,13 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
     last = len(compared) - 1 if grows.all() else int(np.argmin(grows))
     stay: Array = place >= compared[last]
     return stay
+
+
+def without_calibration(model: Any) -> Any:
+    """A model that is only to be scored by its labels: confidences would take time."""
+    if "calibration" in model.get_params() and hasattr(model, "training_options"):
+        model.set_params(calibration=False)
+    return model
 
 
 def _is_unchanged(estimator: Any, setting: Setting) -> bool:
@@ -490,20 +473,7 @@ def _interrupted(record: Any) -> bool:
     return here or any(map(_interrupted, record.values()))
 
 
-def _number(row: Trial) -> float:
-    return -np.inf if row["score"] is None else row["score"]
-
-
 def _line(error: Exception) -> str:
     """An error in one line; errors from elsewhere with their type."""
     text = " ".join(str(error).split())
     return text if isinstance(error, LabelwrightError) else f"{type(error).__name__}: {text}"
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
-
-
-def _aligned(text: str, width: int, left: bool) -> str:
-    return text.ljust(width) if left else text.rjust(width)

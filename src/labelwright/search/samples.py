@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.memory.instances import Instances
-from labelwright.taggers.training import no_labels
+from labelwright.taggers.training import labelled_pair, no_labels
+from labelwright.wording import counted
 
 Array = NDArray[Any]
 PARTS = 5  # of a sample; one at a time is the test part
@@ -38,8 +39,8 @@ class Fold(NamedTuple):
     n_test: int
 
 
-def looked_at(X: Any, y: Any) -> SearchData:
-    """The data X and y, checked: sentences or rows, and how many."""
+def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search") -> SearchData:
+    """The data X and y, checked: sentences or rows, and at least so many."""
     if y is None:
         if not isinstance(X, Corpus):
             raise OptionError("fit: give the labels y")
@@ -56,10 +57,10 @@ def looked_at(X: Any, y: Any) -> SearchData:
             if len(labels) != n:
                 what = "sentences" if sequences else "instances"
                 raise CorpusError(f"y{name and ' of '}{name}: {len(labels)} {what}, but X has {n}")
-    if n < PARTS:
+    if n < least:
         what = "sentences" if sequences else "instances"
         source = X.source if isinstance(X, Corpus) else "X"
-        raise CorpusError(f"{source}: a search needs at least {PARTS} {what}, got {n}")
+        raise CorpusError(f"{source}: {asker} needs at least {counted(least, what[:-1])}, got {n}")
     return SearchData(X, y, n, sequences)
 
 
@@ -81,8 +82,11 @@ def sizes(first: int, n: int, steps: int) -> list[int]:
     return list(np.unique(np.round(np.geomspace(first, n, steps)).astype(int)).tolist())
 
 
-def parts_of(data: SearchData, sample: Array, folds: int) -> list[Fold]:
-    """Split a sample into training and test parts; the part of a sentence or row is the same in each step."""
+def parts_of(data: SearchData, sample: Array, folds: int, dev: SearchData | None = None) -> list[Fold]:
+    """Split a sample into training and test parts; the part of a sentence or row is the same in each step.  With
+    development data all of the sample is for training."""
+    if dev is not None:
+        return [Fold(data.take(np.sort(sample)), dev.take(np.arange(dev.n)), len(sample), dev.n)]
     part_of = PARTS - 1 - np.arange(len(sample)) % PARTS  # [n]  0 is the part that every step tests on
     parts = []
     for fold in range(folds):
@@ -91,9 +95,19 @@ def parts_of(data: SearchData, sample: Array, folds: int) -> list[Fold]:
     return parts
 
 
-def fitted(model: Any, X: Any, y: Any) -> Any:
-    """A model after training; the labels of a corpus are in its columns."""
-    return model.fit(X) if y is None else model.fit(X, y)
+def held_out(dev: Any) -> SearchData:
+    """Development data, checked."""
+    X, y = labelled_pair(dev)
+    return looked_at(X, y, least=1, asker="dev")
+
+
+def fitted(model: Any, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> Any:
+    """A model after training; the labels of a corpus are in its columns.  Development data go to models that take
+    them."""
+    options: dict[str, Any] = {}
+    if dev is not None and "dev" in getattr(model, "training_options", ()):
+        options["dev"] = dev[0] if dev[1] is None else dev
+    return model.fit(X, **options) if y is None else model.fit(X, y, **options)
 
 
 def with_gold(X: Any, y: Any) -> tuple[Any, Any]:

@@ -238,6 +238,11 @@ Epsilon = Annotated[
     Group(TRAINING),
     Help("Stop after a pass with a mean loss per sentence below X (update perceptron: share of wrong labels)."),
 ]
+Calibration = Annotated[
+    bool,
+    Group(TRAINING),
+    Help("With development data: fit the temperature of confidences on them after training."),
+]
 Shuffle = Annotated[bool, Help("Visit the sentences of each pass in another order.")]
 BatchSize = Annotated[
     int,

@@ -91,6 +91,7 @@ class Perceptron(ScoredModel):
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
+        calibration: declared.Calibration = True,
     ):
         self.template = template
         self.order = order
@@ -117,6 +118,7 @@ class Perceptron(ScoredModel):
         self.dictionaries = dictionaries
         self.clusters = clusters
         self.vectors = vectors
+        self.calibration = calibration
 
     def partial_fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
         """Look once at each of these sentences, in their order, after all that came before.
@@ -208,7 +210,9 @@ class Perceptron(ScoredModel):
 
     def _facts_of_run(self) -> list[str]:
         separable = percent(self.training_["convergence"]["separable"])
-        return [counted(self.training_["mistakes"], "mistake"), f"{separable} separable"]
+        facts = [counted(self.training_["mistakes"], "mistake"), f"{separable} separable"]
+        calibrated = self.training_.get("calibration", {}).get("seconds")
+        return facts if calibrated is None else [*facts, f"{calibrated:.1f} s of calibration"]
 
     def _after(self, data: Data, development: Development | None) -> None:
         super()._after(data, development)
@@ -268,11 +272,13 @@ class LatentPerceptron(LatentStates, Perceptron):
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
+        calibration: declared.Calibration = True,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
             verbose, dictionaries, clusters, vectors,
+            verbose, calibration,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start

@@ -1,5 +1,6 @@
 """Taggers with scores but without probabilities, and how confident they are once calibrated."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ class ScoredModel(TrainableModel):
     can: ClassVar[frozenset[str]] = (TrainableModel.can - {PROBABILITY}) | {CONFIDENCE}
     decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
     _by_paths: ClassVar[bool] = True
+    calibration: bool = True  # calibrate on development data after training?
 
     def why_one_decoder(self) -> str | None:
         return self.lacks(PROBABILITY)
@@ -55,6 +57,7 @@ class ScoredModel(TrainableModel):
     def calibrate(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
         """Fit the temperature on held-out data (`fit` does so with its development data): the one under which their
         labels are most likely."""
+        begun = time.perf_counter()
         held_out = self._development(self._learnt(), X if y is None else (X, y), "calibrate")
         possible = self._log_probabilities(held_out, 1.0)
         rows = [n for n, p in enumerate(possible) if held_out.y[n] and p > -np.inf]
@@ -75,6 +78,7 @@ class ScoredModel(TrainableModel):
             "temperature": temperature,
             "sentences": len(rows),
             "log_likelihood_per_token": reached,
+            "seconds": round(time.perf_counter() - begun, 3),
         }
         return self
 
@@ -114,7 +118,7 @@ class ScoredModel(TrainableModel):
             raise OptionError(f"{lacks}; calibrate it on held-out data (or fit it with dev=) first")
 
     def _after(self, data: Data, development: Development | None) -> None:
-        if development is not None:
+        if development is not None and self.calibration:
             with suppress(OptionError):  # none of its labellings is possible
                 self.calibrate(development.X, development.y)
 

@@ -1,0 +1,74 @@
+"""labelwright train --search with settings to try."""
+
+import pytest
+from command import one_line
+
+import labelwright
+from labelwright.cli import main
+from labelwright.corpus import builtin_corpus, write_columns
+
+FAST = ["--columns", "word,pos,chunk", "--threads", "1", "--iterations", "3"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search")
+    corpus = builtin_corpus(50, random_state=3, columns=["word", "pos", "chunk"])
+    write_columns(corpus.take(slice(0, 35)), folder / "train.txt")
+    write_columns(corpus.take(slice(35, 50)), folder / "dev.txt")
+    return folder
+
+
+def train(folder, *options):
+    return main(["train", *map(str, options), str(folder / "train.txt")])
+
+
+def test_a_search_by_development_data(folder, tmp_path, capsys):
+    options = ["--search", "l2=0.1,50", "min-count=1,2", "--dev", folder / "dev.txt", *FAST]
+    assert train(folder, "-o", tmp_path / "m", *options) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.startswith("step 1/1 ") for line in lines[:4]] == [True] * 4
+    assert "left)" in lines[0]
+    assert lines[4].split() == ["l2", "min_count", "n=35"]
+    assert "the best of 4 settings" in lines[-1]
+    model = labelwright.load(tmp_path / "m")
+    assert {"l2": model.l2, "min_count": model.min_count} == model.training_["search"]["best"]
+    assert model.training_["best_dev"] > 0
+    assert not (tmp_path / "m.search").exists()
+
+
+def test_every_tagger_can_be_searched(folder, tmp_path, capsys):
+    for name, grid, more in (
+        ("perceptron", "averaging=avg,none", FAST),
+        ("semi-crf", "l2=1,10", FAST),
+        ("memory", "k=1,3", FAST[:4]),
+    ):
+        assert train(folder, "-o", tmp_path / name, "--model", name, "--search", grid, "-q", *more) == 0
+        assert labelwright.load(tmp_path / name).training_["search"]["settings"] == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_a_layer_of_a_cascade_is_searched(folder, tmp_path):
+    recipe = tmp_path / "c.toml"
+    recipe.write_text(
+        'model = "cascade"\ncolumns = "word,pos,chunk"\npassing = "best"\nsearch = {"chunk.l2" = [0.1, 10.0]}\n'
+        '[[layers]]\nname = "pos"\nmax_iter = 2\n[[layers]]\nname = "chunk"\nmax_iter = 2\n'
+    )
+    assert train(folder, "-o", tmp_path / "m", "--recipe", recipe, "-q", "--threads", 1) == 0
+    assert set(labelwright.load(tmp_path / "m").training_["search"]["best"]) == {"chunk__l2"}
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        (["l3=1,2"], "--search: no setting 'l3'"),
+        (["l2=a,b"], "--search: l2: expected a number of 0 or more, got 'a'"),
+        (["l2=1,-1"], "--search: l2: expected a number of 0 or more, got -1"),
+        (["l2=1,2", "--l2", "3"], "--search: l2 is given, too; leave --l2 out"),
+        ([], "--search: name settings and the values to try"),
+        (["pos.l2=1"], "--search: pos.l2: no layer 'pos'"),
+    ],
+)
+def test_wrong_grids_are_one_line(folder, tmp_path, capsys, grid, told):
+    assert train(folder, "-o", tmp_path / "m", *FAST, "--search", *grid) == 2
+    one_line(capsys.readouterr().err, told)
