@@ -51,8 +51,7 @@ def removals(model: Any, x: Corpus, each: Any, rng: np.random.Generator) -> floa
     data = model.encode(x)
     listed = occurrences(data)
     places = [(kind, place) for kind, found in listed.items() for place in range(len(found.feature))]
-    kinds = np.array([found for found in range(len(places))])
-    chosen = [places[k] for k in rng.choice(kinds, min(REMOVED, len(places)), replace=False)]
+    chosen = [places[k] for k in rng.choice(len(places), min(REMOVED, len(places)), replace=False)]
     forced = [each.labels, each.runner_up_labels]
 
     def odds(encoded: Any) -> float:
@@ -119,7 +118,7 @@ def main() -> None:
     table = Table("tagger", "tokens", "sum", "forced", "removed", "flips", "ms a token")
     for name, make in MAKERS.items():
         if name in options.only.split(",") or options.only == ",".join(MAKERS):
-            inputs = train.select(["word", "pos", "chunk"] if name != "cascade" else ["word", "pos", "chunk"])
+            inputs = train.select(["word", "pos", "chunk"])
             model = make().fit(inputs)
             words = test.select(["word"] if name == "cascade" else ["word", "pos"])
             table.add_row(name, *checked(model, words, tokens))

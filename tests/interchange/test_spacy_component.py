@@ -81,7 +81,7 @@ def test_entities_that_are_there_already(model, overwrite):
 def test_mistakes(model, tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("labelwright")
-    with pytest.raises(OptionError, match="^labelwright: no model; name one"):
+    with pytest.raises(OptionError, match=r"^labelwright: no model; name one"):
         nlp("Ada")
     nlp = spacy.blank("en")
     nlp.add_pipe("labelwright", config={"model": str(tmp_path / "gone")})

@@ -165,10 +165,7 @@ def scored_on(
     asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or proofs)
     if oracle:
         _check_oracle(model)
-    test = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
-    if not has_attributes(test):
-        how.warn(model, test)
-    data = gold_for(model, gold_path, columns, label, files)
+    data = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
     if not has_attributes(data):
         how.warn(model, data)
     how.show_progress(model, True)

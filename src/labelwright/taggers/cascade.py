@@ -67,7 +67,9 @@ Array = NDArray[Any]
 R = TypeVar("R")
 READINGS = 10  # labellings passed by "sample" and "nbest"
 FOLDS = 5
-ANSWERED = frozenset({NBEST, FORCED, PROBABILITY, EXPLANATION})  # of what layers can do, what is asked of all of them at once
+ANSWERED = frozenset(
+    {NBEST, FORCED, PROBABILITY, EXPLANATION}
+)  # of what layers can do, what is asked of all of them at once
 
 Layers = Annotated[
     Sequence[tuple[str, Any]],

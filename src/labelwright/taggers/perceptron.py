@@ -277,8 +277,7 @@ class LatentPerceptron(LatentStates, Perceptron):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors,
-            verbose, calibration,
+            verbose, dictionaries, clusters, vectors, calibration,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start

@@ -1,8 +1,7 @@
 """Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead of tokens."""
 
-from collections.abc import Callable, Sequence
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
