@@ -1,10 +1,10 @@
 """Do explanations add up?  Random tokens of CoNLL-2000 for every tagger, checked by scoring again.
 
-    python benchmarks/explanations.py [--tokens 1000] [--sentences 1000] [--only crf,memory]
+    python benchmarks/explanations.py [--tokens 1000] [--sentences 1000] [--only "crf;memory"]
 
 For each tagger: the largest difference between the sum of the contributions and the log-odds, between the log-odds and
 the scores of the two labellings when each is forced, and between a contribution and what removing its feature changes
-(three features of each token; latent states make that a gradient, which the tests check).  It needs the corpora.
+(four features of each token; with latent states it is a gradient, which the tests check).  It needs the corpora.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryTagger,
 from labelwright.corpus.columns import read_columns
 from labelwright.corpus.table import Corpus
 from labelwright.inspection.occurrences import occurrences, without
+from labelwright.inspection.weighed import WeighedSentence
 
 COLUMNS = "word,pos,chunk"
 REMOVED = 3  # features of a token
@@ -47,30 +48,28 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 
 def removals(model: Any, x: Corpus, each: Any, rng: np.random.Generator) -> float:
-    """The largest difference between a contribution and what removing its feature changes."""
+    """The largest difference between a contribution and what removing its feature changes: of some features with a
+    contribution, and of one that has none."""
     data = model.encode(x)
     listed = occurrences(data)
-    places = [(kind, place) for kind, found in listed.items() for place in range(len(found.feature))]
-    chosen = [places[k] for k in rng.choice(len(places), min(REMOVED, len(places)), replace=False)]
-    forced = [each.labels, each.runner_up_labels]
+    weighed = WeighedSentence(model.trained_, listed, len(each.labels))
 
     def odds(encoded: Any) -> float:
-        one, other = (model.decode(encoded, forced=[labels])[0].score for labels in forced)
+        one, other = (model.decode(encoded, forced=[y])[0].score for y in (each.labels, each.runner_up_labels))
         return float(one - other)
 
-    known = {(c.kind, c.token, c.name): c.value for c in each.contributions}
-    from labelwright.inspection.weighed import WeighedSentence
-
-    weighed = WeighedSentence(model.trained_, listed, len(each.labels))
-    worst, before = 0.0, odds(data)
-    for kind, place in chosen:
-        begin, _ = weighed.place_of(kind, int(listed[kind].row[place]))
-        name = weighed.name(int(listed[kind].feature[place]))
-        if kind == "segment":  # several segments begin at a token
-            continue
-        value = known.get((kind, begin, name), 0.0)
-        worst = max(worst, abs(before - odds(without(data, listed, [(kind, place)])) - value))
-    return worst
+    known = {(c.kind, c.token, c.end, c.name): c.value for c in each.contributions}
+    values = {}
+    for kind, found in listed.items():
+        for place, (row, feature) in enumerate(zip(found.row.tolist(), found.feature.tolist(), strict=True)):
+            key = (kind, *weighed.place_of(kind, row), weighed.name(feature))
+            values[kind, place] = known.get(key, 0.0)
+    telling = [which for which, value in values.items() if value]
+    others = [which for which, value in values.items() if not value]
+    chosen = [telling[k] for k in rng.permutation(len(telling))[:REMOVED].tolist()]
+    chosen += [others[k] for k in rng.permutation(len(others))[:1].tolist()]
+    before = odds(data)
+    return max((abs(before - odds(without(data, listed, [w])) - values[w]) for w in chosen), default=0.0)
 
 
 def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]]) -> list[str]:
@@ -105,9 +104,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=1000)
     parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--only", default=",".join(MAKERS))
+    parser.add_argument("--only", help="names of taggers, separated by semicolons", default=";".join(MAKERS))
+    parser.add_argument("--corpora", type=Path, default=os.environ.get("LABELWRIGHT_CORPORA"))
     options = parser.parse_args()
-    folder = Path(os.environ.get("LABELWRIGHT_CORPORA", "corpora")) / "conll2000"
+    if options.corpora is None:
+        parser.error("name the corpora with --corpora or LABELWRIGHT_CORPORA")
+    folder = Path(options.corpora) / "conll2000"
     train, test = (read_columns(folder / f"{part}.txt", names=COLUMNS) for part in ("train", "test"))
     train = train.take(slice(0, options.sentences))
     rng = np.random.default_rng(0)
@@ -117,9 +119,8 @@ def main() -> None:
     console = Console()
     table = Table("tagger", "tokens", "sum", "forced", "removed", "flips", "ms a token")
     for name, make in MAKERS.items():
-        if name in options.only.split(",") or options.only == ",".join(MAKERS):
-            inputs = train.select(["word", "pos", "chunk"])
-            model = make().fit(inputs)
+        if name in options.only.split(";"):
+            model = make().fit(train)
             words = test.select(["word"] if name == "cascade" else ["word", "pos"])
             table.add_row(name, *checked(model, words, tokens))
             console.print(name, "done")
