@@ -31,7 +31,7 @@ ORDER_2 = "U1:%x[0,0]\nU2:%x[-1,1]/%x[0,1]\n*3:%x[0,1]\nT4:%x[0,1]\nB\nT"
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "crf": lambda: CRF(template="chunking", max_iter=30),
-    "crf, order 2": lambda: CRF(ORDER_2, order=2, max_iter=15),
+    "crf, order 2": lambda: CRF(ORDER_2, order=2, max_iter=8),
     "crf, pruned": lambda: CRF(template="words", prune_labels=0.999, max_iter=15),
     "latent-crf": lambda: LatentCRF(n_latent=3, template="words", max_iter=15, random_state=0),
     "perceptron": lambda: Perceptron(template="chunking", max_iter=5),

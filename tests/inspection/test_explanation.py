@@ -21,6 +21,7 @@ WEIGHED = [
     "crf-arrays",
     "crf-order2",
     "latent-crf",
+    "latent-order2",
     "perceptron",
     "latent-perceptron",
     "semi-crf",
@@ -28,10 +29,11 @@ WEIGHED = [
 ]
 CASCADES = ["cascade", "cascade-segments"]
 NGRAMS = ["memory", "memory-dicts", "memory-igtree", "csi", "vote", "none", "classifier"]
-LATENT = ("latent-crf", "latent-perceptron")
+LATENT = ("latent-crf", "latent-order2", "latent-perceptron")
 MADE: dict[str, tuple[Any, list[Any]]] = {}  # every model is trained once
 
 OTHERS = {
+    "latent-order2": lambda: LatentCRF(2, f"{small_models.TEMPLATE}\nT", order=2, random_state=0, **small_models.SHORT),
     "crf-pruned": lambda: CRF(small_models.WORDS, prune_labels=1.0, **small_models.SHORT),
     "csi": lambda: MemoryTagger(3, inference="csi", n_jobs=1),
     "vote": lambda: MemoryTagger(3, inference="vote", n_jobs=1),
@@ -262,6 +264,15 @@ def test_what_is_refused() -> None:
     with pytest.raises(NotFittedError):
         SemiCRF().explain(X[0])
     assert model.explain([]) == []
+
+
+def test_labels_may_be_numbers() -> None:
+    X, y = small_models.words(0, 8)
+    model = CRF(small_models.WORDS, n_jobs=1, max_iter=4).fit(X, [[len(label) % 2 for label in labels] for labels in y])
+    each = model.explain(X[0], 0)[0]
+    assert {each.label, each.runner_up} == {0, 1}
+    assert each.total == pytest.approx(each.log_odds, abs=1e-9)
+    assert {(row.source, row.target) for row in model.transition_features_} <= {(a, b) for a in "01" for b in "01"}
 
 
 def test_one_label_has_no_runner_up() -> None:

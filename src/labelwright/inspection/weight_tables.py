@@ -55,13 +55,13 @@ def state_features(trained: Trained) -> list[StateFeature]:
     names, rows = weight_names(trained), list[StateFeature]()
     for kind, columns in (("state", names.state), ("segment", names.segment)):
         for feature, code, weight in _weights(trained, kind):
-            rows.append(StateFeature(feature, columns[code], weight))
+            rows.append(StateFeature(feature, str(columns[code]), weight))
     return sorted(rows, key=lambda row: -abs(row.weight))
 
 
 def transition_features(trained: Trained) -> list[TransitionFeature]:
     """Plain transitions and triples, and features on them, the largest weights first."""
-    names, rows = weight_names(trained).transition, list[TransitionFeature]()
+    names, rows = list(map(str, weight_names(trained).transition)), list[TransitionFeature]()
     parameters, weights = trained.parameters, trained.total_weights
     for part, reach in (("transitions", 1), ("triples", 2)):
         if part in parameters.slices:
