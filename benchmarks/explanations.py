@@ -1,6 +1,6 @@
 """Do explanations add up?  Random tokens of CoNLL-2000 for every tagger, checked by scoring again.
 
-    python benchmarks/explanations.py [--tokens 1000] [--sentences 1000] [--only "crf;memory"]
+    python benchmarks/explanations.py [--tokens 1000] [--sentences 1000] [--flips] [--only "crf;memory"]
 
 For each tagger: the largest difference between the sum of the contributions and the log-odds, between the log-odds and
 the scores of the two labellings when each is forced, and between a contribution and what removing its feature changes
@@ -72,21 +72,21 @@ def removals(model: Any, x: Corpus, each: Any, rng: np.random.Generator) -> floa
     return max((abs(before - odds(without(data, listed, [w])) - values[w]) for w in chosen), default=0.0)
 
 
-def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]]) -> list[str]:
-    """The largest errors over some tokens, how many flip, and the time for one."""
+def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]], flips: bool) -> list[str]:
+    """The largest errors over some tokens, how many of them one feature decides, and the time for one."""
     rng = np.random.default_rng(1)
     sums = scores = changes = 0.0
-    compared = flips = 0
+    compared = decided = 0
     seconds = 0.0
     weighed = hasattr(model, "weights_")
     linear = weighed and not model.space_.latent
     for number, token in tokens:
         x = test.take(slice(number, number + 1))
         begun = time.perf_counter()
-        answer = model.explain(x, token)
+        answer = model.explain(x, token, flips=flips)
         seconds += time.perf_counter() - begun
         for each in [found[0] for found in answer.values()] if isinstance(answer, dict) else answer:
-            flips += bool(each.flips)
+            decided += bool(each.flips)
             if each.log_odds is None:
                 continue
             compared += 1
@@ -97,13 +97,20 @@ def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]]) -> list[str
             if linear:
                 changes = max(changes, removals(model, x, each, rng))
     shown = [f"{scores:.0e}" if weighed else "-", f"{changes:.0e}" if linear else "-"]
-    return [f"{compared:,}", f"{sums:.0e}", *shown, f"{flips:,}", f"{1000 * seconds / len(tokens):.1f}"]
+    return [
+        f"{compared:,}",
+        f"{sums:.0e}",
+        *shown,
+        f"{decided:,}" if flips else "-",
+        f"{1000 * seconds / len(tokens):.1f}",
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=1000)
     parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--flips", action="store_true", help="also count the tokens that one feature decides")
     parser.add_argument("--only", help="names of taggers, separated by semicolons", default=";".join(MAKERS))
     parser.add_argument("--corpora", type=Path, default=os.environ.get("LABELWRIGHT_CORPORA"))
     options = parser.parse_args()
@@ -122,8 +129,9 @@ def main() -> None:
         if name in options.only.split(";"):
             model = make().fit(train)
             words = test.select(["word"] if name == "cascade" else ["word", "pos"])
-            table.add_row(name, *checked(model, words, tokens))
-            console.print(name, "done")
+            row = checked(model, words, tokens, options.flips)
+            console.print(name, *row, sep="  ")
+            table.add_row(name, *row)
     console.print(table)
 
 
