@@ -33,11 +33,7 @@ from labelwright.taggers.linear import LinearTagger, encode, with_arrays
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
-IN_THE_DATA = (
-    "dictionaries",
-    "clusters",
-    "vectors",
-)  # settings whose effect is in the encoded data; sets have no fixed order
+IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
 
 
 class TrainableModel(LinearTagger):
