@@ -8,7 +8,7 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelwright import CRF, LatentPerceptron, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
+from labelwright import CRF, Cascade, LatentPerceptron, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
 from labelwright.corpus import Corpus
 from labelwright.errors import OptionError, TemplateError
 from labelwright.features.dictionaries import LEAST, PARTS, TAGS, Dictionaries, entities_of
@@ -67,6 +67,19 @@ def test_every_tagger_reads_dictionaries_and_its_file_holds_them(kind, tmp_path)
     assert loaded.predict(new * 100) == tagger.predict(new) * 100  # longer input goes another way
     assert sorted(loaded.dictionaries) == ["cities"]
     assert loaded.fit(X, Y).predict(new) == tagger.predict(new)
+
+
+def test_a_layer_of_a_cascade_reads_dictionaries(tmp_path):
+    tags = [["P", "V", "N", "N", "N"], ["N", "N", "V"], ["N", "V"], ["N", "V"]]
+    layer = CRF("U0:%d[cities]\nU1:%d[-1,cities]/%d[0,cities]\nU2:%y[0]", dictionaries=CITIES)
+    cascade = Cascade([("pos", CRF()), ("ner", layer)], n_jobs=1).fit(X, {"pos": tags, "ner": Y})
+    new = [["They", "saw", "NEW", "YORK"]]
+    assert cascade.predict(new)["ner"][0][2:] == ["B-L", "I-L"]
+    cascade.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.predict(new) == cascade.predict(new)
+    assert loaded.outputs["ner"].dictionaries == {"cities": [("new", "york"), ("new", "york", "city"), ("paris",)]}
+    assert "dictionaries={'cities': ...}" in repr(loaded.outputs["ner"])
 
 
 def test_an_ngram_tagger_reads_dictionaries():

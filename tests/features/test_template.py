@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from labelwright.errors import TemplateError
 from labelwright.features.builtin import BUILTIN, template
-from labelwright.features.template import CLASSES, Cell, Reader, apply, parse_template
+from labelwright.features.expressions import CLASSES
+from labelwright.features.template import Cell, Reader, apply, parse_template
 
 
 def cells(line):

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -251,7 +252,7 @@ class Estimator:
         """The settings that are not at their default, as they are written."""
         defaults = settings_of(type(self))
         return [
-            f"{k}={v!r}"
+            f"{k}={_shown(v)}"
             for k, v in self.get_params(deep=False).items()
             if k not in but and v is not defaults[k].default and not _equal(v, defaults[k].default)
         ]
@@ -335,6 +336,13 @@ def untrained(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(untrained, value))
     return copy.deepcopy(value)
+
+
+def _shown(value: Any) -> str:
+    """A setting as it is written; of tables of phrases or words only their names."""
+    if isinstance(value, Mapping) and any(isinstance(part, list | tuple | set | Mapping) for part in value.values()):
+        return "{" + ", ".join(f"{name!r}: ..." for name in itertools.islice(value, 10)) + "}"
+    return repr(value)
 
 
 def _equal(a: Any, b: Any) -> bool:
