@@ -170,5 +170,7 @@ def test_what_cannot_be_given():
         CRF(template="U:%c[b]").fit(X, Y)
     with pytest.raises(OptionError, match=r"^dictionaries: need words, but the sentences are dicts; leave them out$"):
         CRF(dictionaries=CITIES).fit([[{"a": 1}]], [["O"]])
+    with pytest.raises(OptionError, match=r"^dictionaries: expected a name of letters and digits, .* got 'my towns'$"):
+        CRF(dictionaries={"my towns": ["Paris"]}).fit(X, Y)
     with pytest.raises(OptionError, match=r"^clusters: 'b': expected \{word: cluster\} of strings, got 3$"):
         CRF(clusters={"b": 3}).fit(X, Y)

@@ -6,6 +6,7 @@
 Further columns come behind those of the data, in the order in which the template names them.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from labelwright.errors import ModelFileError, OptionError, TemplateError
 from labelwright.features.dictionaries import TAGS, Dictionaries, Entities, HeldOut, entities_of
 from labelwright.features.incidence import Ints, Longs
-from labelwright.features.template import Source, Template, parse_template
+from labelwright.features.template import NAME, Source, Template, parse_template
 from labelwright.features.vocabulary import Columns
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.validation import HeaderReader, TensorReader, check_distinct
@@ -172,6 +173,8 @@ def with_usual_lines(template: Template, given: Given, has_arrays: bool = False)
 
 def _usual_lines(source: Source) -> list[str]:
     name = source.name
+    if not re.fullmatch(NAME, name):
+        raise OptionError(f"{SETTINGS[source.kind]}: expected a name of letters and digits, as in cities, got {name!r}")
     if source.kind == "dictionary":
         cells = [f"Ud.{name}[{row}]:%d[{row},{name}]" for row in (-1, 0, 1)]
         return [*cells, f"Ud.{name}[-1..1]:%d[-1,{name}]/%d[0,{name}]/%d[1,{name}]"]

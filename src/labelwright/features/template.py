@@ -37,8 +37,7 @@ KINDS = "UBT*"
 LIMIT = 9999  # the largest row, column or affix length
 BELOW = -1  # the column of the labels of the layer below
 FIRST_SOURCE = -2  # the column of the first source, until it is known how many columns the data have; -3, ... follow
-
-
+NAME = r"[^\W\d][\w.-]*"  # of a dictionary or of clusters
 NUMBERS = ("number", "vector", "array")  # functions of cells that read numbers, not strings
 
 
@@ -430,7 +429,7 @@ def _source_cell(line: _Line, at: int, function: str) -> tuple[Cell, int]:
         if absolute and row == 0:
             raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
         at = _expect(line, at, ",", f"and a name, as in %{function}[{row},cities]")
-    name = re.compile(r"[^\W\d][\w.-]*").match(line.text, at)
+    name = re.compile(NAME).match(line.text, at)
     if name is None:
         got = re.split(r"[],]", line.text[at:], maxsplit=1)[0].strip()
         raise line.error(at, f"expected a name of letters and digits, as in %{function}[cities], got {got[:20]!r}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from labelwright.errors import OptionError
+from labelwright.features.template import NAME
 from labelwright.settings import AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
@@ -297,7 +298,7 @@ def named_files(texts: list[str], flag: str) -> dict[str, str]:
     files: dict[str, str] = {}
     for text in texts:
         name, _, path = text.partition("=")
-        if not re.fullmatch(r"[^\W\d][\w.-]*", name) or not path:
+        if not re.fullmatch(NAME, name) or not path:
             raise OptionError(f"{flag}: expected NAME=FILE with a name of letters and digits, got {text!r}")
         if name in files:
             raise OptionError(f"{flag}: two files are named {name!r}; give each a name of its own")
