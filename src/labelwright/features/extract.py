@@ -16,13 +16,13 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.attributes import Collected
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
-from labelwright.features.checks import mistakes, mistakes_in_use
 from labelwright.features.dicts import DictFeatures as DictFeatures
 from labelwright.features.encoded import Bools, new_mark, on_tokens, other_kind
 from labelwright.features.encoded import Encoded as Encoded
 from labelwright.features.encoded import Extractor as Extractor
 from labelwright.features.encoded import Tensors as Tensors
 from labelwright.features.incidence import Incidence, Longs
+from labelwright.features.mistakes import mistakes, mistakes_in_use
 from labelwright.features.numbers import NO_NUMBERS, Numbers
 from labelwright.features.sources import NO_SOURCES, NOTHING, Given, Sources, with_usual_lines
 from labelwright.features.template import BELOW, Template, parse_template

@@ -5,9 +5,9 @@ import warnings
 import pytest
 
 from labelwright import CRF
-from labelwright.features import checks
-from labelwright.features.checks import features_by_line, mistakes, mistakes_in_use
+from labelwright.features import mistakes as module
 from labelwright.features.extract import learn
+from labelwright.features.mistakes import features_by_line, mistakes, mistakes_in_use
 from labelwright.features.template import parse_template
 
 X = [["a", "b", "c", "dog", "sees"] * 10] * 5
@@ -53,8 +53,8 @@ def test_lines_that_never_match():
 
 
 def test_too_many_features(monkeypatch):
-    monkeypatch.setattr(checks, "MANY_FEATURES", 10)
-    monkeypatch.setattr(checks, "MANY_PER_TOKEN", 0.1)
+    monkeypatch.setattr(module, "MANY_FEATURES", 10)
+    monkeypatch.setattr(module, "MANY_PER_TOKEN", 0.1)
     extractor, *_ = learn(X[:1], "U1:%x[0,0]\nU2:%x[0,0]/%x[1,0]\nB", 1, may_be_empty=True)
     assert {pattern.name: n for pattern, n in features_by_line(extractor.vocabulary).items()} == {"U1": 5, "U2": 6}
     (line,) = mistakes_in_use(extractor.vocabulary, 50)
