@@ -77,6 +77,7 @@ def test_a_saved_model_answers_the_same(model, answers, tmp_path):
     assert labelwright.load(tmp_path / "crf.model").predict_marginals(X) == model.predict_marginals(X)
 
 
+@pytest.mark.filterwarnings("ignore:.* has the name of line ")  # as the model has it
 def test_it_learns_on_with_new_words(model):
     grown = labelwright.CRF(template=model.template, n_jobs=1, max_iter=3).fit(
         [[("Oslo", "NNP"), ("fell", "VBD")]], [["B-LOC", "O"]], init=model
