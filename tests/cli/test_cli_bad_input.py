@@ -68,7 +68,7 @@ def test_bad_training_input(
         (["tga"], ["No such command 'tga'", "labelwright --help"]),
         (["train"], ["TRAIN", "labelwright train --help"]),
         (["train", "nowhere.txt", "-o", "m"], ["nowhere.txt: cannot read: no such file"]),
-        (["train", ".", "-o", "m"], [".: cannot read: is a folder"]),
+        (["train", ".", "-o", "m"], [".: is a folder, expected a file, or a folder with"]),
         (["tag", "nowhere"], ["nowhere: cannot be read"]),
         (["eval", "nowhere", "nothing"], ["nowhere: cannot read: no such file"]),
         (["convert", "nowhere", "out"], ["nowhere: cannot read: no such file"]),

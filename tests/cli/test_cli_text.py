@@ -154,7 +154,10 @@ def test_bad_files(run, model: Path, tmp_path: Path) -> None:
     assert (code, err.count("\n")) == (2, 1)
     assert "latin.txt:2: byte 0xe9 is not UTF-8; convert the file first" in err
     (tmp_path / "empty").mkdir()
-    assert "no .txt file in this folder" in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
+    assert (
+        "is a folder, expected a file, or a folder with .txt and .ann files of BRAT"
+        in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
+    )
     (tmp_path / "empty" / "a.txt").write_text("Ada")
     assert "no text is annotated" in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
     (tmp_path / "empty" / "a.ann").write_text("T1\tPER 0\tAda\n")

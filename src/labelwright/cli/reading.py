@@ -112,7 +112,7 @@ def pieces_to_tag(
             begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
             yield piece
         elif tokenizer is not None:
-            raise OptionError(f"{file.name}: is {file.format}, which has tokens; a tokenizer is for text: add --text")
+            raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
         else:
             yield _to_tag(model, file, columns, known)
 
@@ -137,7 +137,12 @@ def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")
         return ToTag(read_crfsuite(file), _label_lines, file.more)
-    corpus = read_for(model, file, columns, [known] if known else [])
+    try:
+        corpus = read_for(model, file, columns, [known] if known else [])
+    except CorpusError as error:
+        if file.format == "columns" and columns is None and len(input_names(model)) == 1:
+            raise CorpusError(f"{error}; for plain text add --text") from None
+        raise
     if file.format in ("columns", "conllu"):
         return ToTag(corpus, None, file.more)
     return ToTag(corpus, lambda added: WRITERS[file.format](file, added), file.more)

@@ -69,7 +69,7 @@ class Answer(NamedTuple):
 @how.with_decoders
 def command(
     model: Annotated[str, argument("A model file that `labelwright train` wrote.", "MODEL")],
-    input: Annotated[str, argument("Column file, .conllu, or - for a stream.", "INPUT")] = "-",
+    input: Annotated[str, argument("Column file, .conllu, text (--text), or - for a stream.", "INPUT")] = "-",
     columns: Annotated[
         str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
     ] = None,
@@ -230,7 +230,7 @@ def _run(
         pieces = iter(())
     elif is_stream:
         if tokenizer is not None:
-            raise OptionError("standard input is read as columns, and a tokenizer is for text: add --text")
+            raise OptionError("<stdin>: read as columns, which has tokens; for plain text add --text")
         pieces = _stream(model, columns, format)
     else:
         pieces = _warned(model, pieces_to_tag(model, input, format, columns, request.known, tokenizer))

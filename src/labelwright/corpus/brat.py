@@ -33,7 +33,7 @@ def brat_texts(path: str | Path) -> list[AnnotatedText]:
     place = Path(path)
     files = sorted(place.rglob("*.txt")) if place.is_dir() else [place.with_suffix(".txt")]
     if not files:
-        raise CorpusError(f"{place}: no .txt file in this folder, expected BRAT's .txt and .ann files")
+        raise CorpusError(f"{place}: is a folder, expected a file, or a folder with .txt and .ann files of BRAT")
     return [_annotated(file) for file in files]
 
 
