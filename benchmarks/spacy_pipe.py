@@ -1,6 +1,6 @@
 """labelwright's component in a spaCy pipeline beside spaCy's own NER, trained on the same texts: F1 and speed.
 
-python benchmarks/spacy_pipe.py DIR --steps 3000      DIR has train.txt and test.txt of CoNLL-2003; needs the extra spacy
+python benchmarks/spacy_pipe.py DIR --steps 3000   DIR has train.txt and test.txt of CoNLL-2003; needs the extra spacy
 """
 
 import argparse

@@ -134,7 +134,7 @@ def test_eval_by_layer(run, folder: Path) -> None:
     pos, chunk = out.split("\nchunk\n")
     assert pos.startswith("pos\nlabel")
     assert pos.rstrip().endswith(f"accuracy|reading:token|labelwright:{labelwright.__version__}")
-    assert chunk.startswith("chunk  precision")
+    assert chunk.startswith("chunk          precision")
     assert "f1|reading:conlleval|scheme:iob2" in chunk
     gold = read_columns(folder / "test.txt", names="word,pos,chunk", label=False)
     predicted = labelwright.load(folder / "two").predict(gold.select(["word"]))
