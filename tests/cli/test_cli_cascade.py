@@ -198,8 +198,6 @@ def test_bad_recipes(trained, recipe: str) -> None:
             ["--columns", "a,b,c"],
             "no column 'pos' for the layer of that name, got a,b,c; name the columns with --columns",
         ),
-        (["--plot", "m.png"], "--plot: draws scores on development data; add --dev FILE"),
-        (["--plot", "m.png", "--dev", "dev.txt", "--passing", "best"], "--plot: draws what joint training changes"),
         (["--plot", "m.doc", "--dev", "dev.txt"], "m.doc: expected the name of a file ending in"),
         (["--dev", "words.txt"], "words.txt:1: expected 3 columns (word,pos,chunk), got 1"),
         (["--iterations", 0], "--iterations: expected"),
@@ -218,7 +216,6 @@ def test_other_mistakes_around_training(run, folder: Path, tmp_path: Path, monke
     bad = {
         ("--model", "cascade"): "--model cascade: its layers stand in a recipe; add --recipe FILE.toml",
         ("--passing", "best"): "--passing: not for --model crf, only for cascade",
-        ("--plot", "m.png"): "--plot: not for --model crf, only for cascade",
         ("--recipe", str(tmp_path / "crf.toml")): "layers: not for --model crf, only for cascade",
         ("--start-from", "two"): "--start-from: two is a cascade, from which no model can start",
         ("--max-length", "2"): "--max-length: not for --model crf, only for semi-crf",

@@ -194,7 +194,7 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
             "--checkpoint-every: not for --model memory, only for crf, latent-crf, ",
         ),
         (["--start-from", "crf"], "--start-from: not for --model memory, only for crf, latent-crf, perceptron or"),
-        (["--plot", "x.png"], "--plot: not for --model memory, only for cascade"),
+        (["--plot", "x.png"], "--plot: --model memory has no history of training to draw; add"),
         (["--model", "crf", "--start-from", "near"], "--start-from: near is a memory, from which no model can start"),
         (["--search", "--k", 1, "--metric", "overlap", "--weights", "none"], "--search: all settings are given"),
         (["--search", "--algorithm", "igtree", "--weights", "none"], "--search: all settings are given"),

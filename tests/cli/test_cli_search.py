@@ -72,3 +72,22 @@ def test_a_layer_of_a_cascade_is_searched(folder, tmp_path):
 def test_wrong_grids_are_one_line(folder, tmp_path, capsys, grid, told):
     assert train(folder, "-o", tmp_path / "m", *FAST, "--search", *grid) == 2
     one_line(capsys.readouterr().err, told)
+
+
+def test_folds_a_learning_curve_and_a_plot(folder, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    options = [*FAST, "--folds", "2", "--learning-curve", "--search", "l2=1,10", "--plot", tmp_path / "p.svg"]
+    assert train(folder, "-o", tmp_path / "m", *options) == 0
+    err = capsys.readouterr().err
+    assert "2 folds: " in err
+    assert err.count("learning curve ") == 4
+    assert "<svg" in (tmp_path / "p.svg").read_text()
+    record = labelwright.load(tmp_path / "m").training_["folds"]
+    assert record["mean"] == pytest.approx(sum(record["scores"]) / 2)
+
+
+def test_data_of_crfsuite_are_not_divided(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("A\tw=a\tx=1\nB\tw=b\tx=2\n\n" * 8)
+    arguments = ["train", str(tmp_path / "a.txt"), "-o", str(tmp_path / "m"), "--format", "crfsuite", "--folds", "2"]
+    assert main(arguments) == 2
+    one_line(capsys.readouterr().err, "--folds: takes samples of columns, not of CRFsuite's data")

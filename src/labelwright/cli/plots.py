@@ -57,6 +57,71 @@ def draw_path_mass(curves: Mapping[str, Any], paths: str, target: str) -> None:
     figure.savefig(target, dpi=150)
 
 
+def draw_training(
+    histories: Mapping[str, Sequence[Mapping[str, Any]]],
+    search: tuple[Sequence[Any], Any, Sequence[int]] | None,
+    curve: Sequence[Any] | None,
+    target: str,
+) -> None:
+    """The history of training, by layer: loss (or mistakes) and score on development data in each iteration; the scores
+    of a search (trials, the best setting, sizes of samples); and a learning curve."""
+    from matplotlib.figure import Figure
+
+    n = len(histories) + (search is not None) + (curve is not None)
+    figure = Figure(figsize=(0.8 + 4.8 * n, 3.8), layout="constrained")
+    panels = iter(figure.subplots(1, n, squeeze=False)[0])
+    for name, history in histories.items():
+        _draw_history(next(panels), name, history)
+    if search is not None:
+        _draw_search(next(panels), *search)
+    if curve is not None:
+        axes = next(panels)
+        axes.plot([p.n_train for p in curve], [100 * p.score for p in curve], marker="o", color=COLOURS["right"])
+        _label(axes, "learning curve", "sentences trained on", "F1 of chunks, or accuracy, in percent")
+    figure.savefig(target, dpi=150)
+
+
+def _label(axes: Any, title: str, x: str, y: str) -> None:
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(alpha=0.3)
+    axes.spines[["top"]].set_visible(False)
+
+
+def _draw_history(axes: Any, name: str, history: Sequence[Mapping[str, Any]]) -> None:
+    """Loss, or the mistakes of a perceptron, and the score on development data on an axis of its own."""
+    what = "mistakes" if "mistakes" in history[0] else "loss"
+    turns = [record["iteration"] for record in history]
+    axes.plot(turns, [record[what] for record in history], color=COLOURS["wrong"], label=what)
+    _label(axes, f"training of {name}" if name else "training", "iteration", what)
+    axes.yaxis.label.set_color(COLOURS["wrong"])
+    axes.set_ylim(bottom=0)
+    scored = [record for record in history if "dev" in record]
+    if scored:
+        right = axes.twinx()
+        scores = [100 * record["dev"] for record in scored]
+        right.plot([record["iteration"] for record in scored], scores, marker=".", color=COLOURS["right"])
+        right.set_ylabel("score on development data, in percent", color=COLOURS["right"])
+        right.spines[["top"]].set_visible(False)
+
+
+def _draw_search(axes: Any, trials: Sequence[Any], best: Any, sizes: Sequence[int]) -> None:
+    """A line for each setting over the samples; the best one is named."""
+    reached: dict[int, list[Any]] = {}
+    for trial in trials:
+        if trial["score"] is not None:
+            reached.setdefault(id(trial["setting"]), []).append(trial)
+    for rows in reached.values():
+        chosen = rows[0]["setting"] == best
+        points = [sizes[row["step"] - 1] for row in rows], [100 * row["score"] for row in rows]
+        name = ", ".join(f"{key} {value}" for key, value in best.items()) if chosen else None
+        colour = COLOURS["right" if chosen else "same"]
+        axes.plot(*points, marker="o", color=colour, zorder=2 + chosen, label=name)
+    _label(axes, "search", "sentences of the sample", "F1 of chunks, or accuracy, in percent")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
+
+
 def draw_changes(
     before: Mapping[str, float],
     after: Mapping[str, float],

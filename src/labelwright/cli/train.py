@@ -29,6 +29,7 @@ from labelwright.cli.recipe import (
     unknown_option,
 )
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
+from labelwright.cli.train_reports import Drawn, check_divisible, cross_validated, curve_of, draw
 from labelwright.cli.train_search import how_many, joined_grid, searched, settings_to_try
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
@@ -170,21 +171,27 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     model = tagger(asked, kept_settings(start, asked.kind))
     schemes = asked.kind.label_columns(asked.table)
     if asked.get("plot") is not None:
-        _check_plot(asked, model, [*inputs, output])
+        _check_plot(asked, [*inputs, output])
     tried = _to_try(model, asked)
     data, dev = _read(source, asked, schemes)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
     trials = Path(f"{output}.search")
+    drawn = Drawn()
+    check_divisible(data, asked)
     with asked.named():
         if tried:
-            model, record["search"], *_ = searched(model, tried, data, dev, asked, trials)
+            drawn = Drawn(searched(model, tried, data, dev, asked, trials))
+            model, record["search"] = drawn.search.model, drawn.search.record
+        if "folds" in asked.values:
+            record["folds"] = cross_validated(model, data, asked)
+        drawn = drawn._replace(curve=curve_of(model, data, dev, asked))
         _fit(model, data, dev, start, checkpoint, asked)
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)
         if record["search"]["stopped"] == "interrupted" or "stopped" not in model.training_:
             record["stopped"] = record["search"]["stopped"]
-    _finish(model, record, data, dev, checkpoint, asked)
+    _finish(model, record, data, dev, checkpoint, asked, drawn)
     trials.unlink(missing_ok=True)
 
 
@@ -198,14 +205,12 @@ def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
     return checkpoint
 
 
-def _check_plot(asked: Request, model: Any, inputs: Sequence[str]) -> None:
+def _check_plot(asked: Request, inputs: Sequence[str]) -> None:
     """Refuse a plot for which there will be nothing to draw."""
     from labelwright.cli.plots import check_plot
 
-    if "dev" not in asked.values:
-        raise OptionError("--plot: draws scores on development data; add --dev FILE")
-    if not model.learns_together:
-        raise OptionError("--plot: draws what joint training changes; it needs --passing joint and two layers or more")
+    if not (asked.can("progress") or asked.get("search") or asked.get("learning_curve")):
+        raise OptionError(f"--plot: --model {asked.name} has no history of training to draw; add --learning-curve")
     check_plot(asked.values["plot"], inputs)
 
 
@@ -297,7 +302,13 @@ def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: P
 
 
 def _finish(
-    model: Any, more: dict[str, Any], data: "Data", dev: "Data | None", checkpoint: Path | None, asked: Request
+    model: Any,
+    more: dict[str, Any],
+    data: "Data",
+    dev: "Data | None",
+    checkpoint: Path | None,
+    asked: Request,
+    drawn: Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     output, quiet = asked.values["output"], bool(asked.get("quiet"))
@@ -314,7 +325,7 @@ def _finish(
     if interrupted and checkpoint is not None and not record["iterations"]:
         say(f"labelwright: interrupted before the first {model.trains_in}; {output} is not written")
         raise typer.Exit(130)
-    on_dev, drawn = _on_dev(model, dev, asked)
+    on_dev, draw_joint = _on_dev(model, dev, asked)
     model.forget_run()
     model.save(output)
     if interrupted:
@@ -325,8 +336,12 @@ def _finish(
         place.unlink(missing_ok=True)
     if not quiet:
         say(f"{output}: {_summary(model, on_dev)}")
-    if drawn is not None:
-        drawn()
+    if draw_joint is not None:
+        draw_joint()
+    elif asked.get("plot") is not None:
+        draw(asked.values["plot"], model, drawn)
+        if not quiet:
+            say(f"{asked.values['plot']}: drawn")
 
 
 def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, Callable[[], None] | None]:

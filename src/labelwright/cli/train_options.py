@@ -114,6 +114,20 @@ def of_the_run(
             "best; --model memory --search alone tries what the other options leave open."
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        AtLeast(2),
+        Group(declared.TRAINING),
+        Flag(metavar="K"),
+        Help("First K-fold cross-validation: the mean score and its standard deviation; then train on all."),
+    ] = None,
+    learning_curve: Annotated[
+        bool,
+        OptionOnly(),
+        Group(declared.TRAINING),
+        Help("First train on an eighth, a quarter and half of the sentences: is more data worth it?"),
+        Default(""),
+    ] = False,
     start_from: Annotated[
         str | None,
         Needs("init"),
@@ -150,11 +164,10 @@ def of_the_run(
     ],
     plot: Annotated[
         str | None,
-        Needs("plot"),
         OptionOnly(),
         Group(OUTPUT),
         Flag(metavar="FILE.png"),
-        Help("Draw the scores before and after joint training, and what changed labels did to the layer above."),
+        Help("Draw the history of training, the search and the learning curve; of joint training, what it changed."),
     ] = None,
     quiet: Annotated[
         bool, OptionOnly(), Group(OUTPUT), Flag("-q", "--quiet"), Help("No progress, no summary."), Default("")

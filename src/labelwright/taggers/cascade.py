@@ -131,7 +131,7 @@ class Cascade(Estimator):
     """
 
     can = _OfItsLayers()  # type: ignore[assignment]
-    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "layer_progress", "plot"})
+    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "layer_progress"})
     layers_: dict[str, TrainableModel]
     training_: dict[str, Any]
     history_: list[dict[str, Any]]

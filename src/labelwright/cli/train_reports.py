@@ -1,0 +1,66 @@
+"""What `labelwright train` reports beside the model: cross-validation, a learning curve, plots."""
+
+from typing import Any, NamedTuple
+
+from labelwright.cli.common import counted, say
+from labelwright.cli.plots import draw_training
+from labelwright.cli.reading import has_attributes
+from labelwright.cli.recipe import Request
+from labelwright.errors import OptionError
+
+
+class Drawn(NamedTuple):
+    """What a plot of training shows."""
+
+    search: Any = None  # of cli.train_search
+    curve: Any = None  # of search.folds
+
+
+def check_divisible(data: Any, asked: Request) -> None:
+    """Refuse data of which no samples can be taken."""
+    for name in ("search", "folds", "learning_curve"):
+        if has_attributes(data) and asked.get(name):
+            raise OptionError(f"{asked.place(name)}: takes samples of columns, not of CRFsuite's data; leave it out")
+
+
+def cross_validated(model: Any, data: Any, asked: Request) -> dict[str, Any]:
+    """The scores of a model on each part of the data, with their mean and spread, for the record of training."""
+    from labelwright.search.folds import cross_validate
+
+    folds, quiet, done = asked.values["folds"], bool(asked.get("quiet")), list[Any]()
+
+    def progress(fold: Any) -> None:
+        done.append(fold)
+        say(
+            f"fold {len(done)}/{folds}  {fold.n_train:,} + {fold.n_test:,} sentences  {100 * fold.score:6.2f}  "
+            f"{fold.seconds:.2f} s"
+        )
+
+    seed = asked.get("random_state") or 0
+    result = cross_validate(model, data, folds=folds, random_state=seed, progress=None if quiet else progress)
+    if not quiet:
+        say(f"{folds} folds: {100 * result.mean:.2f}, standard deviation {100 * result.deviation:.2f}")
+    return result.as_dict()
+
+
+def curve_of(model: Any, data: Any, dev: Any, asked: Request) -> Any:
+    """A learning curve, where it is asked for, or where a plot has nothing else to show."""
+    from labelwright.search.folds import learning_curve
+
+    if not asked.get("learning_curve"):
+        return None
+
+    def progress(part: Any) -> None:
+        sentences = counted(part.n_train, "sentence")
+        say(f"learning curve  {sentences:>18}  {100 * part.score:6.2f}  {part.seconds:.2f} s")
+
+    return learning_curve(model, data, dev=dev, progress=None if asked.get("quiet") else progress)
+
+
+def draw(path: str, model: Any, drawn: Drawn) -> None:
+    """A plot of the history of training, of a search and of a learning curve, as far as there are such."""
+    histories = {name: vars(part).get("history_", []) for name, part in model.outputs.items()}
+    if not any(histories.values()):
+        histories = {"": vars(model).get("history_", [])}
+    search = None if drawn.search is None else (drawn.search.rows, drawn.search.record["best"], drawn.search.sizes)
+    draw_training({name: each for name, each in histories.items() if each}, search, drawn.curve, path)

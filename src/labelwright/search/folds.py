@@ -1,0 +1,106 @@
+"""Cross-validation, and learning curves: the score of a model by the number of sentences that it is trained on."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright.decode.checks import check_whole
+from labelwright.evaluate import evaluate
+from labelwright.search.progressive import without_calibration
+from labelwright.search.samples import Fold, SearchData, fitted, held_out, looked_at, of_layer, with_gold
+from labelwright.taggers.estimator import untrained
+
+SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)  # of the sentences, for a learning curve
+HELD_OUT = 5  # without development data, one part of so many is tested on
+
+
+class Tested(NamedTuple):
+    """A model that was trained on some sentences and tested on others."""
+
+    n_train: int
+    n_test: int
+    score: float  # F1 of chunks, or accuracy of tokens; of a cascade the mean of its layers
+    seconds: float
+
+
+class CrossValidation(NamedTuple):
+    """The scores of a model on each part of the data, trained on the others."""
+
+    folds: list[Tested]
+    mean: float
+    deviation: float  # standard deviation over the folds, with n - 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain lists and numbers."""
+        return {"scores": [fold.score for fold in self.folds], "mean": self.mean, "deviation": self.deviation}
+
+
+Progress = Callable[[Tested], None] | None
+
+
+def cross_validate(
+    model: Any, X: Any, y: Any = None, folds: int = 5, random_state: int | None = 0, progress: Progress = None
+) -> CrossValidation:
+    """Train on all parts of the data but one and test on that one, for each of `folds` parts; the model stays as it is.
+
+    >>> from labelwright import Perceptron
+    >>> X, y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 5, [["D", "N", "V"]] * 10
+    >>> cross_validate(Perceptron(n_jobs=1, max_iter=2), X, y, folds=5).mean
+    1.0
+    """
+    check_whole("folds", folds, 2)
+    data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
+    order = np.random.default_rng(random_state or 0).permutation(data.n)
+    tested = []
+    for k in range(folds):
+        test, train = np.sort(order[k::folds]), np.sort(np.delete(order, slice(k, None, folds)))
+        tested.append(_tested(model, Fold(data.take(train), data.take(test), len(train), len(test)), None))
+        if progress is not None:
+            progress(tested[-1])
+    scores = np.array([fold.score for fold in tested])
+    return CrossValidation(tested, float(scores.mean()), float(scores.std(ddof=1)))
+
+
+def learning_curve(
+    model: Any, X: Any, y: Any = None, dev: Any = None, random_state: int | None = 0, progress: Progress = None
+) -> list[Tested]:
+    """The score on development data (or on a held-out fifth) after training on an eighth, a quarter, half and all of
+    the sentences, each sample inside the next."""
+    data = looked_at(X, y, least=HELD_OUT, asker="a learning curve")
+    order = np.random.default_rng(random_state or 0).permutation(data.n)
+    test = _part(data, np.sort(order[::HELD_OUT])) if dev is None else held_out(dev)
+    train = order if dev is not None else np.delete(order, slice(0, None, HELD_OUT))
+    curve = []
+    for size in dict.fromkeys(max(1, round(share * len(train))) for share in SHARES):
+        part = Fold(data.take(np.sort(train[:size])), test.take(np.arange(test.n)), size, test.n)
+        curve.append(_tested(model, part, part.test if dev is not None else None))
+        if progress is not None:
+            progress(curve[-1])
+    return curve
+
+
+def _part(data: SearchData, rows: Any) -> SearchData:
+    X, y = data.take(rows)
+    return data._replace(X=X, y=y, n=len(rows))
+
+
+def _tested(model: Any, part: Fold, dev: Any) -> Tested:
+    begun = time.monotonic()
+    trained = fitted(without_calibration(untrained(model)), *part.train, dev)
+    record = getattr(trained, "training_", {})
+    if record.get("stopped") == "interrupted" or record.get("interrupted"):
+        raise KeyboardInterrupt
+    return Tested(part.n_train, part.n_test, _score(trained, part), time.monotonic() - begun)
+
+
+def _score(model: Any, part: Fold) -> float:
+    """F1 of chunks, or accuracy; of a cascade the mean over its layers."""
+    predicted = model.predict(part.test[0])
+    if isinstance(predicted, Mapping):
+        return float(np.mean([evaluate(of_layer(part, name), rows).score for name, rows in predicted.items()]))
+    gold = with_gold(*part.test)[1]
+    if isinstance(gold[0], list | tuple | np.ndarray):
+        return evaluate(gold, predicted).score
+    return float(np.mean([a == b for a, b in zip(predicted, gold, strict=True)]))
