@@ -352,3 +352,14 @@ def test_all_labellings_of_a_short_sentence_add_up_to_all_confidence(calibrated)
     assert max(scores) == pytest.approx(calibrated.decode([NEW[:2]])[0].score, abs=1e-6)
     truth = Truth(calibrated, NEW[:2]).tempered(calibrated.temperature_)
     assert sum(math.exp(truth[tuple(y)]) for y in labellings) == pytest.approx(1)
+
+
+def test_calibration_is_timed_and_can_be_left_out():
+    X, y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"]] * 6
+    model = Perceptron(max_iter=2, n_jobs=1).fit(X, y, dev=(X, y))
+    assert model.training_["calibration"]["seconds"] >= 0
+    assert any("s of calibration" in fact for fact in model.summary().run)
+    without = Perceptron(max_iter=2, n_jobs=1, calibration=False).fit(X, y, dev=(X, y))
+    assert without.temperature_ is None
+    assert without.predict(X) == model.predict(X)
+    assert without.calibrate(X, y).temperature_ == model.temperature_

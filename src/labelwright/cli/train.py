@@ -29,7 +29,7 @@ from labelwright.cli.recipe import (
     unknown_option,
 )
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
-from labelwright.cli.train_reports import Drawn, check_divisible, cross_validated, curve_of, draw
+from labelwright.cli.train_reports import Drawn, check_divisible, cross_validated, curve_of, draw, say_beforehand
 from labelwright.cli.train_search import how_many, joined_grid, searched, settings_to_try
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
@@ -186,6 +186,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
         if "folds" in asked.values:
             record["folds"] = cross_validated(model, data, asked)
         drawn = drawn._replace(curve=curve_of(model, data, dev, asked))
+        say_beforehand(model, data, asked)
         _fit(model, data, dev, start, checkpoint, asked)
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)

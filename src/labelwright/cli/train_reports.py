@@ -6,7 +6,11 @@ from labelwright.cli.common import counted, say
 from labelwright.cli.plots import draw_training
 from labelwright.cli.reading import has_attributes
 from labelwright.cli.recipe import Request
+from labelwright.cli.train_search import duration
 from labelwright.errors import OptionError
+
+USUAL = 50  # iterations, where no limit is set
+MINUTE = 60.0
 
 
 class Drawn(NamedTuple):
@@ -55,6 +59,28 @@ def curve_of(model: Any, data: Any, dev: Any, asked: Request) -> Any:
         say(f"learning curve  {sentences:>18}  {100 * part.score:6.2f}  {part.seconds:.2f} s")
 
     return learning_curve(model, data, dev=dev, progress=None if asked.get("quiet") else progress)
+
+
+def say_beforehand(model: Any, data: Any, asked: Request) -> None:
+    """What training will take, where that is minutes; measured on a few sentences."""
+    from labelwright.search.estimate import estimate, may_take_minutes
+
+    label = getattr(data, "label", None)
+    if asked.get("quiet") or label is None or not asked.can("checkpoint"):
+        return
+    settings = model.get_params(deep=False)
+    latent = settings.get("n_latent", 1)
+    states = latent if isinstance(latent, int) else max(latent.values())
+    if not may_take_minutes(data.n_tokens, len(data.values(label)), states, settings.get("order", 1)):
+        return
+    expected = estimate(model, data)
+    limit = settings.get("max_iter") or USUAL
+    if expected.seconds * limit >= MINUTE:
+        turns = counted(limit, model.trains_in)
+        say(
+            f"training: {expected.tokens:,} tokens, {expected.states:,} states, {expected.arcs:,} arcs; about "
+            f"{expected.seconds:.2g} s for each {model.trains_in}, {duration(expected.seconds * limit)} for {turns}"
+        )
 
 
 def draw(path: str, model: Any, drawn: Drawn) -> None:
