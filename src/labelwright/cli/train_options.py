@@ -47,7 +47,7 @@ class Grid(Kind):
     """Settings and the values to try: l1=0,0.5 l2=0.1,1,10; in a recipe a table of lists, or true."""
 
     expected = "settings with values to try, as in l1=0,0.5 l2=0.1,1,10"
-    metavar = "NAME=X,Y ..."
+    metavar = "NAME=X,Y"
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, dict | bool)
@@ -109,17 +109,14 @@ def of_the_run(
         dict[str, Any] | None,
         Grid(),
         Group(declared.TRAINING),
-        Help(
-            "Try all combinations of these settings on growing samples, by --dev or a held-out part, and train the "
-            "best; --model memory --search alone tries what the other options leave open."
-        ),
+        Help("Try settings on growing samples, train the best."),
     ] = None,
     folds: Annotated[
         int | None,
         AtLeast(2),
         Group(declared.TRAINING),
         Flag(metavar="K"),
-        Help("First K-fold cross-validation: the mean score and its standard deviation; then train on all."),
+        Help("Cross-validate first: mean and deviation."),
     ] = None,
     learning_curve: Annotated[
         bool,
@@ -167,7 +164,7 @@ def of_the_run(
         OptionOnly(),
         Group(OUTPUT),
         Flag(metavar="FILE.png"),
-        Help("Draw the history of training, the search and the learning curve; of joint training, what it changed."),
+        Help("Draw the training, the search, the learning curve."),
     ] = None,
     quiet: Annotated[
         bool, OptionOnly(), Group(OUTPUT), Flag("-q", "--quiet"), Help("No progress, no summary."), Default("")
@@ -223,5 +220,6 @@ TRAIN = inspect.Parameter(
     ],
 )
 RARE = ("label_names", "skip_bad_spans", "characters", "token_pattern", "sentences")  # for some formats of files only
+RARE = ("label_names", "skip_bad_spans", "learning_curve")  # for some formats of files, or seldom asked for
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3
