@@ -80,3 +80,14 @@ def test_an_empty_file_is_one_line(folder, tmp_path, capsys):
     (tmp_path / "empty.txt").write_text("")
     assert main(["errors", str(folder / "a.crf"), str(tmp_path / "empty.txt")]) == 2
     one_line(capsys.readouterr().err, "empty.txt")
+
+
+def test_data_of_crfsuite_have_no_words_but_errors(tmp_path, capsys):
+    (tmp_path / "train.txt").write_text("B-A\tw=a\nO\tw=b\n\nB-B\tw=c\nO\tw=b\n\n" * 3)
+    (tmp_path / "test.txt").write_text("B-B\tw=a\nO\tw=b\n\n")
+    train = ["train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "m"), "--format", "crfsuite", "-q"]
+    assert main([*train, "--iterations", "3", "--threads", "1"]) == 0
+    assert main(["errors", str(tmp_path / "m"), str(tmp_path / "test.txt")]) == 0
+    text = capsys.readouterr().out
+    assert "B -> A" in text
+    assert "tokens 0 to 0: B  0." in text

@@ -53,7 +53,7 @@ after each sentence.
 AFTER = """\b
   labelwright train train.txt -o model.crf --columns word,pos,chunk
   labelwright train train.txt -o model.crf --template chunking --dev dev.txt
-  labelwright train train.txt -o model.crf --search l1=0,0.5 l2=0.1,1,10 --dev dev.txt
+  labelwright train train.txt -o model.crf --search l2=0.1,1,10 --dev dev.txt
 
 Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
 

@@ -340,7 +340,7 @@ def words_of(X: Any, tokens: Tokens | None = None) -> Words | None:
 
 
 def _words_of_sentences(X: Iterable[Any]) -> Words | None:
-    if not hasattr(X, "__iter__"):
+    if not hasattr(X, "__getitem__"):  # attributes of CRFsuite's data
         return None
     words = []
     for sentence in X:
