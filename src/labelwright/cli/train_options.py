@@ -219,7 +219,8 @@ TRAIN = inspect.Parameter(
         ),
     ],
 )
-RARE = ("label_names", "skip_bad_spans", "characters", "token_pattern", "sentences")  # for some formats of files only
-RARE = ("label_names", "skip_bad_spans", "learning_curve")  # for some formats of files, or seldom asked for
+RARE = (  # for some formats of files, or seldom asked for
+    "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "learning_curve",
+)  # fmt: skip
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3
