@@ -183,7 +183,7 @@ def test_inspect_a_layer(run, folder: Path) -> None:
     assert (code, err) == (0, "")
     assert "two, layer chunk: crf|template:words" in out
     assert "label       chunk, column 3 of word,pos,chunk" in out
-    assert "Uy[0]:" in out
+    assert "y[0]=" in out
     assert "%y[-1]/%y[0]" in run("inspect", folder / "two", "--layer", "chunk", "--template")[1]
     facts = json.loads(run("inspect", folder / "two", "--layer", "pos", "--json")[1])
     assert (facts["kind"], facts["columns"]) == ("CRF", ["word"])

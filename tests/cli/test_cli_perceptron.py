@@ -88,7 +88,8 @@ def test_lines_and_the_summary_count_mistakes(run, folder: Path, tmp_path: Path,
         assert [int(word) for word in found.groups()[:2]] == [record["iteration"], record["mistakes"]]
         assert float(found[3]) == pytest.approx(100 * (1 - record["mistakes"] / 120), abs=0.01)
     assert f"120 sentences, 3 passes, {model.training_['mistakes']:,} mistakes, " in last
-    assert re.search(r", (100|[\d.]+) % separable, [\d.]+ s, best F1 on the development data [\d.]+ ", last)
+    times = r"[\d.]+ s of calibration, [\d.]+ s"
+    assert re.search(rf", (100|[\d.]+) % separable, {times}, best F1 on the development data [\d.]+ ", last)
     assert last.endswith("(reached the limit of passes)")
     assert "iteration" not in err
     assert "loss" not in last
@@ -236,8 +237,10 @@ def test_an_interrupted_run_resumes_to_the_same_model(
     whole, resumed = (labelwright.load(tmp_path / name) for name in ("whole", "m"))
     assert np.array_equal(whole.weights_, resumed.weights_)
     assert [r["mistakes"] for r in whole.history_] == [r["mistakes"] for r in resumed.history_]
-    for name in ("mistakes", "convergence", "calibration"):
+    for name in ("mistakes", "convergence"):
         assert whole.training_[name] == resumed.training_[name]
+    calibrated = [model.training_["calibration"] | {"seconds": None} for model in (whole, resumed)]
+    assert calibrated[0] == calibrated[1]
 
 
 def test_start_from(run, folder: Path, tmp_path: Path) -> None:

@@ -197,3 +197,9 @@ def test_predictions_can_be_read_by_label_studio():
     ]
     assert written[1]["predictions"][0]["result"] == []
     assert written[0]["annotations"] == tasks[0]["annotations"]
+
+
+def test_an_annotation_wider_than_its_tokens_cuts_none(tmp_path):
+    (tmp_path / "d.jsonl").write_text('{"text": "We met (Ada) there", "label": [[7, 12, "PER"]]}\n')
+    read = labelwright.read_doccano(tmp_path / "d.jsonl", tokenizer=Tokenizer(pattern=r"\w+"))
+    assert read.y == [["O", "O", "B-PER", "O"]]

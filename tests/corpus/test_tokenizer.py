@@ -121,3 +121,9 @@ def test_a_model_file_describes_a_tokenizer():
     tokenizer = Tokenizer(pattern=r"\w", sentences="lines")
     assert tokenizer_of(tokenizer.as_dict()) == tokenizer
     assert tokenizer_of(None) == tokenizer_of({}) == WORDS
+
+
+def test_marks_do_not_join_characters_of_scripts_without_spaces():
+    text = "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35"  # Thai: consonants, two of them with a vowel sign above
+    (places,) = Tokenizer()(text)
+    assert [text[a:b] for a, b in places] == ["\u0e2a", "\u0e27\u0e31", "\u0e2a", "\u0e14\u0e35"]

@@ -135,3 +135,12 @@ def test_what_cannot_be_given():
         CRF(vectors="/none/at/all").fit(*words)
     with pytest.raises(LabelwrightError, match="reads vectors: not compared here"):
         MemoryTagger(template="U:%v[0]").fit(*words)
+
+
+def test_a_batch_without_known_words_is_learnt():
+    given = {"Ada": [1.0, 0.0], "ran": [0.0, 1.0]}
+    tagger = Perceptron(vectors=given, max_iter=3, random_state=0).fit([["Ada", "ran"]], [["P", "O"]])
+    vectors = tagger.extractor_.numbers.vectors
+    tagger.partial_fit([["Bob", "sat"]], [["P", "O"]])
+    assert tagger.extractor_.numbers.vectors is vectors
+    assert len(tagger.predict([["Bob", "ran"]])[0]) == 2

@@ -72,3 +72,22 @@ def test_a_segment_model_shows_all_lengths_dictionaries_and_transitions() -> Non
     table = {(row.feature, row.label): row.weight for row in model.state_features_}
     assert shown["lengths"]["1"]["PER"] == table["length=1", "PER"]
     assert shown["dictionaries"]["places"]["LOC"] == pytest.approx(table.get(("dictionary=places", "LOC"), 0.0))
+
+
+@pytest.mark.parametrize("setting", ["vectors", "dictionaries", "clusters", "arrays", "numbers"])
+def test_features_of_ones_own_have_names(setting):
+    rng = np.random.default_rng(0)
+    words = ["Ada", "ran", "to", "Rome"]
+    X, y = [[(word, str(i)) for i, word in enumerate(words)]] * 3, [["P", "O", "O", "L"]] * 3
+    given = {
+        "vectors": {"vectors": {word: rng.normal(size=3).tolist() for word in words}},
+        "dictionaries": {"dictionaries": {"city": ["Rome"]}, "template": "U:%x[0,0]\nU1:%d[0,city]"},
+        "clusters": {"clusters": {"brown": dict.fromkeys(words, "0110")}, "template": "U:%x[0,0]\nU1:%c[0,brown]"},
+        "numbers": {"template": "U:%x[0,0]\nU1:%n[0,1]"},
+    }
+    arrays = {"arrays": [rng.normal(size=(4, 2)) for _ in X]} if setting == "arrays" else {}
+    tagger = CRF(max_iter=3, **given.get(setting, {})).fit(X, y, **arrays)
+    shown = {row.feature for row in tagger.state_features_}
+    assert not any(name.startswith("column") for name in shown if setting != "numbers")
+    expected = {"dictionaries": "city[0]=", "clusters": "brown[0]=", "vectors": "v[", "arrays": "a[", "numbers": "U1"}
+    assert any(expected[setting] in name for name in shown), sorted(shown)

@@ -52,7 +52,7 @@ class ByRote(NgramModel):
     def __init__(self, ngram=3, inference="csi", weighting="confidence", n_jobs=None):
         self.ngram, self.inference, self.weighting, self.n_jobs = ngram, inference, weighting, n_jobs
 
-    def _fit_classifier(self, X, classes, n_classes):
+    def _fit_classifier(self, X, classes, n_classes, given):
         words = [token for sentence in X.X for token in sentence]
         self.known_ = dict(zip(words, classes.tolist(), strict=True))
 

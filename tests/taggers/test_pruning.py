@@ -10,6 +10,7 @@ import labelwright
 from labelwright import CRF, Cascade
 from labelwright.answers.candidate_chains import PrunedChains
 from labelwright.corpus import validate
+from labelwright.engine.choice import using
 from labelwright.errors import OptionError
 from labelwright.scoring.candidate_scores import CandidateScores
 from taggers import CHUNKS, SENTENCES, Case
@@ -124,6 +125,17 @@ def test_forced_labels_are_kept(model, sentences):
     assert all(record.labels[-1] == "l4" for record in model.decode(sentences, forced=forced))
     for rows in model.predict_marginals(sentences, forced=forced):
         assert rows[-1]["l4"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("engine", ["compiled", "numpy"])
+def test_no_label_left_is_one_clear_error(model, engine, place):
+    if engine == "compiled":
+        pytest.importorskip("numba")
+    forced = [[LABELS, LABELS, LABELS]]
+    forced[0][place] = []
+    with using(engine), pytest.raises(OptionError, match="no labelling satisfies"):
+        model.decode([["w1", "w2", "w3"]], forced=forced)
 
 
 @pytest.mark.parametrize("decoder", ["viterbi", "marginal", "exact", "ldi", "mbr"])

@@ -41,7 +41,11 @@ class PrunedChains:
         """The sentences begin:end of the data."""
         offsets = scores.offsets[begin : end + 1]
         first = int(offsets[0])
-        return PrunedChains(scores, scores.lists(first, int(offsets[-1])), first, offsets - first)
+        lists = scores.lists(first, int(offsets[-1]))
+        without = np.flatnonzero(np.diff(lists.ptr) == 0)  # tokens whose forced labels leave none
+        if len(without):
+            raise impossible(begin + int(np.searchsorted(offsets - first, without[0], side="right")) - 1)
+        return PrunedChains(scores, lists, first, offsets - first)
 
     @property
     def sentences(self) -> "list[PrunedChain | None]":

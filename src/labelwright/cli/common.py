@@ -79,6 +79,16 @@ def show_json(value: Any) -> None:
     show(json.dumps(value, ensure_ascii=False, indent=2, default=float))
 
 
+def write_page(path: str, text: str) -> bool:
+    """Write an HTML page; False where it went to standard output."""
+    if path == "-":
+        show(text)
+        return False
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+    return True
+
+
 def heading(text: str) -> None:
     """A headline on stdout: bold on a terminal."""
     from rich.console import Console

@@ -21,6 +21,7 @@ from labelwright.cli.common import (
     say,
     show,
     show_json,
+    write_page,
 )
 from labelwright.cli.eval import Sources, scored_on
 from labelwright.cli.options import DATA, OUTPUT, argument, option
@@ -112,12 +113,8 @@ def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], searc
 def _write_page(path: str, chosen: dict[str, dict[str, Any]], title: str) -> None:
     from labelwright.evaluate.error_page import page
 
-    text = page(chosen, title)
-    if path == "-":
-        show(text)
+    if not write_page(path, page(chosen, title)):
         return
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
     say(f"{path}: {counted(sum(len(each['errors']) for each in chosen.values()), 'error')}; open it in a browser")
 
 

@@ -13,6 +13,7 @@ from labelwright.cli.common import (
     say,
     show,
     show_json,
+    write_page,
 )
 from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
 from labelwright.errors import OptionError
@@ -144,12 +145,8 @@ def _explained(
 def _write_page(facts: dict[str, Any], path: str, sentences: int) -> None:
     from labelwright.inspection.explanation_page import page
 
-    text = page(facts)
-    if path == "-":
-        show(text)
+    if not write_page(path, page(facts)):
         return
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
     shown = len(facts["sentences"])
     more = "" if shown in (1, sentences) else f" of {sentences:,}; --first N shows more"
     say(f"{path}: {shown} sentence{'s' if shown != 1 else ''}{more}")

@@ -74,7 +74,7 @@ def read_doccano(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenize
     >>> corpus.X, corpus.y
     ([['Ada', 'ran', '.']], [['B-PER', 'O', 'O']])
     """
-    return told(corpus_of(doccano_texts(json_lines(path)), name_of(path), skip_bad_spans, tokenizer))
+    return with_warnings(corpus_of(doccano_texts(json_lines(path)), name_of(path), skip_bad_spans, tokenizer))
 
 
 def read_label_studio(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:
@@ -87,10 +87,10 @@ def read_label_studio(path: Source, skip_bad_spans: bool = False, tokenizer: Tok
     texts = [text for text in label_studio_texts(tasks_of(path), source) if text.annotations is not None]
     if not texts:
         raise CorpusError(f"{source}: no task has annotations; export annotated tasks")
-    return told(corpus_of(texts, source, skip_bad_spans, tokenizer))
+    return with_warnings(corpus_of(texts, source, skip_bad_spans, tokenizer))
 
 
-def told(read: Annotated) -> Corpus:
+def with_warnings(read: Annotated) -> Corpus:
     """The corpus; what is to be said about it is a warning."""
     for note in read.notes:
         warnings.warn(f"{read.corpus.source}: {note}", UserWarning, stacklevel=3)
@@ -128,10 +128,10 @@ def corpus_of(
 def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Place]]:
     """Sentences of a text, joined where a span reaches from one into the next."""
     joined: list[list[Place]] = []
-    inside = [span for span in spans if span.end - span.start > 1]
+    inside = {place for span in spans for place in range(span.start + 1, span.end)}
     begin = 0
     for sentence in sentences:
-        if joined and any(span.start < begin < span.end for span in inside):
+        if joined and begin in inside:
             joined[-1] = joined[-1] + sentence
         else:
             joined.append(sentence)
@@ -170,18 +170,18 @@ def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> F
             if first >= end:
                 problem = "holds no token"
             else:
-                cut = (starts[first], ends[end - 1]) != (a, b)
+                cut = starts[first] < a or ends[end - 1] > b
                 problem = "overlaps another one" if first < last else None
-        told = f"{place} cuts the token {_cut_token(item.text, tokens[first:end], annotation)!r}" if cut else ""
-        if cut and (skip_bad_spans or problem is not None):
-            fitted.skipped.append(told)
+        cuts = f"{place} cuts the token {_cut_token(item.text, tokens[first:end], annotation)!r}" if cut else ""
+        if cut and (skip_bad_spans or problem is not None):  # widened, it would overlap another one
+            fitted.skipped.append(cuts)
         elif problem is not None:
             if not skip_bad_spans:
                 raise CorpusError(f"{place} {problem}; {SKIP}")
             fitted.skipped.append(f"{place} {problem}")
         else:
             fitted.spans.append(Span(first, end, annotation.type))
-            fitted.widened.extend([told] if cut else [])
+            fitted.widened.extend([cuts] if cut else [])
             last = end
     return fitted
 

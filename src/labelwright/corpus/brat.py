@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from labelwright.corpus.annotations import WORDS, AnnotatedText, Annotation, corpus_of, told
+from labelwright.corpus.annotations import WORDS, AnnotatedText, Annotation, corpus_of, with_warnings
 from labelwright.corpus.compressed import explain
 from labelwright.corpus.split_texts import Entity
 from labelwright.corpus.table import Corpus
@@ -24,7 +24,7 @@ def read_brat(path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokeniz
 
     Annotations that do not fit are treated as `read_doccano` does. One in several parts is read as one, from the
     first part to the last."""
-    return told(corpus_of(brat_texts(path), str(path), skip_bad_spans, tokenizer))
+    return with_warnings(corpus_of(brat_texts(path), str(path), skip_bad_spans, tokenizer))
 
 
 def brat_texts(path: str | Path) -> list[AnnotatedText]:
@@ -55,7 +55,7 @@ def _read(file: Path) -> str:
 
 
 def _annotations(file: Path) -> Iterator[Annotation]:
-    for number, line in enumerate(_read(file).splitlines(), 1):
+    for number, line in enumerate(_read(file).split("\n"), 1):
         if not line.startswith("T"):
             continue
         match = _ENTITY.match(line)

@@ -124,7 +124,8 @@ def _with_marks(text: str, places: list[Place], characters: bool) -> list[Place]
     for start, end in places:
         first = text[start]
         is_mark = first > "\x7f" and (unicodedata.category(first)[0] == "M" or first in JOINERS)
-        if joined and joined[-1][1] == start and (is_mark or (goes_on and first.isalnum())):
+        continues = goes_on and first.isalnum() and not UNSPACED.match(first)
+        if joined and joined[-1][1] == start and (is_mark or continues):
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((start, end))

@@ -212,7 +212,7 @@ function draw() {
   const rows = chosen(), box = document.getElementById("errors");
   box.replaceChildren(...rows.slice(0, shown).map(error => {
     const item = make("article"), about = make("div", null, {className: "about"});
-    about.append(make("span", "sentence " + (error.sentence + 1)), make("b", error.kind));
+    about.append(make("span", "sentence " + error.sentence), make("b", error.kind));
     if (error.unseen) about.append(make("span", "with an unseen word"));
     item.append(about);
     const words = data.sentences[error.sentence];

@@ -12,9 +12,7 @@ WIDEST = 40  # letters of a phrase in a table
 Facts = Mapping[str, Any]  # what ErrorAnalysis.as_dict returns
 
 
-def text_of(
-    analysis: Facts, top: int = 10, examples: int = 10, chosen: Sequence[Facts] | None = None, numbered_from: int = 1
-) -> list[str]:
+def text_of(analysis: Facts, top: int = 10, examples: int = 10, chosen: Sequence[Facts] | None = None) -> list[str]:
     """Lines: totals, kinds of errors, types, confusions, phrases, seen and unseen words, and examples.
 
     top : rows of each table
@@ -34,7 +32,7 @@ def text_of(
         *(_phrases(analysis, kind, top) for kind in analysis["phrases"] if kind in ("missed", "invented", "label")),
         _boundaries(analysis, top),
         _vocabulary(analysis),
-        _examples(analysis, analysis["errors"] if chosen is None else chosen, examples, numbered_from),
+        _examples(analysis, analysis["errors"] if chosen is None else chosen, examples),
     ]
     for part in parts:
         lines += ["", *part] if part else []
@@ -126,7 +124,7 @@ def _vocabulary(analysis: Facts) -> list[str]:
 # -- examples ---------------------------------------------------------------------------------------------------------
 
 
-def _examples(analysis: Facts, errors: Sequence[Facts], n: int, numbered_from: int) -> list[str]:
+def _examples(analysis: Facts, errors: Sequence[Facts], n: int) -> list[str]:
     """Some errors in their sentences: one of each kind in turn, those that the model was most certain of first."""
     if not errors or n == 0:
         return []
@@ -134,7 +132,7 @@ def _examples(analysis: Facts, errors: Sequence[Facts], n: int, numbered_from: i
     lines = [f"examples ({min(n, len(ranked)):,} of {len(ranked):,})"]
     for error in ranked[:n]:
         new = ", with an unseen word" if error["unseen"] else ""
-        lines.append(f"sentence {error['sentence'] + numbered_from}: {error['kind']}{new}")
+        lines.append(f"sentence {error['sentence']}: {error['kind']}{new}")
         words = analysis["sentences"].get(str(error["sentence"]))
         for side in ("gold", "predicted"):
             if error[side] is not None:

@@ -120,7 +120,7 @@ class ColumnFeatures:
         parsed = with_usual_lines(find_template(template, len(names)), given, corpus.arrays is not None)
         sources = Sources.of(parsed, given)
         columns = sources.extended(columns, sources.held_out(columns, given))
-        numbers = Numbers.learn(parsed, columns, corpus.arrays, given.vectors)
+        numbers = given.numbers or Numbers.learn(parsed, columns, corpus.arrays, given.vectors)
         alone = may_be_empty or numbers.n_features > 0
         vocabulary, incidences = Vocabulary.learn(parsed.resolved(len(names)), columns, min_count, alone)
         numbers.added(incidences, columns, corpus.arrays, vocabulary.n_features)

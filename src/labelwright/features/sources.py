@@ -34,6 +34,7 @@ class Given(NamedTuple):
     clusters: Any = None  # {name: {word: cluster}}
     vectors: Any = None  # {word: numbers}, or a file
     labels: tuple[Sequence[Any], Array] | None = None  # distinct labels, and their codes [T]
+    numbers: Any = None  # features.numbers.Numbers of a model that learns more: they are standardised already
     dictionary_lines: bool = True  # are lines added for dictionaries that the template does not read?
 
     def names(self) -> list[Source]:

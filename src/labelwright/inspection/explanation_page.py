@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from typing import Any
 
 MOST = 40  # contributions of a token on a page; the others are summed up
@@ -12,12 +13,8 @@ def page(facts: dict[str, Any]) -> str:
     shown = facts | {"sentences": [_reduced(sentence) for sentence in facts["sentences"]]}
     data = json.dumps(shown, ensure_ascii=False, default=float, separators=(",", ":")).replace("<", "\\u003c")
     title = f"Why these labels? {facts['model']}"
-    return (
-        PAGE.replace("{title}", html.escape(title))
-        .replace("{style}", STYLE)
-        .replace("{script}", SCRIPT)
-        .replace("{data}", data)
-    )
+    parts = {"title": html.escape(title), "style": STYLE, "script": SCRIPT, "data": data}
+    return re.sub(r"\{(title|style|script|data)\}", lambda part: parts[part[1]], PAGE)
 
 
 def _reduced(sentence: dict[str, Any]) -> dict[str, Any]:

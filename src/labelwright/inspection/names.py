@@ -35,9 +35,17 @@ def feature_names(extractor: Any) -> Callable[[int], str]:
         columns = tuple(getattr(extractor.base, "names", ()))
         return _first_then(extractor.base, _of_template(extractor.above, columns), shifted=True)
     if hasattr(extractor, "vocabulary"):
-        return _of_template(extractor.vocabulary, tuple(extractor.names))
+        return _of_columns(extractor)
     name: Callable[[int], str] = extractor.name
     return name
+
+
+def _of_columns(extractor: Any) -> Callable[[int], str]:
+    """Names of the features of columns, dictionaries and clusters, then of those that have numbers as values."""
+    columns = (*extractor.names, *(source.name for source in extractor.sources.order))
+    n, numbers = extractor.vocabulary.n_features, extractor.numbers
+    names = _of_template(extractor.vocabulary, columns)
+    return lambda feature: names(feature) if feature < n else numbers.name(feature - n)
 
 
 def _first_then(first: Any, rest: Callable[[int], str], shifted: bool) -> Callable[[int], str]:

@@ -1,7 +1,8 @@
 """A component for spaCy's pipelines: `nlp.add_pipe("labelwright", config={"model": "ner.crf"})`.
 
 It reads spaCy's tokens and sentences (a document is one sentence where none are set) and sets `doc.ents`.  The
-probability of each entity is in `ent._.probability`, and `doc.spans["labelwright"]` holds the same spans.
+probability of each entity is in `ent._.probability`, and `doc.spans` holds the same spans under the name of
+the component.
 Entities that other components have set before stay where they do not overlap, or are replaced with `overwrite`.
 """
 

@@ -102,6 +102,8 @@ def fingerprint(*values: Any) -> str:
 def _update(digest: Any, value: Any) -> None:
     if isinstance(value, Corpus):
         _update(digest, [value.names, value.label, value.offsets])
+        if value.arrays is not None:
+            _update(digest, value.arrays)
         for name in value.names:
             _update(digest, [value.values(name), value.codes(name)])
     elif isinstance(value, np.ndarray) and value.dtype.kind != "O":

@@ -26,7 +26,8 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     if model.order != model.space_.graph.order:
         raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
     corpus, batch_labels, codes = labelled(X, y)
-    given = Given(model.dictionaries, model.clusters, model.vectors)  # nothing is held out of a part of the data
+    numbers = getattr(model.extractor_, "numbers", None)
+    given = Given(model.dictionaries, model.clusters, model.vectors, numbers=numbers)  # nothing is held out of a batch
     learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True, given=given)
     if y is not None:
         check_lengths(y, np.diff(offsets).tolist())

@@ -21,7 +21,8 @@ from labelwright import __version__
 from labelwright.compact import BITS
 from labelwright.corpus.labels import READ_LABEL, label_type, text_of
 from labelwright.corpus.schemes import SCHEMES
-from labelwright.errors import ModelFileError
+from labelwright.corpus.tokenizer import tokenizer_of
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
@@ -91,10 +92,20 @@ def read_record(header: HeaderReader) -> tuple[dict[str, Any], list[dict[str, An
     for name in ("sentences", "tokens", "features", "weights"):
         if name in training:
             training.whole(name)
+    if "tokenizer" in training:
+        check_tokenizer(training)
     if "compressed" in training:
         training.part("compressed").number("prune", 0.0)
         training.part("compressed").one_of("bits", BITS)
     return dict(training), [dict(part) for part in header.parts("history")]
+
+
+def check_tokenizer(training: HeaderReader) -> None:
+    """The tokenizer of a model that was trained on text."""
+    try:
+        tokenizer_of(training["tokenizer"])
+    except OptionError as error:
+        raise training.refuse("tokenizer", str(error)) from None
 
 
 def read_scheme(header: HeaderReader) -> str | None:
