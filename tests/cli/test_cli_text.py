@@ -165,3 +165,15 @@ def test_bad_files(run, model: Path, tmp_path: Path) -> None:
         "a.ann:1: expected `T1<tab>TYPE START END<tab>TEXT`, got"
         in run("train", tmp_path / "empty", "-o", tmp_path / "m")[2]
     )
+
+
+def test_compare_splits_texts_as_the_models_do(place: Path, model: Path, run) -> None:
+    texts, lines = place / "texts.jsonl", place / "lines"
+    assert run("train", texts, "-o", lines, "-q", "--iterations", 5, "--sentences", "lines")[0] == 0
+    code, out, _ = run("compare", texts, lines, lines, "--json")
+    assert code == 0
+    report = json.loads(run("eval", texts, lines, "--json")[1])
+    assert json.loads(out)["a"]["f1"] == pytest.approx(report["f1"])
+    code, _, err = run("compare", texts, lines, model)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "split texts differently" in err

@@ -1,7 +1,7 @@
 """labelwright compare: is one tagger really better than another?"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from labelwright.cli.common import (
     Columns,
@@ -10,6 +10,8 @@ from labelwright.cli.common import (
     Strict,
     StrictScheme,
     Threads,
+    is_model,
+    load_model,
     predicted_labels,
     read_labelled,
     show,
@@ -17,6 +19,9 @@ from labelwright.cli.common import (
 )
 from labelwright.cli.options import SCORING, argument, option
 from labelwright.errors import OptionError
+
+if TYPE_CHECKING:
+    from labelwright.corpus.table import Corpus
 
 
 def command(
@@ -37,7 +42,7 @@ def command(
 
     if seed < 0:
         raise OptionError(f"--seed: expected a whole number of 0 or more, got {seed}")
-    truth = read_labelled(gold, columns, label)
+    truth = _gold(gold, columns, label, (a, b))
     names = (Path(a).name, Path(b).name) if Path(a).name != Path(b).name else (a, b)
     if a == b:
         names = ("a", "b")
@@ -55,3 +60,18 @@ def command(
         show_json(comparison.as_dict())
     else:
         show(str(comparison))
+
+
+def _gold(path: str, columns: str | None, label: str | None, predictions: tuple[str, str]) -> "Corpus":
+    """The true labels; texts are split as the models among the predictions split them."""
+    from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
+    from labelwright.corpus.tokenizer import Tokenizer
+
+    file = opened(path, None, named=columns is not None or label is not None)
+    if file.format not in TEXTS:
+        return read_labelled(file, columns, label)
+    tokenizers = {load_model(each).tokenizer(): each for each in predictions if is_model(each)}
+    if len(tokenizers) > 1:
+        both = " and ".join(tokenizers.values())
+        raise OptionError(f"{both} split texts differently; tag with both, and compare the files")
+    return read_labelled(file, columns, label, options=FileOptions(tokenizer=next(iter(tokenizers), Tokenizer())))

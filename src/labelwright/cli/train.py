@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.tokenizer import Tokenizer
 
-SEARCH_AGAIN = "; the same command goes on with the search"
+SEARCH_AGAIN = "; the same command resumes the search"
 BLANK = "\n\n"  # between paragraphs
 
 # -- the command ------------------------------------------------------------------------------------------------------

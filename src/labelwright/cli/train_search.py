@@ -104,7 +104,7 @@ class Searched(NamedTuple):
 
 
 def searched(model: Any, settings: list[dict[str, Any]], data: Any, dev: Any, asked: Request, trials: Path) -> Searched:
-    """The best of many settings; `trials` is the file from which an interrupted search goes on."""
+    """The best of many settings; `trials` is the file from which an interrupted search resumes."""
     from labelwright.search.progressive import ProgressiveSearch
 
     quiet, grid = asked.get("quiet", False), isinstance(asked.get("search"), dict) and bool(asked.get("search"))

@@ -293,13 +293,13 @@ def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chun
         if name != layer:
             return [[] for _ in batch]
         asked = (by_sentence.get(row, []) for row in rows[batch.first : batch.first + len(batch)])
-        return [_told(sentence, part, chunks) for sentence, part in zip(batch.sure, asked, strict=True)]
+        return [_with_probabilities(sentence, part, chunks) for sentence, part in zip(batch.sure, asked, strict=True)]
 
     asked = _taken(X, rows) if some else X
     return [error for part in model.ask(asked, question)[layer] for error in part]
 
 
-def _told(sentence: Any, errors: list[Error], chunks: bool) -> list[Error]:
+def _with_probabilities(sentence: Any, errors: list[Error], chunks: bool) -> list[Error]:
     """The errors of one scored sentence with their probabilities."""
     if not errors:
         return []
@@ -311,10 +311,13 @@ def _told(sentence: Any, errors: list[Error], chunks: bool) -> list[Error]:
             return float(sentence.span(span)) if span.type in sentence.span_types else 0.0
         return float(table[span.start, index[span.type]]) if span.type in index else 0.0
 
-    def told(span: Span | None) -> Span | None:
+    def with_probability(span: Span | None) -> Span | None:
         return span and span._replace(probability=min(1.0, max(0.0, probability(span))))
 
-    return [error._replace(gold=told(error.gold), predicted=told(error.predicted)) for error in errors]
+    return [
+        error._replace(gold=with_probability(error.gold), predicted=with_probability(error.predicted))
+        for error in errors
+    ]
 
 
 def _taken(X: Any, rows: list[int]) -> Any:

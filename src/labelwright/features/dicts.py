@@ -84,7 +84,7 @@ class DictFeatures:
         tokens: list[Any] = X[0] if len(X) == 1 else list(chain.from_iterable(X))
         if not set(map(type, tokens)) <= {dict}:
             return None
-        known = self._remembered if self._remembered.room > 0 else self._forget()
+        known = self._remembered if self._remembered.left > 0 else self._forget()
         ends = np.fromiter(accumulate(map(len, tokens), initial=0), np.int64, len(tokens) + 1)
         try:
             items = chain.from_iterable(map(dict.items, tokens))
@@ -171,7 +171,7 @@ class _Remembered(dict[tuple[Any, Any], int]):
     True and numbers of one are equal, and so are False and numbers of zero, which add nothing."""
 
     def __init__(self, index: dict[str, int], separator: str):
-        self.index, self.separator, self.room = index, separator, REMEMBERED
+        self.index, self.separator, self.left = index, separator, REMEMBERED
 
     def __missing__(self, item: tuple[Any, Any]) -> int:
         name, value = item
@@ -186,7 +186,7 @@ class _Remembered(dict[tuple[Any, Any], int]):
             number = self.index.get(name, NONE)
         else:
             return AMOUNT if -LARGEST <= value <= LARGEST else REFUSED
-        self.room -= 1
+        self.left -= 1
         return self.setdefault(item, number)
 
     def __reduce__(self) -> tuple[Any, ...]:

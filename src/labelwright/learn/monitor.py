@@ -267,7 +267,7 @@ class ProgressBar:
         self._total, self._tol, self._what = total, tol, what
         self._losses: list[float] = []
         self._dev = ""
-        self._waiting, self._said = "", -np.inf  # the line to be written at the end, and when the last one was
+        self._waiting, self._last_written = "", -np.inf  # the line to be written at the end, and when the last one was
 
     def __call__(self, record: Record, max_iter: int) -> None:
         if not self.live and not self.lines:
@@ -292,13 +292,13 @@ class ProgressBar:
         """Write a line, unless the last one was just before."""
         of_total = f"/{self._total}" if self._total else ""
         self._waiting = f"{self._what}  {record['iteration']}{of_total}  {note}  {record['seconds']:.1f} s\n"
-        if time.monotonic() - self._said >= SECONDS_PER_LINE:
+        if time.monotonic() - self._last_written >= SECONDS_PER_LINE:
             self._write()
 
     def _write(self) -> None:
         sys.stderr.write(self._waiting)
         sys.stderr.flush()
-        self._waiting, self._said = "", time.monotonic()
+        self._waiting, self._last_written = "", time.monotonic()
 
     def _gain(self) -> str:
         """The recent relative improvement of the loss, and the one below which training stops."""

@@ -45,7 +45,7 @@ class Neighbourhood(NamedTuple):
     distance: Array  # float64
 
 
-class _Room(NamedTuple):
+class _Workspace(NamedTuple):
     """What some threads search with: kept for the next request of the same kind."""
 
     k: int
@@ -59,7 +59,7 @@ class Searcher:
 
     def __init__(self, memory: Memory):
         self.memory = memory
-        self._rooms: list[_Room] = []
+        self._kept: list[_Workspace] = []
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -98,10 +98,10 @@ class Searcher:
         """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items, numbers."""
         k = min(k, self.memory.trie.columns.shape[1])  # there are no more distances than rows
         ordered = self._ordered(codes)
-        room, tables = self._prepared(ordered, k, workers)
-        asked = Queries(ordered, self._numbers(numbers), k, self._tiny, tables, self.postings, int(room.served[0]))
+        space, tables = self._prepared(ordered, k, workers)
+        asked = Queries(ordered, self._numbers(numbers), k, self._tiny, tables, self.postings, int(space.served[0]))
         waiting: SimpleQueue[SearchScratch] = SimpleQueue()
-        for scratch in room.scratch:
+        for scratch in space.scratch:
             waiting.put(scratch)
 
         def some(begin: int, end: int) -> list[tuple[Array, Array, Array]]:
@@ -112,8 +112,8 @@ class Searcher:
                 waiting.put(scratch)
 
         written = [piece for pieces in workers.run(some, self._ranges(len(codes), workers)) for piece in pieces]
-        room.served[0] += len(codes)
-        self._give_back(room)
+        space.served[0] += len(codes)
+        self._give_back(space)
         if not written:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
         sizes, items, values = written[0] if len(written) == 1 else map(np.concatenate, zip(*written, strict=True))
@@ -187,37 +187,37 @@ class Searcher:
 
     # -- scratch ------------------------------------------------------------------------------------------------------
 
-    def _prepared(self, ordered: Array, k: int, workers: Workers) -> tuple[_Room, Tables]:
+    def _prepared(self, ordered: Array, k: int, workers: Workers) -> tuple[_Workspace, Tables]:
         """Scratch for each thread, and the tables of values that several queries have."""
         d = self.memory.distances
         number, columns, bases = _shared(d, ordered) if self._compares_classes else self._no_tables
         n = len(bases) - 1
-        room = self._taken(k, min(workers.n, max(len(ordered), 1)), int(bases[-1]))
-        tables = Tables(number, bases, np.empty(n, np.int64), np.empty(n), np.empty(n), room.table)
+        space = self._taken(k, min(workers.n, max(len(ordered), 1)), int(bases[-1]))
+        tables = Tables(number, bases, np.empty(n, np.int64), np.empty(n), np.empty(n), space.table)
         if n:
             codes = np.flatnonzero(number >= 0) - d.first[columns]
             ranges = even_ranges(np.arange(n + 1), 4 * workers.n)
             workers.run(store_tables, [(d, columns, codes, tables, a, b) for a, b in ranges])
-        return room, tables
+        return space, tables
 
-    def _taken(self, k: int, threads: int, shared: int) -> _Room:
-        """A room for so many threads, with this much space for tables that they share, first."""
+    def _taken(self, k: int, threads: int, shared: int) -> _Workspace:
+        """A workspace for so many threads, with this much space for tables that they share, first."""
         with self._lock:
-            room = self._rooms.pop() if self._rooms and not shared else None
-        if room is not None and room.k == k and len(room.scratch) == threads:
-            return room
+            space = self._kept.pop() if self._kept and not shared else None
+        if space is not None and space.k == k and len(space.scratch) == threads:
+            return space
         d = self.memory.distances
         n_codes = int(d.first[-1])
         table = np.empty(shared + threads * n_codes, np.float32)
         table[shared:] = np.tile(np.repeat(d.scaled, np.diff(d.first)), threads)
         scratch = [self._scratch(k, shared + thread * n_codes) for thread in range(threads)]
-        return _Room(k, scratch, table, np.zeros(1, np.int64))
+        return _Workspace(k, scratch, table, np.zeros(1, np.int64))
 
-    def _give_back(self, room: _Room) -> None:
-        """Keep a room for the next request; one is enough."""
-        if len(room.table) == len(room.scratch) * int(self.memory.distances.first[-1]):
+    def _give_back(self, space: _Workspace) -> None:
+        """Keep a workspace for the next request; one is enough."""
+        if len(space.table) == len(space.scratch) * int(self.memory.distances.first[-1]):
             with self._lock:
-                self._rooms[:] = [room]
+                self._kept[:] = [space]
 
     @computed_once
     def _longest_leaf(self) -> int:

@@ -137,7 +137,7 @@ class ProgressiveSearch(Estimator):
         dev : (X, y) or a Corpus; all settings are scored on it, and whole samples are trained on; models that can take
             development data stop early by it
         progress : called with every setting that was tried, and with the number of settings in this step
-        checkpoint : a path; trials are kept there, and the same search goes on from it after an interruption"""
+        checkpoint : a path; trials are kept there, and the same search resumes from it after an interruption"""
         self._check()
         pool = list(self._settings())
         data = looked_at(X, y)

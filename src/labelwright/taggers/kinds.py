@@ -322,6 +322,8 @@ def _lines(path: str, place: str) -> LinesOfFile:
         raise OptionError(f"{place}: cannot read {path}: {reason}") from None
     lines = LinesOfFile(line.strip() for line in text.split("\n") if line.strip())
     lines.path = path
+    if not lines:
+        raise OptionError(f"{place}: {path} is empty; leave it out")
     return lines
 
 
