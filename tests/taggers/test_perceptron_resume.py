@@ -55,6 +55,11 @@ def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path,
     assert resumed.training_["convergence"] == calm.training_["convergence"]
 
 
+def without_seconds(training):
+    """The record of training without the seconds of calibration, which is done again."""
+    return training | {"calibration": training.get("calibration", {}) | {"seconds": None}}
+
+
 @pytest.mark.parametrize("dev", [None, words(10, 6)], ids=["alone", "dev"])
 @pytest.mark.parametrize("averaging", ["none", "avg", "mavg"])
 def test_a_run_that_converged_resumes_to_the_very_same_model(tmp_path, averaging, dev):
@@ -67,7 +72,7 @@ def test_a_run_that_converged_resumes_to_the_very_same_model(tmp_path, averaging
     assert seen == []
     assert again.weights_.tobytes() == whole.weights_.tobytes()
     assert again.history_ == whole.history_
-    assert again.training_ == whole.training_
+    assert without_seconds(again.training_) == without_seconds(whole.training_)
 
 
 def test_a_checkpoint_goes_on_for_more_passes_but_not_under_other_rules(tmp_path):
