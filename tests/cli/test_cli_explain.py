@@ -67,7 +67,7 @@ def test_a_page_is_self_contained(run, models: Path, tmp_path: Path, name: str) 
     assert text.startswith("<!doctype html>")
     assert "http" not in text
     assert "prefers-color-scheme: dark" in text
-    facts = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])
+    facts = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
     assert len(facts["sentences"]) == 2
     assert run("explain", models / name, models / "test.txt", "--html", "-")[1].startswith("<!doctype html>")
 

@@ -209,6 +209,18 @@ class AccidentError(Exception):
     """What kills a run in these tests."""
 
 
+def killed_and_resumed(settings, X, y, kill_at, file):
+    """A CRF whose training was killed at this iteration, then resumed from the checkpoint."""
+
+    def crash(record, limit):
+        if record["iteration"] == kill_at:
+            raise AccidentError
+
+    with pytest.raises(AccidentError):
+        CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, progress=crash)
+    return CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, resume=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_killed_at_any_iteration_resumes_to_the_same_weights(kind, tmp_path):
@@ -216,15 +228,7 @@ def test_a_run_killed_at_any_iteration_resumes_to_the_same_weights(kind, tmp_pat
     settings = {"template": ARCS, "n_jobs": 1, "tol": 0, **KINDS[kind]}
     whole = CRF(**settings).fit(X, y)
     for kill_at in range(1, settings["max_iter"] + 1, 1 if kind == "sgd" else 4):
-
-        def crash(record, limit, kill_at=kill_at):
-            if record["iteration"] == kill_at:
-                raise AccidentError
-
-        file = tmp_path / f"{kill_at}.checkpoint"
-        with pytest.raises(AccidentError):
-            CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, progress=crash)
-        resumed = CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, resume=True)
+        resumed = killed_and_resumed(settings, X, y, kill_at, tmp_path / f"{kill_at}.checkpoint")
         assert resumed.weights_.tobytes() == whole.weights_.tobytes()
         assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in whole.history_]
 
@@ -404,15 +408,7 @@ def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
     settings = {"template": ARCS, "n_jobs": 1, "tol": 1e-10, "max_iter": 400, **WEAK[kind]}
     whole = CRF(**settings).fit(X, y)
     for kill_at in range(1, len(whole.history_), 1 + len(whole.history_) // 4):
-
-        def crash(record, limit, kill_at=kill_at):
-            if record["iteration"] == kill_at:
-                raise AccidentError
-
-        file = tmp_path / f"{kill_at}.checkpoint"
-        with pytest.raises(AccidentError):
-            CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, progress=crash)
-        resumed = CRF(**settings).fit(X, y, checkpoint=file, checkpoint_every=0, resume=True)
+        resumed = killed_and_resumed(settings, X, y, kill_at, tmp_path / f"{kill_at}.checkpoint")
         assert resumed.weights_.tobytes() == whole.weights_.tobytes()
 
 

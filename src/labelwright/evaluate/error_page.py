@@ -3,28 +3,18 @@
 All that the page shows is in the JSON inside it; the style and the program are in it, too, so it needs no network.
 """
 
-import json
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from labelwright.html_page import html_page
+
 
 def page(analyses: Mapping[str, Mapping[str, Any]], title: str = "Errors") -> str:
     """The page of one analysis (`ErrorAnalysis.as_dict`), or of several, by the layer of a cascade."""
-    data = json.dumps(analyses, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    name = escape(title)
-    head = f"<title>{name}</title>\n<style>{STYLE}</style>"
-    body = f'<header><h1>{name}</h1><p id="totals"></p></header>\n{BODY}'
-    scripts = f'<script type="application/json" id="data">{data}</script>\n<script>{PROGRAM}</script>'
-    return f"{BEGIN}{head}\n</head>\n<body>\n{body}\n{scripts}\n</body>\n</html>\n"
+    body = f'<header><h1>{escape(title)}</h1><p id="totals"></p></header>\n{BODY}'
+    return html_page(title, STYLE, body, PROGRAM, analyses)
 
-
-BEGIN = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-"""
 
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --quiet: #57606a; --line: #d8dee4; --panel: #f6f8fa;

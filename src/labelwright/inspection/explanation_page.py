@@ -1,9 +1,8 @@
 """Explanations as one self-contained page, which draws the same facts as `labelwright explain --json` writes."""
 
-import html
-import json
-import re
 from typing import Any
+
+from labelwright.html_page import html_page
 
 MOST = 40  # contributions of a token on a page; the others are summed up
 
@@ -11,10 +10,7 @@ MOST = 40  # contributions of a token on a page; the others are summed up
 def page(facts: dict[str, Any]) -> str:
     """The page of explained sentences, light or dark as the reader's system is."""
     shown = facts | {"sentences": [_reduced(sentence) for sentence in facts["sentences"]]}
-    data = json.dumps(shown, ensure_ascii=False, default=float, separators=(",", ":")).replace("<", "\\u003c")
-    title = f"Why these labels? {facts['model']}"
-    parts = {"title": html.escape(title), "style": STYLE, "script": SCRIPT, "data": data}
-    return re.sub(r"\{(title|style|script|data)\}", lambda part: parts[part[1]], PAGE)
+    return html_page(f"Why these labels? {facts['model']}", STYLE, BODY, SCRIPT, shown)
 
 
 def _reduced(sentence: dict[str, Any]) -> dict[str, Any]:
@@ -30,28 +26,14 @@ def _with_rest(token: dict[str, Any]) -> dict[str, Any]:
     return token | {"contributions": kept, "rest": rest}
 
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
+BODY = """<header>
 <h1>Why these labels?</h1>
 <p id="about"></p>
 <p class="help">Choose a token to see why it has its label. The best labelling of the sentence is compared with the best
 one that has another label there; the contributions add up to the difference of their scores.
 <span id="legend"><span class="doubt"></span> marks tokens where that difference is below 2.</span></p>
 </header>
-<main id="sentences"></main>
-<script id="facts" type="application/json">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+<main id="sentences"></main>"""
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fbfbfa; --panel: #fff; --ink: #1d2129; --faint: #667085; --line: #dfe2e7;
@@ -94,7 +76,7 @@ ul { margin: .2rem 0; padding-left: 1.2rem; } mark { background: var(--mark); co
 """
 
 SCRIPT = r"""
-const facts = JSON.parse(document.getElementById("facts").textContent);
+const facts = JSON.parse(document.getElementById("data").textContent);
 const make = (tag, text, name) => {
   const e = document.createElement(tag);
   if (text !== undefined && text !== null) e.textContent = text;

@@ -378,7 +378,7 @@ class Tagger(Estimator):
     def _with_rules(self, X: Any, rules: list[Any]) -> dict[str, Any]:
         """Rules as options of `Batch.decode`, with the words that they may look at."""
         self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
-        return {"rules": rules, "words": words_of(X)}
+        return {"rules": rules, "words": rule_sentences(X)}
 
     def _instead(self, remedy: str) -> str:
         """What to use where probabilities are asked for."""
@@ -482,10 +482,10 @@ def _batch_by_batch(
         begin += len(batch)
 
 
-def words_of(X: Any) -> Sequence[Any] | None:
+def rule_sentences(X: Any) -> Sequence[Any] | None:
     """The sentences that rules may look at; None where they are encoded."""
     if isinstance(X, Layered):
-        return words_of(X.X)
+        return rule_sentences(X.X)
     if isinstance(X, Corpus):
         return X.X
     return [table_rows(sentence, None, "X") for sentence in X] if isinstance(X, Sequence) else None
@@ -507,7 +507,7 @@ def one_sentence(x: Any, kind: str) -> Any:
 
 def shown_words(X: Any) -> list[str | None]:
     """The words of the one sentence of X; None where tokens are dicts or arrays."""
-    sentence = (words_of(X) or [[]])[0]
+    sentence = (rule_sentences(X) or [[]])[0]
     words = [token[0] if isinstance(token, tuple) and token else token for token in sentence]
     return [word if isinstance(word, str) else None for word in words]
 

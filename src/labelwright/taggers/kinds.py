@@ -219,51 +219,47 @@ class Shares(Kind):
         return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {value[wrong]!r}"
 
 
-class Phrases(Kind):
-    """Lists of phrases by name; in a recipe also files with a phrase on each line, and NAME=FILE in options."""
+class FilesByName(Kind):
+    """Tables by name; in options NAME=FILE, in a recipe also the name of a file in the place of a table."""
 
-    expected = "a table of phrases by name"
     metavar = "NAME=FILE"
     repeated = True
+
+    def read(self, table: Any, place: str, folder: Path) -> Any:
+        """A table as it was given, or that of the file which it names."""
+        raise NotImplementedError
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, Mapping)
 
     def from_texts(self, texts: list[str], flag: str) -> Any:
-        return {name: _phrases(path, f"{flag} {name}", Path()) for name, path in named_files(texts, flag).items()}
+        return {name: self.read(path, f"{flag} {name}", Path()) for name, path in named_files(texts, flag).items()}
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {name: _phrases(phrases, f"{place.name}: {name}", place.folder) for name, phrases in value.items()}
+        return {name: self.read(table, f"{place.name}: {name}", place.folder) for name, table in value.items()}
 
     def files(self, value: Any, place: Place) -> list[str]:
         return _files(value, place)
 
 
-class WordClusters(Kind):
+class Phrases(FilesByName):
+    """Lists of phrases by name; files have a phrase on each line."""
+
+    expected = "a table of phrases by name"
+
+    def read(self, table: Any, place: str, folder: Path) -> Any:
+        return _phrases(table, place, folder)
+
+
+class WordClusters(FilesByName):
     """Clusters of words by the name of the clustering; files have a word and its cluster on each line."""
 
     expected = "a table of word clusters by name"
-    metavar = "NAME=FILE"
-    repeated = True
 
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, Mapping)
-
-    def from_texts(self, texts: list[str], flag: str) -> Any:
-        return {name: read_clusters(path, f"{flag} {name}") for name, path in named_files(texts, flag).items()}
-
-    def from_recipe(self, value: Any, place: Place) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        return {
-            name: read_clusters(str(place.folder / table), f"{place.name}: {name}") if isinstance(table, str) else table
-            for name, table in value.items()
-        }
-
-    def files(self, value: Any, place: Place) -> list[str]:
-        return _files(value, place)
+    def read(self, table: Any, place: str, folder: Path) -> Any:
+        return read_clusters(str(folder / table), place) if isinstance(table, str) else table
 
 
 class VectorFile(Text):
