@@ -138,6 +138,10 @@ class ErrorAnalysis:
         """Return a page to look through the errors in a browser, without anything outside it."""
         return page({"": self.as_dict()}, title)
 
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in self.kinds.items() if n)
+        return f"<ErrorAnalysis: {len(self.errors):,} errors{f' ({kinds})' if kinds else ''}; print it for the tables>"
+
     def __str__(self) -> str:
         return "\n".join(text_of(self.as_dict()))
 

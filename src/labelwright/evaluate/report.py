@@ -74,6 +74,12 @@ class Report:
             "signature": self.signature,
         }
 
+    def __repr__(self) -> str:
+        score = "accuracy" if self.chunks is None else "F1"
+        unit = "label" if self.chunks is None else "chunk"
+        sizes = f"{_counted(self.n_tokens, 'token')}, {_counted(self.n_sentences, 'sentence')}"
+        return f"<Report: {score} {percent(self.score)} of {unit}s, {sizes}; print it for the table>"
+
     def __str__(self) -> str:
         """Return the table: one line per type, the averages, then tokens and sentences."""
         kind = "label" if self.chunks is None else "chunk"

@@ -60,6 +60,13 @@ class Explanation(NamedTuple):
     flips: list[Flip] | None = None  # features whose removal changes the label; None: not asked for
     details: dict[str, Any] | None = None  # n-gram taggers: proposals; memory-based ones: neighbours
 
+    def __repr__(self) -> str:
+        token = f"token {self.token}" if self.word is None else f"{self.word!r} (token {self.token})"
+        if self.runner_up is None or self.log_odds is None:
+            return f"<Explanation of {token}: {self.label}, no other label>"
+        odds = f"{self.measure} {self.log_odds:.4f} from {len(self.contributions)} contributions"
+        return f"<Explanation of {token}: {self.label} rather than {self.runner_up}, {odds}>"
+
     @property
     def total(self) -> float:
         """The sum of the contributions."""

@@ -11,7 +11,7 @@ from labelwright import modelfile
 from labelwright.compact import BITS
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import plain
-from labelwright.settings import OfTheRun, Signed, settings_of
+from labelwright.settings import Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
 from labelwright.validation import is_number
 from labelwright.wording import either
@@ -45,14 +45,18 @@ class Estimator:
     training_options: ClassVar[frozenset[str]] = frozenset()  # arguments of fit: dev, init, checkpoint, progress, ...
     trains_in: ClassVar[str] = "iteration"  # what training is counted in
     can_start_from: ClassVar[tuple[str, ...]] = ()  # the names of taggers whose weights it can begin with
+    __signature__: ClassVar[inspect.Signature]  # of the constructor, without what is declared beside the types
     can: ClassVar[frozenset[str]] = frozenset()  # abilities, named in taggers.base
     scheme_: str | None = None  # the scheme of the labels, where they follow one
     searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write the sentences of the settings into the docstring."""
+        """Write the sentences of the settings into the docstring, and a signature that a person can read."""
         super().__init_subclass__(**options)
-        described = [s for s in settings_of(cls).values() if "__init__" in vars(cls) and s.help]
+        if "__init__" not in vars(cls):
+            return
+        cls.__signature__ = plain_signature(cls)
+        described = [s for s in settings_of(cls).values() if s.has(Help)]
         if described:
             lines = [textwrap.fill(f"{s.name} : {s.help}", 110, subsequent_indent="    ") for s in described]
             parameters = textwrap.indent("\n".join(["Parameters", "----------", *lines]), "    ")
