@@ -63,7 +63,12 @@ class Batch:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def decode(self, decoder: str, *, probabilities: bool = True, **options: Any) -> list[Decoding]:
-        """The best labelling of each sentence by a decoder, with its probability or (calibrated) confidence."""
+        """The best labelling of each sentence by a decoder, with its probability or (calibrated) confidence.
+
+        decoder : one of the tagger's `decoders`
+        probabilities : whether to add the probability of the labelling
+        **options : go to the decoder
+        """
 
         def question(n: int, sentence: Scored) -> Decoding:
             check_decoder(decoder, sentence.decoders)
@@ -79,7 +84,11 @@ class Batch:
         return [d._replace(confidence=float(np.exp(p))) for d, p in zip(records, likely, strict=True)]
 
     def nbest(self, n: int, max_expansions: int | None = None) -> list[list[tuple[list[str], float]]]:
-        """Up to n labellings of each sentence, the best first, with their probabilities (or scores)."""
+        """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
+
+        n : how many
+        max_expansions : limit of the search of a latent model
+        """
 
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
             ranked = sentence.best(n, max_expansions)
@@ -110,16 +119,25 @@ class Batch:
         return self._each(question, [])
 
     def spans(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
-        """The spans of these labellings, with their probabilities where the tagger has any."""
+        """The spans of these labellings, with their probabilities where the tagger has any.
+
+        labellings : for each sentence a list of labels
+        """
         spans = self.spans_in(labellings)
         return self.span_probabilities(spans) if self.probabilistic else spans
 
     def spans_in(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
-        """The spans of these labellings, without a probability."""
+        """The spans of these labellings, without a probability.
+
+        labellings : for each sentence a list of labels
+        """
         return self._each(lambda n, sentence: sentence.spans_in(labellings[n]), [])
 
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
-        """These spans of each sentence, each with the probability that exactly this span is in the labelling."""
+        """These spans of each sentence, each with the probability that exactly this span is in the labelling.
+
+        spans : those of each sentence
+        """
         self._require_probabilities("span_probabilities")
         if len(spans) != len(self):
             raise OptionError(f"spans: expected one list for each of {len(self)} sentences, got {len(spans)}")
@@ -139,7 +157,10 @@ class Batch:
         return self._each(question, [])
 
     def log_probabilities(self, labellings: Sequence[Labels]) -> list[float]:
-        """log P(labelling | sentence) of given labellings; minus infinity for labels that the tagger does not know."""
+        """log P(labelling | sentence) of given labellings; minus infinity for labels that the tagger does not know.
+
+        labellings : for each sentence a list of labels
+        """
         self._require_probabilities("log_probabilities")
         check_lengths(labellings, [0 if s is None else len(s) for s in self], self.first)
         index: dict[str, int] = {}
@@ -158,7 +179,11 @@ class Batch:
     def sample(self, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
         """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
 
-        The draws depend on the scores of the sentence, not on its place among others."""
+        The draws depend on the scores of the sentence, not on its place among others.
+
+        n : how many
+        random_state : the seed
+        """
         self._require_probabilities("sample")
 
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:

@@ -20,6 +20,8 @@ def read_frame(
 ) -> Corpus:
     """Make a corpus from a frame with a row for each token, in order.
 
+    frame : of pandas or Polars
+    source : what messages call the frame
     sentence : the column that says to which sentence a row belongs, or several (document and sentence)
     label : the column with the labels
     columns : those that are read beside the label; by default all others

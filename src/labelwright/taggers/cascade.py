@@ -134,7 +134,7 @@ class Cascade(Estimator):
     training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "layer_progress"})
     layers_: dict[str, TrainableModel]
     training_: dict[str, Any]
-    history_: list[dict[str, Any]]
+    history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
     inputs_: tuple[str, ...]  # names of the columns of input
     lexicon_: "Lexicon | None"
 
@@ -179,10 +179,12 @@ class Cascade(Estimator):
         For scikit-learn, which chooses among sentences, y may also have an item for each sentence: a list with a tuple
         of labels for each token, or a frame with a column for each layer.
 
+        X, y : the data, as above
         dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean of the layers' scores
         progress : called with every iteration of joint training
         layer_progress : called with the name and the model of each layer before it is trained (once for each part of
-            the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be"""
+            the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be
+        """
         self._check_parameters()
         expect_much()
         names = [name for name, _ in self.layers]
@@ -535,13 +537,20 @@ class Cascade(Estimator):
 
     def predict(self, X: Any) -> LayeredLabellings:
         """The best labels of each sentence, layer by layer; NumPy takes them for an array of sentences, lists with a
-        tuple for each token."""
+        tuple for each token.
+
+        X : sentences, or a Corpus
+        """
         records = self.decode(X, probabilities=False)
         return LayeredLabellings((name, Labellings(d.labels for d in layer)) for name, layer in records.items())
 
     def predict_stream(self, X: Iterable[Any], batch_size: int = 1000) -> Iterator[dict[str, list[str]]]:
         """The best labels of each sentence by layer, one sentence after the other: sentences are read, and answered,
-        `batch_size` at a time, so memory does not grow with their number."""
+        `batch_size` at a time, so memory does not grow with their number.
+
+        X : sentences, of which none is read before it is needed
+        batch_size : sentences that are answered together
+        """
         self._check_fitted()
 
         def answer(batch: list[Any]) -> list[dict[str, list[str]]]:
@@ -561,7 +570,12 @@ class Cascade(Estimator):
     ) -> dict[str, list[Decoding]]:
         """Decoding records, layer by layer; probabilities are those of a layer given what it is passed.
 
-        constraints : a label scheme for all layers that follow one, or {layer: a scheme or rules}"""
+        X : sentences, or a Corpus
+        decoder : one that all layers have; None: the default of each
+        forced : {layer: known labels}, as `CRF.decode` takes them
+        **options : go to the decoder
+        constraints : a label scheme for all layers that follow one, or {layer: a scheme or rules}
+        """
         X = listed(X)
         decoded, schemes = self._decoding(X, decoder, constraints, options)
         return self.ask(X, lambda name, _, batch: decoded[name](batch), forced, schemes)
@@ -598,7 +612,14 @@ class Cascade(Estimator):
 
         A layer reads the labels below it as features, `y[0]=NN`, whose value is their probability: the explanation of
         the layer below says where these come from.  `against` counts in the layers that have this label, and
-        `constraints` in those whose labels follow a scheme."""
+        `constraints` in those whose labels follow a scheme.
+
+        x : one sentence
+        token : its number, from 0; None: all tokens
+        against : the label to compare with, instead of the runner-up
+        constraints : "scheme" compares only labellings that the label scheme permits
+        flips : also find the features without which the token has another label
+        """
         self._check_fitted()
         sentences = one_sentence(x, self.reads().kind)
         words, last = shown_words(sentences), list(self.layers_)[-1]
@@ -625,7 +646,12 @@ class Cascade(Estimator):
         forced: Mapping[str, Forced] | None = None,
         constraints: str | Mapping[str, str] | None = None,
     ) -> dict[str, list[list[tuple[list[str], float]]]]:
-        """Up to n labellings of each sentence with their probabilities, layer by layer."""
+        """Up to n labellings of each sentence with their probabilities, layer by layer.
+
+        X : sentences, or a Corpus
+        n : how many
+        forced, constraints : as for `decode`; no rules here
+        """
         check_whole("n", n, 1, MOST)
         return self.ask(X, lambda name, model, batch: batch.nbest(n), forced, constraints)
 
@@ -636,7 +662,11 @@ class Cascade(Estimator):
         forced: Mapping[str, Forced] | None = None,
         constraints: str | Mapping[str, str] | None = None,
     ) -> dict[str, list[list[dict[str, float]]]]:
-        """The probability of every label at every token, layer by layer."""
+        """The probability of every label at every token, layer by layer.
+
+        X : sentences, or a Corpus
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_fitted()
         for name, model in self.layers_.items():
             model._require(PROBABILITY, f"predict_marginals: layer {name}", "use predict_nbest")
@@ -649,7 +679,11 @@ class Cascade(Estimator):
         forced: Mapping[str, Forced] | None = None,
         constraints: str | Mapping[str, Constraints] | None = None,
     ) -> dict[str, list[list[Span]]]:
-        """The spans of the best labelling with their probabilities, layer by layer; none where there are no chunks."""
+        """The spans of the best labelling with their probabilities, layer by layer; none where there are no chunks.
+
+        X : sentences, or a Corpus
+        forced, constraints : as for `decode`
+        """
         X = listed(X)
         decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
 
@@ -661,13 +695,21 @@ class Cascade(Estimator):
     def predict_entities(
         self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None
     ) -> "dict[str, list[list[Entity]]]":
-        """The entities of each text, layer by layer; none where there are no chunks."""
+        """The entities of each text, layer by layer; none where there are no chunks.
+
+        texts : strings
+        tokenizer : how texts are split; by default as those of the training data were
+        """
         self._check_fitted()
         return entities_in(self, texts, tokenizer)
 
     def score(self, X: Any, y: Any = None, *, scoring: Callable[[Any, Any, Any], float] | None = None) -> float:
         """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers), or what a
-        scorer measures."""
+        scorer measures.
+
+        X, y : sentences and the labels of all layers, or a Corpus
+        scoring : one of labelwright.evaluate.scorers, or a function of model, X and y
+        """
         self._check_fitted()
         if scoring is not None:
             return float(scoring(self, X, y))

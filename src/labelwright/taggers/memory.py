@@ -185,14 +185,22 @@ class MemoryBased(Estimator):
     # -- learning -----------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Remember the rows of X (a 2-D array or a list of rows) and their classes y."""
+        """Remember the rows of X (a 2-D array or a list of rows) and their classes y.
+
+        X : rows of symbols and numbers
+        y : the class of each row
+        """
         self._check_parameters()
         data = X if isinstance(X, Instances) else instances(X)
         seen, targets = _classes(y, len(data.codes))
         return self._remember(data, targets, seen, frame_names(X))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Remember further instances: the same as `fit` on all of them.  `classes` is not needed, and not used."""
+        """Remember further instances: the same as `fit` on all of them.  `classes` is not needed, and not used.
+
+        X, y : rows and their classes
+        classes : taken for scikit-learn's sake
+        """
         if not hasattr(self, "data_"):
             return self.fit(X, y)
         self._check_parameters()
@@ -271,12 +279,18 @@ class MemoryBased(Estimator):
     # -- answers ------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
-        """The class of each row."""
+        """The class of each row.
+
+        X : rows
+        """
         best = self.answers(X).best
         return _sorted(self.seen_, keep_order=True)[best]
 
     def predict_proba(self, X: Any) -> Array:
-        """The share of votes [Q, C] that each of `classes_` has in the neighbourhood."""
+        """The share of votes [Q, C] that each of `classes_` has in the neighbourhood.
+
+        X : rows
+        """
         answers = self.answers(X)
         position = {label: i for i, label in enumerate(self.classes_.tolist())}
         columns = np.array([position[label] for label in _sorted(self.seen_, keep_order=True).tolist()])
@@ -287,7 +301,10 @@ class MemoryBased(Estimator):
         return shares
 
     def score(self, X: Any, y: Any) -> float:
-        """The share of rows whose class is predicted."""
+        """The share of rows whose class is predicted.
+
+        X, y : rows and their classes
+        """
         _classes(y, len(X))
         return float(np.mean([a == b for a, b in zip(self.predict(X).tolist(), list(y), strict=True)]))
 
@@ -317,7 +334,11 @@ class MemoryBased(Estimator):
         return self._search.classify(codes, numbers, int(self.k), self.votes, decay, workers)
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[Neighbour]]:
-        """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction."""
+        """The instances at the k nearest distances of each row, the nearest first: the explanation of a prediction.
+
+        X : rows
+        k : number of distances; None: as the setting says
+        """
         self._check_fitted()
         if self._search is None:
             raise OptionError("neighbours: an igtree answers by classes, not by instances; use algorithm='ib1'")
@@ -559,7 +580,11 @@ class MemoryTagger(NgramModel):
 
     def neighbours(self, X: Any, k: int | None = None) -> list[list[list[Neighbour]]]:
         """For every token the instances at the k nearest distances: `instance` is the place of a token in the training
-        data, `label` its label n-gram."""
+        data, `label` its label n-gram.
+
+        X : sentences, or a Corpus
+        k : number of distances; None: as the setting says
+        """
         self._check_fitted()
         X = listed(X)
         if isinstance(X, Proposed):

@@ -165,7 +165,10 @@ class NgramModel(Tagger):
     # -- fit --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
-        """Train on sentences X and their labels y (or on a Corpus, whose label column is y)."""
+        """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
+
+        X, y : sentences and their labels, or a Corpus
+        """
         self._check_parameters()
         X, y = listed(X), listed(y)
         tokenizer = getattr(X, "tokenizer", None)
@@ -207,7 +210,10 @@ class NgramModel(Tagger):
     # -- candidates -------------------------------------------------------------------------------------------
 
     def encode(self, X: Any) -> Proposed:
-        """Ask the classifier once; what labels sentences takes the result, with its weights, in place of X."""
+        """Ask the classifier once; what labels sentences takes the result, with its weights, in place of X.
+
+        X : sentences, or a Corpus
+        """
         self._check_fitted()
         if isinstance(X, Proposed):
             if X.owner != self.mark_:
@@ -228,7 +234,10 @@ class NgramModel(Tagger):
             yield proposals.propose(distributions, self.grams_, bounds, self.weighting, self.lengths)
 
     def candidates(self, X: Any) -> list[list[list[str]]]:
-        """The candidate labels of every token: its own prediction, then those of its nearest neighbours."""
+        """The candidate labels of every token: its own prediction, then those of its nearest neighbours.
+
+        X : sentences, a Corpus, or what `encode` returned
+        """
         return [
             [self._names(row[:size]) for row, size in zip(rows.tolist(), sizes.tolist(), strict=True)]
             for block in self._blocks(X)
@@ -240,7 +249,10 @@ class NgramModel(Tagger):
         return [float(n) for block in self._blocks(X) for n in proposals.n_sequences(block)]
 
     def predict_ngrams(self, X: Any) -> list[list[tuple[str | None, ...]]]:
-        """The predicted class of every token: its label with those around it, None outside the sentence."""
+        """The predicted class of every token: its label with those around it, None outside the sentence.
+
+        X : sentences, a Corpus, or what `encode` returned
+        """
         names = [*self.classes_, None]  # -1 is the last
         table = [tuple(names[code] for code in gram) for gram in self.grams_.tolist()]
         return [[table[c] for c in row.tolist()] for block in self._blocks(X) for row in _cut(block.classes, block)]
@@ -279,6 +291,10 @@ class NgramModel(Tagger):
     ) -> list[Decoding]:
         """The labelling of each sentence; its score is the weight of the constraints that it satisfies.
 
+        X : sentences, a Corpus, or what `encode` returned
+        forced : refused: known labels are for taggers with weights
+        time_limit : seconds for each sentence, with rules
+        **options : go to the decoder
         decoder, inference : two names for one thing: none, vote or csi (None: as the model says); only the labelling
             of csi is a proven optimum
         constraints : "scheme" (or a scheme's name) allows only valid labellings (where the proposals make none, every
@@ -302,7 +318,10 @@ class NgramModel(Tagger):
             raise OptionError(f"constraints: inference {decoder!r} looks at single tokens; use 'csi'")
 
     def predict_oracle(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> list[list[str]]:
-        """The true label wherever it is among the candidates, else the token's own prediction: for evaluation only."""
+        """The true label wherever it is among the candidates, else the token's own prediction: for evaluation only.
+
+        X, y : sentences and their true labels, or a Corpus
+        """
         self._check_fitted()
         y = true_labels("predict_oracle", X, y)
         data = self.encode(X)

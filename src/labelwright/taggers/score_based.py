@@ -56,7 +56,10 @@ class ScoredModel(TrainableModel):
 
     def calibrate(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
         """Fit the temperature on held-out data (`fit` does so with its development data): the one under which their
-        labels are most likely."""
+        labels are most likely.
+
+        X, y : sentences and their labels, or a Corpus
+        """
         begun = time.perf_counter()
         held_out = self._development(self._learnt(), X if y is None else (X, y), "calibrate")
         possible = self._log_probabilities(held_out, 1.0)
@@ -94,7 +97,11 @@ class ScoredModel(TrainableModel):
     def predict_confidences(
         self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
     ) -> list[list[dict[str, float]]]:
-        """The confidence in every label at every token, from a calibrated model."""
+        """The confidence in every label at every token, from a calibrated model.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_calibrated()
         return self._ask(X, lambda batch: batch.sure.marginals(), forced, constraints)
 
@@ -106,7 +113,12 @@ class ScoredModel(TrainableModel):
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[list[Span]]:
-        """These spans of each sentence with the confidence in each in place of a probability."""
+        """These spans of each sentence with the confidence in each in place of a probability.
+
+        X : sentences, a Corpus, or what `encode` returned
+        spans : those of each sentence
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_calibrated()
         return self._ask_about(
             X, spans, "spans", lambda batch, part: batch.sure.span_probabilities(part), forced, constraints
