@@ -38,10 +38,10 @@ def make_component(nlp: Any, name: str, model: str | None, overwrite: bool) -> "
 class SpacyTagger:
     """Finds entities with a tagger that reads words.
 
-    name : of the component in the pipeline
-    path : of the model file that the tagger came from, for messages
     tagger : a trained tagger; in Python it may be set after the component was made
+    name : of the component in the pipeline
     overwrite : replace entities that are there already, and not only add others
+    path : of the model file that the tagger came from, for messages
     """
 
     def __init__(self, tagger: Any = None, name: str = NAME, overwrite: bool = False, path: str | None = None):

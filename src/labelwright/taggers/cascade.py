@@ -573,8 +573,8 @@ class Cascade(Estimator):
         X : sentences, or a Corpus
         decoder : one that all layers have; None: the default of each
         forced : {layer: known labels}, as `CRF.decode` takes them
-        **options : go to the decoder
         constraints : a label scheme for all layers that follow one, or {layer: a scheme or rules}
+        **options : go to the decoder
         """
         X = listed(X)
         decoded, schemes = self._decoding(X, decoder, constraints, options)

@@ -292,14 +292,14 @@ class NgramModel(Tagger):
         """The labelling of each sentence; its score is the weight of the constraints that it satisfies.
 
         X : sentences, a Corpus, or what `encode` returned
-        forced : refused: known labels are for taggers with weights
-        time_limit : seconds for each sentence, with rules
-        **options : go to the decoder
         decoder, inference : two names for one thing: none, vote or csi (None: as the model says); only the labelling
             of csi is a proven optimum
+        forced : refused: known labels are for taggers with weights
         constraints : "scheme" (or a scheme's name) allows only valid labellings (where the proposals make none, every
             label of the model is a candidate); rules (labelwright.constraints: one, a list, functions of the sentence)
             go to a solver, for `time_limit` seconds a sentence at most (both with csi only)
+        time_limit : seconds for each sentence, with rules
+        **options : go to the decoder
         """
         self._check_fitted()
         name = self.checked_decoder(decoder if inference is None else inference)
