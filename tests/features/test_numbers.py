@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, MemoryTagger, Perceptron, SemiCRF, load
+from labelwright import CRF, LatentCRF, MemoryBased, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
 from labelwright.corpus import Corpus
 from labelwright.errors import CorpusError, LabelwrightError, OptionError, TemplateError
 from labelwright.features.extract import learn
@@ -133,8 +133,9 @@ def test_what_cannot_be_given():
         CRF(vectors={"a": [1.0], "b": [1.0, 2.0]}).fit(*words)
     with pytest.raises(CorpusError, match="no such file"):
         CRF(vectors="/none/at/all").fit(*words)
-    with pytest.raises(LabelwrightError, match="reads vectors: not compared here"):
-        MemoryTagger(template="U:%v[0]").fit(*words)
+    for template, what in (("U:%v[0]", "word vectors"), ("U:%a[0]", "arrays"), ("U:%n[0,0]", "numbers")):
+        with pytest.raises(LabelwrightError, match=f"reads {what}: memory-based models compare symbols"):
+            MemoryTagger(template=template).fit(*words)
 
 
 def test_a_batch_without_known_words_is_learnt():
@@ -144,3 +145,20 @@ def test_a_batch_without_known_words_is_learnt():
     tagger.partial_fit([["Bob", "sat"]], [["P", "O"]])
     assert tagger.extractor_.numbers.vectors is vectors
     assert len(tagger.predict([["Bob", "ran"]])[0]) == 2
+
+
+def test_n_gram_taggers_read_numbers_and_memories_do_not():
+    linear = pytest.importorskip("sklearn.linear_model")
+    words, y = [["a", "b", "c"]] * 6, [["A", "B", "A"], ["B", "A", "B"]] * 3
+    arrays = [np.array([[float(label == "A"), n] for label in labels]) for n, labels in enumerate(y)]
+    tagger = NgramTagger(linear.LogisticRegression(C=100.0), ngram=1)
+    assert tagger.fit(words, y).predict(words) != y  # words alone do not tell
+    assert tagger.fit(words, y, arrays=arrays).predict(words, arrays=arrays) == y
+    corpus = Corpus.from_sequences(words, y).with_arrays(arrays)
+    assert tagger.fit(corpus).predict(corpus) == y
+    with_vectors = NgramTagger(linear.LogisticRegression(), vectors={"a": [1.0, 2.0], "b": [0.0, 1.0]}).fit(words, y)
+    assert with_vectors.extractor_.numbers.n_features == 9
+    for memory in (MemoryTagger(), NgramTagger(MemoryBased())):
+        for ask in (lambda: memory.fit(words, y, arrays=arrays), lambda: memory.fit(corpus)):  # noqa: B023
+            with pytest.raises(OptionError, match="^arrays: memory-based models compare symbols and single columns"):
+                ask()
