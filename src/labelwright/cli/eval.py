@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from labelwright.cli import decoding as how
+from labelwright.cli.arrays import Arrays, rows_for
 from labelwright.cli.common import (
     Columns,
     Format,
@@ -57,6 +58,7 @@ class Sources(NamedTuple):
     label: str | None
     options: "FileOptions"
     threads: int | None
+    arrays: str | None = None
 
 
 class Tested(NamedTuple):
@@ -93,6 +95,7 @@ def command(
     format: Format = None,
     label_names: LabelNames = None,
     skip_bad_spans: SkipBadSpans = False,
+    arrays: Arrays = None,
     strict: Strict = False,
     scheme: StrictScheme = None,
     oracle: Annotated[
@@ -129,7 +132,8 @@ def command(
     """
     from labelwright.corpus.file_formats import FileOptions
 
-    sources = Sources(gold, predicted, columns, label, FileOptions(format, label_names, skip_bad_spans), threads)
+    files = FileOptions(format, label_names, skip_bad_spans)
+    sources = Sources(gold, predicted, columns, label, files, threads, arrays)
     tested = scored_on(sources, decoding, strict, scheme, oracle, verbose, as_json)
     if verbose:
         for name, scored in tested.scores.items():
@@ -154,10 +158,10 @@ def scored_on(
     proofs: bool = False,
 ) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
-    gold, predicted, columns, label, files, threads = sources
+    gold, predicted, columns, label, files, threads, arrays = sources
     reading = "strict" if strict else "conlleval"
     if not is_model(gold) and not is_model(predicted):
-        _refuse_without_model({**decoding, "oracle": oracle or None, "verbose": verbose or None})
+        _refuse_without_model({**decoding, "oracle": oracle or None, "verbose": verbose or None, "arrays": arrays})
         truth = read_labelled(gold, columns, label, options=files)
         return _predictions(truth, predicted_labels(predicted, truth), reading, scheme)
     model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
@@ -165,7 +169,10 @@ def scored_on(
     asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or proofs)
     if oracle:
         _check_oracle(model)
+    rows = rows_for(model, arrays)
     data = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
+    if rows is not None:
+        data = rows.whole(data)
     if not has_attributes(data):
         how.warn(model, data)
     how.show_progress(model, True)

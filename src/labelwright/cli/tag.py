@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 from labelwright.cli import decoding as how
+from labelwright.cli.arrays import Arrays, TokenRows, rows_for
 from labelwright.cli.common import (
     Format,
     Threads,
@@ -80,6 +81,7 @@ def command(
     characters: Characters = False,
     token_pattern: TokenPattern = None,
     sentences: Sentences = None,
+    arrays: Arrays = None,
     known: Annotated[
         str | None, option("A column of labels that are known; _ where the model chooses.", "COLUMN", DATA)
     ] = None,
@@ -176,7 +178,7 @@ def command(
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
     tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
-    _run(tagger, request, input, output, columns, format, tokenizer)
+    _run(tagger, request, input, output, columns, format, tokenizer, rows_for(tagger, arrays))
     for name, tally in request.tallies.items():
         say(f"{name}: {tally}" if name else str(tally))
 
@@ -227,6 +229,7 @@ def _run(
     columns: str | None,
     format: str | None,
     tokenizer: "Tokenizer | None",
+    rows: TokenRows | None,
 ) -> None:
     """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
@@ -238,9 +241,13 @@ def _run(
     elif is_stream:
         if tokenizer is not None:
             raise OptionError("<stdin>: read as columns, which has tokens; for plain text add --text")
+        if rows is not None:
+            raise OptionError("--arrays: not for a stream, which is answered sentence by sentence; name INPUT")
         pieces = _stream(model, columns, format)
     else:
         pieces = _warned(model, pieces_to_tag(model, input, format, columns, request.known, tokenizer))
+    if rows is not None:
+        pieces = rows.pieces(pieces, input)
     with written(output) as write:
         for piece in pieces:
             answered = io.BytesIO()

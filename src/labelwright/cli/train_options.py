@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from labelwright.cli.arrays import HELP as ARRAYS_HELP
 from labelwright.cli.common import FORMAT_HELP, SCHEME_NAMES
 from labelwright.cli.options import DATA, OUTPUT
 from labelwright.cli.train_grid import Grid
@@ -74,6 +75,8 @@ def of_the_run(
     dev: Annotated[
         str | None, FileName(), Group(DATA), Help("Development data: keep the best weights, stop early.")
     ] = None,
+    arrays: Annotated[str | None, FileName(), Group(DATA), Help(ARRAYS_HELP)] = None,
+    dev_arrays: Annotated[str | None, FileName(), Group(DATA), Help("The same for the development data.")] = None,
     recipe: Annotated[
         str | None,
         OptionOnly(),
@@ -204,7 +207,8 @@ TRAIN = inspect.Parameter(
     ],
 )
 RARE = (  # for some formats of files, or seldom asked for
-    "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "learning_curve",
+    "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
+    "learning_curve",
 )  # fmt: skip
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -250,6 +250,8 @@ class Cascade(Estimator):
         known = {
             "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
             "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
+            "arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
+            "dev_arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
         }
         if setting in known:
             return known[setting]

@@ -40,7 +40,7 @@ from labelwright.memory.stored import (
     read_instances,
 )
 from labelwright.memory.weights import WEIGHTS
-from labelwright.memory.windows import NO_NUMBERS, Windows, restored, windows
+from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
 from labelwright.parallel import Workers
 from labelwright.settings import AtLeast, Flag, Help, OneOf, OnlyWith, Signed
 from labelwright.structures.distributions import Distributions
@@ -663,7 +663,7 @@ class MemoryTagger(NgramModel):
 
     @classmethod
     def refusal(cls, setting: str) -> str | None:
-        return NO_NUMBERS if setting in ("vectors", "arrays") else None
+        return NO_VECTORS if setting in ("vectors", "arrays", "dev_arrays") else None
 
     def searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         return settings_with(self.algorithm, given)

@@ -32,7 +32,7 @@ from labelwright.features.sources import Given
 from labelwright.inspection import proposal_explanation as explanation
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.inspection.proposal_explanation import Predictions
-from labelwright.memory.windows import NO_NUMBERS, Windows, offsets_of, windows
+from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
@@ -239,7 +239,7 @@ class NgramModel(Tagger):
     def _with_arrays(self, X: Any, arrays: Sequence[Any], y: Any = None) -> Corpus:
         """A corpus of these sentences with numbers beside their columns."""
         if self._compares_symbols:
-            raise OptionError(f"arrays: {NO_NUMBERS}")
+            raise OptionError(f"arrays: {NO_VECTORS}")
         return with_arrays(X, arrays, y)
 
     @property
