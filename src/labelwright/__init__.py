@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from labelwright.taggers.crf import CRF as CRF
     from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
     from labelwright.taggers.memory import MemoryBased as MemoryBased
-    from labelwright.taggers.memory import MemoryTagger as MemoryTagger
+    from labelwright.taggers.memory_tagger import MemoryTagger as MemoryTagger
     from labelwright.taggers.ngram import NgramTagger as NgramTagger
     from labelwright.taggers.perceptron import LatentPerceptron as LatentPerceptron
     from labelwright.taggers.perceptron import Perceptron as Perceptron
@@ -45,7 +45,7 @@ _HOMES = {
     "LatentCRF": "labelwright.taggers.latent_crf",
     "LatentPerceptron": "labelwright.taggers.perceptron",
     "MemoryBased": "labelwright.taggers.memory",
-    "MemoryTagger": "labelwright.taggers.memory",
+    "MemoryTagger": "labelwright.taggers.memory_tagger",
     "NgramTagger": "labelwright.taggers.ngram",
     "Perceptron": "labelwright.taggers.perceptron",
     "ProgressiveSearch": "labelwright.search.progressive",
