@@ -232,8 +232,11 @@ class NgramModel(Tagger):
         return Proposed(list(self._blocks(X)), self.mark_)
 
     def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Labellings:
-        """The labels of each sentence: a list of lists, which NumPy takes for an array of lists; `arrays` as in
-        `encode`."""
+        """The best labels of each sentence.
+
+        X : sentences, or a Corpus
+        arrays : as in `encode`
+        """
         return super().predict(X if arrays is None else self.encode(X, arrays=arrays))
 
     def _with_arrays(self, X: Any, arrays: Sequence[Any], y: Any = None) -> Corpus:
