@@ -1,5 +1,7 @@
 """Numbers beside symbols: number columns, word vectors, arrays; standardised, shifted, stored."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -162,3 +164,18 @@ def test_n_gram_taggers_read_numbers_and_memories_do_not():
         for ask in (lambda: memory.fit(words, y, arrays=arrays), lambda: memory.fit(corpus)):  # noqa: B023
             with pytest.raises(OptionError, match=r"^arrays: memory-based models compare symbols, and single numbers"):
                 ask()
+
+
+def test_numbers_take_little_more_memory_than_they_are_stored_in():
+    """They are stored in 8 bytes each; what is needed in between does not grow with the data."""
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(500)]
+    vectors = Vectors(words, rng.normal(size=(500, 20)).astype(np.float32))
+    sentences = Corpus.from_sequences([[words[i] for i in rng.integers(0, 500, 40)] for _ in range(600)])
+    tracemalloc.start()
+    try:
+        _, incidences, _ = learn(sentences, "Ua:%v[-1]\nUb:%v[0]\nUc:%v[1]", 1, given=Given(vectors=vectors))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 14 * len(incidences["state"].token_value)
