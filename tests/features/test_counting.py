@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from labelwright import CRF, load
 from labelwright.corpus import Corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features import counting
@@ -140,3 +141,13 @@ def test_clusters_part_what_lies_apart():
     assert cluster_words(Vectors(["a", "b"], np.ones((2, 3))), bits=3) == {"a": "000", "b": "000"}
     with pytest.raises(OptionError, match="bits: expected"):
         cluster_words(Vectors(["a"], np.ones((1, 2))), bits=0)
+
+
+def test_a_tagger_takes_vectors_and_clusters_as_they_are(tmp_path):
+    vectors = count_vectors(drawn_sentences(), dimensions=3)
+    given = {"vectors": vectors, "clusters": {"c": cluster_words(vectors)}}
+    X = drawn_sentences(20, seed=2)
+    tagger = CRF("Uc:%c[c]\nUv:%v[0]", **given, n_jobs=1, max_iter=3).fit(X, [["A"] * len(x) for x in X])
+    tagger.save(tmp_path / "m")
+    assert load(tmp_path / "m").predict(X) == tagger.predict(X)
+    assert repr(vectors) == f"<Vectors X: {len(vectors.words)} words, 3 dimensions>"

@@ -35,6 +35,9 @@ class Vectors:
     def __init__(self, words: Sequence[str], rows: Array, source: str = "vectors"):
         self.words, self.rows, self.source = list(words), rows, source  # [W], [W, D]
 
+    def __repr__(self) -> str:
+        return f"<Vectors {self.source}: {len(self.words)} words, {self.width} dimensions>"
+
     @property
     def width(self) -> int:
         return int(self.rows.shape[1])
