@@ -38,7 +38,7 @@ class Task(NamedTuple):
     folder: str
     columns: str  # of the files
     inputs: tuple[str, ...]  # those that taggers read
-    template: str  # chosen on development data
+    template: str  # the built-in one for the task
     n_train: int  # sentences
     score: Callable[[Report], float]
     measure: str
@@ -177,19 +177,18 @@ def measure(name: str, task: Task, folder: Path) -> dict[str, Any] | None:
     }
 
 
-def table(results: dict[str, dict[str, Any]]) -> str:
-    """Markdown: a row for each tagger, and for each task its score, seconds and tokens per second."""
-    tasks = list(results)
-    lines = ["| tagger | " + " | ".join(f"{task} ({TASKS[task].measure})" for task in tasks) + " |"]
-    lines.append("| --- |" + " ---: |" * len(tasks))
+def table(results: dict[str, dict[str, Any]], title: Callable[[str], str], shown: Callable[[Any], str]) -> str:
+    """Markdown: a row for each tagger, a column for each task."""
+    tasks = [task for task in TASKS if task in results]
+    lines = ["| tagger | " + " | ".join(map(title, tasks)) + " |", "| --- |" + " ---: |" * len(tasks)]
     for name in MODELS:
         cells = [results[task].get(name) for task in tasks]
-        shown = [
-            f"{cell['score']:.2f}, {cell['seconds']:.0f} s, {cell['tokens_per_second']:,}/s" if cell else "-"
-            for cell in cells
-        ]
-        lines.append(f"| {name} | " + " | ".join(shown) + " |")
+        lines.append(f"| `{name}` | " + " | ".join(shown(cell) if cell else "" for cell in cells) + " |")
     return "\n".join(lines)
+
+
+def scores(cell: Any) -> str:
+    return f"{cell['score']:.2f} ({cell['seconds']:.{0 if cell['seconds'] >= 1 else 1}f} s)"
 
 
 def main() -> int:
@@ -210,7 +209,9 @@ def main() -> int:
             print(task, name, results[task][name], file=sys.stderr, flush=True)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
-    print(table(results))
+    print(table(results, lambda task: f"{task}, {TASKS[task].measure}", scores))
+    print("\nTokens labelled per second:\n")
+    print(table(results, str, lambda cell: f"{cell['tokens_per_second']:,}"))
     return 0
 
 
