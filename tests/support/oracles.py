@@ -282,6 +282,26 @@ def latent_loss(X, y, states, weights, allowed=None):
     return loss
 
 
+def partial_loss(X, sets, states, weights, of_sentences=None, of_tokens=None, allowed=None):
+    """sum_n v_n (log sum_p exp(score(p) + sum over wrong labels of log w_t) - log sum of exp(score(p)) over the paths p
+    whose labels are all in the sets of their tokens), by enumeration; states as in latent_loss, or labels."""
+    loss, at = 0.0, 0
+    for n, (sentence, right) in enumerate(zip(X, sets, strict=True)):
+        cost = [0.0] * len(sentence) if of_tokens is None else np.log(of_tokens[at : at + len(sentence)]).tolist()
+        at += len(sentence)
+        every, agreeing = [], []
+        for path in itertools.product(states, repeat=len(sentence)):
+            labelling = tuple(state[0] if isinstance(state, tuple) else state for state in path)
+            if allowed is None or allowed(labelling):
+                score = labelling_score(sentence, path, weights)
+                wrong = [label not in labels for label, labels in zip(labelling, right, strict=True)]
+                every.append(score + sum(c for c, w in zip(cost, wrong, strict=True) if w))
+                if not any(wrong):
+                    agreeing.append(score)
+        loss += (1.0 if of_sentences is None else of_sentences[n]) * (log_sum(every) - log_sum(agreeing))
+    return loss
+
+
 # --- perceptrons by their definition ----------------------------------------------------------------------------------
 
 

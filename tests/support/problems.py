@@ -13,6 +13,7 @@ from labelwright.learn.objective import LogLikelihood
 from labelwright.parallel import Workers
 from labelwright.scoring.parameters import REACH, make_parameters
 from labelwright.structures.states import state_space
+from labelwright.structures.supervision import PLAIN
 
 LABELS = ["O", "B-X", "I-X"]
 BIOES = ["O", "B-X", "I-X", "E-X", "S-X"]
@@ -75,19 +76,23 @@ class Problem:
         labels=None,
         sizes=1,
         order=1,
+        supervision=PLAIN,
     ):
+        self.supervision = supervision
         self.labels = labels or (BIOES if scheme == "bioes" else LABELS)
         index = {label: i for i, label in enumerate(self.labels)}
         self.X, self.y, self.scheme, self.dtype = X, y, scheme, dtype
         self.tokens = as_tokens(X, template) if isinstance(X[0][0], str) else dict_tokens(X)
         self.extractor, self.incidences, self.offsets = learn(X, template, 1)
-        self.gold = np.array([index[label] for s in y for label in s], np.int32)
+        self.gold = np.array([label if isinstance(label, int) else index[label] for s in y for label in s], np.int32)
         self.space = state_space(self.labels, sizes, order, scheme)
         n = self.extractor.n_features
-        self.parameters = make_parameters(self.incidences, n, self.gold, self.offsets, self.space, cells)
+        inputs = self.incidences, n, self.gold, self.offsets, self.space, cells
+        self.parameters = make_parameters(*inputs, sets=supervision.sets)
         self.workers = Workers(n_jobs)
+        model = self.space, self.parameters, self.workers
         self.objective = LogLikelihood(
-            self.incidences, n, self.offsets, self.gold, self.space, self.parameters, self.workers, dtype=dtype
+            self.incidences, n, self.offsets, self.gold, *model, dtype=dtype, supervision=supervision
         )
         self.states = self.labels
         if sizes != 1:
@@ -98,6 +103,11 @@ class Problem:
         gradient = np.empty(len(weights), self.dtype)
         loss = self.objective(weights.astype(self.dtype), gradient)
         return loss, gradient
+
+    @property
+    def model(self):
+        """What Passes takes first."""
+        return self.incidences, self.offsets, self.gold, self.supervision, self.space, self.parameters
 
     def names(self):
         return self._names
@@ -114,8 +124,18 @@ class Problem:
         def allowed(labelling):
             return not validate([list(labelling)], self.scheme)
 
+        if self.supervision is not PLAIN:
+            labels_of = self.supervision.allowed(len(self.labels))
+            sets = [[{self.labels[k] for k in np.flatnonzero(labels_of[c])} for c in s] for s in self._codes()]
+            weights_of = self.supervision.of_sentences, self.supervision.of_tokens
+            return oracles.partial_loss(
+                self.tokens, sets, self.states, named, *weights_of, allowed if self.scheme else None
+            )
         enumerate_all = oracles.crf_loss if self.states is self.labels else oracles.latent_loss
         return enumerate_all(self.tokens, self.y, self.states, named, allowed if self.scheme else None)
+
+    def _codes(self):
+        return [self.gold[a:b].tolist() for a, b in itertools.pairwise(self.offsets.tolist())]
 
     def random_weights(self, scale=1.0, seed=0):
         return np.random.default_rng(seed).normal(size=self.parameters.n_weights) * scale

@@ -59,11 +59,7 @@ def test_a_margin_of_our_choice_is_the_usual_step_and_more_in_the_first_passes(s
     """As many features and plain transitions as a token usually has; 2.5 times that before the tenth pass."""
     problem = Problem(*words(5, 2, 3), STATES, sizes=sizes)
     passes = Passes(
-        problem.incidences,
-        problem.offsets,
-        problem.gold,
-        problem.space,
-        problem.parameters,
+        *problem.model,
         UpdateRule(np.nan, False, 1.0),
         0,
     )

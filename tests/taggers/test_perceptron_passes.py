@@ -38,7 +38,7 @@ def known(rule):
 
 def compare(problem, rule, averaging="none", reset_every=1, seed=0):
     """The passes of the kernel and those of the oracle from the same random weights."""
-    passes = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, rule, seed)
+    passes = Passes(*problem.model, rule, seed)
     start = problem.random_weights(0.3, seed).astype(np.float32)
     run = Averaged.begin(passes.layout.laid_out(start), rule)
     np.testing.assert_array_equal(passes.layout.taken_back(run.weights), start)
@@ -120,8 +120,8 @@ def test_the_lazy_mean_is_the_mean_of_the_weights_after_each_sentence(sizes):
     """Sentence by sentence, by a pass over each of them alone."""
     problem = Problem(*NOISY, ARCS, sizes=sizes)
     start = problem.random_weights(0.3).astype(np.float32)
-    whole = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 1)
-    single = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 1)
+    whole = Passes(*problem.model, RULES[0], 1)
+    single = Passes(*problem.model, RULES[0], 1)
     run, step, every = Averaged(whole.layout.laid_out(start)), Averaged(single.layout.laid_out(start)), []
     orders = [whole.order(q) for q in range(1, PASSES + 1)]
     for q, order in enumerate(orders, 1):
@@ -138,7 +138,7 @@ def test_the_lazy_mean_is_the_mean_of_the_weights_after_each_sentence(sizes):
 
 def test_pieces_of_a_pass_change_nothing(monkeypatch):
     problem = Problem(*NOISY, ARCS)
-    parts = problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 4
+    parts = *problem.model, RULES[0], 4
     start = problem.random_weights(0.3).astype(np.float32)
     runs = []
     for piece in (10**9, 1):
@@ -194,7 +194,7 @@ def test_paths_of_a_long_sentence_are_those_of_eight_byte_numbers():
 @drawn(25)
 @given(problems())
 def test_weights_come_back_from_the_layout_as_they_went_in(problem):
-    passes = Passes(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[0], 0)
+    passes = Passes(*problem.model, RULES[0], 0)
     weights = problem.random_weights()
     np.testing.assert_array_equal(passes.layout.taken_back(passes.layout.laid_out(weights)), weights)
 
@@ -204,7 +204,7 @@ def test_weights_come_back_from_the_layout_as_they_went_in(problem):
 def test_a_mini_batch_adds_up_the_updates_of_its_sentences(template, order, sizes):
     """Each sentence alone, from the weights at the beginning of the batch."""
     problem = Problem(*NOISY, template, sizes=sizes, order=order)
-    data = problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, RULES[1], 1
+    data = *problem.model, RULES[1], 1
     start = problem.random_weights(0.3).astype(np.float32)
     single = Passes(*data)
     runs = {}

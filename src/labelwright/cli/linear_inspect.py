@@ -104,10 +104,11 @@ def _passes(
     convergence = training.get("convergence")
     if convergence is not None:
         shares = f"{percent(convergence['separable'])} of the training sentences"
-        if "n_latent" in parameters:
+        if "strictly_separable" in convergence and "n_latent" in parameters:
             shares += f", {percent(convergence['strictly_separable'])} strictly (by every path of their labels)"
         rows.append(("separable", shares))
-        rows.append(("bound", _bound(convergence, parameters, training["sentences"] * len(made))))
+        if "mistake_bound" in convergence:
+            rows.append(("bound", _bound(convergence, parameters, training["sentences"] * len(made))))
     return [*rows, ("confidence", _confidence(training.get("calibration")))]
 
 

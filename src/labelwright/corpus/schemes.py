@@ -349,15 +349,17 @@ def broken_pairs(pairs: Mapping[Pair, int], scheme: str) -> int:
 
 
 def pairs_of_codes(labels: Sequence[str], codes: np.ndarray, offsets: np.ndarray) -> dict[Pair, int]:
-    """How often each label follows each other in label codes [T] cut at offsets; None is the edge of a sentence.
+    """How often each label follows each other in label codes [T] cut at offsets; None is the edge of a sentence. Codes
+    beyond the labels are unknown and do not count.
 
     >>> pairs_of_codes(["O", "B"], np.array([0, 1]), np.array([0, 2]))
     {('O', 'B'): 1, ('B', None): 1, (None, 'O'): 1}
     """
     outside = len(labels)
-    cut = np.unique(offsets)[1:-1]
+    cut, codes = np.unique(offsets)[1:-1], np.where(codes < outside, codes, -1)
     row = np.concatenate([[outside], np.insert(codes, cut, outside), [outside]]).astype(np.int64)
-    pairs, counts = np.unique(row[:-1] * (outside + 1) + row[1:], return_counts=True)
+    known = (row[:-1] >= 0) & (row[1:] >= 0)
+    pairs, counts = np.unique((row[:-1] * (outside + 1) + row[1:])[known], return_counts=True)
     names = [*labels, None]
     return {(names[c // (outside + 1)], names[c % (outside + 1)]): int(n) for c, n in zip(pairs, counts, strict=True)}
 

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from operator import itemgetter
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from labelwright.corpus.labels import plain_label, wrong_label
 from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.partial_labels import is_set
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
 from labelwright.errors import CorpusError, OptionError
@@ -359,13 +361,33 @@ def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
 
 
 def intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
-    """Number the distinct labels of a flat list [T]: strings, or numbers of one type, which stay what they are."""
-    if all(issubclass(kind, str) for kind in set(map(type, flat))):
+    """Number the distinct labels of a flat list [T]: strings, or numbers of one type, which stay what they are; None
+    where a label is unknown, a set where it is one of several."""
+    kinds = set(map(type, flat))
+    if all(issubclass(kind, str) for kind in kinds):
         return intern_values(flat, sentences, source)
+    if any(issubclass(kind, set | frozenset | list | NoneType) for kind in kinds):
+        return _intern_partial(flat, sentences, source)
     flat = list(map(plain_label, flat))
     wrong = wrong_label(flat)
     if wrong is not None:
         raise CorpusError(f"{source}: {_place(wrong[0], sentences)}: {wrong[1]}")
+    values = list(dict.fromkeys(flat))
+    return _interned(flat, values, values)
+
+
+def _intern_partial(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
+    """As `intern_labels`, where some are None or sets."""
+    flat = [frozenset(map(plain_label, x)) if is_set(x) else plain_label(x) for x in flat]
+    places = [(t, label) for t, x in enumerate(flat) if x is not None for label in (x if is_set(x) else [x])]
+    wrong = wrong_label([label for _, label in places])
+    if wrong is not None:
+        raise CorpusError(f"{source}: {_place(places[wrong[0]][0], sentences)}: {wrong[1]}")
+    empty = next((t for t, x in enumerate(flat) if is_set(x) and not x), None)
+    if empty is not None:
+        raise CorpusError(
+            f"{source}: {_place(empty, sentences)}: an empty set of labels; use None for an unknown label"
+        )
     values = list(dict.fromkeys(flat))
     return _interned(flat, values, values)
 

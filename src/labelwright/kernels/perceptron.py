@@ -25,6 +25,7 @@ from labelwright.kernels.tile_paths import (
     make_scratch,
     matrix_of,
     plain_scores,
+    right_label,
 )
 
 NEARLY = 1e-5  # passive-aggressive and AROW updates ignore a shortfall below this share of the margin
@@ -34,9 +35,12 @@ class TrainingData(NamedTuple):
     """The training data of a run."""
 
     offsets: np.ndarray  # [N+1]
-    gold: np.ndarray  # [T]
+    gold: np.ndarray  # [T]  labels, or L + k: one of the labels of set k
     features: Features
     most_cells: int  # of a sentence
+    sets: np.ndarray  # [K, L]
+    of_sentences: np.ndarray  # [N]  their updates are multiplied by this; [0]: by 1
+    of_tokens: np.ndarray  # [T]  and by the mean of this over the tokens with wrong labels; [0]: by 1
 
 
 class UpdateRule(NamedTuple):
@@ -163,6 +167,22 @@ def _rate(difference, state, rule, wrong):
     return min(rule.limit, max(short, 0.0) / (norm + rule.damping)), short
 
 
+@inlined_kernel
+def _counts(data, tiles, n, best):
+    """How much a mistake at sentence n counts: its weight times the mean weight of the tokens with wrong labels."""
+    weight = np.float64(1)
+    if data.of_sentences.shape[0] > 0:
+        weight = np.float64(data.of_sentences[n])
+    if data.of_tokens.shape[0] > 0:
+        begin, total, wrong = data.offsets[n], 0.0, 0
+        for t in range(best.shape[0]):
+            if not right_label(data.sets, data.gold[begin + t], tiles.label_of[best[t]], tiles):
+                total += data.of_tokens[begin + t]
+                wrong += 1
+        weight *= total / max(wrong, 1)
+    return weight
+
+
 @kernel
 def _apply(difference, rate, damping, taken, state, transitions, tiles):
     """weights += rate * difference (AROW: times the variances, which fall), sums likewise `taken` times; the difference
@@ -192,14 +212,18 @@ def _apply(difference, rate, damping, taken, state, transitions, tiles):
 
 
 @inlined_kernel
-def _paths(weights, transitions, tiles, features, begin, labels, margin, scratch, best, target):
+def _paths(weights, transitions, tiles, features, begin, labels, sets, margin, scratch, best, target):
     """Fill the best path and, where its labels are wrong, the best path of the gold labels; returns how many are
     wrong."""
-    best_path(weights, transitions, tiles, features, begin, labels, margin, scratch, best)
-    wrong = 0
+    best_path(weights, transitions, tiles, features, begin, labels, sets, margin, scratch, best)
+    wrong, partial, L = 0, False, tiles.first.shape[0] - 1
     for t in range(labels.shape[0]):
-        wrong += tiles.label_of[best[t]] != labels[t]
-    if wrong > 0 and tiles.merged:
+        wrong += not right_label(sets, labels[t], tiles.label_of[best[t]], tiles)
+        partial = partial or labels[t] >= L
+    if wrong > 0 and partial:
+        forbidden = np.float32(-np.inf)
+        best_path(weights, transitions, tiles, features, begin, labels, sets, forbidden, scratch, target)
+    elif wrong > 0 and tiles.merged:
         for t in range(labels.shape[0]):
             target[t] = labels[t]
     elif wrong > 0:
@@ -208,12 +232,15 @@ def _paths(weights, transitions, tiles, features, begin, labels, margin, scratch
 
 
 @inlined_kernel
-def _update(difference, data, tiles, rule, state, transitions, taken, begin, best, target, wrong):
-    """Change the state at a mistake; returns the size of the update and by how much the gold path falls short."""
+def _update(difference, data, tiles, rule, state, transitions, taken, n, best, target, wrong):
+    """Change the state at a mistake of sentence n; returns the size of the update and by how much the gold path falls
+    short."""
+    begin = data.offsets[n]
     mask = _slots(difference, data.features, begin, best, target)
     _count_path(difference, mask, tiles, data.features, begin, target, best, np.float32(1))
     _count_path(difference, mask, tiles, data.features, begin, best, target, np.float32(-1))
     rate, short = _rate(difference, state, rule, wrong)
+    rate *= _counts(data, tiles, n, best)
     _apply(difference, rate, rule.damping, taken, state, transitions, tiles)
     return rate, short
 
@@ -252,10 +279,12 @@ def perceptron_pass(order, data, tiles, rule, state, taken):
     for i in range(order.shape[0]):
         begin, T = offsets[order[i]], offsets[order[i] + 1] - offsets[order[i]]
         labels, target, best = gold[begin : begin + T], sought[:T], found[:T]
-        wrong = _paths(weights, transitions, tiles, data.features, begin, labels, margin, scratch, best, target)
+        wrong = _paths(
+            weights, transitions, tiles, data.features, begin, labels, data.sets, margin, scratch, best, target
+        )  # fmt: skip
         if wrong > 0:
             rate, short = _update(
-                difference, data, tiles, rule, state, transitions, taken + i, begin, best, target, wrong
+                difference, data, tiles, rule, state, transitions, taken + i, order[i], best, target, wrong
             )  # fmt: skip
             mistakes, loss, errors = mistakes + (rate > 0), loss + short, errors + wrong / T
     return mistakes, loss, errors
@@ -271,7 +300,8 @@ def find_paths(order, data, tiles, rule, weights, transitions, best, target, wro
     for i in range(order.shape[0]):
         a, b = offsets[order[i]], offsets[order[i] + 1]
         wrong[i] = _paths(
-            weights, transitions, tiles, data.features, a, data.gold[a:b], margin, scratch, best[a:b], target[a:b]
+            weights, transitions, tiles, data.features, a, data.gold[a:b], data.sets, margin, scratch, best[a:b],
+            target[a:b],
         )  # fmt: skip
 
 
@@ -285,7 +315,7 @@ def apply_paths(order, data, tiles, rule, state, transitions, taken, best, targe
         a, b = offsets[order[i]], offsets[order[i] + 1]
         if wrong[i] > 0:
             rate, short = _update(
-                difference, data, tiles, rule, state, transitions, taken + i, a, best[a:b], target[a:b], wrong[i]
+                difference, data, tiles, rule, state, transitions, taken + i, order[i], best[a:b], target[a:b], wrong[i]
             )  # fmt: skip
             mistakes, loss, errors = mistakes + (rate > 0), loss + short, errors + wrong[i] / (b - a)
     return mistakes, loss, errors

@@ -361,21 +361,29 @@ def _trace(deltas, arcs, back, nodes, order, by_token, path):
 
 
 @inlined_kernel
-def _limit(tiles, gold, margin, rows, begin):
-    """Add the margin of wrong labels to the rows of the tokens from `begin` on, and at the last token what forbids
-    states there."""
+def right_label(allowed, y, label, tiles):
+    """Is the label y, or one of the set y where it is a set (structures.supervision)?"""
+    L = tiles.first.shape[0] - 1
+    return label == y if y < L else allowed[y - L, label]
+
+
+@inlined_kernel
+def _limit(tiles, gold, allowed, margin, rows, begin):
+    """Add the margin of wrong labels (minus infinity: they are forbidden) to the rows of the tokens from `begin` on,
+    and at the last token what forbids states there."""
     label_of, end = tiles.label_of, tiles.end
-    if margin > 0:
+    if margin != 0:
         for t in range(rows.shape[0]):
+            y = gold[begin + t]
             for s in range(label_of.shape[0]):
-                rows[t, s] += margin if label_of[s] != gold[begin + t] else np.float32(0)
+                rows[t, s] += np.float32(0) if right_label(allowed, y, label_of[s], tiles) else margin
     if begin + rows.shape[0] == gold.shape[0]:
         for s in range(label_of.shape[0]):
             rows[-1, s] += end[s]
 
 
 @inlined_kernel
-def _matrix_path(weights, matrix, tiles, features, begin, gold, margin, scratch, path):
+def _matrix_path(weights, matrix, tiles, features, begin, gold, allowed, margin, scratch, path):
     """As `best_path`, where a matrix has the scores of all transitions."""
     rows, deltas, start = scratch.rows[: gold.shape[0]], scratch.deltas, tiles.start
     for t in range(rows.shape[0]):
@@ -384,7 +392,7 @@ def _matrix_path(weights, matrix, tiles, features, begin, gold, margin, scratch,
     if tiles.featured[0]:
         part = RowPart(0, 0, tiles.width[0], tiles.merged, 0)
         _score(weights, features, tiles.place, tiles.size, part, begin, rows, scratch.rest)
-    _limit(tiles, gold, margin, rows, 0)
+    _limit(tiles, gold, allowed, margin, rows, 0)
     for s in range(start.shape[0]):
         deltas[0, s] = rows[0, s] + start[s]
     _matrix_steps(deltas, matrix, rows)
@@ -392,7 +400,7 @@ def _matrix_path(weights, matrix, tiles, features, begin, gold, margin, scratch,
 
 
 @kernel
-def _tile_path(weights, plain, tiles, features, begin, gold, margin, scratch, path):
+def _tile_path(weights, plain, tiles, features, begin, gold, allowed, margin, scratch, path):
     """As `best_path`, where pairs have features or the order is 2.
 
     Arrays are taken out of their tuples once: at every token that would cost as much as the work."""
@@ -412,7 +420,7 @@ def _tile_path(weights, plain, tiles, features, begin, gold, margin, scratch, pa
                     row[i] = plain[i]
                 part = RowPart(n, row_begin[n], width[n], merged, row_begin[n] - gram_begin[n])
                 _score(weights, features, place, size, part, begin + t, scratch.rows[:1], scratch.rest)
-        _limit(tiles, gold, margin, scratch.rows[:1], t)
+        _limit(tiles, gold, allowed, margin, scratch.rows[:1], t)
         if t == 0:
             for s in range(S):
                 first[s] = row[s] + tiles.start[s]
@@ -451,12 +459,12 @@ def _tile_path(weights, plain, tiles, features, begin, gold, margin, scratch, pa
 
 
 @inlined_kernel
-def best_path(weights, transitions, tiles, features, begin, gold, margin, scratch, path):
+def best_path(weights, transitions, tiles, features, begin, gold, allowed, margin, scratch, path):
     """Fill path [T] with the states of the best path; wrong labels get `margin` on top."""
     if transitions.matrix.shape[0] > 0:
-        _matrix_path(weights, transitions.matrix, tiles, features, begin, gold, margin, scratch, path)
+        _matrix_path(weights, transitions.matrix, tiles, features, begin, gold, allowed, margin, scratch, path)
     else:
-        _tile_path(weights, transitions.plain, tiles, features, begin, gold, margin, scratch, path)
+        _tile_path(weights, transitions.plain, tiles, features, begin, gold, allowed, margin, scratch, path)
 
 
 @kernel

@@ -18,6 +18,7 @@ from labelwright.structures.graph import first_order
 from labelwright.structures.lattice import Lattice, Posterior, covariance, posterior, posterior_arcs
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace
+from labelwright.structures.supervision import PLAIN, Supervision
 
 Array = NDArray[Any]
 Rows = dict[str, Array]  # scores of some tokens on states, pairs, triples; later counts
@@ -99,17 +100,33 @@ class Chains(NamedTuple):
     flat: Array  # [T]  where these nodes are in an array [T, Q]
     arc: Array  # [T - n_first]  the arcs of these paths; where labels have several states: nothing
     slots: BatchSlots | None  # what is passed to a layer above
+    said: "Said | None" = None  # where sets of labels or weights are given
+
+
+class Said(NamedTuple):
+    """What is said of the tokens of a batch, by rows: sets of labels, and weights."""
+
+    right: Array  # [T, Q]  nodes of the labels that are allowed
+    cost: Array | None  # [T]  added to the scores of all others
+    weight: Array | None  # [T]  how often the sentence counts
+
+
+class Sums(NamedTuple):
+    """Forward-backward over some of the paths of a batch."""
+
+    E: Array  # [1|T, A]
+    sums: timeorder.Messages
+    again: dict[int, tuple[Lattice, Posterior]]  # sentences (ranks) that are done in log space
 
 
 class State(NamedTuple):
     """What forward-backward leaves of a batch."""
 
     psi: Array  # [T, Q]
-    E: Array  # [1|T, A]
-    sums: timeorder.Messages
+    free: Sums
     loss: float
     held: tuple[Array, Array]  # posteriors of the labels' own latent paths: nodes [T, C] and arcs [T, C, H]
-    again: dict[int, tuple[Lattice, Posterior]]  # sentences (ranks) that are done in log space
+    clamped: Sums | None  # paths that sets of labels allow, where such sets or weights are given
 
 
 class Expectations:
@@ -124,6 +141,7 @@ class Expectations:
         offsets: Array,
         dtype: Any,
         candidates: Candidates | None = None,
+        supervision: Supervision = PLAIN,
     ):
         graph = space.graph
         if graph.order == 1:
@@ -136,8 +154,17 @@ class Expectations:
         used = self.assembly.used.get(self.assembly.arc_kind, np.empty(0, np.int64))
         self._column[used[used >= 0]] = np.flatnonzero(used >= 0)
         self.candidates = candidates
-        self.gold = gold  # labels or, where each has one state, the nodes of their paths
-        if not self.latent and graph.order == 2:
+        self.supervision = supervision
+        self.by_path = not (self.latent or supervision.partial or supervision.weighted)  # is there one path to learn?
+        self._right = np.empty(
+            (0, graph.width), np.bool_
+        )  # the nodes that the label or set of labels of a token allows
+        if supervision.partial or supervision.weighted:
+            allowed = supervision.allowed(space.n_labels)
+            self._right = np.zeros((len(allowed), graph.width), np.bool_)
+            self._right[:, : graph.n_nodes] = allowed[:, graph.label_of_node]
+        self.gold = gold  # labels or, where there is one path to learn, its nodes
+        if self.by_path and graph.order == 2:
             self.gold = np.empty_like(gold)
             clamped.paths_of(gold, graph.contexts, offsets, self.gold)
         self._gold_arcs = np.zeros(graph.n_arcs)  # how often the paths of the labels have each arc
@@ -191,14 +218,23 @@ class Expectations:
         slots = None
         if members is not None and self.candidates is not None:
             slots = BatchSlots.of(self.candidates, token, plan, members, self.graph.width)
-        if self.latent:
+        if not self.by_path:
             row, nothing = np.argsort(plan.token), np.empty(0, np.int32)
-            return token, Chains(plan, row, self.gold[token[row]], nothing, nothing, slots)
+            said = self._said(sentences, plan, token) if len(self._right) else None
+            return token, Chains(plan, row, self.gold[token[row]], nothing, nothing, slots, said)
         gold = self.gold[token]
         flat = (np.arange(len(gold)) * self.graph.width + gold).astype(np.int32)
         arc = (self.graph.contexts.base[gold[plan.before]] + gold[plan.n_first :]).astype(np.int32)
         self._gold_arcs += np.bincount(arc, minlength=self.graph.n_arcs)
         return token, Chains(plan, np.empty(0, np.int64), gold, flat, arc, slots)
+
+    def _said(self, sentences: Array, plan: timeorder.Plan, token: Array) -> Said:
+        """What is said of these sentences, which are sorted by length already."""
+        _, of_sentences, of_tokens = self.supervision
+        with np.errstate(divide="ignore"):
+            cost = None if of_tokens is None else np.log(of_tokens[token]).astype(self.dtype)
+        weight = None if of_sentences is None else of_sentences[sentences][plan.rank].astype(self.dtype)
+        return Said(self._right[self.gold[token]], cost, weight)
 
     def transitions(self, weights: Array) -> Transitions:
         """The plain transitions under these weights."""
@@ -212,7 +248,7 @@ class Expectations:
 
     def observed(self, total: Counts, transitions: Transitions, share: float) -> Counts:
         """The counts of all batches less what the plain arcs of the labels' paths count and score."""
-        if self.latent:
+        if not self.by_path:
             return total
         seen = np.flatnonzero(self._gold_arcs)
         score = float(self._gold_arcs[seen] @ transitions.plain.arc[seen])
@@ -238,7 +274,8 @@ class Expectations:
             memory, scratch = self._borrow(data.plan)
             state = self._forward(rows, transitions, data, again, scratch, count=d_passed is None)
         cov = None if d_passed is None else self._covariances(state, data, d_passed)
-        node, arc = self._posteriors(rows, data, state, counted=d_passed is None)
+        into = rows["state"] if self.graph.order == 1 else state.psi
+        node, arc = self._posteriors(into, data, state.free, counted=d_passed is None)
         self._subtract(node, arc, data, state)
         if share != 1:
             node *= share
@@ -254,9 +291,10 @@ class Expectations:
         """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
         data = batch.data
         state = self._forward(rows, transitions, data, again, None, count=False)
-        nodes = state.sums.alpha * state.sums.beta
-        data.slots.fill(passed, nodes[:, : self.n_nodes], state.E, state.sums, self.graph)
-        for rank, (lattice, sums) in state.again.items():
+        E, free, redone = state.free
+        nodes = free.alpha * free.beta
+        data.slots.fill(passed, nodes[:, : self.n_nodes], E, free, self.graph)
+        for rank, (lattice, sums) in redone.items():
             where = data.plan.rows_of(rank)
             data.slots.fill_in_log_space(passed, where, sums.nodes, posterior_arcs(lattice, sums), self.graph)
         return state
@@ -269,48 +307,90 @@ class Expectations:
         node = build.nodes_of(rows, transitions.plain)
         build.shut(node, np.arange(plan.n_first), plan.last)
         row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
-        score = 0.0 if self.latent else self._path_scores(node, row, data)
+        score = self._path_scores(node, row, data) if self.by_path else 0.0
+        right = None if data.said is None else _permitted(node, data.said)
         top, E, arc_top = self._exponentials(node, row, transitions)
-        held = (np.empty((0, 0)), np.empty((0, 0, 0)))
-        log_y = np.zeros(len(plan.order))
-        if self.latent:
-            offsets = np.concatenate([[0], np.cumsum(plan.lengths)])
-            C, H = self.graph.most_in_context, self.graph.most_targets
-            held = np.empty((len(node), C), self.dtype), np.empty((len(node), C, H), self.dtype)
-            inputs = self.graph.contexts, data.gold, offsets, log_y, *held
-            clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
-        sums = timeorder.messages(node, E, self.products, plan, scratch, count)
-        log_c = np.log(sums.scale, dtype=np.float64) + top
-        log_c[plan.n_first :] += arc_top[plan.n_first :] if build.by_token else arc_top[0]
-        log_z = plan.by_sentence(log_c)  # ranks are numbers: the sentences were sorted
-        redone = {}
-        for n in np.flatnonzero(sums.failed | np.isnan(log_y)).tolist():
-            places = plan.rows_of(n)
-            lattice = self._lattice(places, transitions, again)
-            if np.isnan(log_y[n]):
-                at = int(plan.lengths[:n].sum())
-                mine = slice(at, at + len(places))
-                into = held[0][mine], held[1][mine]
-                where = self.graph.contexts, data.gold[mine], *into
-                log_y[n] = clamped.clamped_in_log_space(lattice.node, lattice.arc, *where)
-            if sums.failed[n]:
-                redone[n] = lattice, posterior(lattice)
-                log_z[n] = redone[n][1].log_z
-        return State(node, E, sums, float(np.sum(log_z - log_y)) - score, held, redone)
-
-    def _posteriors(self, rows: Rows, data: Chains, state: State, counted: bool) -> tuple[Array, Array]:
-        """The probabilities of nodes [T, Q] and arcs [T, A], or of arcs that all tokens share the expected counts
-        [1, A]; arcs that are `counted` have become their probabilities already."""
-        node = rows["state"] if self.graph.order == 1 else state.psi
-        np.multiply(state.sums.alpha, state.sums.beta, out=node)
-        if self.assembly.by_token:
-            arc = state.E
-            if not counted or len(arc) == 1:
-                timeorder.multiply_arcs(state.sums, arc, self.products, data.plan)
+        arc_tops = arc_top if build.by_token else np.broadcast_to(arc_top[:1], top.shape)
+        clamped_sums, held = None, (np.empty((0, 0)), np.empty((0, 0, 0)))
+        if right is not None:
+            own = E.copy() if build.by_token else E
+            clamped_sums, log_y = self._clamped(right, own, arc_tops, transitions, data, again)
+        elif self.latent:
+            log_y, held = self._latent_paths(node, top, E, arc_top, transitions, data, again)
         else:
-            arc = timeorder.arc_counts(state.sums, self.products, data.plan)[None] * state.E
-        for rank, (lattice, sums) in state.again.items():
-            _replace_by(lattice, sums, data.plan.rows_of(rank), node, arc)
+            log_y = np.zeros(len(plan.order))
+        sums = timeorder.messages(node, E, self.products, plan, scratch, count)
+        log_z = _log_sums(sums, top, arc_tops, plan)
+        redone = {}
+        for n in np.flatnonzero(sums.failed).tolist():
+            lattice = self._lattice(n, transitions, again, data)
+            redone[n] = lattice, posterior(lattice)
+            log_z[n] = redone[n][1].log_z
+        each = log_z - log_y
+        if data.said is not None and data.said.weight is not None:
+            each *= data.said.weight[: plan.n_first]
+        return State(node, Sums(E, sums, redone), float(np.sum(each)) - score, held, clamped_sums)
+
+    def _clamped(
+        self, node: Array, E: Array, arc_top: Array, transitions: Transitions, data: Chains, again: Again
+    ) -> tuple[Sums, Array]:
+        """Sums over the paths that sets of labels allow, whose nodes have scores above minus infinity, and their
+        logarithms [N]; arcs E that every token has for itself become their probabilities."""
+        top = np.empty(len(node), self.dtype)
+        (chain.exponentiate32 if self.dtype == np.float32 else chain.exponentiate64)(node, top, self.n_nodes)
+        assert data.said is not None
+        node *= data.said.right  # small numbers are no zeros
+        sums = timeorder.messages(node, E, self.products, data.plan, None, count=True)
+        log_y, redone = _log_sums(sums, top, arc_top, data.plan), {}
+        for n in np.flatnonzero(sums.failed).tolist():
+            lattice = self._lattice(n, transitions, again, data, clamped=True)
+            redone[n] = lattice, posterior(lattice)
+            log_y[n] = redone[n][1].log_z
+        return Sums(E, sums, redone), log_y
+
+    def _latent_paths(
+        self,
+        node: Array,
+        top: Array,
+        E: Array,
+        arc_top: Array,
+        transitions: Transitions,
+        data: Chains,
+        again: Again,
+    ) -> tuple[Array, tuple[Array, Array]]:
+        """Logarithms of the sums over the latent paths of the labels [N], and posteriors of their nodes and arcs."""
+        plan = data.plan
+        offsets, log_y = np.concatenate([[0], np.cumsum(plan.lengths)]), np.zeros(len(plan.order))
+        C, H = self.graph.most_in_context, self.graph.most_targets
+        held = np.empty((len(node), C), self.dtype), np.empty((len(node), C, H), self.dtype)
+        inputs = self.graph.contexts, data.gold, offsets, log_y, *held
+        clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
+        for n in np.flatnonzero(np.isnan(log_y)).tolist():
+            lattice = self._lattice(n, transitions, again, data)
+            mine = slice(int(offsets[n]), int(offsets[n + 1]))
+            where = self.graph.contexts, data.gold[mine], held[0][mine], held[1][mine]
+            log_y[n] = clamped.clamped_in_log_space(lattice.node, lattice.arc, *where)
+        return log_y, held
+
+    def _posteriors(self, node: Array, data: Chains, of: Sums, counted: bool) -> tuple[Array, Array]:
+        """The probabilities of nodes [T, Q], in `node`, and arcs [T, A], or of arcs that all tokens share the expected
+        counts [1, A], as often as each sentence counts; arcs that are `counted` have become their probabilities."""
+        E, sums, again = of
+        weight = None if data.said is None else data.said.weight
+        np.multiply(sums.alpha, sums.beta, out=node)
+        if self.assembly.by_token:
+            arc = E
+            if not counted or len(arc) == 1:
+                timeorder.multiply_arcs(sums, arc, self.products, data.plan)
+        else:
+            weighted = sums if weight is None else sums._replace(into=sums.into * weight[:, None])
+            arc = timeorder.arc_counts(weighted, self.products, data.plan)[None] * E
+        for rank, (lattice, redone) in again.items():
+            _replace_by(lattice, redone, data.plan.rows_of(rank), node, arc, 1.0 if weight is None else weight[rank])
+        if weight is not None:
+            node *= weight[:, None]
+            if len(arc) > 1:
+                arc *= weight[:, None]
         return node, arc
 
     def _path_scores(self, node: Array, row: Array, data: Chains) -> float:
@@ -338,6 +418,11 @@ class Expectations:
 
     def _subtract(self, node: Array, arc: Array, data: Chains, state: State) -> None:
         """Take off the observed counts (those of plain arcs that all tokens share: see `observed`)."""
+        if state.clamped is not None:
+            observed = self._posteriors(np.empty_like(node), data, state.clamped, counted=True)
+            node -= observed[0]
+            arc -= observed[1]
+            return
         if self.latent:
             offsets = np.concatenate([[0], np.cumsum(data.plan.lengths)])
             inputs = self.graph.contexts, data.gold, offsets, *state.held, data.row
@@ -368,8 +453,9 @@ class Expectations:
         """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher layers."""
         assert data.slots is not None
         gains = data.slots.gains(d_passed, self.graph)
-        on_nodes, on_arcs = covariances(state.psi, state.E, state.sums, gains, self.products, data.plan)
-        for rank, (lattice, _) in state.again.items():
+        E, sums, again = state.free
+        on_nodes, on_arcs = covariances(state.psi, E, sums, gains, self.products, data.plan)
+        for rank, (lattice, _) in again.items():
             where = data.plan.rows_of(rank)
             by_arc = gains.arcs_of(where, self.graph.n_arcs)
             cov_nodes, cov_arcs = covariance(lattice, gains.nodes[where].astype(np.float64), by_arc)
@@ -380,11 +466,19 @@ class Expectations:
                 on_arcs += cov_arcs.sum(axis=0)
         return on_nodes, on_arcs
 
-    def _lattice(self, places: Array, transitions: Transitions, again: Again) -> Lattice:
-        """The lattice of a sentence whose probabilities are too small or too large for scaling."""
+    def _lattice(
+        self, rank: int, transitions: Transitions, again: Again, data: Chains, clamped: bool = False
+    ) -> Lattice:
+        """The lattice of a sentence whose probabilities are too small or too large for scaling; `clamped`: with only
+        what sets of labels allow."""
+        places = data.plan.rows_of(rank)
         rows = {name: row.astype(np.float64) for name, row in again(places).items()}
         node = self.assembly.nodes(rows, transitions.plain, np.array([0, len(places)]))
         node[:, self.n_nodes :] = -np.inf
+        if data.said is not None:
+            right, cost, _ = data.said
+            own = _permitted(node, Said(right[places], None if cost is None else cost[places], None))
+            node = own if clamped else node
         return Lattice(node, self.assembly.arcs(rows, transitions.plain), self.graph)
 
     def _borrow(self, plan: timeorder.Plan) -> tuple[Array, Array]:
@@ -398,10 +492,27 @@ class Expectations:
         return memory, memory[: shape[0] * shape[1] * shape[2]].reshape(shape)
 
 
-def _replace_by(lattice: Lattice, sums: Posterior, rows: Array, node: Array, arc: Array) -> None:
-    """Put posteriors in log space into the rows of node [T, Q] and arc [T, A], or add them to its one row."""
+def _permitted(node: Array, said: Said) -> Array:
+    """The scores of nodes that sets of labels allow, minus infinity for all others, to whose scores in `node` their
+    costs are added."""
+    own = np.where(said.right, node, np.array(-np.inf, node.dtype))
+    if said.cost is not None:
+        node += np.where(said.right, np.array(0, node.dtype), said.cost[:, None])
+    return own
+
+
+def _log_sums(sums: timeorder.Messages, top: Array, arc_top: Array, plan: timeorder.Plan) -> Array:
+    """The logarithms of sums over paths [N], whose scores lie below top [T] and arc_top [T]."""
+    log_c = np.log(sums.scale, dtype=np.float64) + top
+    log_c[plan.n_first :] += arc_top[plan.n_first :]
+    return plan.by_sentence(log_c)  # ranks are numbers: the sentences were sorted
+
+
+def _replace_by(lattice: Lattice, sums: Posterior, rows: Array, node: Array, arc: Array, weight: float) -> None:
+    """Put posteriors in log space into the rows of node [T, Q] and arc [T, A], or add them to its one row, as often as
+    the sentence counts."""
     node[rows] = sums.nodes
     if len(arc) > 1:
         arc[rows] = posterior_arcs(lattice, sums)
     else:
-        arc += posterior_arcs(lattice, sums, by_token=False)
+        arc += weight * posterior_arcs(lattice, sums, by_token=False)

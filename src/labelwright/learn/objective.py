@@ -22,6 +22,7 @@ from labelwright.scoring.assembly import tables_for
 from labelwright.scoring.parameters import Parameters
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace
+from labelwright.structures.supervision import PLAIN, Supervision
 
 BATCH_TOKENS = 1 << 15  # of one piece of work, unless
 BATCH_BYTES = 1 << 23  # its nodes, or
@@ -49,6 +50,10 @@ class LogLikelihood:
     """loss(weights) = sum_n log Z(x_n) - log Z(x_n restricted to the states of y_n), and its gradient:
     expected counts of all paths minus those of the paths of y_n.
 
+    `supervision` has sets of labels: y_n is then all labellings that they allow; weights v_n of sentences, by which
+    their losses are multiplied; and weights w_t of tokens: log Z(x_n) counts a path w_t times for each token where its
+    label is wrong (softmax-margin, Gimpel & Smith 2010).
+
     As a layer of a cascade it has features whose values the layer below gives (`slots` says which), and passes the
     probabilities that `candidates` name: see `forward`."""
 
@@ -66,9 +71,11 @@ class LogLikelihood:
         expectations: Any = None,
         slots: dict[str, Array] | None = None,
         candidates: Candidates | None = None,
+        supervision: Supervision = PLAIN,
     ):
         self.parameters, self.workers, self.dtype = parameters, workers, dtype
-        self.expectations = expectations or Expectations(space, parameters, gold, offsets, dtype, candidates)
+        model = space, parameters, gold, offsets, dtype
+        self.expectations = expectations or Expectations(*model, candidates, supervision)
         self.candidates = candidates
         assembly, size = self.expectations.assembly, np.dtype(dtype).itemsize
         sizes = Sizes(BATCH_TOKENS, BATCH_BYTES // size, ARC_BYTES // size, SHARD_BYTES // size, SHARD_BATCHES)

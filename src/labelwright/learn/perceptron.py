@@ -19,6 +19,7 @@ from labelwright.parallel import Workers, computed_once
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.tiles import TileLayout
 from labelwright.structures.states import StateSpace
+from labelwright.structures.supervision import Supervision
 
 Array = NDArray[Any]
 PIECE = 20_000_000  # numbers in all rows of a kernel call: Ctrl-C takes effect between calls
@@ -28,6 +29,7 @@ PIECE = 20_000_000  # numbers in all rows of a kernel call: Ctrl-C takes effect 
 EARLY, LARGER = 10, 2.5  # passes before this one have a larger margin, if the margin is automatic
 LARGEST = 1e15  # value of a feature that float32 can still add up
 NO_VARIANCES = np.empty(0, np.float32)
+NO_WEIGHTS = np.empty(0, np.float64)
 
 
 class Outcome(NamedTuple):
@@ -80,6 +82,7 @@ class Passes:
         incidences: dict[str, Incidence],
         offsets: NDArray[np.int64],
         gold: NDArray[np.int32],
+        said: Supervision,
         space: StateSpace,
         parameters: Parameters,
         rule: UpdateRule,
@@ -97,7 +100,10 @@ class Passes:
             offsets,
             gold.astype(np.int64),
             self.features,
-            most_cells=int(of_sentences.max(initial=0)),
+            int(of_sentences.max(initial=0)),
+            said.sets,
+            NO_WEIGHTS if said.of_sentences is None else said.of_sentences,
+            NO_WEIGHTS if said.of_tokens is None else said.of_tokens,
         )
         if len(self.features.value) and float(np.abs(self.features.value).max()) > LARGEST:
             raise OptionError(f"a feature has a value above {LARGEST:g}, too large for a perceptron: scale the values")

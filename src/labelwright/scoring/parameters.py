@@ -14,7 +14,9 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.structures.states import StateSpace
+from labelwright.structures.supervision import NO_SETS, variants
 
+FEW = 4  # labels of a set, each of which gets weights for the features of its tokens
 REACH = {"state": 0, "edge": 1, "triple": 2}  # labels before the token that count for state, pair and triple features
 
 
@@ -104,9 +106,10 @@ def _united(
 def _behind(
     codes: NDArray[np.int32], gold: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int
 ) -> NDArray[np.int32]:
-    """The code of the token before, followed by the label of each token; -1 where there is no token before."""
+    """The code of the token before, followed by the label of each token; -1 where there is no token before, or either
+    is not known."""
     following = np.full(len(gold), -1, np.int32)
-    following[1:] = np.where(codes[:-1] < 0, -1, codes[:-1] * n_labels + gold[1:])
+    following[1:] = np.where((codes[:-1] < 0) | (gold[1:] < 0), -1, codes[:-1] * n_labels + gold[1:])
     following[offsets[:-1][offsets[:-1] < len(gold)]] = -1
     return following
 
@@ -137,15 +140,20 @@ def make_parameters(
     space: StateSpace,
     cells: str,
     before: Before | None = None,
+    sets: NDArray[np.bool_] = NO_SETS,
 ) -> Parameters:
-    """Decide which cells exist: those seen in training (`observed`) or every one (`all`), and all those `before`."""
+    """Decide which cells exist: those seen in training (`observed`) or every one (`all`), and all those `before`.
+
+    Where a token has a set of labels (structures.supervision), its features are seen with all of them, if these are
+    few; with none where the label is as good as unknown."""
     L, S = space.n_labels, space.n_states
+    labels = variants(gold, sets, L, FEW)
     states = [np.arange(a, b, dtype=np.int32) for a, b in zip(space.first[:-1], space.first[1:], strict=True)]
     made = {}
     for name, incidence in incidences.items():
-        codes, n_codes, states_of = gold, L, states
+        codes, n_codes, states_of = labels, L, states
         for _ in range(REACH[name]):  # one more label before
-            codes, n_codes = _behind(codes, gold, offsets, L), n_codes * L
+            codes, n_codes = [_behind(c, label, offsets, L) for c in codes for label in labels], n_codes * L
             states_of = [(r[:, None] * S + s[None, :]).reshape(-1) for r in states_of for s in states]
         if cells == "all" and n_features * n_codes > MAX_CELLS:
             raise OptionError(
@@ -163,7 +171,11 @@ def make_parameters(
                 ptr = offsets_from(np.where(present, n_codes, 0))
                 column = np.tile(np.arange(n_codes, dtype=np.int32), int(present.sum()))
         else:
-            ptr, column = observed_cells(incidence, n_features, codes, n_codes)
+            ptr, column = observed_cells(incidence, n_features, codes[0], n_codes)
+            for further in codes[1:]:
+                at, more = observed_cells(incidence, n_features, further, n_codes)
+                feature = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(at))
+                ptr, column = _united(ptr, column, feature, more.astype(np.int64), n_codes)
             if before is not None:
                 ptr, column = _united(ptr, column, *before.label_cells(name, space.labels), n_codes)
         sizes = np.array([len(states) for states in states_of])

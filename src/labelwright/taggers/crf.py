@@ -38,6 +38,7 @@ class CRF(PrunableModel):
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
+        class_weight: declared.ClassWeight = None,
     ):
         self.template = template
         self.order = order
@@ -58,3 +59,4 @@ class CRF(PrunableModel):
         self.dictionaries = dictionaries
         self.clusters = clusters
         self.vectors = vectors
+        self.class_weight = class_weight

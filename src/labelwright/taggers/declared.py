@@ -28,6 +28,7 @@ from labelwright.taggers.kinds import (
     TemplateName,
     Threads,
     VectorFile,
+    WeightsByLabel,
     WordClusters,
 )
 
@@ -112,6 +113,14 @@ Seed = Annotated[int | None, AtLeast(0), Group(TRAINING), Flag("--seed"), Help("
 WarmStart = Annotated[bool, Anything(), PythonOnly(), OfTheRun(), Help("Fit again from the weights of the last fit.")]
 Verbose = Annotated[
     int, Anything(), PythonOnly(), OfTheRun(), Help("Show progress: a bar on a terminal, lines elsewhere.")
+]
+
+ClassWeight = Annotated[
+    str | Mapping[str, float] | None,
+    WeightsByLabel(),
+    Group(TRAINING),
+    Flag("--class-weight", metavar="LABEL=X,...|balanced"),
+    Help("How much a wrong label counts where this one is right: B-PER=2,O=0.5, or balanced; 1 for all others."),
 ]
 
 # -- log-linear models ------------------------------------------------------------------------------------------------

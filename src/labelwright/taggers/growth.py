@@ -14,18 +14,21 @@ from labelwright.features.sources import Given
 from labelwright.scoring.parameters import Before, make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
+from labelwright.taggers.supervision import check_paths, supervision_of
 from labelwright.taggers.training import Data, TrainableModel, cut, labelled
 
 Array = NDArray[Any]
 
 
-def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None) -> tuple[Data, Trained]:
+def grow(
+    model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None, sample_weight: Any = None
+) -> tuple[Data, Trained]:
     """A trained model with the features, labels and cells of a batch added: the batch as integers, and what is known of
     the grown model, with zero weights (`carry_over` brings the old ones to their new places)."""
     model._check_fitted()
     if model.order != model.space_.graph.order:
         raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
-    corpus, batch_labels, codes = labelled(X, y)
+    corpus, batch_labels, codes, sets = labelled(X, y)
     numbers = getattr(model.extractor_, "numbers", None)
     given = Given(model.dictionaries, model.clusters, model.vectors, numbers=numbers)  # nothing is held out of a batch
     learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True, given=given)
@@ -35,16 +38,29 @@ def grow(model: TrainableModel, X: Any, y: Sequence[Sequence[str]] | None = None
     incidences, _ = extractor.encode(corpus)
     labels = list(dict.fromkeys([*model.space_.labels, *batch_labels]))
     number = {label: i for i, label in enumerate(labels)}
-    gold = np.array([number[label] for label in batch_labels], np.int32)[codes]  # [T]
+    at = np.array([number[label] for label in batch_labels], np.int32)
+    gold = np.concatenate([at, len(labels) + np.arange(len(sets), dtype=np.int32)])[codes]  # [T]
+    said = supervision_of(_widened(sets, at, len(labels)), gold, offsets, labels, model.class_weight, sample_weight)
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
-        scheme = model._checked_scheme(of_labels, cut([labels[g] for g in gold], offsets))
+        scheme = model._checked_scheme(of_labels, [] if said.partial else cut([labels[g] for g in gold], offsets))
     space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
-    parameters = make_parameters(incidences, extractor.n_features, gold, offsets, space, model.cells, before)
+    if said.partial and scheme is not None:
+        check_paths(said, gold, offsets, space)
+    inputs = incidences, extractor.n_features, gold, offsets, space, model.cells
+    parameters = make_parameters(*inputs, before, said.sets)
     none = np.zeros(parameters.n_weights, np.float32)
-    return Data(incidences, offsets, gold), Trained(extractor, space, parameters, none, of_labels)
+    return Data(incidences, offsets, gold, said), Trained(extractor, space, parameters, none, of_labels)
+
+
+def _widened(sets: Array, at: Array, n_labels: int) -> Array:
+    """Sets of labels of a batch [K, labels of the batch] as sets of all labels; one of all labels stays one of all."""
+    wide = np.zeros((len(sets), n_labels), np.bool_)
+    wide[:, at] = sets
+    wide[sets.all(axis=1)] = True
+    return wide
 
 
 def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Array) -> str | None:

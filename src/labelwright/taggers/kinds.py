@@ -9,9 +9,10 @@ from typing import Any
 from labelwright.corpus.compressed import decompressed
 from labelwright.errors import OptionError
 from labelwright.features.template import NAME
-from labelwright.settings import AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
+from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
+POSITIVE_NUMBER = Number(Bounds(Above(0)))
 POSITIVE = Whole(Bounds(AtLeast(1)))
 
 
@@ -86,6 +87,34 @@ class StatesByLabel(Kind):
             if labels.count(label) > 1:
                 raise OptionError(f"--latent: two numbers for the label {label!r}, expected one")
         return {label: int(number) for label, number in pairs}
+
+
+class WeightsByLabel(Kind):
+    """Weights of labels, B-PER=2,O=0.5, or "balanced"."""
+
+    expected = "'balanced', or weights by label as in B-PER=2,O=0.5"
+    metavar = "LABEL=X,...|balanced"
+
+    def complaint(self, value: Any) -> str | None:
+        if isinstance(value, str):
+            return None if value == "balanced" else f"expected {self.expected}, got {value!r}"
+        if not isinstance(value, Mapping):
+            return f"expected 'balanced' or a table of weights by label, got {value!r:.40}"
+        wrong = next((label for label, weight in value.items() if not POSITIVE_NUMBER.accepts(weight)), None)
+        return None if wrong is None else f"{wrong!r}: expected a number above 0, got {value[wrong]!r}"
+
+    def from_text(self, text: str) -> str | dict[str, float]:
+        """The weights that a text means.
+
+        >>> WeightsByLabel().from_text("B-PER=2,O=0.5")
+        {'B-PER': 2.0, 'O': 0.5}
+        """
+        if text == "balanced":
+            return text
+        pairs = re.findall(r"(.+?)=([-+.\deE]+)(?:,|$)", text)  # a label may hold commas
+        if not pairs or ",".join(f"{label}={number}" for label, number in pairs) != text.rstrip(","):
+            raise ValueError(text)
+        return {label: float(number) for label, number in pairs}
 
 
 class NumberOrAuto(Kind):

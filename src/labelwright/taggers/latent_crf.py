@@ -51,6 +51,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
+        class_weight: declared.ClassWeight = None,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -72,6 +73,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.dictionaries = dictionaries
         self.clusters = clusters
         self.vectors = vectors
+        self.class_weight = class_weight
 
     def _start(self, trained: Trained, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""

@@ -70,7 +70,10 @@ class LogLinearModel(TrainableModel):
         self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
     ) -> Array:
         if self.optimizer == "sgd":
-            run = SGD(*data, start.space, start.parameters, self.l2, self.random_state or 0)
+            incidences, offsets, gold, said = data
+            if said.partial or said.weighted:
+                raise OptionError("optimizer: SGD takes complete labels that all count alike; use optimizer='lbfgs'")
+            run = SGD(incidences, offsets, gold, start.space, start.parameters, self.l2, self.random_state or 0)
             return sgd(run, start.weights, monitor, state, self._average_from)
         problem = self._objective(start, data, workers)
         if self.l1 > 0:
@@ -87,11 +90,19 @@ class LogLinearModel(TrainableModel):
         candidates: Candidates | None = None,
     ) -> LogLikelihood:
         """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
-        incidences, offsets, gold = data
+        incidences, offsets, gold, said = data
         model = trained.space, trained.parameters, workers, dtype
         n_features, expectations = trained.extractor.n_features, self._expectations(trained, data, candidates)
         return LogLikelihood(
-            incidences, n_features, offsets, gold, *model, expectations=expectations, slots=slots, candidates=candidates
+            incidences,
+            n_features,
+            offsets,
+            gold,
+            *model,
+            expectations=expectations,
+            slots=slots,
+            candidates=candidates,
+            supervision=said,
         )
 
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> Any:

@@ -179,7 +179,11 @@ class NgramModel(Tagger):
         if arrays is not None:
             X, y = self._with_arrays(X, arrays, y), None
         tokenizer = getattr(X, "tokenizer", None)
-        X, labels, gold = labelled(X, y)
+        X, labels, gold, sets = labelled(X, y)
+        if len(sets):
+            raise OptionError(
+                f"y: a {type(self).__name__} learns from complete labels, got unknown ones or sets; use a CRF"
+            )
         offsets = _offsets(X)
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())

@@ -92,6 +92,7 @@ class Perceptron(ScoredModel):
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
         calibration: declared.Calibration = True,
+        class_weight: declared.ClassWeight = None,
     ):
         self.template = template
         self.order = order
@@ -119,8 +120,11 @@ class Perceptron(ScoredModel):
         self.clusters = clusters
         self.vectors = vectors
         self.calibration = calibration
+        self.class_weight = class_weight
 
-    def partial_fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
+    ) -> Self:
         """Look once at each of these sentences, in their order, after all that came before.
 
         Features and labels that are new here become part of the model.  A loaded model goes on from its weights.  Calls
@@ -134,13 +138,13 @@ class Perceptron(ScoredModel):
         y = listed(y)
         grown = copy.copy(self)  # whatever fails, this model stays as it is
         if not self._is_fitted():
-            data, trained = self._prepare(X, y, more=True)
+            data, trained = self._prepare(X, y, more=True, sample_weight=sample_weight)
             rule = self._rule()
             run = Averaged.begin(self._start(trained, 0, False), rule)
             grown.history_, grown.training_ = [], {"sentences": 0, "tokens": 0}
         else:
             run, rule = self._online or (Averaged.begin(self.weights_, self._rule()), self._rule())
-            data, trained = grow(self, X, y)
+            data, trained = grow(self, X, y, sample_weight)
             run = self._carried(run, trained, rule)
         passes = Passes(*data, trained.space, trained.parameters, rule, None)
         run = run.moved(passes.layout.laid_out)
@@ -219,6 +223,10 @@ class Perceptron(ScoredModel):
 
     def _after(self, data: Data, development: Development | None) -> None:
         super()._after(data, development)
+        self.training_["mistakes"] = sum(record["mistakes"] for record in self.history_)
+        if data.said.partial:  # which of several labellings is right is not known
+            self.training_["convergence"] = {"separable": self.history_[-1]["separable"]}
+            return
         gold, starts = data.gold, data.offsets
 
         def question(batch: Batch) -> list[Margins]:
@@ -228,7 +236,6 @@ class Perceptron(ScoredModel):
         encoded = Encoded(data.incidences, data.offsets, self.extractor_.mark)
         norm = float(np.linalg.norm(self.weights_.astype(np.float64)))
         seen = convergence(self._ask(encoded, question), norm, self._norm, len(self.history_), self._start_norm)
-        self.training_["mistakes"] = sum(record["mistakes"] for record in self.history_)
         self.training_["convergence"] = seen._asdict()
 
 
@@ -276,11 +283,12 @@ class LatentPerceptron(LatentStates, Perceptron):
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
         calibration: declared.Calibration = True,
+        class_weight: declared.ClassWeight = None,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors, calibration,
+            verbose, dictionaries, clusters, vectors, calibration, class_weight,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start

@@ -24,6 +24,7 @@ from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.sparse_parameters import pruned_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.candidates import LabelLists, label_space, pieces_between
+from labelwright.structures.supervision import Supervision
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, constructed, read_record, template_setting
@@ -45,6 +46,7 @@ class PrunedData(NamedTuple):
     incidences: dict[str, Incidence]
     offsets: Array  # [N+1]
     gold: Array  # [T]  labels
+    said: Supervision
     lists: LabelLists
     prior: Array  # [slots]  what the zero-order model adds to their scores
     lost: Array  # [T] bool  tokens whose gold label was pruned
@@ -58,12 +60,12 @@ class PrunableModel(LogLinearModel):
     # -- training -----------------------------------------------------------------------------------------------------
 
     def _with_parameters(self, data: Data, labels: Labels, extractor: Extractor) -> tuple[Data, Trained]:
-        share = self._share(len(labels.labels), extractor)
+        share = self._share(len(labels.labels), extractor, data.said)
         if share is None:
             self._warn_of_size(len(labels.labels), int(data.offsets[-1]))
             return super()._with_parameters(data, labels, extractor)
         space = label_space(labels.labels, self.order, labels.constraints)
-        incidences, offsets, gold = data
+        incidences, offsets, gold, _ = data
         cells = make_parameters(incidences, extractor.n_features, gold, offsets, space, self.cells).cells
         L, seed = space.n_labels, self.random_state or 0
         workers = Workers(self.n_jobs)
@@ -73,13 +75,15 @@ class PrunableModel(LogLinearModel):
         parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L, self.order)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(extractor, space, parameters, none, labels.scheme, pruning=pruning)
-        return cast(Data, PrunedData(incidences, offsets, gold, lists, pruning.prior * scores, lost)), trained
+        return cast(
+            Data, PrunedData(incidences, offsets, gold, data.said, lists, pruning.prior * scores, lost)
+        ), trained
 
-    def _share(self, n_labels: int, extractor: Extractor) -> float | None:
+    def _share(self, n_labels: int, extractor: Extractor, said: Supervision) -> float | None:
         """The share of gold labels that pruning shall keep; None where nothing is pruned."""
         if self.prune_labels == "off":
             return None
-        why_not = self._why_not_pruned(extractor)
+        why_not = self._why_not_pruned(extractor, said)
         if self.prune_labels == "auto":
             return SHARE if n_labels >= MANY[self.order] and why_not is None else None
         if why_not is not None:
@@ -96,8 +100,10 @@ class PrunableModel(LogLinearModel):
                 stacklevel=5,
             )
 
-    def _why_not_pruned(self, extractor: Extractor) -> str | None:
+    def _why_not_pruned(self, extractor: Extractor, said: Supervision) -> str | None:
         """What the candidates of a token cannot have."""
+        if said.partial or said.weighted:
+            return "candidates are trained on complete labels that all count alike"
         if self.optimizer != "lbfgs":
             return f"candidates are trained by L-BFGS, got optimizer={self.optimizer!r}"
         if tuple(extractor.cell_kinds) != ("state",):
@@ -120,7 +126,7 @@ class PrunableModel(LogLinearModel):
     ) -> Array:
         if start.pruning is None:
             return super()._optimise(start, data, monitor, workers, state)
-        incidences, offsets, gold, lists, prior, lost = cast(PrunedData, data)
+        incidences, offsets, gold, _, lists, prior, lost = cast(PrunedData, data)
         parameters: Any = start.parameters
         known = incidences["state"], offsets, gold, parameters, lists
         problem = PrunedLikelihood(*known, workers, start.space, prior, lost)

@@ -106,6 +106,7 @@ class SemiCRF(LogLinearModel):
         verbose: declared.Verbose = 0,
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
+        class_weight: declared.ClassWeight = None,
     ):
         self.template = template
         self.max_length = max_length
@@ -122,11 +123,16 @@ class SemiCRF(LogLinearModel):
         self.verbose = verbose
         self.clusters = clusters
         self.vectors = vectors
+        self.class_weight = class_weight
 
     # -- training ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> tuple[Data, Trained]:
-        corpus, labels, codes = labelled(X, y)
+    def _prepare(
+        self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
+    ) -> tuple[Data, Trained]:
+        corpus, labels, codes, sets = labelled(X, y)
+        if len(sets) or sample_weight is not None or self.class_weight is not None:
+            raise OptionError("a SemiCRF learns from complete labels that all count alike; use a CRF")
         given = self._given_features(labels, codes)._replace(dictionary_lines=False)
         tokens, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
         _refuse_pairs(tokens)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
+from labelwright.corpus.partial_labels import label_codes
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.corpus.table import Corpus, intern_labels, listed
 from labelwright.engine.choice import expect_much
@@ -27,12 +28,15 @@ from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
+from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
+from labelwright.taggers.supervision import check_paths, supervision_of
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
+OUTSIDE = "O"
 IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
 
 
@@ -55,6 +59,7 @@ class TrainableModel(LinearTagger):
     dictionaries: Mapping[str, Any] | None
     clusters: Mapping[str, Mapping[str, str]] | None
     vectors: Any
+    class_weight: str | Mapping[str, float] | None
     _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
@@ -70,10 +75,12 @@ class TrainableModel(LinearTagger):
         progress: Callable[[Record, int], None] | None = None,
         memory_map: Any = None,
         arrays: Sequence[Any] | None = None,
+        sample_weight: Sequence[Any] | None = None,
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
-        X, y : sentences and their labels, or a Corpus
+        X, y : sentences and their labels, or a Corpus; a label may be None, where it is unknown, or a set of labels, one
+            of which is right; in a corpus `_`, or labels separated by `|`
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
         init : a trained model to start from, of a kind in `can_start_from`; labels that have more latent states here
             get copies of its states, with small noise to break the symmetry, as do further restarts (warm_start=True
@@ -85,6 +92,8 @@ class TrainableModel(LinearTagger):
         memory_map : a folder for temporary files that hold the encoded data, so that they need not be in memory; the
             result is the same
         arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them
+        sample_weight : a number for each sentence, which counts so many times; or a list of numbers for each sentence,
+            one for each token: how much a wrong label counts there
         """
         self._check_parameters()
         if arrays is not None:
@@ -96,7 +105,7 @@ class TrainableModel(LinearTagger):
         tokenizer = getattr(X, "tokenizer", None)
         expect_much()
         before = self._before(init, X, y)
-        data, trained = self._prepare(X, y)
+        data, trained = self._prepare(X, y, sample_weight=sample_weight)
         if folder is not None:
             data = data._replace(incidences={name: folder.mapped(x) for name, x in data.incidences.items()})
         del X, y  # as far as the caller lets them go
@@ -174,10 +183,12 @@ class TrainableModel(LinearTagger):
         """A model that is trained only to start from."""
         return None
 
-    def _prepare(self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False) -> tuple["Data", Trained]:
+    def _prepare(
+        self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
+    ) -> tuple["Data", Trained]:
         """Learn the features and the state space: the training data as integers, and what is known before training
         (all weights are zero).  With `more`, further labels may come later."""
-        corpus, labels, gold = labelled(X, y)
+        corpus, labels, gold, sets = labelled(X, y)
         given = self._given_features(labels, gold)
         extractor, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
         patterns = extractor.vocabulary.template.patterns if isinstance(extractor, ColumnFeatures) else ()
@@ -188,20 +199,28 @@ class TrainableModel(LinearTagger):
         of_labels = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         scheme = None
         if self.constraints is not None:
-            scheme = self._checked_scheme(of_labels, cut([labels[g] for g in gold], offsets))
-        data = Data(incidences, np.unique(offsets), gold)  # sentences without tokens teach nothing
+            known = [] if len(sets) else cut([labels[g] for g in gold], offsets)
+            scheme = self._checked_scheme(of_labels, known)
+        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight)
+        data = Data(incidences, np.unique(offsets), gold, said)  # sentences without tokens teach nothing
         states = self._latent_states(labels, more)
         return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels), extractor)
 
     def _given_features(self, labels: Sequence[Any], gold: Array) -> Given:
-        """What the template reads beside the data, with the labels of all tokens."""
+        """What the template reads beside the data, with the labels of all tokens; one that is not known is none."""
+        if len(gold) and gold.max() >= len(labels):
+            named = labels if OUTSIDE in labels else [*labels, OUTSIDE]
+            labels, gold = named, np.where(gold < len(labels), gold, named.index(OUTSIDE)).astype(gold.dtype)
         return Given(self.dictionaries, self.clusters, self.vectors, (labels, gold))
 
     def _with_parameters(self, data: "Data", labels: "Labels", extractor: Extractor) -> tuple["Data", Trained]:
         """The state space, and which weights exist."""
         space = state_space(labels.labels, labels.states, self.order, labels.constraints)
-        incidences, offsets, gold = data
-        parameters = make_parameters(incidences, extractor.n_features, gold, offsets, space, self.cells)
+        incidences, offsets, gold, said = data
+        if said.partial and labels.constraints is not None:
+            check_paths(said, gold, offsets, space)
+        inputs = incidences, extractor.n_features, gold, offsets, space, self.cells
+        parameters = make_parameters(*inputs, sets=said.sets)
         none = np.zeros(parameters.n_weights, np.float32)
         return data, Trained(extractor, space, parameters, none, labels.scheme)
 
@@ -318,6 +337,7 @@ class TrainableModel(LinearTagger):
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
         digest = hashlib.sha256(repr((settings, start.space.labels, dev and dev.y)).encode())
         arrays = [data.offsets, data.gold, start.weights, *(a for x in data.incidences.values() for a in x)]
+        arrays += [given for given in data.said if given is not None]
         if dev is not None:
             arrays += [dev.X.offsets, *(a for x in dev.X.incidences.values() for a in x)]
         for array in arrays:
@@ -385,7 +405,8 @@ class Data(NamedTuple):
 
     incidences: dict[str, Incidence]
     offsets: Array  # [N+1]
-    gold: Array  # [T]  labels
+    gold: Array  # [T]  labels, or sets of labels (structures.supervision)
+    said: Supervision = PLAIN
 
 
 class Development(NamedTuple):
@@ -402,8 +423,17 @@ def no_labels(corpus: Corpus) -> CorpusError:
     return CorpusError(f"{corpus.source}: has no label column; {mend}")
 
 
-def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str], Array]:
-    """The training data with their labels as codes: (X ready to learn from, labels, gold [T])."""
+class Labelled(NamedTuple):
+    """Training data with their labels as codes."""
+
+    X: Any  # ready to learn from
+    labels: list[Any]
+    gold: Array  # [T]  labels, or sets of labels from len(labels) on
+    sets: Array  # [K, L]  their members
+
+
+def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
+    """The training data with their labels as codes."""
     if isinstance(X, Encoded):
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
     X = collected(X)
@@ -413,17 +443,17 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> tuple[Any, list[str],
         if y is None:
             if X.label is None:
                 raise no_labels(X)
-            return X, X.values(X.label), X.codes(X.label)
+            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source))
     elif y is None:
         raise OptionError("fit: give the labels y")
     elif isinstance(X, Layered):
         pass
     elif kind_of(X) == "columns":
         corpus = Corpus.from_sequences(X, y)
-        return corpus, corpus.values("label"), corpus.codes("label")
+        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label")))
     flat = [label for sentence in y for label in sentence]
     column = intern_labels(flat, y, "y")
-    return X, column.values, column.codes
+    return Labelled(X, *label_codes(column.values, column.codes))
 
 
 def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:

@@ -48,8 +48,8 @@ class _Learner(TrainableModel):
     log: TrainingLog
     n_weights: int = 0  # that CRFsuite would count
 
-    def _prepare(self, X: Any, y: Any, more: bool = False) -> tuple[Data, Trained]:
-        data, trained = super()._prepare(X, y, more)
+    def _prepare(self, X: Any, y: Any, more: bool = False, sample_weight: Any = None) -> tuple[Data, Trained]:
+        data, trained = super()._prepare(X, y, more, sample_weight)
         parameters = _chosen(data, trained.parameters, self.settings)
         assert parameters.has_weight is not None
         self.n_weights = len(parameters.cells["state"].column) + int(parameters.has_weight.sum())

@@ -208,7 +208,7 @@ class _Pass:
         distinct, where = np.unique(np.concatenate(cells), return_inverse=True)
         return distinct, np.bincount(where.reshape(-1), np.concatenate(amounts), len(distinct))
 
-    def paths(self, i, labels, weights, margin):
+    def paths(self, i, labels, sets, weights, margin):
         """The best path of sentence i, the best path of its gold labels (the former, where no label is wrong), and how
         many labels of the former are wrong."""
         tiles, T = self.tiles, len(labels)
@@ -216,18 +216,21 @@ class _Pass:
         scores = np.broadcast_to(rows[0][:, : self.S], (T, self.S)).copy()
         scores[0] += tiles.start
         scores[-1] += tiles.end
-        right = tiles.label_of == labels[:, None]
+        right = _right(tiles, labels, sets)
         best = self.best_path(rows, np.where(right, scores, scores + margin) if margin > 0 else scores)
-        wrong = int((tiles.label_of[best] != labels).sum())
+        wrong = int((~right[np.arange(T), best]).sum())
         if wrong == 0:
             return best, best, 0
-        gold = labels if tiles.merged else self.best_path(rows, np.where(right, scores, -np.inf))
+        single = tiles.merged and labels.max() < len(tiles.first) - 1
+        gold = labels if single else self.best_path(rows, np.where(right, scores, -np.inf))
         return best, gold, wrong
 
-    def update(self, i, T, gold, best, wrong, rule, state, taken):
-        """Change the state at a mistake; returns the size of the update and by how much the gold path falls short."""
+    def update(self, i, T, gold, best, wrong, rule, state, taken, counts):
+        """Change the state at a mistake, which counts so much; returns the size of the update and by how much the gold
+        path falls short."""
         cell, x = self.difference(i, T, gold, best)
         rate, short = _rate(cell, x, state, rule, wrong)
+        rate *= counts
         _apply(cell, x, rate, rule.damping, taken, state)
         plain = cell[np.searchsorted(cell, self.tiles.plain_begin) :]
         self.plain[self.tiles.row_of_plain[plain - self.tiles.plain_begin]] = state.weights[plain]
@@ -250,6 +253,25 @@ class _Pass:
         mine = copy.copy(self)
         mine.used = [None] * 3
         return mine
+
+
+def _right(tiles, labels, sets):
+    """The states of the right labels [T, S]: a label, or one of the set labels[t] - L."""
+    L = len(tiles.first) - 1
+    right = tiles.label_of == labels[:, None]
+    some = np.flatnonzero(labels >= L)
+    right[some] = sets[labels[some] - L][:, tiles.label_of]
+    return right
+
+
+def _counts(data, tiles, n, best):
+    """How much a mistake at sentence n counts: its weight times the mean weight of the tokens with wrong labels."""
+    a, b = data.offsets[n], data.offsets[n + 1]
+    weight = float(data.of_sentences[n]) if len(data.of_sentences) else 1.0
+    if len(data.of_tokens):
+        wrong = ~_right(tiles, data.gold[a:b], data.sets)[np.arange(b - a), best]
+        weight *= float(data.of_tokens[a:b][wrong].mean())
+    return weight
 
 
 def _rate(cell, x, state, rule, wrong):
@@ -287,9 +309,10 @@ def perceptron_pass(order, data, tiles, rule, state, taken):
     run = _Pass(tiles, data.features, state.weights)
     mistakes, loss, errors = 0, 0.0, 0.0
     for at, i, a, b in run.looked_up(order, data.offsets):
-        best, gold, wrong = run.paths(i, data.gold[a:b], state.weights, _margin(rule))
+        best, gold, wrong = run.paths(i, data.gold[a:b], data.sets, state.weights, _margin(rule))
         if wrong:
-            rate, short = run.update(i, b - a, gold, best, wrong, rule, state, taken + at)
+            counts = _counts(data, tiles, order[at], best)
+            rate, short = run.update(i, b - a, gold, best, wrong, rule, state, taken + at, counts)
             mistakes, loss, errors = mistakes + (rate > 0), loss + short, errors + wrong / (b - a)
     return mistakes, loss, errors
 
@@ -304,7 +327,7 @@ def find_paths(order, data, tiles, rule, weights, transitions, best, target, wro
     the number of wrong labels wrong[i]."""
     run = transitions.of_thread()
     for at, i, a, b in run.looked_up(order, data.offsets):
-        best[a:b], target[a:b], wrong[at] = run.paths(i, data.gold[a:b], weights, _margin(rule))
+        best[a:b], target[a:b], wrong[at] = run.paths(i, data.gold[a:b], data.sets, weights, _margin(rule))
 
 
 def apply_paths(order, data, tiles, rule, state, transitions, taken, best, target, wrong):
@@ -312,6 +335,7 @@ def apply_paths(order, data, tiles, rule, state, transitions, taken, best, targe
     mistakes, loss, errors = 0, 0.0, 0.0
     for at, i, a, b in transitions.looked_up(order, data.offsets):
         if wrong[at]:
-            rate, short = transitions.update(i, b - a, target[a:b], best[a:b], wrong[at], rule, state, taken + at)
+            counts, paths = _counts(data, tiles, order[at], best[a:b]), (target[a:b], best[a:b])
+            rate, short = transitions.update(i, b - a, *paths, wrong[at], rule, state, taken + at, counts)
             mistakes, loss, errors = mistakes + (rate > 0), loss + short, errors + wrong[at] / (b - a)
     return mistakes, loss, errors

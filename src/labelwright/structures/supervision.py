@@ -1,0 +1,58 @@
+"""What training data say about labels: sets of labels where the label is not known, and weights.
+
+The label of a token is a code.  Codes below L are labels; L + k is the set sets[k] of labels, one of which is right.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+NO_SETS = np.empty((0, 0), np.bool_)
+
+
+class Supervision(NamedTuple):
+    """What is said beside labels; nothing by default: every label is known and counts once."""
+
+    sets: Array = NO_SETS  # [K, L]  labels in each set
+    of_sentences: Array | None = None  # [N]  how often each sentence counts
+    of_tokens: Array | None = None  # [T]  how much a wrong label counts there
+
+    @property
+    def partial(self) -> bool:
+        """Are there tokens with several possible labels?"""
+        return len(self.sets) > 0
+
+    @property
+    def weighted(self) -> bool:
+        """Do sentences or tokens count more or less than others?"""
+        return self.of_sentences is not None or self.of_tokens is not None
+
+    def allowed(self, n_labels: int) -> Array:
+        """The labels that each code allows [L + K, L]."""
+        alone = np.eye(n_labels, dtype=np.bool_)
+        return np.concatenate([alone, self.sets]) if self.partial else alone
+
+
+PLAIN = Supervision()
+
+
+def known_only(gold: Array, n_labels: int) -> Array:
+    """The labels of tokens [T], -1 where only a set is known."""
+    return np.where(gold < n_labels, gold, -1)
+
+
+def variants(gold: Array, sets: Array, n_labels: int, most: int) -> list[Array]:
+    """Arrays of labels [T] in which every member of every small set occurs: the r-th has member number r of each set of
+    up to `most` labels, but not all, and -1 where it has fewer; tokens with one label have it in all of them."""
+    if not len(sets):
+        return [gold]
+    sizes = sets.sum(axis=1)
+    small = (sizes <= most) & (sizes < n_labels)
+    members = np.full((len(sets), most), -1, gold.dtype)
+    for k in np.flatnonzero(small).tolist():
+        members[k, : sizes[k]] = np.flatnonzero(sets[k])
+    table = np.concatenate([np.repeat(np.arange(n_labels, dtype=gold.dtype)[:, None], most, axis=1), members])
+    used = max(1, int(np.where(small, sizes, 0).max(initial=0)))
+    return [table[gold, r] for r in range(used)]

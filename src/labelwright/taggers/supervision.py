@@ -1,0 +1,92 @@
+"""Weights of sentences, tokens and labels, as users give them, made ready for training."""
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.errors import CorpusError, OptionError
+from labelwright.structures.states import StateSpace
+from labelwright.structures.supervision import Supervision
+
+Array = NDArray[Any]
+BALANCED = "balanced"
+
+
+def supervision_of(
+    sets: Array, gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any
+) -> Supervision:
+    """What is said beside labels [T]: sets of labels, and the weights of all sentences that have tokens."""
+    of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    by_label = class_weights(class_weight, labels, gold)
+    if by_label is not None:
+        allowed = Supervision(sets).allowed(len(labels))
+        by_code = allowed @ by_label / allowed.sum(axis=1)
+        of_tokens = by_code[gold] if of_tokens is None else of_tokens * by_code[gold]
+    if of_sentences is not None:
+        of_sentences = of_sentences[np.diff(offsets) > 0]
+    return Supervision(sets, of_sentences, of_tokens)
+
+
+def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | None]:
+    """The weights of sentences [N], or of tokens [T] where each sentence has a list of them."""
+    if given is None:
+        return None, None
+    n = len(offsets) - 1
+    if not hasattr(given, "__len__") or isinstance(given, str | Mapping):
+        raise OptionError(f"sample_weight: expected a number for each sentence, got {given!r:.40}")
+    given = list(given)
+    if len(given) != n:
+        raise OptionError(f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each")
+    if not any(hasattr(entry, "__len__") for entry in given):
+        return _numbers(given, "sentence"), None
+    for number, (entry, length) in enumerate(zip(given, np.diff(offsets).tolist(), strict=True)):
+        if not hasattr(entry, "__len__") or len(entry) != length:
+            got = f"{len(entry)} weights" if hasattr(entry, "__len__") else repr(entry)
+            raise OptionError(f"sample_weight: sentence {number} has {length} tokens, got {got}")
+    return None, _numbers([weight for entry in given for weight in entry], "token")
+
+
+def _numbers(given: Sequence[Any], of: str) -> Array:
+    """Weights as an array, after a check."""
+    for place, weight in enumerate(given):
+        if not isinstance(weight, Real | np.number) or isinstance(weight, bool) or not 0 <= float(weight) < np.inf:
+            raise OptionError(f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}")
+    weights = np.array(given, np.float64)
+    if len(weights) and not weights.any():
+        raise OptionError("sample_weight: all are 0; nothing is left to learn from")
+    return weights
+
+
+def class_weights(given: Any, labels: Sequence[Any], gold: Array) -> Array | None:
+    """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        counts = np.bincount(gold[gold < len(labels)], minlength=len(labels))
+        return np.asarray(counts.sum() / (len(labels) * np.maximum(counts, 1)))
+    unknown = [label for label in given if label not in labels]
+    if unknown:
+        raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, which have {_named(labels)}")
+    return np.array([float(given.get(label, 1.0)) for label in labels])
+
+
+def _named(labels: Sequence[Any]) -> str:
+    return ", ".join(map(str, labels[:20])) + (" ..." if len(labels) > 20 else "")
+
+
+def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: StateSpace) -> None:
+    """An error where the sets of labels of a sentence leave no labelling that the label scheme allows."""
+    right = supervision.allowed(space.n_labels)[:, space.label_of]
+    for n in range(len(offsets) - 1):
+        codes = gold[offsets[n] : offsets[n + 1]]
+        reached = space.start & right[codes[0]]
+        for code in codes[1:]:
+            reached = space.arc[reached].any(axis=0) & right[code]
+        if not (reached & space.end).any():
+            raise CorpusError(
+                f"training labels: sentence {n}: no labelling within its sets of labels keeps the label scheme; mend "
+                f"them or train without constraints"
+            )

@@ -1,0 +1,117 @@
+"""Sets of labels and weights in the objective of CRFs, latent or not: against enumeration and finite differences."""
+
+import numpy as np
+import pytest
+from problems import ARCS, EVERYTHING, LABELS, NAMES, ORDERS, STATES, TRIPLES, Problem, dicts, differences, words
+
+from labelwright.structures.supervision import PLAIN, Supervision
+
+CASES = {  # data, template, states per label, cells, scheme, order
+    "states": (words, STATES, 1, "observed", None, 1),
+    "arcs, all cells": (words, ARCS, 1, "all", None, 1),
+    "constrained": (words, STATES, 1, "observed", "iob2", 1),
+    "latent": (words, STATES, [1, 3, 2], "observed", None, 1),
+    "latent arcs": (words, ARCS, 2, "observed", "iob2", 1),
+    "order 2": (words, STATES, 1, "observed", None, 2),
+    "order 2, everything": (words, EVERYTHING, 1, "observed", "iob2", 2),
+    "order 2, latent triples": (words, TRIPLES, [1, 2, 1], "all", None, 2),
+    "dicts": (dicts, "default", 1, "observed", None, 1),
+}
+SETS = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], np.bool_)  # of O, B-X, I-X
+
+
+def partially(y, seed):
+    """The labels with sets in the place of some: codes as Problem takes them."""
+    random, codes = np.random.default_rng(seed), []
+    for labels in y:
+        sentence = []
+        for label in labels:
+            code = LABELS.index(label)
+            fitting = [len(LABELS) + k for k in np.flatnonzero(SETS[:, code]).tolist()]
+            sentence.append(int(random.choice([code, *fitting])))
+        codes.append(sentence)
+    return codes
+
+
+def said(y, seed, sets=True, sentences=False, tokens=False):
+    random = np.random.default_rng(seed)
+    n = sum(map(len, y))
+    return Supervision(
+        SETS if sets else PLAIN.sets,
+        random.uniform(0, 3, len(y)) if sentences else None,
+        random.uniform(0.1, 4, n) if tokens else None,
+    )
+
+
+GIVEN = {
+    "sets": {},
+    "sentence weights": {"sets": False, "sentences": True},
+    "token weights": {"sets": False, "tokens": True},
+    "all": {"sentences": True, "tokens": True},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("given", GIVEN)
+def test_loss_and_gradient(case, given):
+    make, template, sizes, cells, scheme, order = CASES[case]
+    X, y = make(6, seed=3, longest=3)
+    supervision = said(y, 7, **GIVEN[given])
+    y = partially(y, 5) if supervision.partial else y
+    problem = Problem(X, y, template, cells, scheme, sizes=sizes, order=order, supervision=supervision)
+    weights = problem.random_weights()
+    loss, gradient = problem(weights)
+    assert loss == pytest.approx(problem.true_loss(weights), rel=1e-9)
+    at = np.random.default_rng(1).permutation(len(weights))[:10]
+    np.testing.assert_allclose(gradient[at], differences(problem.true_loss, weights, at), atol=1e-7)
+    more = np.arange(0, len(weights), max(1, len(weights) // 100))
+    np.testing.assert_allclose(gradient[more], differences(lambda w: problem(w)[0], weights, more), atol=1e-6)
+
+
+@pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
+@pytest.mark.parametrize("sizes", [1, 2])
+def test_weights_of_one_change_nothing(template, order, sizes):
+    X, y = words(20, seed=2, longest=8)
+    n = sum(map(len, y))
+    plain = Problem(X, y, template, sizes=sizes, order=order)
+    ones = Supervision(of_sentences=np.ones(20), of_tokens=np.ones(n))
+    weighted = Problem(X, y, template, sizes=sizes, order=order, supervision=ones)
+    weights = plain.random_weights()
+    (loss, gradient), (same, as_well) = plain(weights), weighted(weights)
+    assert same == pytest.approx(loss, rel=1e-12)
+    np.testing.assert_allclose(as_well, gradient, atol=1e-10)
+
+
+def test_a_weight_of_two_is_the_sentence_twice():
+    X, y = words(6, seed=2)
+    twice = Problem([*X, *X[:3]], [*y, *y[:3]], ARCS)
+    weighted = Problem(X, y, ARCS, supervision=Supervision(of_sentences=np.array([2.0, 2, 2, 1, 1, 1])))
+    assert weighted.names() == twice.names()
+    weights = twice.random_weights()
+    (loss, gradient), (same, as_well) = twice(weights), weighted(weights)
+    assert same == pytest.approx(loss, rel=1e-12)
+    np.testing.assert_allclose(as_well, gradient, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [10.0, 300.0, 1e4])
+@pytest.mark.parametrize(("template", "sizes"), [(STATES, 1), (ARCS, 1), (ARCS, 2)])
+def test_scores_of_any_size(template, sizes, scale):
+    """Where scaled probabilities run out of range, log space takes over, in the clamped sums too."""
+    X, y = words(8, seed=4, longest=3)
+    supervision = said(y, 1, sentences=True, tokens=True)
+    problem = Problem(X, partially(y, 2), template, sizes=sizes, supervision=supervision)
+    weights = problem.random_weights(scale)
+    loss, gradient = problem(weights)
+    assert loss == pytest.approx(problem.true_loss(weights), rel=1e-9)
+    assert np.isfinite(gradient).all()
+    quick = Problem(X, partially(y, 2), template, sizes=sizes, supervision=supervision, dtype=np.float32)
+    assert quick(weights)[0] == pytest.approx(loss, rel=1e-4, abs=1e-2)
+
+
+def test_unlabelled_sentences_add_nothing():
+    X, y = words(5, seed=2)
+    some = [[4] * len(labels) if n > 2 else labels for n, labels in enumerate(y)]
+    problem, alone = Problem(X, some, STATES, supervision=Supervision(SETS)), Problem(X[:3], y[:3], STATES)
+    at = [problem.names().index(name) for name in alone.names()]
+    weights = problem.random_weights()
+    assert problem(weights)[0] == pytest.approx(alone(weights[at])[0], rel=1e-9)

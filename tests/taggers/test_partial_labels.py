@@ -1,0 +1,162 @@
+"""Unknown labels, sets of labels and weights, as users of taggers see them."""
+
+import numpy as np
+import pytest
+
+from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, read_columns
+from labelwright.corpus import builtin_corpus
+from labelwright.corpus.partial_labels import label_codes, one_of
+from labelwright.errors import CorpusError, OptionError
+
+CORPUS = builtin_corpus(60, random_state=0, columns=["word", "pos", "chunk"])
+X, Y = CORPUS.X, CORPUS.y
+TAGGERS = {
+    "crf": CRF(max_iter=30, n_jobs=1),
+    "order 2": CRF(max_iter=20, order=2, n_jobs=1),
+    "latent crf": LatentCRF(n_latent=2, max_iter=20, n_jobs=1, random_state=0),
+    "perceptron": Perceptron(max_iter=5, n_jobs=1, random_state=0),
+    "passive-aggressive": Perceptron(max_iter=5, update="passive-aggressive", n_jobs=1, random_state=0),
+    "latent perceptron": LatentPerceptron(n_latent=2, max_iter=5, n_jobs=1, random_state=0),
+}
+every = pytest.mark.parametrize("name", TAGGERS)
+
+
+def half(labels, seed=0):
+    """Every second label or so is unknown, some are sets."""
+    random = np.random.default_rng(seed)
+    return [
+        [None if (r := random.random()) < 0.4 else {label, "O"} if r < 0.5 else label for label in s] for s in labels
+    ]
+
+
+def right(tagger, labels=Y):
+    pairs = [(a, b) for p, s in zip(tagger.predict(X), labels, strict=True) for a, b in zip(p, s, strict=True)]
+    return sum(a == b for a, b in pairs) / len(pairs)
+
+
+@every
+def test_half_of_the_labels_suffice(name):
+    tagger = TAGGERS[name].untrained().fit(X, half(Y))
+    assert tagger.classes_ and None not in tagger.classes_
+    assert set(tagger.classes_) == {label for s in Y for label in s}
+    assert right(tagger) > 0.9
+
+
+@every
+def test_a_set_of_one_label_is_that_label(name):
+    whole = TAGGERS[name].untrained().fit(X, Y)
+    sets = TAGGERS[name].untrained().fit(X, [[{label} for label in s] for s in Y])
+    np.testing.assert_array_equal(sets.weights_, whole.weights_)
+
+
+@every
+def test_weights_of_one_change_nothing(name):
+    whole = TAGGERS[name].untrained().fit(X, Y)
+    ones = TAGGERS[name].untrained().fit(X, Y, sample_weight=[1.0] * len(X))
+    np.testing.assert_allclose(ones.weights_, whole.weights_, atol=2e-2)
+    assert ones.predict(X) == whole.predict(X)
+
+
+@every
+def test_sentences_of_weight_zero_teach_nothing(name):
+    """Their labels are nonsense, and do no harm."""
+    wrong = [s if n % 2 else s[::-1] for n, s in enumerate(Y)]
+    weighted = TAGGERS[name].untrained().fit(X, wrong, sample_weight=[n % 2 for n in range(len(X))])
+    spoilt = TAGGERS[name].untrained().fit(X, wrong)
+    assert right(weighted) > right(spoilt) + 0.05
+
+
+@every
+def test_class_weights_move_predictions(name):
+    noisy = [["O" if np.random.default_rng(n).random() < 0.4 else label for label in s] for n, s in enumerate(Y)]
+    few = TAGGERS[name].untrained().set_params(class_weight={"O": 5.0}).fit(X, noisy)
+    many = TAGGERS[name].untrained().set_params(class_weight={"O": 0.2}).fit(X, noisy)
+    outside = [sum(label == "O" for s in tagger.predict(X) for label in s) for tagger in (few, many)]
+    assert outside[0] >= outside[1]
+    if "perceptron" not in name and "aggressive" not in name:
+        assert outside[0] > outside[1]
+
+
+@every
+def test_balanced_class_weights(name):
+    assert right(TAGGERS[name].untrained().set_params(class_weight="balanced").fit(X, Y)) > 0.85
+
+
+def test_partial_labels_of_files_and_of_python_are_the_same(tmp_path):
+    part = half(Y)
+    rows = [
+        "\n".join(
+            f"{word}\t{pos}\t{'_' if label is None else '|'.join(sorted(label)) if isinstance(label, set) else label}"
+            for (word, pos), label in zip(x, s, strict=True)
+        )
+        for x, s in zip(X, part, strict=True)
+    ]
+    (tmp_path / "part.txt").write_text("\n\n".join(rows) + "\n")
+    corpus = read_columns(tmp_path / "part.txt", names="word,pos,chunk")
+    ours, theirs = (CRF(max_iter=10, n_jobs=1).fit(*data) for data in ((corpus,), (X, part)))
+    assert set(ours.classes_) == set(theirs.classes_)
+    assert ours.predict(X) == theirs.predict(X)
+
+
+def test_constraints_hold_for_sets():
+    tagger = CRF(max_iter=10, n_jobs=1, constraints="scheme").fit(X, half(Y))
+    assert right(tagger) > 0.85
+    with pytest.raises(CorpusError, match="sentence 1: no labelling within its sets of labels keeps the label scheme"):
+        CRF(constraints="iob2", n_jobs=1).fit([["a", "b"], ["a", "b"]], [["B-X", None], ["O", {"I-X"}]])
+
+
+def test_labels_of_sets_are_labels():
+    labels, codes, sets = label_codes(["A", None, frozenset("BC"), "B"], np.array([0, 1, 2, 3, 1]))
+    assert labels == ["A", "B", "C"]
+    assert codes.tolist() == [0, 3, 4, 1, 3]
+    assert sets.tolist() == [[True, True, True], [False, True, True]]
+
+
+def test_what_is_a_set():
+    assert one_of("NN|VB") == {"NN", "VB"}
+    assert one_of("Case=Nom|Number=Sing") is None
+    assert one_of("|") is None
+    assert one_of(("A", "B")) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "error", "message"),
+    [
+        ([[None, None]], {}, CorpusError, "no token has a label"),
+        ([["A", set()]], {}, CorpusError, "sentence 0, token 1: an empty set of labels"),
+        ([["A", {1}]], {}, CorpusError, "sentence 0, token 1: expected a string, got 1"),
+        ([["A", "B"]], {"sample_weight": [1, 2]}, OptionError, "2 entries, but X has 1 sentences"),
+        ([["A", "B"]], {"sample_weight": [-1]}, OptionError, "sentence 0: expected a number of 0 or more, got -1"),
+        ([["A", "B"]], {"sample_weight": [[1.0]]}, OptionError, "sentence 0 has 2 tokens, got 1 weights"),
+        ([["A", "B"]], {"sample_weight": [0]}, OptionError, "all are 0"),
+        ([["A", "B"]], {"sample_weight": 3}, OptionError, "expected a number for each sentence"),
+    ],
+)
+def test_what_is_refused(labels, options, error, message):
+    with pytest.raises(error, match=message):
+        CRF(n_jobs=1).fit([["a", "b"]], labels, **options)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"Z": 2.0}, "no label 'Z' in the training data, which have A, B"),
+        ({"A": 0}, "'A': expected a number above 0, got 0"),
+        ("even", "expected 'balanced', or weights by label"),
+    ],
+)
+def test_class_weights_that_are_refused(weights, message):
+    with pytest.raises(OptionError, match=message):
+        CRF(n_jobs=1, class_weight=weights).fit([["a", "b"]], [["A", "B"]])
+
+
+def test_sgd_refuses_what_it_cannot():
+    with pytest.raises(OptionError, match="use optimizer='lbfgs'"):
+        CRF(n_jobs=1, optimizer="sgd").fit(X, half(Y))
+
+
+def test_partial_fit_takes_both():
+    tagger = Perceptron(n_jobs=1)
+    for n in range(0, 60, 10):
+        tagger.partial_fit(X[n : n + 10], half(Y)[n : n + 10], sample_weight=[1.0 + k % 2 for k in range(10)])
+    assert right(tagger) > 0.8
