@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, read_columns
+from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, SemiCRF, read_columns
 from labelwright.corpus import builtin_corpus
 from labelwright.corpus.partial_labels import label_codes, one_of
 from labelwright.errors import CorpusError, OptionError
@@ -16,6 +16,7 @@ TAGGERS = {
     "latent crf": LatentCRF(n_latent=2, max_iter=20, n_jobs=1, random_state=0),
     "perceptron": Perceptron(max_iter=5, n_jobs=1, random_state=0),
     "passive-aggressive": Perceptron(max_iter=5, update="passive-aggressive", n_jobs=1, random_state=0),
+    "semi-crf": SemiCRF(max_iter=20, n_jobs=1),
     "latent perceptron": LatentPerceptron(n_latent=2, max_iter=5, n_jobs=1, random_state=0),
 }
 every = pytest.mark.parametrize("name", TAGGERS)

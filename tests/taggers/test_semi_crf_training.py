@@ -13,9 +13,9 @@ from labelwright.corpus import Corpus
 from labelwright.parallel import Workers
 
 
-def objective(model, y, dtype=np.float64, n_jobs=1, X=X):
+def objective(model, y, dtype=np.float64, n_jobs=1, X=X, sample_weight=None):
     model._check_parameters()
-    data, model.trained_ = model._prepare(X, y)
+    data, model.trained_ = model._prepare(X, y, sample_weight=sample_weight)
     return model._objective(model.trained_, data, Workers(n_jobs), dtype), data
 
 
@@ -31,6 +31,39 @@ def test_the_loss_is_that_of_all_segmentations_and_its_gradient_that_of_differen
     model.weights_ = weights
     truth = [Enumerated(model, sentence) for sentence in X]
     expected = sum(t.log_z - t.scores[t.labels.index(tuple(own))] for t, own in zip(truth, y, strict=True))
+    assert loss == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("scheme", [s for s in SCHEMES if s is not None])
+@pytest.mark.parametrize("given", ["sets", "sentences", "tokens", "classes", "all"])
+def test_sets_of_labels_and_weights(scheme, given):
+    """Against enumeration of all segmentations, and finite differences."""
+    random, y = np.random.default_rng(1), labelled(scheme)
+    names = sorted({label for s in y for label in s})
+    sets = [[{label} for label in s] for s in y]
+    if given in ("sets", "all"):
+        sets = [[labels | ({"O"} if random.random() < 0.3 else set()) for labels in s] for s in sets]
+        sets = [[None if random.random() < 0.3 else labels for labels in s] for s in sets]
+    of_sentences = random.uniform(0, 3, len(X)) if given == "sentences" else None
+    of_tokens = [random.uniform(0.2, 3, len(s)) for s in y] if given in ("tokens", "all") else None
+    by_label = {"O": 0.5} if given in ("classes", "all") else None
+    model = SemiCRF(TEMPLATE, dictionaries=DICTIONARIES, n_jobs=1, class_weight=by_label, max_length=3)
+    problem, _ = objective(model, sets, sample_weight=of_tokens if of_sentences is None else of_sentences)
+    n = model.parameters_.n_weights
+    weights, gradient = random.normal(size=n), np.empty(n)
+    loss = problem(weights, gradient)
+    np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
+    model.weights_, expected = weights, 0.0
+    for k, (sentence, right) in enumerate(zip(X, sets, strict=True)):
+        truth, free, agreeing = Enumerated(model, sentence), [], []
+        for labels, score in zip(truth.labels, truth.scores, strict=True):
+            wrong = [r is not None and label not in r for label, r in zip(labels, right, strict=True)]
+            w = [1.0] * len(sentence) if of_tokens is None else of_tokens[k]
+            c = [np.mean([(by_label or {}).get(x, 1.0) for x in r or names]) for r in right]
+            free.append(score + sum(np.log(w[t] * c[t]) for t in np.flatnonzero(wrong)))
+            agreeing += [] if any(wrong) else [score]
+        weight = 1.0 if of_sentences is None else of_sentences[k]
+        expected += weight * (oracles.log_sum(free) - oracles.log_sum(agreeing))
     assert loss == pytest.approx(expected, abs=1e-9)
 
 

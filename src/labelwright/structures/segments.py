@@ -356,6 +356,31 @@ def permitted_arcs(space: SegmentSpace, arcs: Arcs, permitted: Array) -> Array:
     return np.asarray(allowed)
 
 
+def wrong_labels(space: SegmentSpace, arcs: Arcs, allowed: Array, cost: Array) -> Array:
+    """The sum of costs [T] over the tokens of each arc [A] whose label is none of the allowed ones [T, labels]; a label
+    that depends on the neighbour of a segment counts on the transition to it, or from it."""
+    table, touchy, T = label_table(space), TOUCHY.get(space.scheme or ""), len(cost)
+    wrong = np.where(allowed[:, table], 0.0, cost[:, None, None, None])  # [T, 2, L, places]
+    begin, inner, end, single = (wrong[:, 0, :, PLACES.index(place)].copy() for place in PLACES)
+    if touchy == "B":
+        begin[:] = single[:] = 0.0
+    elif touchy == "E":
+        end[:-1] = single[:-1] = 0.0  # no segment follows the last token
+    before = np.concatenate([np.zeros((1, space.n_types)), np.cumsum(inner, axis=0)])  # [T+1, L]
+    first, length, kind = arcs.first, arcs.length, arcs.kind
+    last = np.maximum(first + length - 1, first)
+    within = before[last, kind] - before[np.minimum(first + 1, T), kind]
+    long = begin[first, kind] + within + end[last, kind]
+    costs = np.where(length > 1, long, np.where(length == 1, single[first, kind], 0.0))
+    if touchy is not None:
+        transition = (length == 0) & ((touchy == "B") | (first > 0))
+        same = (arcs.before == kind).astype(np.int64)[transition]
+        token = first[transition] - (touchy == "E")
+        of = (kind if touchy == "B" else arcs.before)[transition]
+        costs[transition] = wrong[token, same, of, PLACES.index(touchy)]
+    return costs
+
+
 def label_marginals(space: SegmentSpace, roles: Array, arcs: Arcs, p: Array) -> Array:
     """P(label at t) [T, labels] from P(role at t) [T, R] and P(arc) [A]."""
     table, touchy, n = label_table(space), TOUCHY.get(space.scheme or ""), space.n_long

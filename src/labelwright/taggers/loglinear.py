@@ -90,19 +90,18 @@ class LogLinearModel(TrainableModel):
         candidates: Candidates | None = None,
     ) -> LogLikelihood:
         """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
-        incidences, offsets, gold, said = data
         model = trained.space, trained.parameters, workers, dtype
         n_features, expectations = trained.extractor.n_features, self._expectations(trained, data, candidates)
         return LogLikelihood(
-            incidences,
+            data.incidences,
             n_features,
-            offsets,
-            gold,
+            data.offsets,
+            data.gold,
             *model,
             expectations=expectations,
             slots=slots,
             candidates=candidates,
-            supervision=said,
+            supervision=data.said,
         )
 
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> Any:

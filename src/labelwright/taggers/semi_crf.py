@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
 from labelwright.answers.segmentations import DECODERS, SegmentGraph
-from labelwright.corpus.schemes import pairs_of_codes
+from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
@@ -22,6 +22,7 @@ from labelwright.features.segments import SegmentFeatures
 from labelwright.features.template import Pattern
 from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
+from labelwright.learn.partial_segments import PartialSegmentExpectations
 from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, gold_of, segment_parameters
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.carry import old_cells, old_features
@@ -43,12 +44,14 @@ from labelwright.structures.segments import (
     too_long,
 )
 from labelwright.structures.states import state_space
+from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
 from labelwright.taggers.base import RULES, Forced
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
-from labelwright.taggers.training import Data, labelled
+from labelwright.taggers.supervision import supervision_of
+from labelwright.taggers.training import OUTSIDE, Data, labelled
 from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
@@ -64,6 +67,17 @@ MaxLength = Annotated[
     Default("the longest in the training data"),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
+
+
+class SegmentData(NamedTuple):
+    """The training data as integers."""
+
+    incidences: dict[str, Incidence]
+    offsets: Array  # [N+1]
+    gold: Array  # [rows]  type of every row that is a segment; -1 elsewhere
+    said: Supervision
+    codes: Array  # [T]  labels, or sets of labels
+    labels: list[str]
 
 
 class SemiCRF(LogLinearModel):
@@ -131,8 +145,7 @@ class SemiCRF(LogLinearModel):
         self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
     ) -> tuple[Data, Trained]:
         corpus, labels, codes, sets = labelled(X, y)
-        if len(sets) or sample_weight is not None or self.class_weight is not None:
-            raise OptionError("a SemiCRF learns from complete labels that all count alike; use a CRF")
+        known, filled = self._filled(labels, codes) if len(sets) else (labels, codes)
         given = self._given_features(labels, codes)._replace(dictionary_lines=False)
         tokens, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
         _refuse_pairs(tokens)
@@ -142,24 +155,36 @@ class SemiCRF(LogLinearModel):
             check_lengths(y, np.diff(offsets).tolist())
         if self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            space, segments = segment_space(labels, codes, offsets, pairs, self.max_length)
+            space, segments = segment_space(known, filled, offsets, pairs, self.max_length)
         else:
-            space, segments = self._given, segments_in(self._given, labels, codes, offsets)
+            space, segments = self._given, segments_in(self._given, known, filled, offsets)
         check_rows(offsets, space.max_length)
         long = too_long(segments, space.max_length)
         if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
-            return self._prepare(*_without(X, y, offsets, segments.start[long], space.max_length))
+            kept = _without(offsets, segments.start[long], space.max_length)
+            X, y, weights = (None if given is None else _taken(given, kept) for given in (X, y, sample_weight))
+            return self._prepare(X, y, more, weights)
         _warn_of_cut(int(long.sum()), space.max_length)
         segments = cut_segments(segments, offsets, space)
+        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
         held = features.held_out(corpus, segments, space)
         incidences = incidences | {"segment": features.incidence(corpus, offsets, held)}
         gold = gold_of(segments, offsets, space)
+        gold.roles[codes >= len(labels)] = -1  # their features are seen with no label
         parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
-        return Data(incidences, offsets, gold.kinds), trained
+        return cast(Data, SegmentData(incidences, offsets, gold.kinds, said, codes, labels)), trained
+
+    @staticmethod
+    def _filled(labels: list[str], codes: Array) -> tuple[list[str], Array]:
+        """Labels and codes [T] with O where a label is not known: the segments that are."""
+        if detect_scheme(labels) is None:
+            raise OptionError("y: a SemiCRF needs every label where labels follow no chunk scheme (B-X, I-X, O, ...)")
+        known = labels if OUTSIDE in labels else [*labels, OUTSIDE]
+        return known, np.where(codes < len(labels), codes, known.index(OUTSIDE))
 
     @property
     def segments_(self) -> SegmentSpace:
@@ -222,6 +247,9 @@ class SemiCRF(LogLinearModel):
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> SegmentExpectations:
         assert trained.segments is not None
         assembly = SegmentAssembly(trained.segments, trained.parameters)
+        if data.said.partial or data.said.weighted:
+            _, offsets, _, said, codes, labels = cast(SegmentData, data)
+            return PartialSegmentExpectations(assembly, codes, labels, said, offsets, candidates)
         return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
 
     # -- graphs out ---------------------------------------------------------------------------------------------------
@@ -312,8 +340,13 @@ class SegmentScores:
         return graphs
 
 
-def _without(X: Any, y: Any, offsets: Array, places: Array, max_length: int) -> tuple[Any, Any]:
-    """The training data without the sentences of segments that begin at these places; a warning counts them."""
+def _taken(given: Any, kept: Array) -> Any:
+    """Some of the sentences, or of what is said of each."""
+    return given.take(kept) if isinstance(given, Corpus) else [given[n] for n in kept]
+
+
+def _without(offsets: Array, places: Array, max_length: int) -> Array:
+    """The sentences without segments that begin at these places; a warning counts the others."""
     gone = np.unique(np.searchsorted(offsets, places, side="right") - 1)
     kept = np.setdiff1d(np.arange(len(offsets) - 1), gone)
     if not np.diff(offsets)[kept].any():
@@ -325,8 +358,7 @@ def _without(X: Any, y: Any, offsets: Array, places: Array, max_length: int) -> 
         RuntimeWarning,
         stacklevel=4,
     )
-    some = [X[n] for n in kept] if isinstance(X, list) else X.take(kept)
-    return some, None if y is None else [y[n] for n in kept]
+    return kept
 
 
 def _warn_of_cut(n_cut: int, max_length: int) -> None:
