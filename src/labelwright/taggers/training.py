@@ -79,8 +79,8 @@ class TrainableModel(LinearTagger):
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
-        X, y : sentences and their labels, or a Corpus; a label may be None, where it is unknown, or a set of labels, one
-            of which is right; in a corpus `_`, or labels separated by `|`
+        X, y : sentences and their labels, or a Corpus; a label may be None, where it is unknown, or a set of labels,
+            one of which is right; in a corpus `_`, or labels separated by `|`
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
         init : a trained model to start from, of a kind in `can_start_from`; labels that have more latent states here
             get copies of its states, with small noise to break the symmetry, as do further restarts (warm_start=True
