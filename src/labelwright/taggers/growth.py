@@ -14,7 +14,7 @@ from labelwright.features.sources import Given
 from labelwright.scoring.parameters import Before, make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
-from labelwright.taggers.supervision import check_paths, supervision_of
+from labelwright.taggers.sample_weights import among, check_paths, supervision_of
 from labelwright.taggers.training import Data, TrainableModel, cut, labelled
 
 Array = NDArray[Any]
@@ -37,10 +37,8 @@ def grow(
     extractor = model.extractor_.merged(learnt)
     incidences, _ = extractor.encode(corpus)
     labels = list(dict.fromkeys([*model.space_.labels, *batch_labels]))
-    number = {label: i for i, label in enumerate(labels)}
-    at = np.array([number[label] for label in batch_labels], np.int32)
-    gold = np.concatenate([at, len(labels) + np.arange(len(sets), dtype=np.int32)])[codes]  # [T]
-    said = supervision_of(_widened(sets, at, len(labels)), gold, offsets, labels, model.class_weight, sample_weight)
+    gold, sets = among(labels, batch_labels, codes, sets)
+    said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight)
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
         scheme = model._checked_scheme(of_labels, [] if said.partial else cut([labels[g] for g in gold], offsets))
@@ -53,14 +51,6 @@ def grow(
     parameters = make_parameters(*inputs, before, said.sets)
     none = np.zeros(parameters.n_weights, np.float32)
     return Data(incidences, offsets, gold, said), Trained(extractor, space, parameters, none, of_labels)
-
-
-def _widened(sets: Array, at: Array, n_labels: int) -> Array:
-    """Sets of labels of a batch [K, labels of the batch] as sets of all labels; one of all labels stays one of all."""
-    wide = np.zeros((len(sets), n_labels), np.bool_)
-    wide[:, at] = sets
-    wide[sets.all(axis=1)] = True
-    return wide
 
 
 def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Array) -> str | None:

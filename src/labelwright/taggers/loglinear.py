@@ -18,7 +18,8 @@ from labelwright.parallel import Workers
 from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates
 from labelwright.taggers.base import JOINT
-from labelwright.taggers.training import Data, TrainableModel
+from labelwright.taggers.sample_weights import among, supervision_of
+from labelwright.taggers.training import Data, TrainableModel, codes_of
 
 Array = NDArray[Any]
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
@@ -117,18 +118,23 @@ class LogLinearModel(TrainableModel):
         workers: Workers,
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
+        sample_weight: Any = None,
     ) -> tuple[LogLikelihood, Array]:
         """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
         what it is passed; without labels, it can only pass."""
         self._check_fitted()
         incidences, slots, offsets = encode_with_slots(self.extractor_, X)
-        offsets = np.unique(offsets)  # sentences without tokens teach nothing
-        data = Data(incidences, offsets, self._gold(y, incidences, offsets))
+        data = self._data(y, incidences, offsets, sample_weight)
         return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.constants
 
-    def _gold(self, y: Sequence[Sequence[str]] | None, incidences: dict[str, Incidence], offsets: Array) -> Array:
-        """Labels as training takes them; anything where there are none."""
+    def _data(
+        self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any
+    ) -> Data:
+        """Sentences with their labels as training takes them; with any labels where there are none."""
+        kept = np.unique(offsets)  # sentences without tokens teach nothing
         if y is None:
-            return np.zeros(int(offsets[-1]), np.int32)
-        index = {label: code for code, label in enumerate(self.space_.labels)}
-        return np.array([index[label] for sentence in y for label in sentence], np.int32)
+            return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
+        labels = self.space_.labels
+        gold, sets = among(labels, *codes_of(y))
+        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight)
+        return Data(incidences, kept, gold, said)

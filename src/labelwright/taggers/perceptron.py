@@ -131,6 +131,7 @@ class Perceptron(ScoredModel):
         are no passes: "mavg" is "avg" here, and a margin that is ours to choose is that of the first call.
 
         X, y : sentences and their labels, or a Corpus
+        sample_weight : as in `fit`
         """
         begun = time.perf_counter()
         self._check_parameters()

@@ -50,8 +50,8 @@ from labelwright.taggers.base import RULES, Forced
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
-from labelwright.taggers.supervision import supervision_of
-from labelwright.taggers.training import OUTSIDE, Data, labelled
+from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.training import OUTSIDE, Data, codes_of, labelled
 from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
@@ -292,13 +292,19 @@ class SemiCRF(LogLinearModel):
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
-    def _gold(self, y: Sequence[Sequence[str]] | None, incidences: dict[str, Incidence], offsets: Array) -> Array:
+    def _data(
+        self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any
+    ) -> Data:
+        kept, space = np.unique(offsets), self.segments_  # sentences without tokens teach nothing
         if y is None:
-            return np.full(len(incidences["segment"].keys), -1, np.int32)
-        labels = [label for sentence in y for label in sentence]
-        segments = segments_in(self.segments_, labels, np.arange(len(labels)), offsets)
-        check_rows(offsets, self.segments_.max_length)
-        return gold_of(cut_segments(segments, offsets, self.segments_), offsets, self.segments_).kinds
+            return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
+        labels, codes, sets = codes_of(y)
+        known, filled = self._filled(labels, codes) if len(sets) else (labels, codes)
+        segments = segments_in(space, known, filled, offsets)
+        check_rows(offsets, space.max_length)
+        gold = gold_of(cut_segments(segments, kept, space), kept, space).kinds
+        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
+        return cast(Data, SegmentData(incidences, kept, gold, said, codes, labels))
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours

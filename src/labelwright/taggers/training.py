@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
-from labelwright.corpus.partial_labels import label_codes
+from labelwright.corpus.partial_labels import LabelCodes, label_codes
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
 from labelwright.corpus.table import Corpus, intern_labels, listed
 from labelwright.engine.choice import expect_much
@@ -32,7 +32,7 @@ from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
-from labelwright.taggers.supervision import check_paths, supervision_of
+from labelwright.taggers.sample_weights import check_paths, supervision_of
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
@@ -451,9 +451,13 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
     elif kind_of(X) == "columns":
         corpus = Corpus.from_sequences(X, y)
         return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label")))
-    flat = [label for sentence in y for label in sentence]
-    column = intern_labels(flat, y, "y")
-    return Labelled(X, *label_codes(column.values, column.codes))
+    return Labelled(X, *codes_of(y))
+
+
+def codes_of(y: Sequence[Sequence[Any]]) -> LabelCodes:
+    """Labels of sentences as codes."""
+    column = intern_labels([label for sentence in y for label in sentence], y, "y")
+    return label_codes(column.values, column.codes)
 
 
 def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:
