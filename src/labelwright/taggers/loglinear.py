@@ -1,23 +1,27 @@
 """Training by log-likelihood, shared by CRFs with and without latent states."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.features.layered import encode_with_slots
+from labelwright.learn.around import AroundWeights
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.owlqn import owlqn
 from labelwright.learn.sgd import SGD, sgd
-from labelwright.parallel import Workers
+from labelwright.parallel import Workers, one_blas_thread
+from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates
-from labelwright.taggers.base import JOINT
+from labelwright.taggers.base import JOINT, listed
+from labelwright.taggers.growth import grow
 from labelwright.taggers.sample_weights import among, supervision_of
 from labelwright.taggers.training import Data, TrainableModel, codes_of
 
@@ -108,6 +112,51 @@ class LogLinearModel(TrainableModel):
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> Any:
         """What computes the expected features; None for those of chains."""
         return None
+
+    # -- further data -----------------------------------------------------------------------------------------------
+
+    def partial_fit(
+        self, X: Any, y: Sequence[Sequence[Any]] | None = None, *, sample_weight: Sequence[Any] | None = None
+    ) -> Self:
+        """Learn from these sentences after all that came before: the penalty keeps weights near those that were learnt,
+        instead of near 0.
+
+        Features and labels that are new here become part of the model.  The sentences that it was trained on are not
+        read again; where they are still there, `fit` on all of them is better.
+
+        X, y : sentences and their labels, or a Corpus
+        sample_weight : as in `fit`
+        """
+        if not self._is_fitted():
+            return self.fit(X, y, sample_weight=sample_weight)
+        self._check_parameters()
+        self._check_can_grow()
+        expect_much()
+        data, trained = grow(self, X, listed(y), sample_weight)
+        start = trained._replace(weights=self._start(trained, 0, split=True))
+        start = start._replace(weights=carry_over(self.trained_, start))
+        monitor, workers = Monitor(**self._stopping_of_batches()), Workers(self.n_jobs)
+        problem = AroundWeights(self._objective(start, data, workers), start.weights)
+        origin = np.zeros_like(start.weights)
+        with monitor, one_blas_thread():
+            if self.l1 > 0:
+                change = owlqn(problem, origin, self.l1, self.l2, monitor, workers, None)
+            else:
+                change = lbfgs(problem, origin, self.l2, monitor, workers, None)
+        before = self.training_
+        self.trained_ = start._replace(weights=start.weights + change)
+        self.history_ = [dict(record) for record in monitor.history]
+        self.training_ = before | self._record(data, monitor, [monitor])
+        for name in ("sentences", "tokens"):
+            self.training_[name] += before.get(name, 0)
+        return self
+
+    def _check_can_grow(self) -> None:
+        """Refuse `partial_fit` where features or labels cannot be added."""
+
+    def _stopping_of_batches(self) -> dict[str, Any]:
+        """When training by L-BFGS stops."""
+        return {"max_iter": self.max_iter or OPTIMIZERS["lbfgs"][0], "tol": self.tol, "period": 10, "first": 0}
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 

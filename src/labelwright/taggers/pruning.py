@@ -155,6 +155,10 @@ class PrunableModel(LogLinearModel):
         kept = f"{100 * pruning['kept']:.2f} % of held-out gold labels"
         return [*super()._facts_of_run(), f"pruned to {pruning['candidates']:.1f} labels per token ({kept})"]
 
+    def _check_can_grow(self) -> None:
+        if self.trained_.pruning is not None:
+            raise OptionError("partial_fit: a model with pruned labels cannot grow; fit again on all data")
+
     def objective(self, *arguments: Any, **options: Any) -> Any:
         self._check_fitted()
         if self.trained_.pruning is not None:

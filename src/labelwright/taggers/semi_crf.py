@@ -186,6 +186,11 @@ class SemiCRF(LogLinearModel):
         known = labels if OUTSIDE in labels else [*labels, OUTSIDE]
         return known, np.where(codes < len(labels), codes, known.index(OUTSIDE))
 
+    def _check_can_grow(self) -> None:
+        raise OptionError(
+            "partial_fit: the segments of a SemiCRF are those of its training data; fit again on all data"
+        )
+
     @property
     def segments_(self) -> SegmentSpace:
         """The types of segments and how they are written as labels."""
