@@ -38,6 +38,10 @@ def of_decoders(
     candidates: Annotated[
         str | None, option("mbr: nbest labellings, or those that ldi meets. [default: nbest]", "NAME", DECODING)
     ] = None,
+    costs: Annotated[
+        str | None,
+        option("mbr: costs of wrong labels, RIGHT>PREDICTED=X; all others cost 1.", "B-PER>O=5,...", DECODING),
+    ] = None,
     max_expansions: Annotated[
         int | None, option("exact, mbr: limit of the search. [default: 100000]", "N", DECODING)
     ] = None,

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.spans import spans_of
 from labelwright.decode.checks import check_whole
+from labelwright.decode.costs import Costs, cheapest, cost_matrix
 from labelwright.decode.exact import labellings
 from labelwright.decode.ldi import candidates as ldi_candidates
-from labelwright.decode.record import Decoding
+from labelwright.decode.record import Decoding, judged
 from labelwright.errors import OptionError
-from labelwright.structures.lattice import Lattice
+from labelwright.structures.lattice import Lattice, label_marginals, posterior
 from labelwright.structures.states import StateSpace
 
 Labels = Sequence[str]
@@ -41,6 +42,17 @@ def token_accuracy(texts: Sequence[Labels]) -> NDArray[np.float64]:
     return np.stack([(codes == one).mean(axis=1) for one in codes])
 
 
+def _cheapest(lattice: Lattice, space: StateSpace, costs: Costs) -> Decoding:
+    """The labelling whose expected cost, the sum over its tokens, is lowest."""
+    sums = posterior(lattice)
+    codes = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), space)
+    decoding = judged(
+        Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, False, None), lattice, codes, sums.log_z
+    )
+    assert decoding.log_probability is not None
+    return decoding._replace(score=decoding.log_probability + sums.log_z)
+
+
 GAINS = {"f1": chunk_f1, "accuracy": token_accuracy}
 
 
@@ -53,8 +65,13 @@ def mbr(
     candidates: str = "nbest",
     max_expansions: int | None = None,
     time_limit: float | None = None,
+    costs: Costs | None = None,
 ) -> Decoding:
-    """Re-rank the n best labellings, or with candidates="ldi" those of LDI, by expected gain."""
+    """Re-rank the n best labellings, or with candidates="ldi" those of LDI, by expected gain.
+
+    With costs of wrong labels (decode.costs): the labelling of the lowest expected cost among all."""
+    if costs is not None:
+        return _cheapest(lattice, space, costs)
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")
     check_whole("n", n, 0 if candidates == "ldi" else 1, None if candidates == "ldi" else MOST_CANDIDATES)
