@@ -57,6 +57,73 @@ def test_against_a_label(run, models: Path) -> None:
     assert "  runner-up  O  (probability " in out
 
 
+def test_against_the_label_that_is_predicted(run, models: Path) -> None:
+    ask = ["explain", models / "crf", models / "test.txt"]
+    plain = run(*ask, "--token", 0)[1]
+    label = plain.split("  label ")[1].split()[0]
+    code, out, err = run(*ask, "--token", 0, "--against", label)
+    assert (code, out) == (0, plain)
+    assert err == f"--against: {label} is the predicted label of this token; compared with the runner-up\n"
+    tokens = json.loads(run(*ask, "--json")[1])["sentences"][0]["layers"][""]
+    n = sum(token["label"] == label for token in tokens)
+    assert f"{label} is predicted at {n} token" in run(*ask, "--against", label, "--json")[2]
+
+
+TEXT = "Été!  Ada Lovelace saw Paris. She left."
+
+
+@pytest.fixture(scope="module")
+def of_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was trained on annotated texts, and a text."""
+    target = tmp_path_factory.mktemp("texts")
+    line = {
+        "text": "Ada Lovelace saw Paris. She met Alan.",
+        "spans": [[0, 12, "PER"], [17, 22, "LOC"], [32, 36, "PER"]],
+    }
+    (target / "texts.jsonl").write_text(json.dumps(line) + "\n" + json.dumps({"text": "Paris.", "spans": []}) + "\n")
+    corpus = labelwright.read_doccano(target / "texts.jsonl")
+    labelwright.CRF(template="ner", max_iter=8, n_jobs=1).fit(corpus).save(target / "names")
+    (target / "letter.txt").write_text(TEXT, encoding="utf-8")
+    return target
+
+
+def test_text_is_split_and_tokens_have_places(run, of_texts: Path) -> None:
+    ask = ["explain", of_texts / "names", of_texts / "letter.txt", "--text"]
+    facts = json.loads(run(*ask, "--first", 9, "--json")[1])
+    assert [each["words"] for each in facts["sentences"]] == [
+        ["Été", "!"],
+        ["Ada", "Lovelace", "saw", "Paris", "."],
+        ["She", "left", "."],
+    ]
+    for sentence in facts["sentences"]:
+        for token in sentence["layers"][""]:
+            assert TEXT[token["start"] : token["end"]] == token["word"]
+    out = run(*ask, "--sentence", 1)[1]
+    assert "  1  10-18  Lovelace  " in out
+    assert "  place      characters 10 to 18\n" in run(*ask, "--sentence", 1, "--token", 1)[1]
+    whole = json.loads(run(*ask, "--sentences", "none", "--json")[1])["sentences"][0]
+    assert len(whole["words"]) == 10
+    letters = json.loads(run(*ask, "--characters", "--json")[1])["sentences"][0]
+    assert letters["words"] == ["É", "t", "é", "!"]
+
+
+def test_annotated_texts_are_explained(run, of_texts: Path) -> None:
+    out = run("explain", of_texts / "names", of_texts / "texts.jsonl", "--sentence", 2)[1]
+    assert out.startswith(f"sentence 2 of {of_texts / 'texts.jsonl'}, text 1\n")
+    assert "  0    0-5  Paris  " in out
+
+
+def test_text_that_cannot_be_explained(run, of_texts: Path, models: Path) -> None:
+    letter = of_texts / "letter.txt"
+    one_line(run("explain", models / "crf", letter, "--text")[2], "text: the model reads 2 columns")
+    one_line(run("explain", of_texts / "names", letter)[2], "for plain text add --text")
+    one_line(run("explain", of_texts / "names", letter, "--characters")[2], "for plain text add --text")
+    (of_texts / "none.txt").write_text("")
+    ask = ["explain", of_texts / "names", of_texts / "none.txt", "--text"]
+    assert "  no tokens\n" in run(*ask)[1]
+    one_line(run(*ask, "--token", 0)[2], "has no tokens")
+
+
 @pytest.mark.parametrize("name", ["crf", "memory"])
 def test_a_page_is_self_contained(run, models: Path, tmp_path: Path, name: str) -> None:
     target = tmp_path / "why.html"

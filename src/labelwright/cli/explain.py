@@ -1,27 +1,39 @@
 """labelwright explain: why a token has its label."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from labelwright.cli.common import (
     Json,
     Threads,
     check_target,
+    counted,
     inputs_of,
     layer_names,
     load_model,
-    read_for,
     say,
     show,
     show_json,
     write_page,
 )
 from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
+from labelwright.cli.reading import ToTag, whole_file
+from labelwright.cli.tag_text import Characters, Sentences, TokenPattern, tokenizer_given
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
+    from labelwright.corpus.split_texts import SplitTexts
     from labelwright.corpus.table import Corpus
 
 ON_A_PAGE = 20  # sentences of a page, where none is named
+
+
+class Question(NamedTuple):
+    """What is asked about each sentence."""
+
+    token: int | None  # None: all
+    against: str | None
+    constraints: str | None
+    layers: list[str]  # of a cascade, the highest first
 
 
 def command(
@@ -36,6 +48,10 @@ def command(
     columns: Annotated[
         str | None, option("Names of the columns of FILE. [default: those of the model]", "NAMES", DATA)
     ] = None,
+    text: Annotated[bool, option("FILE is plain text.", None, DATA, "--text")] = False,
+    characters: Characters = False,
+    token_pattern: TokenPattern = None,
+    sentences: Sentences = None,
     against: Annotated[
         str | None, option("Compare with this label. [default: the runner-up]", "LABEL", DECODING)
     ] = None,
@@ -64,24 +80,33 @@ def command(
       labelwright explain model.crf test.txt --sentence 3
       labelwright explain model.crf test.txt --sentence 3 --token 0 --against B-ORG
       labelwright explain model.crf test.txt --first 50 --html why.html
+
+    --text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts are shown with their
+    places, in characters from 0.
+
+    \b
+      labelwright explain names.crf letter.txt --text --sentence 1
     """
     _check(sentence, first, top)
     if html is not None:
         check_target(html, [model, file])
     tagger = load_model(model, threads)
-    shown = _layers(tagger, model, layer, below)
-    corpus = inputs_of(tagger, read_for(tagger, file, columns))
-    numbers = _numbers(corpus, file, sentence, first, html is not None)
-    sentences = [_explained(tagger, corpus, file, number, token, against, constraints, shown) for number in numbers]
-    facts: dict[str, Any] = {"model": model, "kind": type(tagger).__name__, "file": file, "sentences": sentences}
+    question = Question(token, against, constraints, _layers(tagger, model, layer, below))
+    tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
+    data = whole_file(tagger, file, "text" if text else None, columns, tokenizer)
+    numbers = _numbers(data.data, file, sentence, first, html is not None)
+    facts: dict[str, Any] = {"model": model, "kind": type(tagger).__name__, "file": file}
+    facts["sentences"] = [_explained(tagger, data, file, number, question) for number in numbers]
+    if against is not None:
+        _say_own_label(facts["sentences"], against)
     if html is not None:
-        _write_page(facts, html, len(corpus))
+        _write_page(facts, html, len(data.data))
     if as_json:
         show_json(facts)
     elif html is None:
         from labelwright.cli.explain_text import show_sentence
 
-        for position, each in enumerate(sentences):
+        for position, each in enumerate(facts["sentences"]):
             if position:
                 show()
             show_sentence(each, file, token is not None, top)
@@ -121,25 +146,40 @@ def _numbers(corpus: "Corpus", source: str, sentence: int | None, first: int | N
     return range(sentence, sentence + 1)
 
 
-def _explained(
-    tagger: Any,
-    corpus: "Corpus",
-    source: str,
-    number: int,
-    token: int | None,
-    against: str | None,
-    constraints: str | None,
-    shown: list[str],
-) -> dict[str, Any]:
+def _explained(tagger: Any, data: ToTag, source: str, number: int, question: Question) -> dict[str, Any]:
     """One sentence, the layers that are shown."""
     from labelwright.inspection.explanation import sentence_facts
 
+    corpus, token = inputs_of(tagger, data.data), question.token
     length = int(corpus.offsets[number + 1] - corpus.offsets[number])
     if token is not None and not 0 <= token < length:
-        raise OptionError(f"--token: sentence {number} of {source} has tokens 0 to {length - 1}, got {token}")
-    facts = sentence_facts(tagger, corpus, number, token, against, constraints)
-    facts["layers"] = {name: facts["layers"][name] for name in shown}
+        what = f"tokens 0 to {length - 1}" if length else "no tokens"
+        raise OptionError(f"--token: sentence {number} of {source} has {what}, got {token}")
+    facts = sentence_facts(tagger, corpus, number, token, question.against, question.constraints)
+    facts["layers"] = {name: facts["layers"][name] for name in question.layers}
+    if data.split is not None:
+        _add_places(facts, data.split, number)
     return facts
+
+
+def _add_places(facts: dict[str, Any], split: "SplitTexts", number: int) -> None:
+    """Where the tokens of a sentence are in its text, in characters."""
+    places = split.places[number]
+    facts["text"] = split.text_of[number] if len(split.texts) > 1 else None
+    for tokens in facts["layers"].values():
+        for each in tokens:
+            each["start"], each["end"] = places[each["token"]]
+
+
+def _say_own_label(sentences: list[dict[str, Any]], against: str) -> None:
+    """Say how many tokens have the label that they shall be compared with; the runner-up takes its place."""
+    tokens = [each for facts in sentences for layer in facts["layers"].values() for each in layer]
+    same = sum(each["label"] == against for each in tokens)
+    if len(tokens) == same == 1:
+        say(f"--against: {against} is the predicted label of this token; compared with the runner-up")
+    elif same:
+        what = "is" if same == 1 else "are"
+        say(f"--against: {against} is predicted at {counted(same, 'token')}, which {what} compared with the runner-up")
 
 
 def _write_page(facts: dict[str, Any], path: str, sentences: int) -> None:

@@ -17,11 +17,13 @@ def show_sentence(facts: dict[str, Any], source: str, in_full: bool, top: int) -
     for position, (layer, tokens) in enumerate(facts["layers"].items()):
         if position:
             show()
-        of = f", layer {layer}" if layer else ""
+        of = f"{source}, layer {layer}" if layer else source
+        if facts.get("text") is not None:
+            of = f"{of}, text {facts['text']}"
         if in_full:
-            _show_token(tokens[0], facts, f"sentence {facts['sentence']}, token {{}} of {source}{of}", top)
+            _show_token(tokens[0], facts, f"sentence {facts['sentence']}, token {{}} of {of}", top)
         else:
-            _show_all(tokens, f"sentence {facts['sentence']} of {source}{of}")
+            _show_all(tokens, f"sentence {facts['sentence']} of {of}")
 
 
 # -- in short ---------------------------------------------------------------------------------------------------------
@@ -34,26 +36,31 @@ def _show_all(tokens: Sequence[dict[str, Any]], title: str) -> None:
         show("  no tokens")
         return
     measure = tokens[0]["measure"]
-    sure = any(each["probability"] is not None for each in tokens)
-    head = ["", "word", "label", *(["prob"] if sure else []), "runner-up", measure, "strongest contributions"]
-    rows = [_line(each, sure) for each in tokens]
-    right = {0, 3, 5} if sure else {0, 4}
-    for line in aligned([head, *rows], right):
+    left_out = {
+        "place": all("start" not in each for each in tokens),
+        "prob": all(each["probability"] is None for each in tokens),
+    }
+    names = ["", "place", "word", "label", "prob", "runner-up", measure, "strongest contributions"]
+    kept = [i for i, name in enumerate(names) if not left_out.get(name)]
+    right = {place for place, i in enumerate(kept) if names[i] in ("", "place", "prob", measure)}
+    rows = [names, *map(_line, tokens)]
+    for line in aligned([[row[i] for i in kept] for row in rows], right):
         show(f"  {line}")
     show()
     show("one token in full: add --token N")
 
 
-def _line(each: dict[str, Any], sure: bool) -> list[str]:
-    chance = [] if not sure else ["" if each["probability"] is None else f"{each['probability']:.3f}"]
+def _line(each: dict[str, Any]) -> list[str]:
+    chance = "" if each["probability"] is None else f"{each['probability']:.3f}"
     odds = "" if each["log_odds"] is None else f"{each['log_odds']:.3f}"
     reasons = "  ".join(f"{value:+.2f} {_short(name)}" for name, value in _by_name(each["contributions"])[:REASONS])
     flips = "  (flips)" if each["flips"] else ""
     return [
         str(each["token"]),
+        f"{each['start']}-{each['end']}" if "start" in each else "",
         each["word"] or "",
         each["label"],
-        *chance,
+        chance,
         each["runner_up"] or "-",
         odds,
         reasons + flips,
@@ -79,6 +86,8 @@ def _show_token(each: dict[str, Any], facts: dict[str, Any], title: str, top: in
     heading(f"{title.format(each['token'])}: {each['word'] or ''}")
     measure = TOTALS.get(each["measure"], each["measure"])
     rows = [("label", _with_chance(each["label"], each["probability"]))]
+    if "start" in each:
+        rows = [("place", f"characters {each['start']} to {each['end']}"), *rows]
     if each["runner_up"] is None:
         show_rows([*rows, ("runner-up", "none: no other label is possible, or none was proposed")])
     else:

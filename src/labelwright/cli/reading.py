@@ -112,9 +112,27 @@ def pieces_to_tag(
             begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
             yield piece
         elif tokenizer is not None:
-            raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
+            raise _has_tokens(file)
         else:
             yield _to_tag(model, file, columns, known)
+
+
+def whole_file(
+    model: Any, path: str, format: str | None, columns: str | None, tokenizer: "Tokenizer | None" = None
+) -> ToTag:
+    """All sentences of a file for a model; texts are split as those of the training data were, or by a tokenizer."""
+    from labelwright.corpus.file_formats import TEXTS
+
+    file = open_for(model, path, format, columns)
+    if file.format in TEXTS:
+        return _text_to_tag(model, file, columns, tokenizer or model.tokenizer(), 0)
+    if tokenizer is not None:
+        raise _has_tokens(file)
+    return _to_tag(model, file, columns, None)
+
+
+def _has_tokens(file: "OpenFile") -> OptionError:
+    return OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
 
 
 def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer", begin: int) -> ToTag:

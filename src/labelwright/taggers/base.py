@@ -295,7 +295,7 @@ class Tagger(Estimator):
         contributions of features and transitions, which add up to the log-odds.
 
         token : its number, from 0; None: all tokens
-        against : the label to compare with, instead of the runner-up
+        against : the label to compare with, instead of the runner-up (at a token that has this label, the runner-up)
         constraints : "scheme" compares only labellings that the label scheme permits
         flips : also find the features without which the token has another label
 
