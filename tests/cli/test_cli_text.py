@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import labelwright
+from labelwright.corpus import pieces
 from labelwright.corpus.tokenizer import Tokenizer
 
 TEXTS = [
@@ -82,6 +83,38 @@ def test_other_forms_of_the_answer(run, place: Path, model: Path) -> None:
     assert ok(run("tag", model, place / "texts.jsonl")).count('"predicted": [[') == 2
 
 
+def test_json_has_the_places_of_tokens(
+    run, folder: Path, place: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces.pieces_of, "__defaults__", (None, False, 300))
+    text = "Ada saw London.\n\n" * 100  # several pieces
+    (tmp_path / "long.txt").write_text(text)
+    for name in (model, folder / "two"):
+        facts = [
+            json.loads(line) for line in ok(run("tag", name, tmp_path / "long.txt", "--text", "--json")).splitlines()
+        ]
+        assert len(facts) == 100
+        assert all([text[a:b] for a, b in fact["offsets"]] == fact["tokens"] for fact in facts)
+        assert facts[-1]["offsets"][-1][1] == len(text) - 2
+    assert "offsets" not in ok(run("tag", model, place / "texts.jsonl", "--json"))
+
+
+def test_several_labellings_of_a_text(run, place: Path, model: Path) -> None:
+    out = ok(run("tag", model, place / "new.txt", "--text", "--to", "columns", "--nbest", 2, "--probabilities"))
+    assert out.count("# nbest 2 ") == 3
+    first = json.loads(ok(run("tag", model, place / "new.txt", "--text", "--json", "--nbest", 2)).splitlines()[1])
+    assert [len(each["labels"]) for each in first["nbest"]] == [len(first["tokens"])] * 2
+
+
+def test_the_text_itself_is_not_replaced(run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("Ada ran.")
+    for options in ([], ["--to", "brat"], ["--json"]):
+        code, _, err = run("tag", model, tmp_path / "t.txt", "--text", "-o", tmp_path / "t.txt", *options)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "would replace" in err
+    assert (tmp_path / "t.txt").read_text() == "Ada ran."
+
+
 def test_the_tokenizer_is_saved_with_the_model(run, place: Path, tmp_path: Path) -> None:
     train = "train", place / "texts.jsonl", "-o", tmp_path / "m", "-q", "--iterations", 5
     ok(run(*train, "--characters", "--sentences", "lines"))
@@ -129,7 +162,13 @@ def test_little_text(run, model: Path, tmp_path: Path) -> None:
         (["--text", "--format", "jsonl"], "--text: the input is plain text, but --format says jsonl"),
         (["--text", "--sentences", "x"], "--sentences: expected one of split, lines, none, got 'x'"),
         (["--text", "--characters", "--token-pattern", "x"], "--characters: every character is a token"),
-        (["--text", "--nbest", 2], "--nbest: this format has no place for several labellings; add --json"),
+        (
+            ["--text", "--nbest", 2],
+            "--nbest: entities have no place for several labellings; add --json or --to columns",
+        ),
+        (["--text", "--to", "brat", "--nbest", 2], "add --json or --to columns"),
+        (["--text", "--to", "brat", "--json"], "--to: brat is one form of the answer, and --json another; leave one"),
+        (["--text", "--token-pattern", "["], "--token-pattern: '[' is no regular expression"),
         (["--text", "--known", "x"], "texts have words, and no columns"),
     ],
 )

@@ -108,7 +108,7 @@ def test_lines_and_whole_texts():
     [
         ({"characters": True, "pattern": "a"}, "characters: every character is a token, so there is no token pattern"),
         ({"sentences": "line"}, "sentences: expected one of split, lines, none, got 'line'"),
-        ({"pattern": "("}, "token pattern: '(' is no regular expression"),
+        ({"pattern": "("}, "token_pattern: '(' is no regular expression"),
         ({"pattern": 3}, "tokenizer: expected settings of a tokenizer"),
     ],
 )

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 from labelwright.cli import decoding as how
@@ -18,6 +18,7 @@ from labelwright.cli.common import (
     layer_names,
     load_model,
     named_for,
+    refuse_inputs,
     say,
 )
 from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
@@ -31,6 +32,7 @@ from labelwright.cli.tag_text import (
     TokenPattern,
     text_format,
     tokenizer_given,
+    with_offsets,
 )
 from labelwright.errors import CorpusError, OptionError
 
@@ -113,9 +115,9 @@ def command(
 
     The input has the columns that the model was trained on, with or without the label column.  A stream is answered
     sentence by sentence.  Files are read, labelled and written piece by piece, so memory does not grow with them (only
-    Parquet and Label Studio's JSON are read whole); OUT appears when all is written, and may be INPUT itself.  In
-    CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field `predicted`; models for CRFsuite's
-    data write labels alone.
+    Parquet and Label Studio's JSON are read whole); OUT appears when all is written, and may be INPUT itself, unless
+    that is plain text.  In CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field
+    `predicted`; models for CRFsuite's data write labels alone.
 
     \b
       labelwright tag model.crf test.txt -o tagged.txt
@@ -151,8 +153,9 @@ def command(
 
     --text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
     entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
-    writes the lines of an .ann file, --to columns tokens with their labels, and --json works as for files.  A cascade
-    writes the entities of its highest layer.  JSON lines with a field `text` get a field `predicted`.
+    writes the lines of an .ann file, --to columns tokens with their labels.  --json works as for files and adds
+    "offsets", the [start, end] of each token.  A cascade writes the entities of its highest layer; all layers are in
+    --json and --to columns.  JSON lines with a field `text` get a field `predicted`.
 
     \b
       labelwright tag names.crf letter.txt --text
@@ -162,8 +165,10 @@ def command(
         raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
     if nbest is not None and (format == "conllu" or is_conllu(input)) and not as_json:
         raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
-    format = text_format(text, format, to)
+    format = text_format(text, format, to, as_json)
     check_target(output, [model])
+    if format == "text":  # which would be lost
+        refuse_inputs(output, [input])
     tagger = load_model(model, threads, attributes=True)
     tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
     entities = EntityWriter(tagger, to or "jsonl") if format == "text" and not as_json and to != "columns" else None
@@ -183,6 +188,8 @@ def _check(model: Any, request: Request) -> None:
     """Refuse what the model has no answer to, before any sentence is read."""
     from labelwright.taggers.base import FORCED
 
+    if request.nbest is not None and request.entities is not None:
+        raise OptionError("--nbest: entities have no place for several labellings; add --json or --to columns")
     if layer_names(model):
         if request.known is not None:
             raise OptionError("--known: not for a cascade, whose layers all find their own labels")
@@ -283,7 +290,7 @@ def _answer(model: Any, piece: ToTag, request: Request, out: BinaryIO) -> None:
     inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
     if request.known is not None and corpus is not None:
         forced = dict.fromkeys(model.outputs, _forced(corpus, request.known))
-    if request.nbest is not None and (piece.write or request.entities) and not request.json:
+    if request.nbest is not None and piece.write and not request.json:
         raise OptionError("--nbest: this format has no place for several labellings; add --json")
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
@@ -294,7 +301,9 @@ def _answer(model: Any, piece: ToTag, request: Request, out: BinaryIO) -> None:
         tally.add([answer.decoding for answer in answers[name]])
     if request.json:
         sentences = [None] * len(inputs) if corpus is None else inputs.column(inputs.names[0])
-        _write_json(model, sentences, answers, request, out)
+        facts = with_offsets(piece, _json_facts(model, sentences, answers, request))
+        for fact in facts:
+            out.write(json.dumps(fact, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
     elif request.entities is not None:
         spans = {name: [answer.spans for answer in rows] for name, rows in answers.items()}
         out.write(request.entities.written(piece, spans))
@@ -391,24 +400,18 @@ def _write_nbest(
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _write_json(
-    model: Any, sentences: Words, answers: dict[str, list[Answer]], request: Request, out: BinaryIO
-) -> None:
-    """One line for each sentence; the outputs of a cascade by layer."""
-    facts: Iterable[dict[str, Any]]
+def _json_facts(
+    model: Any, sentences: Words, answers: dict[str, list[Answer]], request: Request
+) -> Iterator[dict[str, Any]]:
+    """One object for each sentence; the outputs of a cascade by layer."""
     layers = {name: _facts(model.outputs[name], sentences, rows, request) for name, rows in answers.items()}
     if layer_names(model):
-        facts = (
-            {"tokens": words, "layers": dict(zip(layers, parts, strict=True))}
-            for words, *parts in zip(sentences, *layers.values(), strict=True)
-        )
-    else:
-        (rows,) = layers.values()
-        facts = (
-            fact if words is None else {"tokens": words} | fact for words, fact in zip(sentences, rows, strict=True)
-        )
-    for fact in facts:
-        out.write(json.dumps(fact, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+        for words, *parts in zip(sentences, *layers.values(), strict=True):
+            yield {"tokens": words, "layers": dict(zip(layers, parts, strict=True))}
+        return
+    (rows,) = layers.values()
+    for words, fact in zip(sentences, rows, strict=True):
+        yield fact if words is None else {"tokens": words} | fact
 
 
 def _facts(tagger: Any, sentences: Words, answers: list[Answer], request: Request) -> Iterator[dict[str, Any]]:

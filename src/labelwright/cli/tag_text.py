@@ -1,7 +1,7 @@
 """Text to be tagged: how it is split, and how its entities are written."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labelwright.cli.options import DATA, OUTPUT, option
@@ -27,7 +27,7 @@ Sentences = Annotated[
 To = Annotated[str | None, option("Text: jsonl, brat or columns. [default: jsonl]", "NAME", OUTPUT)]
 
 
-def text_format(text: bool, format: str | None, to: str | None) -> str | None:
+def text_format(text: bool, format: str | None, to: str | None, as_json: bool) -> str | None:
     """The format of the input, with --text among its options."""
     if text and format not in (None, "text"):
         raise OptionError(f"--text: the input is plain text, but --format says {format}; leave one of both out")
@@ -36,6 +36,8 @@ def text_format(text: bool, format: str | None, to: str | None) -> str | None:
         raise OptionError("--to: says what the entities of a text are written as; add --text")
     if to is not None and to not in TARGETS:
         raise OptionError(f"--to: expected one of {', '.join(TARGETS)}, got {to!r}{did_you_mean(to, TARGETS)}")
+    if to is not None and as_json:
+        raise OptionError(f"--to: {to} is one form of the answer, and --json another; leave one of both out")
     return "text" if is_text else format
 
 
@@ -47,6 +49,14 @@ def tokenizer_given(
         return None
     changed = before if not characters and pattern is None else before._replace(characters=characters, pattern=pattern)
     return changed._replace(sentences=sentences or before.sentences).check()
+
+
+def with_offsets(piece: "ToTag", facts: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    """What is said about each sentence of plain text, with the places of its tokens in the input."""
+    if piece.split is None or piece.write is not None:  # those of several texts would not say which text they are of
+        return facts
+    places = [[[piece.begin + a, piece.begin + b] for a, b in tokens] for tokens in piece.split.places]
+    return ({"tokens": fact["tokens"], "offsets": offsets} | fact for fact, offsets in zip(facts, places, strict=True))
 
 
 class EntityWriter:

@@ -87,7 +87,7 @@ def _own(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise OptionError(f"token pattern: {pattern!r} is no regular expression: {error}") from None
+        raise OptionError(f"token_pattern: {pattern!r} is no regular expression: {error}") from None
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
