@@ -71,3 +71,26 @@ def test_files_and_data_that_do_not_fit(tmp_path):
         small().fit(TRAIN, checkpoint=tmp_path / "trials")
     with pytest.raises(CorpusError, match="dev needs at least 1 sentence, got 0"):
         small().fit(TRAIN, dev=DEV.take([]))
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_file_of_other_content_is_another_search(tmp_path, searched):
+    template, vectors = tmp_path / "t", tmp_path / "v"
+
+    def known(**settings):
+        options, grid = ({}, {name: [value] for name, value in settings.items()}) if searched else (settings, {})
+        search = ProgressiveSearch(CRF(n_jobs=1, max_iter=1, **options), GRID | grid, first=20, steps=1, refit=False)
+        return search.fit(TRAIN, checkpoint=tmp_path / "trials")._trials.n_known
+
+    def given(phrase="the man", cluster="1"):
+        of_words = {"dictionaries": {"d": [phrase]}, "clusters": {"c": {"the": cluster}}}
+        return {"template": str(template), "vectors": str(vectors), **of_words}
+
+    template.write_text("U:%x[0,0]\n")
+    vectors.write_text("the 1.0 2.0\na 2.0 1.0\n")
+    assert [known(**given()), known(**given())] == [0, 2]
+    vectors.write_text("the 1.0 2.5\na 2.0 1.0\n")
+    assert [known(**given()), known(**given())] == [0, 2]
+    template.write_text("U:%x[0,1]\n")
+    assert [known(**given()), known(**given())] == [0, 2]
+    assert [known(**given(phrase="a man")), known(**given(cluster="2"))] == [0, 0]

@@ -122,6 +122,8 @@ def in_options(message: str, flags: Mapping[str, str]) -> str:
     '--iterations: expected a whole number of 1 or more, got 0'
     >>> in_options("averaging: only with optimizer='sgd'", flags)
     'averaging: only with --optimizer sgd'
+    >>> in_options("search: no values to try; give them as in --search optimizer=lbfgs,sgd", flags)
+    'search: no values to try; give them as in --search optimizer=lbfgs,sgd'
     """
     name, colon, rest = message.partition(": ")
     message = f"{flags.get(name, name)}{colon}{rest}"
@@ -129,4 +131,4 @@ def in_options(message: str, flags: Mapping[str, str]) -> str:
     def option(match: re.Match[str]) -> str:
         return f"{flags[match[1]]} {match[2].strip(chr(39))}" if match[1] in flags else match[0]
 
-    return re.sub(r"\b([a-z_][a-z_0-9]*)=('[^']*'|[\w.+-]*\w)", option, message)
+    return re.sub(r"(?<!--search )\b([a-z_][a-z_0-9]*)=('[^']*'|[\w.+-]*\w)", option, message)

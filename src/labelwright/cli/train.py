@@ -28,9 +28,10 @@ from labelwright.cli.recipe import (
     tagger,
     unknown_option,
 )
+from labelwright.cli.train_grid import check_choices, joined_grid, settings_by_name, settings_to_try
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
 from labelwright.cli.train_reports import Drawn, check_divisible, cross_validated, curve_of, draw, say_beforehand
-from labelwright.cli.train_search import how_many, joined_grid, searched, settings_to_try
+from labelwright.cli.train_search import how_many, searched
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, Setting, settings_of
@@ -84,7 +85,7 @@ def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[Grouped
             return super().unknown(option)
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, joined_grid(args))
+            return super().parse_args(ctx, joined_grid(args, settings_by_name(kind)))
 
     return _command(name, {**of_run, **of_tagger}, _about(kind)), Command
 
@@ -179,6 +180,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     trials = Path(f"{output}.search")
     drawn = Drawn()
     check_divisible(data, asked)
+    check_choices(model, tried, data, asked)
     with asked.named():
         if tried:
             drawn = Drawn(searched(model, tried, data, dev, asked, trials))

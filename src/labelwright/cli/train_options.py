@@ -8,13 +8,13 @@ import typer
 
 from labelwright.cli.common import FORMAT_HELP, SCHEME_NAMES
 from labelwright.cli.options import DATA, OUTPUT
+from labelwright.cli.train_grid import Grid
 from labelwright.settings import (
     AtLeast,
     Default,
     Flag,
     Group,
     Help,
-    Kind,
     Needs,
     OptionOnly,
     Place,
@@ -41,22 +41,6 @@ class ColumnNames(Text):
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         return ",".join(map(str, value)) if isinstance(value, list) else value
-
-
-class Grid(Kind):
-    """Settings and the values to try: l1=0,0.5 l2=0.1,1,10; in a recipe a table of lists, or true."""
-
-    expected = "settings with values to try, as in l1=0,0.5 l2=0.1,1,10"
-    metavar = "NAME=X,Y"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, dict | bool)
-
-    def from_text(self, text: str) -> dict[str, list[str]]:
-        pairs = [pair.partition("=") for pair in text.split()]
-        if not all(name and sign and values for name, sign, values in pairs):
-            raise ValueError
-        return {name: values.split(",") for name, _, values in pairs}
 
 
 def of_the_run(

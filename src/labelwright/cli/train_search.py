@@ -8,90 +8,9 @@ from typing import Any, NamedTuple
 from labelwright.cli.common import aligned, say
 from labelwright.cli.reading import has_attributes
 from labelwright.cli.recipe import Request
-from labelwright.errors import OptionError
-from labelwright.settings import Place, Setting, Switch, settings_of
-from labelwright.wording import did_you_mean
 
-SWITCH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 FIRST = 500  # sentences of the first sample; the samples of a grid then double, or nearly
 SHOWN = 10  # settings of a search that are written out
-
-
-def joined_grid(arguments: list[str]) -> list[str]:
-    """The arguments with all that belongs to --search as one of them.
-
-    >>> joined_grid(["--search", "l1=0,1", "l2=1", "a.txt"]), joined_grid(["a.txt", "--search"])
-    (['--search', 'l1=0,1 l2=1', 'a.txt'], ['a.txt', '--search', ''])
-    """
-    joined: list[str] = []
-    grid: int | None = None  # its place
-    for argument in arguments:
-        if grid is not None and re.match(r"[A-Za-z]\w*([-.]\w+)*=", argument):
-            joined[grid] = f"{joined[grid]} {argument}".strip()
-            continue
-        grid = None
-        joined.append(argument)
-        if argument == "--search":
-            joined.append("")
-            grid = len(joined) - 1
-    return joined
-
-
-def settings_to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
-    """The settings to try: the grid that was given, or else those of the tagger with the values that were given."""
-    grid = asked.get("search")
-    if isinstance(grid, dict) and grid:
-        return [_typed(model, grid, asked)]
-    given = {name: asked.values[name] for name in asked.kind.searched if name in asked.values}
-    tried: list[dict[str, Any]] = model.searchable_settings(given)
-    if not asked.kind.searched:
-        raise OptionError(f"{asked.place('search')}: name settings and the values to try: NAME=X,Y ...")
-    if len(tried) < 2:
-        raise OptionError("--search: all settings are given, nothing is left to search; leave it out")
-    return tried
-
-
-def _typed(model: Any, grid: dict[str, Any], asked: Request) -> dict[str, list[Any]]:
-    """The grid with the names of settings, and with values in place of texts."""
-    place, typed = asked.place("search"), {}
-    for given, texts in grid.items():
-        name, setting = _setting(model, given, place)
-        values = texts if isinstance(texts, list) else [texts]
-        try:
-            typed[name] = [_value(setting, value, place) for value in values]
-        except OptionError as error:
-            raise OptionError(f"{place}: {given}: {str(error).partition(': ')[2]}") from None
-        if name in asked.values:
-            raise OptionError(f"{place}: {given} is given, too; leave {setting.flag} out")
-    return typed
-
-
-def _setting(model: Any, given: str, place: str) -> tuple[str, Setting]:
-    """The setting that a name, or the name of its option, means: l2, iterations, min-count; of a layer pos.l2."""
-    part, _, rest = given.replace("__", ".").rpartition(".")
-    from labelwright.taggers.estimator import models_in
-
-    owner = models_in(model.get_params(deep=False)).get(part) if part else model
-    if owner is None:
-        raise OptionError(f"{place}: {given}: no layer {part!r} in this model")
-    settings = settings_of(type(owner))
-    names = {flag.lstrip("-"): name for name, each in settings.items() for flag in each.flags} | {
-        n: n for n in settings
-    }
-    if rest not in names:
-        raise OptionError(f"{place}: no setting {rest!r}{did_you_mean(rest, names)}")
-    return f"{part}__{names[rest]}" if part else names[rest], settings[names[rest]]
-
-
-def _value(setting: Setting, value: Any, place: str) -> Any:
-    """A value of a setting, from the text of an option or from a recipe."""
-    if not isinstance(value, str):
-        return setting.from_recipe(value, Place(place))
-    if isinstance(setting.kind, Switch):
-        if value not in SWITCH:
-            raise OptionError(f"{setting.name}: expected yes or no, got {value!r}")
-        return SWITCH[value]
-    return setting.parsed(value)
 
 
 class Searched(NamedTuple):
@@ -135,8 +54,8 @@ def searched(model: Any, settings: list[dict[str, Any]], data: Any, dev: Any, as
         "best": search.best_params_,
     }
     if not quiet:
-        shown = table(search.table_, search.best_params_) if not grid else search.table(SHOWN).splitlines()
-        for line in shown:
+        head, *rows = table(search.table_, search.best_params_) if not grid else search.table(SHOWN).splitlines()
+        for line in (re.sub(r"__(\w+)", r".\1 ", head), *rows):  # as options name the settings of layers
             say(line)
     return Searched(search.best_model(), record, search.table_, search.sizes_)
 
@@ -158,7 +77,7 @@ class _Lines:
         from labelwright.search.shown import seconds_left
 
         sizes, rows = self._search.sizes_, self._search.table_
-        settings = ", ".join(f"{name} {_short(value)}" for name, value in row["setting"].items())
+        settings = ", ".join(f"{name.replace('__', '.')} {_short(value)}" for name, value in row["setting"].items())
         left = duration(seconds_left(rows, total, sizes))
         here = sum(each["step"] == row["step"] for each in rows)
         place = f"step {row['step']}/{len(sizes)} {here:>{len(str(total))}}/{total}"

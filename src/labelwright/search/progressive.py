@@ -29,7 +29,7 @@ from labelwright.search.samples import (
     with_gold,
 )
 from labelwright.search.shown import SearchBar, table_lines, tried
-from labelwright.search.trials import Setting, Trial, TrialFile, fingerprint, score_or_lowest
+from labelwright.search.trials import Setting, Trial, TrialFile, contents, fingerprint, score_or_lowest
 from labelwright.taggers.estimator import Estimator, untrained
 
 Array = NDArray[Any]
@@ -172,7 +172,8 @@ class ProgressiveSearch(Estimator):
         how = [self.first, self.steps, self.folds, self.gaps, self.scoring, self.random_state, pool]
         held_out = None if self._dev is None else [self._dev.X, self._dev.y]
         model = {k: v for k, v in self.estimator.get_params().items() if k.rpartition("__")[2] not in IDLE}
-        return fingerprint(repr(how), repr(model), data.X, data.y, held_out)
+        files = contents([*model.values(), *(value for setting in pool for value in setting.values())])
+        return fingerprint(repr(how), repr(model), repr(files), data.X, data.y, held_out)
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -97,6 +97,24 @@ def fingerprint(*values: Any) -> str:
     for value in values:
         _update(digest, value)
     return digest.hexdigest()
+
+
+def contents(settings: Iterable[Any]) -> dict[str, str]:
+    """Hashes of the files that settings name: a template, word vectors."""
+    files = sorted({os.fspath(value) for value in settings if isinstance(value, str | os.PathLike) and _is_file(value)})
+    return {path: _hash_of_file(path) for path in files}
+
+
+def _is_file(value: Any) -> bool:
+    try:
+        return os.path.isfile(value)
+    except ValueError:  # a text with a null character
+        return False
+
+
+def _hash_of_file(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _update(digest: Any, value: Any) -> None:
