@@ -125,7 +125,7 @@ def test_a_recipe(run, folder: Path, tmp_path: Path) -> None:
         ('votes = "exponential-decay"\ndecay = [1, 2, 3]', "r.toml: decay: expected two numbers of 0 or more"),
         ("lengths = 2", "r.toml: lengths: expected a list of whole numbers, got 2"),
         ("lengths = [4]", "lengths: expected whole numbers, 1 to 3 (the ngram), got 4"),
-        ("search = 1", "r.toml: search: expected settings with values to try"),
+        ("search = 1", "r.toml: search: expected true, or settings with values to try"),
         (
             'start_from = "m"',
             "r.toml: start_from: not for --model memory, only for crf, latent-crf, perceptron or latent-perceptron",
@@ -151,7 +151,7 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--passing", "best"], "--passing: not for --model memory, only for cascade"),
         (["--model", "crf", "--k", 3], "--k: not for --model crf, only for memory"),
         (["--model", "crf", "--weights", "none"], "--weights: not for --model crf, only for memory"),
-        (["--model", "crf", "--search"], "--search: name settings and the values to try: NAME=X,Y"),
+        (["--model", "crf", "--search"], "--search: name settings and the values to try, as in --search l2=0.1,1,10"),
         (["--model", "cascade", "--recipe", "c.toml", "--k", 3], "--k: not for --model cascade, only for memory"),
         (["--model", "cascade", "--recipe", "m.toml"], "m.toml: layer chunk: model: expected one of crf, latent-crf"),
         (["--k", 0], "--k: expected a whole number of 1 or more, got 0"),

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, Cascade, MemoryTagger, Perceptron
+from labelwright import CRF, Cascade, MemoryTagger, Perceptron, ProgressiveSearch
+from labelwright.corpus import Corpus, spans_of
 from labelwright.corpus.generated import builtin_corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
+from labelwright.features.dictionaries import DictionaryWarning
 from labelwright.search.folds import cross_validate, learning_curve
 
 CORPUS = builtin_corpus(41, random_state=4, columns=["word", "pos", "chunk"])
@@ -75,3 +77,83 @@ def test_what_cannot_be_divided():
         cross_validate(CRF(), CORPUS, folds=1)
     with pytest.raises(CorpusError, match="50-fold cross-validation needs at least 50 sentences, got 41"):
         cross_validate(CRF(), CORPUS, folds=50)
+
+
+# -- dictionaries made from the data ----------------------------------------------------------------------------------
+
+NAMES = [f"Name{n}" for n in range(60)]
+
+
+def sentences_with_names():
+    """Sentences whose names differ only in a number; two of them stand in every third sentence."""
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for n, name in enumerate(NAMES):
+        other = ["old", "Smith"] if n % 3 == 0 else [f"word{rng.integers(5)}"]
+        X.append(["saw", name, "and", *other])
+        y.append(["O", "B-PER", "O", *(["B-LOC", "I-LOC"] if n % 3 == 0 else ["O"])])
+    return X, y
+
+
+def phrases_of(X, y):
+    spans = [(x[s.start : s.end], s.type) for x, labels in zip(X, y, strict=True) for s in spans_of(labels)]
+    return {kind: sorted({tuple(words) for words, k in spans if k == kind}) for kind in ("PER", "LOC")}
+
+
+class Spelling(Perceptron):
+    """A tagger that keeps the dictionaries it is trained with."""
+
+    def fit(self, X, y=None, **options):
+        USED.append(self.dictionaries)
+        return super().fit(X, y, **options)
+
+
+USED: list[dict[str, list[tuple[str, ...]]]] = []
+
+
+def test_a_dictionary_made_from_the_data_is_made_again_for_each_fold():
+    X, y = sentences_with_names()
+    lists = phrases_of(X, y)
+    lists["elsewhere"] = [("Name3",), ("Mars",)]
+    USED.clear()
+    with pytest.warns(DictionaryWarning) as told:
+        cross_validate(Spelling(n_jobs=1, max_iter=1, dictionaries=lists), X, y, folds=3)
+    assert [str(each.message).partition(":")[0] for each in told] == ["dictionary 'PER'"]  # once, not in each fold
+    assert "held-out sentences are tested without the phrases that are labelled in them alone" in str(told[0].message)
+    order = np.random.default_rng(0).permutation(len(X))
+    for k, used in enumerate(USED):
+        train = np.delete(order, slice(k, None, 3))
+        made = phrases_of([X[n] for n in train], [y[n] for n in train])
+        assert sorted(used["PER"]) == made["PER"]
+        assert used["LOC"] == [("old", "Smith")]  # in all folds
+        assert used["elsewhere"] == [("Name3",), ("Mars",)]
+
+
+def test_what_is_held_out_in_searches_and_learning_curves():
+    X, y = sentences_with_names()
+    model, lists = Spelling(n_jobs=1, max_iter=1, dictionaries=phrases_of(X, y)), phrases_of(X, y)["PER"]
+    USED.clear()
+    with pytest.warns(DictionaryWarning):
+        learning_curve(model, X, y)
+    assert {len(used["PER"]) for used in USED} == {48}
+    USED.clear()
+    with pytest.warns(DictionaryWarning) as told:
+        search = ProgressiveSearch(model, {"max_iter": [1, 2]}, first=30, steps=2).fit(X, y)
+    assert [len(used["PER"]) for used in USED] == [54] * 2 + [48] * 2 + [60]  # the last one is trained on all data
+    assert len(told) == 2  # of the trials, and of the last one
+    assert search.best_estimator_.dictionaries["PER"] == lists
+    USED.clear()
+    with pytest.warns(DictionaryWarning, match="in training a phrase counts only if"):
+        ProgressiveSearch(model, {"max_iter": [1, 2]}, first=60, steps=1).fit(X, y, dev=(X, y))
+    assert {len(used["PER"]) for used in USED} == {60}
+
+
+def test_dictionaries_of_layers_and_of_a_corpus():
+    X, y = sentences_with_names()
+    rows = [list(zip(x, ["X"] * len(x), labels, strict=True)) for x, labels in zip(X, y, strict=True)]
+    corpus = Corpus.from_sequences(rows, names=["word", "pos", "chunk"])
+    layers = [("pos", Perceptron()), ("chunk", Spelling(dictionaries=phrases_of(X, y)))]
+    USED.clear()
+    with pytest.warns(DictionaryWarning):
+        cross_validate(Cascade(layers, passing="best", n_jobs=1), corpus, folds=2)
+    assert {len(used["PER"]) for used in USED} == {30}

@@ -5,7 +5,8 @@ is a phrase of one word, O is no match.  Words are compared without case.
 
 A dictionary made from the training data is right about every entity there, and about few of a new text: a model would
 learn to trust it too much.  So where nearly all rare phrases of a type are in a dictionary, it is held out: in training
-a phrase counts only if it is also an entity in another part of the training data.
+a phrase counts only if it is also an entity in another part of the training data.  Where data are divided to test a
+model on one part, phrases that are entities in that part alone do not count at all.
 """
 
 import warnings
@@ -97,31 +98,58 @@ def seen_in(entities: Entities, fold: bool) -> Seen:
     return Seen(part, kinds)
 
 
-def held_out(name: str, phrases: Collection[Phrase], seen: Seen, types: Sequence[Any]) -> dict[Phrase, int]:
-    """The phrases of a dictionary that do not count in one part of the training data, and that part.
+class DictionaryWarning(UserWarning):
+    """A dictionary looks as if it was made from the data."""
 
-    These are phrases that are entities nowhere else, of types whose rare phrases are nearly all in the dictionary."""
-    listed = set(phrases)
-    rare, known = np.zeros((2, len(types)), np.int64)
+
+class Share(NamedTuple):
+    """How many of the rare phrases of each type, which are entities in one part of the data, a dictionary has."""
+
+    rare: Array  # [types]
+    known: Array  # [types]
+
+    @property
+    def suspect(self) -> Array:
+        """The types whose rare phrases are nearly all in the dictionary [types]."""
+        among: Array = (self.rare >= LEAST) & (self.known >= SHARE * self.rare)
+        return among
+
+    def warn(self, name: str, types: Sequence[Any], so: str) -> None:
+        """Warn that a dictionary looks as if it was made from the data, and say what follows."""
+        k = int(np.argmax(np.where(self.suspect, self.known, -1)))
+        warnings.warn(
+            f"dictionary {name!r}: has {self.known[k] / self.rare[k]:.0%} of the {self.rare[k]:,} rare phrases that "
+            f"are labelled {types[k]} in the training data, as if it was made from them; {so}",
+            DictionaryWarning,
+            stacklevel=3,
+        )
+
+
+def share_of(listed: Collection[Phrase], seen: Seen, n_types: int) -> Share:
+    """How many of the rare phrases of each type are in a dictionary."""
+    rare, known = np.zeros((2, n_types), np.int64)
     for phrase, part in seen.part.items():
         if part != SEVERAL:
             for kind in seen.kinds[phrase]:
                 rare[kind] += 1
                 known[kind] += phrase in listed
-    suspect = (rare >= LEAST) & (known >= SHARE * rare)
-    if not suspect.any():
+    return Share(rare, known)
+
+
+def held_out(name: str, phrases: Collection[Phrase], seen: Seen, types: Sequence[Any]) -> dict[Phrase, int]:
+    """The phrases of a dictionary that do not count in one part of the training data, and that part.
+
+    These are phrases that are entities nowhere else, of types whose rare phrases are nearly all in the dictionary."""
+    listed = set(phrases)
+    share = share_of(listed, seen, len(types))
+    if not share.suspect.any():
         return {}
-    k = int(np.argmax(np.where(suspect, known, -1)))
-    warnings.warn(
-        f"dictionary {name!r}: has {known[k] / rare[k]:.0%} of the {rare[k]:,} rare phrases that are labelled "
-        f"{types[k]} in the training data, as if it was made from them; in training a phrase counts only if it is "
-        "labelled in another part of the data, too",
-        stacklevel=2,
-    )
+    rule = "in training a phrase counts only if it is labelled in another part of the data, too"
+    share.warn(name, types, rule)
     return {
         phrase: seen.part[phrase]
         for phrase in listed & seen.part.keys()
-        if seen.part[phrase] != SEVERAL and any(suspect[kind] for kind in seen.kinds[phrase])
+        if seen.part[phrase] != SEVERAL and any(share.suspect[kind] for kind in seen.kinds[phrase])
     }
 
 

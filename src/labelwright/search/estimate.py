@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelwright.search.left_out import without_warnings
 from labelwright.search.progressive import without_calibration
 from labelwright.search.samples import fitted, looked_at
 from labelwright.taggers.estimator import untrained
@@ -46,7 +47,8 @@ def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
     probe = without_calibration(untrained(model))
     known = probe.get_params(deep=False)
     probe.set_params(**{name: value for name, value in PROBE.items() if name in known})
-    fitted(probe, *data.take(rows))
+    with without_warnings():
+        fitted(probe, *data.take(rows))
     if probe.training_["stopped"] == "interrupted":
         raise KeyboardInterrupt
     history = probe.history_

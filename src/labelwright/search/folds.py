@@ -8,6 +8,7 @@ import numpy as np
 
 from labelwright.decode.checks import check_whole
 from labelwright.evaluate import evaluate
+from labelwright.search.left_out import LeftOut, without_warnings
 from labelwright.search.progressive import without_calibration
 from labelwright.search.samples import Fold, SearchData, fitted, held_out, looked_at, of_layer, with_gold
 from labelwright.taggers.estimator import untrained
@@ -45,6 +46,8 @@ def cross_validate(
 ) -> CrossValidation:
     """Train on all parts of the data but one and test on that one, for each of `folds` parts; the model stays as it is.
 
+    A dictionary that looks as if it was made from the data is used without the phrases that only the tested part has.
+
     >>> from labelwright import Perceptron
     >>> X, y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 5, [["D", "N", "V"]] * 10
     >>> cross_validate(Perceptron(n_jobs=1, max_iter=2), X, y, folds=5).mean
@@ -52,11 +55,12 @@ def cross_validate(
     """
     check_whole("folds", folds, 2)
     data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
-    order = np.random.default_rng(random_state or 0).permutation(data.n)
+    order, left_out = np.random.default_rng(random_state or 0).permutation(data.n), LeftOut(data)
     tested = []
     for k in range(folds):
         test, train = np.sort(order[k::folds]), np.sort(np.delete(order, slice(k, None, folds)))
-        tested.append(_tested(model, Fold(data.take(train), data.take(test), len(train), len(test)), None))
+        part = Fold(data.take(train), data.take(test), len(train), len(test), test)
+        tested.append(_tested(left_out.model(untrained(model), test), part, None))
         if progress is not None:
             progress(tested[-1])
     scores = np.array([fold.score for fold in tested])
@@ -70,12 +74,13 @@ def learning_curve(
     the sentences, each sample inside the next."""
     data = looked_at(X, y, least=HELD_OUT, asker="a learning curve")
     order = np.random.default_rng(random_state or 0).permutation(data.n)
-    test = _part(data, np.sort(order[::HELD_OUT])) if dev is None else held_out(dev)
+    rows = np.sort(order[::HELD_OUT]) if dev is None else None
+    test, left_out = held_out(dev) if rows is None else _part(data, rows), LeftOut(data)
     train = order if dev is not None else np.delete(order, slice(0, None, HELD_OUT))
     curve = []
     for size in dict.fromkeys(max(1, round(share * len(train))) for share in SHARES):
-        part = Fold(data.take(np.sort(train[:size])), test.take(np.arange(test.n)), size, test.n)
-        curve.append(_tested(model, part, part.test if dev is not None else None))
+        part = Fold(data.take(np.sort(train[:size])), test.take(np.arange(test.n)), size, test.n, rows)
+        curve.append(_tested(left_out.model(untrained(model), rows), part, None if dev is None else part.test))
         if progress is not None:
             progress(curve[-1])
     return curve
@@ -88,7 +93,8 @@ def _part(data: SearchData, rows: Any) -> SearchData:
 
 def _tested(model: Any, part: Fold, dev: Any) -> Tested:
     begun = time.monotonic()
-    trained = fitted(without_calibration(untrained(model)), *part.train, dev)
+    with without_warnings():
+        trained = fitted(without_calibration(model), *part.train, dev)
     record = getattr(trained, "training_", {})
     if record.get("stopped") == "interrupted" or record.get("interrupted"):
         raise KeyboardInterrupt

@@ -16,6 +16,7 @@ from labelwright.evaluate import Report, evaluate
 from labelwright.learn.monitor import Monitor
 from labelwright.memory.grid import memory_settings as memory_settings
 from labelwright.parallel import n_threads
+from labelwright.search.left_out import LeftOut, without_warnings
 from labelwright.search.samples import (
     PARTS,
     Fold,
@@ -241,11 +242,12 @@ class ProgressiveSearch(Estimator):
     def _search(self, pool: list[Setting], data: SearchData, progress: Any, monitor: Monitor) -> None:
         """Fill the table step by step, and record why the search ended."""
         order = np.random.default_rng(self.random_state or 0).permutation(data.n)  # [N]
+        left_out = LeftOut(data)
         for step, size in enumerate(self.sizes_, 1):
             parts = parts_of(data, order[:size], self._folds(step), self._dev)
             errors = []
             for setting in pool:
-                row, error = self._row(step, parts, setting, monitor)
+                row, error = self._row(step, parts, setting, left_out, monitor)
                 if row is None:  # Ctrl-C cut it short
                     break
                 self.table_.append(row)
@@ -276,7 +278,7 @@ class ProgressiveSearch(Estimator):
         return int(folds[min(step, len(folds)) - 1])
 
     def _row(
-        self, step: int, parts: list[Fold], setting: Setting, monitor: Monitor
+        self, step: int, parts: list[Fold], setting: Setting, left_out: LeftOut, monitor: Monitor
     ) -> tuple[Trial | None, ValueError | None]:
         """One setting in one step, and the error where it failed; no row where training was interrupted."""
         known = self._trials.known(step, setting)
@@ -288,7 +290,9 @@ class ProgressiveSearch(Estimator):
         try:
             for part in parts:
                 dev = part.test if self._dev is not None else None
-                models.append(fitted(without_calibration(self._model(setting)), *part.train, dev))
+                model = left_out.model(without_calibration(self._model(setting)), part.held_out)
+                with without_warnings():
+                    models.append(fitted(model, *part.train, dev))
                 if _interrupted(getattr(models[-1], "training_", None)):
                     monitor.interrupted = True  # the monitor of the model received the signal
                     return None, None

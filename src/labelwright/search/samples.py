@@ -37,6 +37,7 @@ class Fold(NamedTuple):
     test: tuple[Any, Any]
     n_train: int
     n_test: int
+    held_out: Array | None = None  # which sentences of the data are tested on; None: others
 
 
 def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search") -> SearchData:
@@ -91,7 +92,7 @@ def parts_of(data: SearchData, sample: Array, folds: int, dev: SearchData | None
     parts = []
     for fold in range(folds):
         train, test = np.sort(sample[part_of != fold]), np.sort(sample[part_of == fold])
-        parts.append(Fold(data.take(train), data.take(test), len(train), len(test)))
+        parts.append(Fold(data.take(train), data.take(test), len(train), len(test), test))
     return parts
 
 
