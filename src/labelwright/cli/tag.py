@@ -329,9 +329,7 @@ def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) 
     marginals = sure.marginals() if request.probabilities else [[]] * len(batch)
     spans: list[Any] = [[]] * len(batch)
     if request.entities is not None:
-        from labelwright.taggers.texts import text_spans
-
-        spans = text_spans(tagger, batch, [decoding.labels for decoding in decodings])  # type: ignore[union-attr]
+        spans = batch.entities([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
     elif request.json:
         spans = sure.spans([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
     return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, strict=True)]  # type: ignore[arg-type]

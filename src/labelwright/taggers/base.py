@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -249,7 +249,7 @@ class Tagger(Estimator):
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[list[Span]]:
-        """These spans of each sentence with their exact probabilities."""
+        """These spans of each sentence with their exact probabilities; the type "PER|ORG" stands for either."""
         self._check_fitted()
         self._require(PROBABILITY, "span_probabilities", self._instead("span_confidences"))
         return self._ask_about(X, spans, "spans", Batch.span_probabilities, forced, constraints)
@@ -257,15 +257,32 @@ class Tagger(Estimator):
     def sequence_log_probabilities(
         self,
         X: Any,
-        y: Sequence[Sequence[str]],
+        y: Forced,
         *,
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[float]:
-        """log P(y | x) of given labellings."""
+        """log P(y | x) of given labellings; where a label is None or a set of labels, that of all labellings that agree
+        with the rest."""
         self._check_fitted()
         self._require(PROBABILITY, "sequence_log_probabilities", self._instead("decode's confidence"))
         return self._ask_about(X, y, "y", Batch.log_probabilities, forced, constraints)
+
+    def occurrence_probabilities(
+        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[float]:
+        """The exact probability that each sentence has at least one span of these types (of labels that make no chunks:
+        at least one token with one of these labels).
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
+        >>> [p > 0.5 for p in crf.occurrence_probabilities([["Ada", "ran"], ["he", "ran"]], "PER")]
+        [True, False]
+        """
+        self._check_fitted()
+        self._require(PROBABILITY, "occurrence_probabilities", self._instead("occurrence_confidences"))
+        wanted = [types] if isinstance(types, str) else list(types)
+        return self._ask(X, lambda batch: batch.occurrences(wanted), forced, constraints)
 
     def sample(
         self,
@@ -281,6 +298,10 @@ class Tagger(Estimator):
         self._check_fitted()
         self._require(PROBABILITY, "sample", "use predict_nbest")
         return self._ask(X, lambda batch: batch.sample(n, random_state), forced, constraints)
+
+    def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
+        """Fit on held-out sentences how sure the tagger may be: for taggers that have sums over all labellings."""
+        raise OptionError(f"calibrate: {self.lacks(PROBABILITY)}, and no sums over all labellings; use a CRF")
 
     def explain(
         self,

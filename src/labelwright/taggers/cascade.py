@@ -48,7 +48,8 @@ from labelwright.taggers.base import (
     rules_among,
     shown_words,
 )
-from labelwright.taggers.estimator import Estimator, InputSchema, Summary
+from labelwright.taggers.calibrating import HeldOut, fitted, held_out, sentences_and_labels
+from labelwright.taggers.estimator import Estimator, InputSchema, Summary, untrained
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
@@ -366,9 +367,9 @@ class Cascade(Estimator):
             records = batch.decode(model.default_decoder, probabilities=False)
             return certain(labels, [record.labels for record in records])
         if self.passing == "nbest":
-            return mixed(labels, [_normalised(readings) for readings in batch.nbest(READINGS)])
+            return mixed(labels, [_normalised(readings) for readings in batch.raw.nbest(READINGS)])
         if self.passing == "sample":
-            return mixed(labels, batch.sample(READINGS, self.random_state))
+            return mixed(labels, batch.raw.sample(READINGS, self.random_state))
         return model._passed_by(batch, self.cut)
 
     def _train_layers(
@@ -457,6 +458,59 @@ class Cascade(Estimator):
             return sum(evaluate(gold[name], predicted[name]).score for name in predicted) / len(predicted)
 
         return score
+
+    # -- calibration --------------------------------------------------------------------------------------------------
+
+    def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
+        """Fit on held-out sentences, with the labels of every layer, how sure each layer may be, as `CRF.calibrate`
+        does; what layers pass upwards stays as it is."""
+        self._check_fitted()
+        names = list(self.layers_)
+        X, gold = self._labelled(*sentences_and_labels(X, y), names, "calibrate: " if y is not None else "")
+        parts: dict[str, list[HeldOut]] = {name: [] for name in names}
+        for cascade, rows in self._held_out(len(gold[names[0]]), X, gold, folds):
+            for name, layer, data in cascade._layer_data(some(X, [rows])):
+                parts[name].append(held_out(layer, data, gold[name][slice(*rows)]))
+        calibrated = {name: copy.copy(layer) for name, layer in self.layers_.items()}
+        for name, layer in calibrated.items():
+            try:
+                layer._set_calibration(fitted(parts[name], method))
+            except OptionError as error:
+                raise OptionError(f"layer {name}: {error}") from None
+        self._set_layers(calibrated)
+        return self
+
+    def _held_out(
+        self, n: int, X: Any, gold: Mapping[str, Sequence[Sequence[str]]], folds: int | None
+    ) -> "Iterator[tuple[Cascade, tuple[int, int]]]":
+        """Cascades and the range of sentences that each was not trained on."""
+        if folds is None:
+            yield self, (0, n)
+            return
+        check_whole("folds", folds, 2, n)
+        for a, b in pairwise(np.linspace(0, n, folds + 1).astype(int).tolist()):
+            y = {name: [*labels[:a], *labels[b:]] for name, labels in gold.items()}
+            yield untrained(self).fit(some(X, [(0, a), (b, n)]), y), (a, b)
+
+    def _layer_data(self, X: Any) -> Iterator[tuple[str, TrainableModel, Any]]:
+        """Every layer with what it reads of sentences, the lowest first."""
+        source = above = self._input(X)
+        for name, layer in self.layers_.items():
+            data = layer.encode(above)
+            yield name, layer, data
+            above = Layered(source, self._passed(layer, data))
+
+    def uncalibrated(self) -> Self:
+        """This cascade without the calibration of its layers."""
+        self._check_fitted()
+        raw = copy.copy(self)
+        raw._set_layers({name: layer.uncalibrated() for name, layer in self.layers_.items()})
+        return raw
+
+    def _set_layers(self, layers: dict[str, TrainableModel]) -> None:
+        self.layers_ = layers
+        records = {name: layer.training_ for name, layer in layers.items()}
+        self.training_ = {**self.training_, "layers": records}
 
     # -- what was learnt, for people ----------------------------------------------------------------------------------
 
