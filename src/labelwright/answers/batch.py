@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from labelwright.answers.calibrated import Calibration
 from labelwright.answers.protocol import Ranked, Scored, impossible
 from labelwright.corpus.schemes import is_chunk_label, split_label
-from labelwright.corpus.spans import Span
+from labelwright.corpus.spans import Span, labels_of
 from labelwright.corpus.split_texts import labelled_spans
 from labelwright.decode.checks import check_decoder
 from labelwright.decode.record import Decoding
@@ -18,6 +18,7 @@ from labelwright.errors import CorpusError, OptionError
 
 Array = NDArray[Any]
 R = TypeVar("R")
+UNDECIDED = "_"  # in place of a label that is left out, where there is no O
 Labels = Sequence[str]
 PartialLabels = Sequence[Any]  # of each token a label, None, or a set of labels
 
@@ -165,6 +166,16 @@ class Batch:
             for labels, rows in zip(labellings, sure.marginals(), strict=True)
         ]
 
+    def confident(
+        self, labellings: Sequence[list[str]], least: float, scheme: str | None = None
+    ) -> list[tuple[list[str], list[Span]]]:
+        """Labellings without the entities that are less probable (or less confident) than `least`, and the entities
+        that are left: tokens of the others are O, or _ where labels make no chunks.  `scheme` is that of the labels."""
+        return [
+            (without(labels, spans, least, scheme), [span for span in spans if (span.probability or 0.0) >= least])
+            for labels, spans in zip(labellings, self.entities(labellings), strict=True)
+        ]
+
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
         """These spans of each sentence, each with the probability that exactly this span is in the labelling; the type
         "PER|ORG" stands for either of the two."""
@@ -268,6 +279,26 @@ def joined(batches: Sequence[Batch]) -> Batch:
     sentences = [sentence for batch in batches for sentence in batch]
     probabilistic = all(batch.probabilistic for batch in batches)
     return Batch(sentences, probabilistic=probabilistic, calibration=batches[0].calibration if batches else None)
+
+
+def without(labels: list[str], entities: Sequence[Span], least: float, scheme: str | None) -> list[str]:
+    """Labels without the entities that are less probable than `least`.
+
+    >>> without(["I-NP", "I-NP", "B-NP"], [Span(0, 2, "NP", 0.4), Span(2, 3, "NP", 0.9)], 0.5, "iob1")
+    ['O', 'O', 'I-NP']
+    >>> without(["D", "N"], [Span(0, 1, "D", 0.9), Span(1, 2, "N", 0.3)], 0.5, None)
+    ['D', '_']
+    """
+    gone = [span for span in entities if (span.probability or 0.0) < least]
+    if not gone:
+        return labels
+    if scheme in ("iob1", "ioe1"):  # whose labels depend on their neighbours
+        return labels_of([span for span in entities if span not in gone], len(labels), scheme)
+    outside = "O" if all(map(is_chunk_label, labels)) else UNDECIDED
+    shown = list(labels)
+    for span in gone:
+        shown[span.start : span.end] = [outside] * (span.end - span.start)
+    return shown
 
 
 # -- sets of labels and types -----------------------------------------------------------------------------------------

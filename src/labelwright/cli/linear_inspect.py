@@ -60,6 +60,8 @@ def _rows(facts: dict[str, Any], turn: str) -> list[tuple[str, str]]:
         rows += _training(training, facts["scheme"], turn)
     if not probabilistic:
         rows += _passes(facts["history"], training, facts["parameters"])
+    elif training.get("calibration") is not None:
+        rows.append(("calibration", _confidence(training["calibration"])))
     return rows + curves(facts["history"], probabilistic)
 
 
@@ -113,8 +115,10 @@ def _passes(
 
 def _confidence(calibration: dict[str, Any] | None) -> str:
     if calibration is None:
-        return "not calibrated; train with --dev FILE"
-    temperature = f"temperature {calibration['temperature']:.4g}, on {counted(calibration['sentences'], 'sentence')}"
+        return "not calibrated; train with --dev FILE, or use labelwright calibrate"
+    maps = ", monotone maps" if calibration.get("method") == "isotonic" else ""
+    fitted = f"temperature {calibration['temperature']:.4g}{maps}"
+    temperature = f"{fitted}, on {counted(calibration['sentences'], 'sentence')}"
     return f"{temperature}; {calibration['log_likelihood_per_token']:.4f} log-likelihood per token"
 
 

@@ -57,6 +57,7 @@ class Request(NamedTuple):
     known: str | None  # the column of known labels
     tallies: dict[str, how.Tally]  # of what is proven, where that is asked for
     entities: EntityWriter | None = None  # of texts
+    least: float | None = None  # the probability of entities that are shown
 
 
 class Answer(NamedTuple):
@@ -66,6 +67,7 @@ class Answer(NamedTuple):
     spans: "list[Span]"
     nbest: list[tuple[list[str], float]]
     marginals: list[dict[str, float]]
+    labels: list[str]  # that are shown: without entities that are not probable enough
 
 
 @how.with_decoders
@@ -98,6 +100,15 @@ def command(
             "--probabilities",
         ),
     ] = False,
+    min_confidence: Annotated[
+        float | None,
+        option(
+            "Leave out entities less probable than P: their labels become O (or _, where labels make no chunks).",
+            "P",
+            OUTPUT,
+        ),
+    ] = None,
+    uncalibrated: how.Uncalibrated = False,
     nbest: Annotated[
         int | None,
         option(
@@ -125,6 +136,7 @@ def command(
       labelwright tag model.crf test.txt --columns word,pos,hint --known hint
       labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
       labelwright tag near.model test.txt --inference vote
+      labelwright tag model.crf test.txt --min-confidence 0.9
 
     --nbest N writes each sentence N times, before each a comment with its rank and its probability:
 
@@ -151,6 +163,10 @@ def command(
     has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
     and --known is refused.  Decoders are about the labels that are shown, not about those that are passed upwards.
 
+    --min-confidence P shows only entities whose probability (or confidence) is P or more, in every form of output; the
+    probability of a labelling in JSON stays that of the labelling with all its entities.  Calibrate the model first
+    (labelwright calibrate): probabilities of a model as it was trained are too high.
+
     --text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
     entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
     writes the lines of an .ann file, --to columns tokens with their labels.  --json works as for files and adds
@@ -170,9 +186,12 @@ def command(
     if format == "text":  # which would be lost
         refuse_inputs(output, [input])
     tagger = load_model(model, threads, attributes=True)
+    if uncalibrated:
+        tagger = how.uncalibrated(tagger)
     tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
     entities = EntityWriter(tagger, to or "jsonl") if format == "text" and not as_json and to != "columns" else None
-    request = Request(how.chosen(tagger, decoding), nbest, probabilities, as_json, known, tallies, entities)
+    choices = how.chosen(tagger, decoding)
+    request = Request(choices, nbest, probabilities, as_json, known, tallies, entities, min_confidence)
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
     tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
@@ -190,6 +209,8 @@ def _check(model: Any, request: Request) -> None:
 
     if request.nbest is not None and request.entities is not None:
         raise OptionError("--nbest: entities have no place for several labellings; add --json or --to columns")
+    if request.least is not None:
+        _check_least(model, request)
     if layer_names(model):
         if request.known is not None:
             raise OptionError("--known: not for a cascade, whose layers all find their own labels")
@@ -203,6 +224,19 @@ def _check(model: Any, request: Request) -> None:
                 raise OptionError(f"--probabilities: {how.why_unsure(tagger)}")
             if request.nbest is not None and not request.json:
                 _check_nbest(tagger, request.choices[name], bool(request.tallies))
+
+
+def _check_least(model: Any, request: Request) -> None:
+    """Refuse a least probability that is none, or that has nothing to be compared with."""
+    assert request.least is not None
+    if not 0 <= request.least <= 1:
+        raise OptionError(f"--min-confidence: expected a number from 0 to 1, got {request.least:g}")
+    if request.nbest is not None:
+        raise OptionError("--min-confidence: --nbest lists whole labellings; leave one of both out")
+    for name, tagger in model.outputs.items():
+        with how.of_layer(name):
+            if not tagger.is_sure:
+                raise OptionError(f"--min-confidence: {how.why_unsure(tagger)}")
 
 
 def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
@@ -327,12 +361,18 @@ def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) 
     nbest = batch.nbest(request.nbest, limit) if request.nbest is not None else [[]] * len(batch)
     sure = batch.sure
     marginals = sure.marginals() if request.probabilities else [[]] * len(batch)
+    labels: list[Any] = [[] if each is None else each.labels for each in decodings]
     spans: list[Any] = [[]] * len(batch)
-    if request.entities is not None:
-        spans = batch.entities([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
+    if request.least is not None:
+        shown = batch.confident(labels, request.least, tagger.scheme_)
+        labels, spans = [row for row, _ in shown], [entities for _, entities in shown]
+        if request.entities is None and tagger.scheme_ is None:  # no chunks, and so no spans in JSON
+            spans = [[]] * len(batch)
+    elif request.entities is not None:
+        spans = batch.entities(labels)
     elif request.json:
-        spans = sure.spans([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
-    return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, strict=True)]  # type: ignore[arg-type]
+        spans = sure.spans(labels)
+    return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, labels, strict=True)]  # type: ignore[arg-type]
 
 
 def _chosen(answer: Answer) -> list[float]:
@@ -346,7 +386,7 @@ def _write_labels(piece: ToTag, answers: dict[str, list[Answer]], request: Reque
 
     added: dict[str, list[Any]] = {}
     for name, rows in answers.items():
-        added[name] = [[answer.decoding.labels for answer in rows]]
+        added[name] = [[answer.labels for answer in rows]]
         if request.probabilities:
             added[name].append([[f"{p:.4f}" for p in _chosen(answer)] for answer in rows])
     corpus = piece.corpus
@@ -417,7 +457,7 @@ def _facts(tagger: Any, sentences: Words, answers: list[Answer], request: Reques
     value, values = ("probability", "probabilities") if tagger.probabilistic else ("score", "confidences")
     for words, answer in zip(sentences, answers, strict=True):
         fact: dict[str, Any] = {
-            "labels": answer.decoding.labels,
+            "labels": answer.labels,
             **_worth(tagger, answer.decoding),
             **how.proof(answer.decoding),
             "spans": [_span(tagger, span, words) for span in answer.spans],

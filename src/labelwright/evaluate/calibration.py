@@ -14,7 +14,8 @@ from labelwright.errors import OptionError
 from labelwright.evaluate.scores import align
 
 Array = NDArray[Any]
-BINS = 15
+BINS = 15  # at most, of at least
+SMALLEST = 10  # predictions each
 PRECISIONS = (0.9, 0.95, 0.99)
 POINTS = 200  # of the curve of risk and coverage, at most
 
@@ -93,13 +94,14 @@ def _kept(operation: Operation, units: str) -> str:
 
 
 def calibration_report(
-    model: Any, X: Any, y: Sequence[Sequence[str]] | None = None, *, layer: str = "", bins: int = BINS
+    model: Any, X: Any, y: Sequence[Sequence[str]] | None = None, *, layer: str = "", bins: int | None = None
 ) -> CalibrationReport:
     """How well the probabilities (or confidences) of a model's entities agree with how often they are right on labelled
     sentences; of labels that make no chunks, those of the labels of tokens.
 
     X, y : sentences and gold labels, or a Corpus
     layer : which layer of a cascade; y are then the labels of that layer
+    bins : their number; 15, or fewer where there are few predictions
     """
     gold = X.y if y is None and isinstance(X, Corpus) else y
     if gold is None:
@@ -135,7 +137,7 @@ def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[str]], la
     return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
 
 
-def reliability(seen: Judged, bins: int = BINS) -> CalibrationReport:
+def reliability(seen: Judged, bins: int | None = None) -> CalibrationReport:
     """All figures of predictions that were judged.
 
     >>> seen = Judged(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False]), "entity", 4)
@@ -155,10 +157,11 @@ def reliability(seen: Judged, bins: int = BINS) -> CalibrationReport:
     return CalibrationReport(unit, len(said), n_gold, *means, ece, brier, tuple(table), operations, _curve(seen))
 
 
-def bins_of(said: Array, right: Array, bins: int = BINS) -> list[Bin]:
+def bins_of(said: Array, right: Array, bins: int | None = None) -> list[Bin]:
     """Bins of (nearly) equal size, by rising probability: adaptive bins, where most probabilities are close to 1."""
     order = np.argsort(said, kind="stable")
-    parts = [part for part in np.array_split(order, bins) if len(part)]
+    n_bins = max(1, min(BINS, len(order) // SMALLEST)) if bins is None else bins
+    parts = [part for part in np.array_split(order, n_bins) if len(part)]
     return [_bin(said[part], right[part]) for part in parts]
 
 

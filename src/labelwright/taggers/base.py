@@ -228,6 +228,27 @@ class Tagger(Estimator):
         decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
         return self._ask(X, lambda batch: batch.spans([d.labels for d in decoded(batch)]), forced, scheme)
 
+    def predict_confident(
+        self, X: Any, least: float, *, forced: Forced | None = None, constraints: Constraints = None
+    ) -> Labellings:
+        """The best labels of each sentence without the entities that are less probable (or, of calibrated perceptrons,
+        less confident) than `least`: these are O, or _ where labels make no chunks.
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
+        >>> crf.predict_confident([["Ada", "ran"]], 0.5), crf.predict_confident([["Ada", "ran"]], 0.999)
+        ([['B-PER', 'O']], [['O', 'O']])
+        """
+        X = listed(X)
+        decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
+        if not self.is_sure:
+            self._require(PROBABILITY, "predict_confident", self._instead("predict_confident"))
+
+        def question(batch: Batch) -> list[list[str]]:
+            return [labels for labels, _ in batch.confident([d.labels for d in decoded(batch)], least, self.scheme_)]
+
+        return Labellings(self._ask(X, question, forced, scheme))
+
     def predict_entities(self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> "list[list[Entity]]":
         """The entities of each text: start and end (in characters), type, text and probability (or confidence).
 

@@ -135,7 +135,8 @@ def folded(X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> list[tuple[
     if n < folds:
         raise OptionError(f"folds: expected {folds} sentences at least, got {n}")
     if y is not None:
-        check_lengths(y, [len(sentence) for sentence in X], place="calibrate: y")
+        lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
+        check_lengths(y, lengths, place="calibrate: y")
 
     def part(rows: list[int]) -> Labelled:
         some = X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
