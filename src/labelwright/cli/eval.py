@@ -128,12 +128,12 @@ def command(
             "--calibration",
         ),
     ] = False,
+    decoding: Any = None,
     plot: Annotated[
         str | None,
         option("With --calibration: draw the reliability diagram and the curve of precision.", "FILE.png", OUTPUT),
     ] = None,
     uncalibrated: how.Uncalibrated = False,
-    decoding: Any = None,
     as_json: Json = False,
     threads: Threads = None,
     verbose: Annotated[

@@ -95,12 +95,12 @@ def _draw_coverage(axes: Any, report: "CalibrationReport", title: str) -> None:
 
     axes.plot(*zip(*report.curve, strict=True) if report.curve else ([], []), color=COLOURS["right"], linewidth=2)
     low = min([0.89, *(precision for _, precision in report.curve)])
+    lines = []
     for each in report.operations:
-        if each.threshold is None:
-            continue
-        axes.plot([0, each.kept], [each.precision] * 2, color=COLOURS["wrong"], linewidth=1, linestyle="--")
-        text = f"{each.precision:.0%}: keep {each.kept:.1%} (at least {each.threshold:.3f})"
-        axes.annotate(text, (0.02, each.precision), xytext=(0, -9), textcoords="offset points", fontsize=8)
+        if each.threshold is not None:
+            axes.plot([0, each.kept], [each.precision] * 2, color=COLOURS["wrong"], linewidth=1, linestyle="--")
+            lines.append(f"{each.precision:.0%} precision: keep {each.kept:.1%}, {each.threshold:.3f} or more")
+    axes.text(0.03, 0.03, "\n".join(lines), transform=axes.transAxes, fontsize=8, color=COLOURS["wrong"])
     axes.set_xlim(0, 1)
     axes.set_ylim(max(0.0, 0.1 * math.floor(10 * low)), 1.005)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
