@@ -63,8 +63,11 @@ def test_calibrate_in_place_as_json_and_by_folds(run, place: Path, tmp_path: Pat
     facts = json.loads(out)
     assert code == 0
     assert facts["calibration"]["temperature"] == labelwright.load(tmp_path / "m").temperature_
-    assert set(facts["before"]) == {"ece", "brier", "said", "right"}
-    assert facts["unit"] == "entity"
+    assert set(facts) == {"calibration"}  # of its training data a model knows too much
+    assert labelwright.load(tmp_path / "m").n_jobs == labelwright.load(place / "crf").n_jobs
+    out = run("calibrate", tmp_path / "m", place / "dev.txt", "-o", tmp_path / "m", "--json", "--threads", 1)[1]
+    assert set(json.loads(out)["before"]) == {"ece", "brier", "said", "right"}
+    assert json.loads(out)["unit"] == "entity"
 
 
 def test_calibrate_a_perceptron_and_labels_without_chunks(run, place: Path, tmp_path: Path) -> None:
@@ -85,6 +88,7 @@ def test_calibrate_a_cascade(run, folder: Path, tmp_path: Path) -> None:
     }
     code, out, _ = run("calibrate", folder / "two", folder / "dev.txt", "-o", tmp_path / "m")
     assert all(f"{name}: temperature" in out for name in layers)
+    assert run("inspect", tmp_path / "m")[1].count("calibration  temperature") == len(layers)
     code, out, _ = run("eval", tmp_path / "m", folder / "test.txt", "--calibration", "--json")
     assert all("ece" in facts["calibration"] for facts in json.loads(out)["layers"].values())
 

@@ -25,7 +25,7 @@ SINGLE = [name for name, (make, _) in MODELS.items() if "probability" in make().
 
 
 def with_temperature(model, temperature, **maps):
-    model._set_calibration({"temperature": temperature, **maps})
+    model.set_calibration({"temperature": temperature, **maps})
     return model
 
 
@@ -354,3 +354,24 @@ def test_a_perceptron_has_confidences_that_something_occurs():
     truth = Truth(model, NEW).tempered(model.temperature_)
     wanted = sum(math.exp(q) for labels, q in truth.items() if spans_by_hand(labels))
     assert model.occurrence_confidences([NEW], "X")[0] == pytest.approx(wanted, abs=1e-6)
+
+
+# --- what is probable enough ------------------------------------------------------------------------------------------
+
+
+def test_labels_without_doubtful_entities(fitted, entities):
+    X = entities[2]
+    model = fitted.uncalibrated()
+    spans, labels = model.predict_spans(X), model.predict(X)
+    assert model.predict_confident(X, 0.0) == labels
+    least = float(np.median([span.probability for row in spans for span in row]))
+    for before, after, row in zip(labels, model.predict_confident(X, least), spans, strict=True):
+        kept = {t for span in row if span.probability >= least for t in range(span.start, span.end)}
+        assert after == [label if t in kept else "O" for t, label in enumerate(before)]
+
+
+@pytest.mark.parametrize("make", [Perceptron, MemoryTagger])
+def test_without_probabilities_nothing_is_probable_enough(make):
+    X, y = words(6, 1)
+    with pytest.raises(OptionError, match=r"^predict_confident: a \w+ has scores, not probabilities; "):
+        make(n_jobs=1).fit(X, y).predict_confident(X, 0.5)

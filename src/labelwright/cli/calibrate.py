@@ -65,27 +65,36 @@ def command(
     calibrated.
 
     The table shows the calibration error of the entities of DEV (of labels, where they make no chunks) before and
-    after; that of sentences which were used for nothing is shown by `labelwright eval OUT TEST --calibration`.
+    after (not with --folds); that of sentences which were used for nothing is shown by `labelwright eval OUT TEST
+    --calibration`.
     """
-    _check(model, output, data)
+    from labelwright.taggers.registry import load
+
+    _check(output, data)
     tagger = load_model(model, threads, attributes=True)
     gold = _held_out(tagger, data, columns, label, format)
     inputs = gold.X if has_attributes(gold) else corpus_for(tagger, gold)
     truth = {name: gold.column(name) if name else gold.y for name in tagger.outputs}
-    before = _reports(tagger.uncalibrated(), inputs, truth) if hasattr(tagger, "uncalibrated") else {}
     tagger.calibrate(inputs, truth.get("", truth), method=method, folds=folds)
-    after = _reports(tagger, inputs, truth)
-    if threads is not None:
-        tagger.forget_run()
-    tagger.save(output)
-    facts = {name: _facts(tagger.outputs[name], before.get(name), after[name]) for name in after}
+    _with_calibration(load(model), tagger).save(output)
+    before = after = {}
+    if folds is None:  # on its training data a model is better than on others
+        before, after = (_reports(each, inputs, truth) for each in (tagger.uncalibrated(), tagger))
+    facts = {name: _facts(each, before.get(name), after.get(name)) for name, each in tagger.outputs.items()}
     if as_json:
         show_json(facts.get("", {"layers": facts}))
     elif not quiet:
         _show(facts)
 
 
-def _check(model: str, output: str, data: str) -> None:
+def _with_calibration(stored: Any, tagger: Any) -> Any:
+    """The model as it is stored, threads and kinds of labels and all, with the calibration of another copy of it."""
+    for name, output in stored.outputs.items():
+        output.set_calibration(tagger.outputs[name].training_["calibration"])
+    return stored
+
+
+def _check(output: str, data: str) -> None:
     """Refuse an output that is no place for a model, or that holds something else."""
     if output == "-":
         raise OptionError("--output: expected the name of a model file to write, got '-'")
@@ -104,14 +113,14 @@ def _held_out(model: Any, data: str, columns: str | None, label: str | None, for
 
 
 def _reports(model: Any, inputs: Any, truth: dict[str, Any]) -> "dict[str, CalibrationReport]":
-    """How reliable every output is, where it has probabilities."""
+    """How far the probabilities of every output can be trusted, where it has any."""
     from labelwright.evaluate import calibration_report
 
     sure = [name for name, tagger in model.outputs.items() if tagger.is_sure]
     return {name: calibration_report(model, inputs, truth[name], layer=name) for name in sure}
 
 
-def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationReport") -> dict[str, Any]:
+def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationReport | None") -> dict[str, Any]:
     """What was fitted, and the errors of probabilities before and after, ready for JSON."""
     reports = {"before": before, "after": after}
     errors = {
@@ -119,7 +128,8 @@ def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationR
         for name, report in reports.items()
         if report is not None
     }
-    return {"calibration": tagger.training_["calibration"], "n": after.n, "unit": after.unit, **errors}
+    sizes = {} if after is None else {"n": after.n, "unit": after.unit}
+    return {"calibration": tagger.training_["calibration"], **sizes, **errors}
 
 
 def _show(facts: dict[str, dict[str, Any]]) -> None:
@@ -130,6 +140,8 @@ def _show(facts: dict[str, dict[str, Any]]) -> None:
         place = f"{name}: " if name else ""
         show(f"{place}temperature {fitted['temperature']:.4g}{maps}, on {fitted['sentences']:,} sentences")
         columns = [column for column in ("before", "after") if column in each]
+        if not columns:
+            continue
         rows: list[tuple[str, ...]] = [("", *columns)]
         rows.append(("calibration error", *(f"{100 * each[column]['ece']:.2f} %" for column in columns)))
         for key, title in (("brier", "Brier score"), ("said", "mean probability"), ("right", "right")):

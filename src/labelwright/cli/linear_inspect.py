@@ -6,6 +6,7 @@ from typing import Any
 from labelwright.cli.common import aligned, counted, heading, percent, show
 from labelwright.cli.layout import (
     NO_COLUMNS,
+    calibration_text,
     curves,
     label_row,
     score_text,
@@ -61,7 +62,7 @@ def _rows(facts: dict[str, Any], turn: str) -> list[tuple[str, str]]:
     if not probabilistic:
         rows += _passes(facts["history"], training, facts["parameters"])
     elif training.get("calibration") is not None:
-        rows.append(("calibration", _confidence(training["calibration"])))
+        rows.append(("calibration", calibration_text(training["calibration"])))
     return rows + curves(facts["history"], probabilistic)
 
 
@@ -110,16 +111,7 @@ def _passes(
             shares += f", {percent(convergence['strictly_separable'])} strictly (by every path of their labels)"
         rows.append(("separable", shares))
         rows.append(("bound", _bound(convergence, parameters, training["sentences"] * len(made))))
-    return [*rows, ("confidence", _confidence(training.get("calibration")))]
-
-
-def _confidence(calibration: dict[str, Any] | None) -> str:
-    if calibration is None:
-        return "not calibrated; train with --dev FILE, or use labelwright calibrate"
-    maps = ", monotone maps" if calibration.get("method") == "isotonic" else ""
-    fitted = f"temperature {calibration['temperature']:.4g}{maps}"
-    temperature = f"{fitted}, on {counted(calibration['sentences'], 'sentence')}"
-    return f"{temperature}; {calibration['log_likelihood_per_token']:.4f} log-likelihood per token"
+    return [*rows, ("confidence", calibration_text(training.get("calibration")))]
 
 
 def _bound(convergence: dict[str, Any], parameters: dict[str, Any], sentences: int) -> str:

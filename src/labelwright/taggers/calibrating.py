@@ -81,7 +81,7 @@ class Calibratable(Tagger):
         X, y = sentences_and_labels(X, y)
         parts = [held_out(self, X, y)] if folds is None else self._crossed(X, y, folds)
         record = fitted(parts, method)
-        self._set_calibration(record | {"seconds": round(time.perf_counter() - begun, 3)})
+        self.set_calibration(record | {"seconds": round(time.perf_counter() - begun, 3)})
         return self
 
     def uncalibrated(self) -> Self:
@@ -93,7 +93,8 @@ class Calibratable(Tagger):
         }
         return raw
 
-    def _set_calibration(self, record: dict[str, Any]) -> None:
+    def set_calibration(self, record: dict[str, Any]) -> None:
+        """Take over the calibration of another copy of this tagger, as its record has it."""
         self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
 
     def _crossed(self, X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> "list[HeldOut]":

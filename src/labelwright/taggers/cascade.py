@@ -474,7 +474,7 @@ class Cascade(Estimator):
         calibrated = {name: copy.copy(layer) for name, layer in self.layers_.items()}
         for name, layer in calibrated.items():
             try:
-                layer._set_calibration(fitted(parts[name], method))
+                layer.set_calibration(fitted(parts[name], method))
             except OptionError as error:
                 raise OptionError(f"layer {name}: {error}") from None
         self._set_layers(calibrated)
@@ -751,7 +751,7 @@ class Cascade(Estimator):
             "parameters": settings | {"shares": dict(self.shares) if self.shares else None},
             "inputs": list(self.inputs_),
             "layers": layers,
-            "training": self.training_,
+            "training": self.training_ | {"layers": {name: layer.training_ for name, layer in self.layers_.items()}},
             "history": self.history_,
         }
 
