@@ -209,6 +209,15 @@ def test_labels_without_chunks_become_undecided(run, place: Path) -> None:
     ]
 
 
+def test_probabilities_are_those_of_the_labels_that_are_shown(run, place: Path) -> None:
+    model, test = place / "crf.sure", place / "test.txt"
+    X = labelwright.read_columns(test, names="word,entity").select(["word"])
+    rows = [row for sentence in labelwright.load(model).predict_marginals(X) for row in sentence]
+    _, out, _ = run("tag", model, test, "--min-confidence", 1, "--probabilities")
+    shown = [line.split()[-2:] for line in out.splitlines() if line]
+    assert shown == [["O", f"{row['O']:.4f}"] for row in rows]
+
+
 def test_probabilities_without_calibration(run, place: Path) -> None:
     raw = run("tag", place / "crf", place / "test.txt", "--json")[1]
     assert run("tag", place / "crf.sure", place / "test.txt", "--json", "--uncalibrated")[1] == raw

@@ -12,6 +12,7 @@ from labelwright.cli.common import (
     aligned,
     check_target,
     corpus_for,
+    counted,
     is_model,
     load_model,
     show,
@@ -138,10 +139,10 @@ def _show(facts: dict[str, dict[str, Any]]) -> None:
         fitted = each["calibration"]
         maps = ", monotone maps" if fitted["method"] == "isotonic" else ""
         place = f"{name}: " if name else ""
-        show(f"{place}temperature {fitted['temperature']:.4g}{maps}, on {fitted['sentences']:,} sentences")
-        columns = [column for column in ("before", "after") if column in each]
-        if not columns:
+        show(f"{place}temperature {fitted['temperature']:.4g}{maps}, on {counted(fitted['sentences'], 'sentence')}")
+        if not each.get("n"):  # nothing to be judged
             continue
+        columns = [column for column in ("before", "after") if column in each]
         rows: list[tuple[str, ...]] = [("", *columns)]
         rows.append(("calibration error", *(f"{100 * each[column]['ece']:.2f} %" for column in columns)))
         for key, title in (("brier", "Brier score"), ("said", "mean probability"), ("right", "right")):

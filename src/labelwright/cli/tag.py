@@ -165,7 +165,7 @@ def command(
 
     --min-confidence P shows only entities whose probability (or confidence) is P or more, in every form of output; the
     probability of a labelling in JSON stays that of the labelling with all its entities.  Calibrate the model first
-    (labelwright calibrate): probabilities of a model as it was trained are too high.
+    (labelwright calibrate): probabilities of a model as it was trained are often too high.
 
     --text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
     entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
@@ -376,8 +376,9 @@ def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) 
 
 
 def _chosen(answer: Answer) -> list[float]:
-    """The probability (or confidence) of each predicted label."""
-    return [row[label] for row, label in zip(answer.marginals, answer.decoding.labels, strict=True)]
+    """The probability (or confidence) of each label that is shown; where none is (_), of the one that was left out."""
+    pairs = zip(answer.marginals, answer.labels, answer.decoding.labels, strict=True)
+    return [row[shown if shown in row else predicted] for row, shown, predicted in pairs]
 
 
 def _write_labels(piece: ToTag, answers: dict[str, list[Answer]], request: Request, out: BinaryIO) -> None:
