@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-numpy nightly bench timbl clean
+.PHONY: help demo quick test test-numpy nightly bench docs timbl clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -35,6 +35,10 @@ nightly: $(VENV)/.installed-test  ## install, then all tests, with new and many 
 bench: $(VENV)/.installed-bench  ## install, then measure side by side with CRFsuite
 	@$(BIN)/python benchmarks/run.py
 
+docs: $(VENV)/.installed-docs  ## install, then build all pages and the reference of Python and the commands into site/
+	@$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -d build/docs --conf-dir docs . site
+	@echo "open site/index.html"
+
 # TiMBL is the reference of the memory-based learner.  It is a Debian package, so it cannot go into .venv: this asks
 # apt-get for it, where that exists and nobody has to type a password (root, or sudo that does not ask).  Only downloads
 # can take long, so only they are cut off.  Whatever goes wrong is no error: the tests that need TiMBL then say why they
@@ -48,7 +52,7 @@ timbl:  ## install TiMBL, which some tests compare with, where the package manag
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PLAIN) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLAIN) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -78,3 +82,8 @@ $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@echo "installing labelwright and its rival into $(VENV) ..."
 	@$(PIP) --editable ".[bench]"
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
+	@echo "installing labelwright and what builds its pages into $(VENV) ..."
+	@$(PIP) --editable ".[docs]"
+	@touch $@

@@ -26,6 +26,7 @@ from labelwright.evaluate import compare, evaluate
 from labelwright.learn.joint import Joint, Stack
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered
+from labelwright.taggers.layer_labels import labelled_layers
 
 COLUMNS = "word,pos,chunk"
 
@@ -74,7 +75,7 @@ def gradient(options: argparse.Namespace, folder: Path, console: Console) -> Non
     names = ["pos", "chunk"]
     cascade.fit(train)
     models = list(cascade.layers_.values())
-    source, gold = cascade._labelled(train, None, names)
+    source, gold = labelled_layers(train, None, names)
     source = cascade._input(source)
     passed = models[0].passed(source, cascade.cut)
     inputs = [source, Layered(source, passed)]

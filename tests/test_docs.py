@@ -81,7 +81,7 @@ def run_shell(text: str, place: str) -> None:
         if re.fullmatch(r"labelwright [^|<>;&$`\n]*(\\\n[^|<>;&$`\n]*)*", statement.split(" #")[0]):
             output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-                code = main(shlex.split(statement, comments=True)[1:])
+                code = main(shlex.split(statement.replace("\\\n", " "), comments=True)[1:])
             assert code == 0, f"{place}: {statement}\n{output.buffer.getvalue().decode()}"
         else:
             done = subprocess.run(["bash", "-e", "-c", statement], capture_output=True, text=True, check=False)

@@ -130,7 +130,7 @@ def test_every_setting_has_a_sentence_and_a_sound_default(name: str) -> None:
 def test_settings_that_most_taggers_have_are_those_of_crf() -> None:
     from labelwright.cli.train_options import of_most_taggers
 
-    own, common = inspect.signature(CRF).parameters, inspect.signature(of_most_taggers).parameters
+    own, common = inspect.signature(CRF.__init__).parameters, inspect.signature(of_most_taggers).parameters
     assert {name: p.annotation for name, p in common.items()} == {name: own[name].annotation for name in common}
 
 
@@ -149,3 +149,9 @@ def test_the_help_of_train_imports_no_tagger_and_fits_two_screens() -> None:
         "Training:",
         "Output:",
     ]
+
+
+def test_the_signature_of_a_tagger_can_be_read() -> None:
+    shown = str(inspect.signature(CRF))
+    assert "l2: float = 1.0" in shown
+    assert "Annotated" not in shown

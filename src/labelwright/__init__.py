@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from labelwright.corpus.annotations import read_label_studio as read_label_studio
     from labelwright.corpus.brat import read_brat as read_brat
     from labelwright.corpus.columns import read_columns as read_columns
+    from labelwright.corpus.conllu import read_conllu as read_conllu
     from labelwright.corpus.docbin import read_docbin as read_docbin
     from labelwright.corpus.frames import read_frame as read_frame
     from labelwright.corpus.parquet import read_parquet as read_parquet
     from labelwright.corpus.spans import Span as Span
+    from labelwright.corpus.table import Corpus as Corpus
     from labelwright.corpus.token_records import read_jsonl as read_jsonl
     from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
     from labelwright.decode.record import Decoding as Decoding
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from labelwright.taggers.crf import CRF as CRF
     from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
     from labelwright.taggers.memory import MemoryBased as MemoryBased
-    from labelwright.taggers.memory import MemoryTagger as MemoryTagger
+    from labelwright.taggers.memory_tagger import MemoryTagger as MemoryTagger
     from labelwright.taggers.ngram import NgramTagger as NgramTagger
     from labelwright.taggers.perceptron import LatentPerceptron as LatentPerceptron
     from labelwright.taggers.perceptron import Perceptron as Perceptron
@@ -37,12 +39,13 @@ __version__ = "0.2.0"
 _HOMES = {
     "CRF": "labelwright.taggers.crf",
     "Cascade": "labelwright.taggers.cascade",
+    "Corpus": "labelwright.corpus.table",
     "Decoding": "labelwright.decode.record",
     "LabelwrightError": "labelwright.errors",
     "LatentCRF": "labelwright.taggers.latent_crf",
     "LatentPerceptron": "labelwright.taggers.perceptron",
     "MemoryBased": "labelwright.taggers.memory",
-    "MemoryTagger": "labelwright.taggers.memory",
+    "MemoryTagger": "labelwright.taggers.memory_tagger",
     "NgramTagger": "labelwright.taggers.ngram",
     "Perceptron": "labelwright.taggers.perceptron",
     "ProgressiveSearch": "labelwright.search.progressive",
@@ -53,6 +56,7 @@ _HOMES = {
     "load": "labelwright.taggers.registry",
     "read_brat": "labelwright.corpus.brat",
     "read_columns": "labelwright.corpus.columns",
+    "read_conllu": "labelwright.corpus.conllu",
     "read_crfsuite": "labelwright.features.attribute_data",
     "read_docbin": "labelwright.corpus.docbin",
     "read_doccano": "labelwright.corpus.annotations",
@@ -65,6 +69,7 @@ _HOMES = {
 __all__ = [
     "CRF",
     "Cascade",
+    "Corpus",
     "Decoding",
     "LabelwrightError",
     "LatentCRF",
@@ -81,6 +86,7 @@ __all__ = [
     "load",
     "read_brat",
     "read_columns",
+    "read_conllu",
     "read_crfsuite",
     "read_docbin",
     "read_doccano",

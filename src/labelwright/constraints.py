@@ -53,6 +53,11 @@ OPERATORS = (">=", "<=", "==", "!=", ">", "<")
 def at_least(n: int, what: str | Sequence[str], at: At = None) -> Rule:
     """At least n chunks of a type (`"VP"`), or n tokens with a label (`"B-VP"`), beginning at the tokens `at`.
 
+    n : how many
+    what : a chunk type or a label, or a list of them
+    at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
+        token; None: all
+
     >>> at_least(1, "VP"), at_least(2, ["B-PER", "B-ORG"], at=slice(0, 5))
     (at_least(1, 'VP'), at_least(2, ['B-PER', 'B-ORG'], at=slice(0, 5, None)))
     """
@@ -60,18 +65,33 @@ def at_least(n: int, what: str | Sequence[str], at: At = None) -> Rule:
 
 
 def at_most(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """At most n chunks of a type, or n tokens with a label."""
+    """At most n chunks of a type, or n tokens with a label.
+
+    n : how many
+    what : a chunk type or a label, or a list of them
+    at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
+        token; None: all
+    """
     return _count("at_most", n, what, at, (False, True))
 
 
 def exactly(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """Exactly n chunks of a type, or n tokens with a label."""
+    """Exactly n chunks of a type, or n tokens with a label.
+
+    n : how many
+    what : a chunk type or a label, or a list of them
+    at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
+        token; None: all
+    """
     return _count("exactly", n, what, at, (True, True))
 
 
 def agree(*positions: Any, types: bool = False) -> Rule:
     """The tokens at these positions have the same label (with `types`, labels of the same chunk type, or none): two or
     more positions, or one list of such groups.
+
+    *positions : numbers of tokens, or one list of groups of them
+    types : compare chunk types instead of labels
 
     >>> agree(3, 7), agree([(3, 7), (4, 8)], types=True)
     (agree(3, 7), agree([(3, 7), (4, 8)], types=True))
@@ -80,13 +100,22 @@ def agree(*positions: Any, types: bool = False) -> Rule:
 
 
 def differ(*positions: Any, types: bool = False) -> Rule:
-    """No two of the tokens at these positions have the same label (with `types`: the same chunk type)."""
+    """No two of the tokens at these positions have the same label (with `types`: the same chunk type).
+
+    *positions : numbers of tokens, or one list of groups of them
+    types : compare chunk types instead of labels
+    """
     return _compared("differ", positions, False, types)
 
 
 def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, at: At = None) -> Rule:
     """No token has the label, and no chunk of the type begins; with `after`, none directly after a token with such a
     label.
+
+    what : a chunk type or a label, or a list of them
+    after : labels (or types) of the token before; None: anywhere
+    at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
+        token; None: all
 
     >>> forbid("I-NP", after="O").satisfied(["O", "I-NP"]), forbid("NP", after="NP").satisfied(["B-NP", "I-NP"])
     (False, True)
@@ -98,6 +127,10 @@ def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, 
 def only(at: At, labels: str | Sequence[str]) -> Rule:
     """The tokens `at` have one of these labels, or a label of one of these chunk types.
 
+    at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
+        token; None: all
+    labels : labels or chunk types that they may have
+
     >>> only(lambda word: word.isdigit(), "O"), only(-1, ["O"])
     (only(<lambda>, 'O'), only(-1, ['O']))
     """
@@ -106,7 +139,10 @@ def only(at: At, labels: str | Sequence[str]) -> Rule:
 
 
 def implies(condition: Any, consequence: Any) -> Rule:
-    """If the first rule holds, the second must hold too."""
+    """If the first rule holds, the second must hold too.
+
+    condition, consequence : rules
+    """
     first, second = parts_of(condition, consequence)
     return Joined(called("implies", first, second), Some, (~first, second))
 
@@ -115,6 +151,10 @@ def linear(terms: Iterable[Term] | Callable[[Sentence], Iterable[Term]], compari
     """A sum of coefficients against a bound: each term (coefficient, at, what) counts wherever a token of `at` has the
     label, or begins a chunk of the type.  A function makes the terms from the Sentence, its words and candidates.
     Numbers are taken as written in decimals: 0.1 is exactly a tenth.
+
+    terms : (coefficient, at, what) each, or a function that makes them
+    comparison : one of >= <= == != > <
+    bound : a number
 
     >>> linear([(1, None, "B-NP"), (-2, None, "B-VP")], ">=", 0).satisfied(["B-NP", "O", "B-NP", "B-VP"])
     True
@@ -131,7 +171,11 @@ def linear(terms: Iterable[Term] | Callable[[Sentence], Iterable[Term]], compari
 
 def soft(rule: Any, weight: float) -> Rule:
     """A rule that costs `weight`, in the unit of the tagger's scores, if it is violated; of the rules that a function
-    returns for a sentence, each one by itself."""
+    returns for a sentence, each one by itself.
+
+    rule : any rule, or a function of the sentence that returns rules
+    weight : above 0
+    """
     (kept,) = parts_of(rule)
     name = called("soft", kept, weight)
     number = isinstance(weight, int | float | np.integer | np.floating) and not isinstance(weight, bool)

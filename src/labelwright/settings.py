@@ -386,6 +386,23 @@ def _read(owner: Any) -> Mapping[str, Setting]:
     return {p.name: _declared(p) for p in named if p.name != "self"}
 
 
+def plain_signature(owner: type[Any]) -> inspect.Signature:
+    """The signature of a constructor with plain types, as `help` shows it: without `Annotated`.
+
+    >>> class Tagger:
+    ...     def __init__(self, l2: Annotated[float, AtLeast(0), Help("penalty")] = 1.0): ...
+    >>> plain_signature(Tagger)
+    <Signature (l2: float = 1.0)>
+    """
+    signature = inspect.signature(getattr(owner, "__init__"))  # noqa: B009
+    own = [p.replace(annotation=_plain(p.annotation)) for p in signature.parameters.values() if p.name != "self"]
+    return inspect.Signature(own)
+
+
+def _plain(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
 def _declared(parameter: inspect.Parameter) -> Setting:
     """The setting that a parameter declares."""
     annotation: Any = parameter.annotation

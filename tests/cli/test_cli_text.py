@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import labelwright
+from labelwright.cli import compare
 from labelwright.corpus import pieces
 from labelwright.corpus.tokenizer import Tokenizer
 
@@ -216,3 +217,11 @@ def test_compare_splits_texts_as_the_models_do(place: Path, model: Path, run) ->
     code, _, err = run("compare", texts, lines, model)
     assert (code, err.count("\n")) == (2, 1)
     assert "split texts differently" in err
+
+
+def test_compare_loads_a_model_once(place: Path, model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+    real = compare.load_model
+    monkeypatch.setattr(compare, "load_model", lambda path, *more: loaded.append(path) or real(path, *more))
+    ok(run("compare", place / "texts.jsonl", model, model))
+    assert loaded == [str(model)]

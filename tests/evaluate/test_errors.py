@@ -151,3 +151,32 @@ def test_the_page_holds_the_same_data_and_nothing_from_outside():
     assert "&lt;title&gt;" in text
     assert "<b>" not in text
     assert "http" not in text
+
+
+def test_labels_without_types_have_no_column_of_types() -> None:
+    analysis = evaluate([["B", "I", "O"], ["B", "O"]], [["B", "O", "O"], ["O", "O"]]).errors(
+        [["a", "b", "c"], ["d", "e"]], train=[["a", "b", "c", "d", "e"]]
+    )
+    text = str(analysis)
+    assert "(no type)" not in text
+    assert "missed most often  errors  of gold" in text
+
+
+def test_chunks_without_a_type_beside_others_are_named() -> None:
+    analysis = evaluate([["B", "O", "B-X"]], [["O", "O", "B"]]).errors([["a", "b", "c"]])
+    assert "X -> (no type)" in str(analysis)
+
+
+@pytest.mark.parametrize(("labels", "dashes"), [("N", 1), ("B-X", 3)])
+def test_shares_of_nothing_are_dashes(labels: str, dashes: int) -> None:
+    analysis = evaluate([[labels]], [[labels]]).errors([["a"]], train=[["a"]])
+    last = next(line for line in str(analysis).splitlines() if "unseen word" in line)
+    assert last.split()[-dashes:] == ["-"] * dashes
+
+
+def test_the_repr_is_one_line() -> None:
+    report = evaluate([["B-X", "O"]], [["B-X", "O"]])
+    assert repr(report) == "<Report: F1 100.00 of chunks, 2 tokens, 1 sentence; print it for the table>"
+    wrong = evaluate([["N", "V"]], [["N", "N"]])
+    assert repr(wrong) == "<Report: accuracy 50.00 of labels, 2 tokens, 1 sentence; print it for the table>"
+    assert repr(wrong.errors()) == "<ErrorAnalysis: 1 errors (1 label); print it for the tables>"

@@ -1,9 +1,11 @@
 """Numbers beside symbols: number columns, word vectors, arrays; standardised, shifted, stored."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, MemoryTagger, Perceptron, SemiCRF, load
+from labelwright import CRF, LatentCRF, MemoryBased, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
 from labelwright.corpus import Corpus
 from labelwright.errors import CorpusError, LabelwrightError, OptionError, TemplateError
 from labelwright.features.extract import learn
@@ -133,8 +135,9 @@ def test_what_cannot_be_given():
         CRF(vectors={"a": [1.0], "b": [1.0, 2.0]}).fit(*words)
     with pytest.raises(CorpusError, match="no such file"):
         CRF(vectors="/none/at/all").fit(*words)
-    with pytest.raises(LabelwrightError, match="reads vectors: not compared here"):
-        MemoryTagger(template="U:%v[0]").fit(*words)
+    for template, what in (("U:%v[0]", "word vectors"), ("U:%a[0]", "arrays")):
+        with pytest.raises(LabelwrightError, match=f"reads {what}: memory-based models compare symbols"):
+            MemoryTagger(template=template).fit(*words)
 
 
 def test_a_batch_without_known_words_is_learnt():
@@ -144,3 +147,35 @@ def test_a_batch_without_known_words_is_learnt():
     tagger.partial_fit([["Bob", "sat"]], [["P", "O"]])
     assert tagger.extractor_.numbers.vectors is vectors
     assert len(tagger.predict([["Bob", "ran"]])[0]) == 2
+
+
+def test_n_gram_taggers_read_numbers_and_memories_do_not():
+    linear = pytest.importorskip("sklearn.linear_model")
+    words, y = [["a", "b", "c"]] * 6, [["A", "B", "A"], ["B", "A", "B"]] * 3
+    arrays = [np.array([[float(label == "A"), n] for label in labels]) for n, labels in enumerate(y)]
+    tagger = NgramTagger(linear.LogisticRegression(C=100.0), ngram=1)
+    assert tagger.fit(words, y).predict(words) != y  # words alone do not tell
+    assert tagger.fit(words, y, arrays=arrays).predict(words, arrays=arrays) == y
+    corpus = Corpus.from_sequences(words, y).with_arrays(arrays)
+    assert tagger.fit(corpus).predict(corpus) == y
+    with_vectors = NgramTagger(linear.LogisticRegression(), vectors={"a": [1.0, 2.0], "b": [0.0, 1.0]}).fit(words, y)
+    assert with_vectors.extractor_.numbers.n_features == 9
+    for memory in (MemoryTagger(), NgramTagger(MemoryBased())):
+        for ask in (lambda: memory.fit(words, y, arrays=arrays), lambda: memory.fit(corpus)):  # noqa: B023
+            with pytest.raises(OptionError, match=r"^arrays: memory-based models compare symbols, and single numbers"):
+                ask()
+
+
+def test_numbers_take_little_more_memory_than_they_are_stored_in():
+    """They are stored in 8 bytes each; what is needed in between does not grow with the data."""
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(500)]
+    vectors = Vectors(words, rng.normal(size=(500, 20)).astype(np.float32))
+    sentences = Corpus.from_sequences([[words[i] for i in rng.integers(0, 500, 40)] for _ in range(600)])
+    tracemalloc.start()
+    try:
+        _, incidences, _ = learn(sentences, "Ua:%v[-1]\nUb:%v[0]\nUc:%v[1]", 1, given=Given(vectors=vectors))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 14 * len(incidences["state"].token_value)

@@ -281,3 +281,10 @@ def test_one_label_has_no_runner_up() -> None:
     model = CRF("U:%x[0,0]", max_iter=2, n_jobs=1).fit([["a", "b"]], [["X", "X"]])
     each = model.explain(["a", "c"])[0]
     assert (each.label, each.runner_up, each.log_odds, each.contributions, each.flips) == ("X", None, None, [], [])
+
+
+def test_the_repr_is_one_line() -> None:
+    crf = CRF(max_iter=5, n_jobs=1).fit([["her", "brother"], ["he"]], [["B", "I"], ["B"]])
+    text = repr(crf.explain(["her", "brother"], token=1)[0])
+    assert text.startswith("<Explanation of 'brother' (token 1): I rather than B, log-odds ")
+    assert text.endswith(" contributions>")

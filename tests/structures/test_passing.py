@@ -16,6 +16,7 @@ from labelwright.parallel import Workers
 from labelwright.structures.lattice import covariance, label_marginals, posterior, sample
 from labelwright.structures.passing import Layered, certain, joined, likely, mixed, part
 from labelwright.taggers.cascade import _Run
+from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.linear import LinearTagger
 from labelwright.taggers.stacks import stacks
 
@@ -112,7 +113,7 @@ def test_what_is_passed_are_the_probabilities_of_labels_and_pairs(order, sizes, 
 def joint_problem(cascade, X, y):
     """The objective of joint training of a trained cascade, in float64, and its weights."""
     names = list(cascade.layers_)
-    source = cascade._input(cascade._labelled(X, y, names)[0])
+    source = cascade._input(labelled_layers(X, y, names)[0])
     inputs, versions = [source], []
     models = list(cascade.layers_.values())
     for k, model in enumerate(models[:-1]):

@@ -78,7 +78,12 @@ class Batch:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def decode(self, decoder: str, *, probabilities: bool = True, **options: Any) -> list[Decoding]:
-        """The best labelling of each sentence by a decoder, with its probability or (calibrated) confidence."""
+        """The best labelling of each sentence by a decoder, with its probability or (calibrated) confidence.
+
+        decoder : one of the tagger's `decoders`
+        probabilities : whether to add the probability of the labelling
+        **options : go to the decoder
+        """
 
         def question(n: int, sentence: Scored) -> Decoding:
             check_decoder(decoder, sentence.decoders)
@@ -97,7 +102,11 @@ class Batch:
         return [record._replace(confidence=float(np.exp(p))) for record, p in pairs]
 
     def nbest(self, n: int, max_expansions: int | None = None) -> list[list[tuple[list[str], float]]]:
-        """Up to n labellings of each sentence, the best first, with their probabilities (or scores)."""
+        """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
+
+        n : how many
+        max_expansions : limit of the search of a latent model
+        """
 
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
             ranked = sentence.best(n, max_expansions)
@@ -139,22 +148,34 @@ class Batch:
         return self._each(question, [])
 
     def label_probabilities(self, sentence: Scored) -> Array:
-        """The probability of every label at every token [T, L] of one of the sentences of this batch."""
+        """The probability of every label at every token [T, L] of one of the sentences of this batch.
+
+        sentence : one of this batch
+        """
         rows = sentence.marginals()
         return rows if self._maps is None else self._maps.token_probabilities(rows)
 
     def spans(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
-        """The spans of these labellings, with their probabilities where the tagger has any."""
+        """The spans of these labellings, with their probabilities where the tagger has any.
+
+        labellings : for each sentence a list of labels
+        """
         spans = self.spans_in(labellings)
         return self.span_probabilities(spans) if self.probabilistic else spans
 
     def spans_in(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
-        """The spans of these labellings, without a probability."""
+        """The spans of these labellings, without a probability.
+
+        labellings : for each sentence a list of labels
+        """
         return self._each(lambda n, sentence: sentence.spans_in(labellings[n]), [])
 
     def entities(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
         """The spans of labellings with their probabilities (or confidences), where there are any; labels that make no
-        chunks are one for each token."""
+        chunks are one for each token.
+
+        labellings : for each sentence a list of labels
+        """
         sure = self.sure
         labels = next((s.labels for s in sure if s is not None), ())
         if all(map(is_chunk_label, labels)):
@@ -170,15 +191,22 @@ class Batch:
         self, labellings: Sequence[list[str]], least: float, scheme: str | None = None
     ) -> list[tuple[list[str], list[Span]]]:
         """Labellings without the entities that are less probable (or less confident) than `least`, and the entities
-        that are left: tokens of the others are O, or _ where labels make no chunks.  `scheme` is that of the labels."""
+        that are left: tokens of the others are O, or _ where labels make no chunks.
+
+        labellings : for each sentence a list of labels
+        least : the least probability of an entity
+        scheme : that of the labels
+        """
         return [
             (without(labels, spans, least, scheme), [span for span in spans if (span.probability or 0.0) >= least])
             for labels, spans in zip(labellings, self.entities(labellings), strict=True)
         ]
 
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
-        """These spans of each sentence, each with the probability that exactly this span is in the labelling; the type
-        "PER|ORG" stands for either of the two."""
+        """These spans of each sentence, each with the probability that exactly this span is in the labelling.
+
+        spans : those of each sentence; the type "PER|ORG" stands for either of the two
+        """
         if len(spans) != len(self):
             raise OptionError(f"spans: expected one list for each of {len(self)} sentences, got {len(spans)}")
         return self._probable("span_probabilities")._span_probabilities(spans)
@@ -199,7 +227,11 @@ class Batch:
         return self._each(question, [])
 
     def span_probability(self, sentence: Scored, span: Span) -> float:
-        """The probability of exactly this span in one of the sentences of this batch."""
+        """The probability of exactly this span in one of the sentences of this batch.
+
+        sentence : one of this batch
+        span : a span of it
+        """
         kinds = types_of(span.type, sentence.span_types)
         probability = min(1.0, max(0.0, sum(sentence.span(span._replace(type=kind)) for kind in kinds)))
         return probability if self._maps is None else self._maps.span_probability(probability)
@@ -207,7 +239,9 @@ class Batch:
     def log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:
         """log P(labelling | sentence) of given labellings; minus infinity for labels that the tagger does not know.
 
-        Where a label is None or a set of labels: that of all labellings that agree with what is given."""
+        labellings : for each sentence a list of labels; where one is None or a set of labels, the answer is about all
+            labellings that agree with what is given
+        """
         check_lengths(labellings, [0 if s is None else len(s) for s in self], self.first)
         return self._probable("log_probabilities")._log_probabilities(labellings)
 
@@ -224,7 +258,10 @@ class Batch:
 
     def occurrences(self, types: str | Iterable[str]) -> list[float]:
         """The probability that each sentence has at least one span of these types (of labels that make no chunks: at
-        least one token with such a label): 1 - P(none)."""
+        least one token with such a label): 1 - P(none).
+
+        types : one type, or several
+        """
         wanted = [types] if isinstance(types, str) else list(types)
         return self._probable("occurrences")._occurrences(wanted)
 
@@ -240,7 +277,11 @@ class Batch:
     def sample(self, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
         """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
 
-        The draws depend on the scores of the sentence, not on its place among others."""
+        The draws depend on the scores of the sentence, not on its place among others.
+
+        n : how many
+        random_state : the seed
+        """
         return self._probable("sample")._sample(n, random_state)
 
     def _sample(self, n: int, random_state: int | None) -> list[list[tuple[list[str], float]]]:

@@ -32,6 +32,8 @@ COMMANDS = {
     "inspect": "Look into a model.",
     "explain": "Why does a token have its label?",
     "templates": "List and print feature templates, and check your own.",
+    "vectors": "Make word vectors and clusters from text.",
+    "dictionary": "List the phrases that labels mark.",
     "convert": "Convert file formats and label schemes.",
     "export": "Write a smaller copy of a model.",
     "warmup": "Compile all kernels once.",

@@ -268,17 +268,8 @@ def check_columns(corpus: "Corpus", layers: Sequence[str]) -> None:
             )
 
 
-def predicted_labels(path: str, gold: "Corpus", threads: int | None = None) -> list[list[str]]:
-    """What a model says about the gold corpus, or what a file of predictions holds in its last column."""
-    if is_model(path):
-        model = load_model(path, threads)
-        if layer_names(model):
-            raise OptionError(
-                f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
-                f"labelwright tag {path} {gold.source} -o tagged.txt"
-            )
-        labellings: list[list[str]] = model.predict(corpus_for(model, gold))
-        return labellings
+def predicted_labels(path: str, gold: "Corpus") -> list[list[str]]:
+    """What a file of predictions holds in its last column."""
     label = gold.label if is_conllu(path) else None
     predicted = read_labelled(path, label=label, predicted=True)
     if predicted.label is None:  # labels alone

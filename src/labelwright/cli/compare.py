@@ -1,7 +1,8 @@
 """labelwright compare: is one tagger really better than another?"""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from labelwright.cli.common import (
     Columns,
@@ -10,7 +11,9 @@ from labelwright.cli.common import (
     Strict,
     StrictScheme,
     Threads,
+    corpus_for,
     is_model,
+    layer_names,
     load_model,
     predicted_labels,
     read_labelled,
@@ -42,14 +45,16 @@ def command(
 
     if seed < 0:
         raise OptionError(f"--seed: expected a whole number of 0 or more, got {seed}")
-    truth = _gold(gold, columns, label, (a, b))
+    models = _models((a, b), gold, threads)
+    truth = _gold(gold, columns, label, models)
+    predicted = {path: _predicted(path, models.get(path), truth) for path in (a, b)}
     names = (Path(a).name, Path(b).name) if Path(a).name != Path(b).name else (a, b)
     if a == b:
         names = ("a", "b")
     comparison = compare(
         truth.y,
-        predicted_labels(a, truth, threads),
-        predicted_labels(b, truth, threads),
+        predicted[a],
+        predicted[b],
         reading="strict" if strict else "conlleval",
         scheme=scheme,
         samples=samples,
@@ -62,7 +67,27 @@ def command(
         show(str(comparison))
 
 
-def _gold(path: str, columns: str | None, label: str | None, predictions: tuple[str, str]) -> "Corpus":
+def _models(paths: Iterable[str], gold: str, threads: int | None) -> dict[str, Any]:
+    """The models among the predictions, each loaded once."""
+    models = {path: load_model(path, threads) for path in dict.fromkeys(paths) if is_model(path)}
+    for path, model in models.items():
+        if layer_names(model):
+            raise OptionError(
+                f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
+                f"labelwright tag {path} {gold} -o tagged.txt"
+            )
+    return models
+
+
+def _predicted(path: str, model: Any, gold: "Corpus") -> list[list[str]]:
+    """What a model says about the gold corpus, or what a file of predictions holds."""
+    if model is None:
+        return predicted_labels(path, gold)
+    labellings: list[list[str]] = model.predict(corpus_for(model, gold))
+    return labellings
+
+
+def _gold(path: str, columns: str | None, label: str | None, models: Mapping[str, Any]) -> "Corpus":
     """The true labels; texts are split as the models among the predictions split them."""
     from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
     from labelwright.corpus.tokenizer import Tokenizer
@@ -70,7 +95,7 @@ def _gold(path: str, columns: str | None, label: str | None, predictions: tuple[
     file = opened(path, None, named=columns is not None or label is not None)
     if file.format not in TEXTS:
         return read_labelled(file, columns, label)
-    tokenizers = {load_model(each).tokenizer(): each for each in predictions if is_model(each)}
+    tokenizers = {model.tokenizer(): name for name, model in models.items()}
     if len(tokenizers) > 1:
         both = " and ".join(tokenizers.values())
         raise OptionError(f"{both} split texts differently; tag with both, and compare the files")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labelwright.cli import decoding as how
+from labelwright.cli.arrays import Arrays
 from labelwright.cli.common import (
     Columns,
     Format,
@@ -42,6 +43,7 @@ def command(
     format: Format = None,
     label_names: LabelNames = None,
     skip_bad_spans: SkipBadSpans = False,
+    arrays: Arrays = None,
     train: Annotated[
         str | None,
         option("Training data: words that are not in them are unseen. [default: what the model knows]", "FILE", DATA),
@@ -80,7 +82,7 @@ def command(
         check_target(html, [gold, predicted, *([train] if train else [])])
     files = FileOptions(format, label_names, skip_bad_spans)
     trained_on = None if train is None else read_labelled(train, columns, label, options=files)
-    tested = scored_on(Sources(gold, predicted, columns, label, files, threads), decoding, strict, scheme)
+    tested = scored_on(Sources(gold, predicted, columns, label, files, threads, arrays), decoding, strict, scheme)
     analyses = tested.errors(trained_on)
     kinds = _named("--kind", kind, [name for each in analyses.values() for name in each.kinds])
     types = _named("--type", type, [name for each in analyses.values() for name in each.per_type])

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from labelwright.cli import decoding as how
+from labelwright.cli.arrays import Arrays, rows_for
 from labelwright.cli.common import (
     Columns,
     Format,
@@ -58,6 +59,7 @@ class Sources(NamedTuple):
     label: str | None
     options: "FileOptions"
     threads: int | None
+    arrays: str | None = None
 
 
 class Tested(NamedTuple):
@@ -105,6 +107,7 @@ def command(
     format: Format = None,
     label_names: LabelNames = None,
     skip_bad_spans: SkipBadSpans = False,
+    arrays: Arrays = None,
     strict: Strict = False,
     scheme: StrictScheme = None,
     oracle: Annotated[
@@ -156,7 +159,8 @@ def command(
     """
     from labelwright.corpus.file_formats import FileOptions
 
-    sources = Sources(gold, predicted, columns, label, FileOptions(format, label_names, skip_bad_spans), threads)
+    files = FileOptions(format, label_names, skip_bad_spans)
+    sources = Sources(gold, predicted, columns, label, files, threads, arrays)
     if plot is not None:
         _check_plot(plot, calibration, [gold, predicted])
     ways = Ways(oracle, verbose, as_json, calibration, uncalibrated)
@@ -186,12 +190,12 @@ def scored_on(
     ways: "Ways | None" = None,
 ) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
-    gold, predicted, columns, label, files, threads = sources
+    gold, predicted, columns, label, files, threads, arrays = sources
     ways = ways or Ways()
     reading = "strict" if strict else "conlleval"
     if not is_model(gold) and not is_model(predicted):
         asked_of_model = {name: value or None for name, value in ways._asdict().items() if name != "proofs"}
-        _refuse_without_model({**decoding, **asked_of_model})
+        _refuse_without_model({**decoding, **asked_of_model, "arrays": arrays})
         truth = read_labelled(gold, columns, label, options=files)
         return _predictions(truth, predicted_labels(predicted, truth), reading, scheme)
     model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
@@ -204,7 +208,10 @@ def scored_on(
         _check_oracle(model)
     if ways.calibration:
         _check_sure(model)
+    rows = rows_for(model, arrays)
     data = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
+    if rows is not None:
+        data = rows.whole(data)
     if not has_attributes(data):
         how.warn(model, data)
     how.show_progress(model, True)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from labelwright.cli.arrays import Arrays, rows_for
 from labelwright.cli.common import (
     Json,
     Threads,
@@ -52,6 +53,7 @@ def command(
     characters: Characters = False,
     token_pattern: TokenPattern = None,
     sentences: Sentences = None,
+    arrays: Arrays = None,
     against: Annotated[
         str | None, option("Compare with this label. [default: the runner-up]", "LABEL", DECODING)
     ] = None,
@@ -93,7 +95,9 @@ def command(
     tagger = load_model(model, threads)
     question = Question(token, against, constraints, _layers(tagger, model, layer, below))
     tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
+    rows = rows_for(tagger, arrays)
     data = whole_file(tagger, file, "text" if text else None, columns, tokenizer)
+    data = data if rows is None else data._replace(data=rows.whole(data.data))
     numbers = _numbers(data.data, file, sentence, first, html is not None)
     facts: dict[str, Any] = {"model": model, "kind": type(tagger).__name__, "file": file}
     facts["sentences"] = [_explained(tagger, data, file, number, question) for number in numbers]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from labelwright.cli.arrays import TokenRows
 from labelwright.cli.common import Lines, check_target, counted, read_labelled, refuse_inputs, say
 from labelwright.cli.options import GroupedCommand, command_of
 from labelwright.cli.reading import has_attributes, read_attributes, sentences_of
@@ -165,6 +166,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     recipe = options.get("recipe")
     asked = request(name, RUN, options, recipe, read_recipe(recipe) if recipe else {})
     output = asked.values["output"]
+    _check_arrays(asked)
     inputs = [source, *asked.files()]
     check_target(output, inputs, for_model=True)  # but a model may be trained further in its place
     checkpoint = _checkpoint(output, inputs) if asked.can("checkpoint") else None
@@ -196,6 +198,17 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
             record["stopped"] = record["search"]["stopped"]
     _finish(model, record, data, dev, checkpoint, asked, drawn)
     trials.unlink(missing_ok=True)
+
+
+def _check_arrays(asked: Request) -> None:
+    """Training and development data must both have arrays, or neither."""
+    given = {name for name in ("arrays", "dev", "dev_arrays") if name in asked.values}
+    if "dev_arrays" in given and given != {"arrays", "dev", "dev_arrays"}:
+        raise OptionError(f"{asked.place('dev_arrays')}: only with --dev and --arrays; add them")
+    if given == {"arrays", "dev"}:
+        raise OptionError(
+            f"{asked.place('arrays')}: the development data need a row for each token, too; add --dev-arrays FILE"
+        )
 
 
 def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
@@ -249,12 +262,22 @@ def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None)
         data = replace(data, raw=None)  # the text of the file is no longer needed
         data = data.split_by(tokenizer or data.tokenizer)
     file.close()
+    data = _with_arrays(data, "arrays", asked)
     if "dev" not in asked.values:
         return data, None
     dev = opened(asked.values["dev"], files.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
-    if has_attributes(data) or dev.format in TEXTS:
-        return data, read(dev, None, None)
-    return data, read(dev, columns or ",".join(data.names), data.label)
+    by_itself = has_attributes(data) or dev.format in TEXTS
+    held_out = read(dev, *((None, None) if by_itself else (columns or ",".join(data.names), data.label)))
+    return data, _with_arrays(held_out, "dev_arrays", asked)
+
+
+def _with_arrays(data: "Data", name: str, asked: Request) -> "Data":
+    """The data with the rows of numbers that an option gives."""
+    if name not in asked.values:
+        return data
+    if has_attributes(data):
+        raise OptionError(f"{asked.place(name)}: CRFsuite's data have numbers of their own; leave it out")
+    return TokenRows(asked.values[name], asked.place(name)).whole(data)
 
 
 def _tokenizer(asked: Request) -> "Tokenizer | None":

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from labelwright.cli.arrays import HELP as ARRAYS_HELP
 from labelwright.cli.common import FORMAT_HELP, SCHEME_NAMES
 from labelwright.cli.options import DATA, OUTPUT
 from labelwright.cli.train_grid import Grid
@@ -43,7 +44,7 @@ class ColumnNames(Text):
         return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
-def of_the_run(
+def of_files(
     *,
     model: Annotated[str, Group(DATA), Flag(metavar="NAME"), Help("The tagger to train.")] = "crf",
     columns: Annotated[
@@ -57,6 +58,12 @@ def of_the_run(
     skip_bad_spans: Annotated[
         bool, Group(DATA), Help("Leave out annotations of texts that cut a token or overlap."), Default("")
     ] = False,
+) -> None:
+    """The tagger, and how the training file is read."""
+
+
+def of_texts(
+    *,
     characters: Annotated[
         bool, Group(DATA), Help("Text: every character is a token, as for Chinese."), Default("")
     ] = False,
@@ -70,10 +77,18 @@ def of_the_run(
         Help("Text: split (by punctuation), lines or none."),
         Default("split"),
     ] = None,
+) -> None:
+    """How texts are split."""
+
+
+def of_further_data(
+    *,
     scheme: Annotated[str | None, Group(DATA), Help(f"Rewrite labels as {SCHEME_NAMES}.")] = None,
     dev: Annotated[
         str | None, FileName(), Group(DATA), Help("Development data: keep the best weights, stop early.")
     ] = None,
+    arrays: Annotated[str | None, FileName(), Group(DATA), Help(ARRAYS_HELP)] = None,
+    dev_arrays: Annotated[str | None, FileName(), Group(DATA), Help("The same for the development data.")] = None,
     recipe: Annotated[
         str | None,
         OptionOnly(),
@@ -81,6 +96,12 @@ def of_the_run(
         Flag(metavar="FILE.toml"),
         Help("Settings from a file; options override them."),
     ] = None,
+) -> None:
+    """Labels, and files beside the training file."""
+
+
+def of_tuning(
+    *,
     random_state: Annotated[
         int | None,
         Needs("search"),
@@ -109,6 +130,12 @@ def of_the_run(
         Help("First train on an eighth, a quarter and half of the sentences: is more data worth it?"),
         Default(""),
     ] = False,
+) -> None:
+    """What is tried before the model is trained."""
+
+
+def of_training(
+    *,
     start_from: Annotated[
         str | None,
         Needs("init"),
@@ -140,6 +167,12 @@ def of_the_run(
         Flag(metavar="DIR"),
         Help("Keep encoded data in temporary files in this folder, not in memory; the model is the same."),
     ] = None,
+) -> None:
+    """How training begins, and what it keeps on disk."""
+
+
+def of_output(
+    *,
     output: Annotated[
         str, OptionOnly(), Group(OUTPUT), Flag("-o", "--output", metavar="MODEL"), Help("Model file to write.")
     ],
@@ -157,7 +190,7 @@ def of_the_run(
         bool, OptionOnly(), Group(OUTPUT), Flag("-v", "--verbose"), Help("One line per iteration."), Default("")
     ] = False,
 ) -> None:
-    """What a run is asked beside the settings of its tagger."""
+    """What is written."""
 
 
 def of_most_taggers(
@@ -175,7 +208,12 @@ def of_most_taggers(
     """The settings that most taggers have, for the help of all of them; constructors have the defaults."""
 
 
-RUN = settings_of(of_the_run)
+# What a run is asked beside the settings of its tagger, in the order of the help.
+RUN = {
+    name: setting
+    for part in (of_files, of_texts, of_further_data, of_tuning, of_training, of_output)
+    for name, setting in settings_of(part).items()
+}
 
 # Options that mean something else to taggers without an ability of `training_options`: the ability, and their help.
 WITHOUT = {
@@ -204,7 +242,8 @@ TRAIN = inspect.Parameter(
     ],
 )
 RARE = (  # for some formats of files, or seldom asked for
-    "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "learning_curve",
+    "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
+    "learning_curve",
 )  # fmt: skip
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -69,6 +69,10 @@ def read_doccano(path: Source, skip_bad_spans: bool = False, tokenizer: Tokenize
     Annotations that cut a token are widened to whole tokens, and a warning counts them. Those that overlap or lie
     outside the text are errors. With `skip_bad_spans` all of them are left out.
 
+    path : a path, plain or compressed, or a binary file object
+    skip_bad_spans : leave out annotations that do not fit
+    tokenizer : how texts are split into tokens and sentences
+
     >>> import io
     >>> corpus = read_doccano(io.BytesIO(b'{"text": "Ada ran.", "label": [[0, 3, "PER"]]}'))
     >>> corpus.X, corpus.y
@@ -82,6 +86,10 @@ def read_label_studio(path: Source, skip_bad_spans: bool = False, tokenizer: Tok
 
     Tasks without annotations are left out. Of several annotations of a task, the first that was not cancelled counts.
     Annotations that do not fit are treated as `read_doccano` does.
+
+    path : a path, plain or compressed, or a binary file object
+    skip_bad_spans : leave out annotations that do not fit
+    tokenizer : how texts are split into tokens and sentences
     """
     source = name_of(path)
     texts = [text for text in label_studio_texts(tasks_of(path), source) if text.annotations is not None]

@@ -23,7 +23,12 @@ def read_brat(path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokeniz
     """Read a folder of BRAT stand-off (.txt and .ann files), or one text of it.
 
     Annotations that do not fit are treated as `read_doccano` does. One in several parts is read as one, from the
-    first part to the last."""
+    first part to the last.
+
+    path : a folder, or a .txt or .ann file
+    skip_bad_spans : leave out annotations that do not fit
+    tokenizer : how texts are split into tokens and sentences
+    """
     return with_warnings(corpus_of(brat_texts(path), str(path), skip_bad_spans, tokenizer))
 
 

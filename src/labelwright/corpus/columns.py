@@ -50,6 +50,11 @@ def read_columns(
 ) -> Corpus:
     """Read a column file, plain or compressed; the label is the last column unless named, and False means none.
 
+    path : a path, plain or compressed, or a binary file object
+    names : names of the columns, a list or a text as in word,pos,chunk; by default word, pos, c2, ..., label
+    label : the name of the label column
+    scheme : rewrite the labels in this scheme, as in bioes
+
     >>> import io
     >>> corpus = read_columns(io.BytesIO(b"He PRP B-NP\\nran VBD B-VP\\n"), names="word,pos,chunk")
     >>> corpus.X, corpus.y
@@ -98,6 +103,10 @@ def stream_columns(
 
     Blank lines after the last sentence may be dropped.
 
+    stream : a binary file object, such as sys.stdin.buffer
+    names, label : as for `read_columns`
+    size : bytes that are read at most before sentences are given out
+
     >>> import io
     >>> [piece.X for piece in stream_columns(io.BytesIO(b"a\\nb\\n\\nc\\n"))]
     [[['a', 'b'], ['c']]]
@@ -138,6 +147,10 @@ def last_match(pattern: re.Pattern[bytes], text: bytes, near: int = 1 << 16) -> 
 
 def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels] | None = None) -> None:
     """Write a corpus, with further columns of labels if given; a corpus read from a file is written back byte for byte.
+
+    corpus : the sentences
+    target : a path, or a binary file object
+    extra : labels for each sentence that become one more column, or several such lists
 
     >>> import io
     >>> out = io.BytesIO()

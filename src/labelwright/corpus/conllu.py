@@ -17,6 +17,9 @@ CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel"
 def read_conllu(path: Source, label: str = "upos") -> Corpus:
     """Read a CoNLL-U file with one of its ten columns as the label; `# newdoc` comments start documents.
 
+    path : a path, plain or compressed, or a binary file object
+    label : the column that is the label: upos, xpos, deprel, ...
+
     >>> import io
     >>> text = b"# newdoc\\n1-2\\tdel" + b"\\t_" * 8 + b"\\n1\\tde\\tde\\tADP" + b"\\t_" * 6 + b"\\n"
     >>> corpus = read_conllu(io.BytesIO(text))
@@ -36,6 +39,10 @@ def write_conllu(corpus: Corpus, target: Source, extra: Labels | Sequence[Labels
     """Write a corpus as CoNLL-U; `extra` replaces the label column.
 
     Without raw text, columns that the corpus lacks are `_` and tokens are numbered; `word` is written as form.
+
+    corpus : the sentences
+    target : a path, or a binary file object
+    extra : labels for each sentence, or several such lists
 
     >>> import io
     >>> out = io.BytesIO()

@@ -15,7 +15,10 @@ def read_docbin(path: Source) -> Corpus:
     """Read a DocBin (.spacy): spaCy's tokens, and its entities as labels in IOB2.
 
     Sentences are those of the documents, or whole documents where they are not set. A token without an annotation
-    counts as outside of entities."""
+    counts as outside of entities.
+
+    path : a path, plain or compressed, or a binary file object
+    """
     return corpus_of(records_of(read_bytes(path), name_of(path)), None, None, None)
 
 

@@ -20,9 +20,11 @@ def read_frame(
 ) -> Corpus:
     """Make a corpus from a frame with a row for each token, in order.
 
+    frame : of pandas or Polars
     sentence : the column that says to which sentence a row belongs, or several (document and sentence)
     label : the column with the labels
     columns : those that are read beside the label; by default all others
+    source : what messages call the frame
     """
     if not is_frame(frame):
         raise CorpusError(f"{source}: expected a data frame of pandas or Polars, got {type(frame).__name__}")

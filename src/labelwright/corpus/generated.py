@@ -395,6 +395,11 @@ def builtin_corpus(
 
     `columns` chooses among word, pos, chunk and entity (all four by default); every column but the label is input.
 
+    n_sentences : how many sentences
+    random_state : the seed
+    label : the label column
+    columns : their names, in order
+
     >>> corpus = builtin_corpus(100, random_state=1, columns=["word", "pos", "chunk"])
     >>> len(corpus), corpus.input_names, corpus.label
     (100, ('word', 'pos'), 'chunk')

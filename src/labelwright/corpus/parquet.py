@@ -22,6 +22,11 @@ def read_parquet(
 
     Names of numbered labels are also taken from the description that Hugging Face's datasets store in the file.
     Needs pyarrow (labelwright[parquet]).
+
+    path : a path, or a binary file object
+    columns : the columns to read
+    label : the column of the labels
+    label_names : the names of labels that are numbers
     """
     return corpus_of(records_of(read_table(path), name_of(path)), columns, label, label_names)
 

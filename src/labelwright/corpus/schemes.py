@@ -83,30 +83,32 @@ _WRITE: dict[str, Callable[[Place], str]] = {
 class Boundaries(NamedTuple):
     """Where chunks start and end between labels i and j; index L stands for the outside of the sentence."""
 
-    starts: np.ndarray  # [L+1, L+1] bool   a chunk starts at a token labelled j that follows i
-    ends: np.ndarray  # [L+1, L+1] bool   a chunk ends at a token labelled i that j follows
-    types: list[str]  # [C]          chunk types, sorted
-    type_of: np.ndarray  # [L+1] int64       index into types, -1 outside chunks
+    starts: np.ndarray  #: [L+1, L+1] bool   a chunk starts at a token labelled j that follows i
+    ends: np.ndarray  #: [L+1, L+1] bool   a chunk ends at a token labelled i that j follows
+    types: list[str]  #: [C]          chunk types, sorted
+    type_of: np.ndarray  #: [L+1] int64       index into types, -1 outside chunks
 
 
 class Allowed(NamedTuple):
     """What a scheme permits."""
 
-    start: np.ndarray  # [L] bool     a sentence may start with the label
-    arc: np.ndarray  # [L, L] bool  label j may follow label i
-    end: np.ndarray  # [L] bool     a sentence may end with the label
+    start: np.ndarray  #: [L] bool     a sentence may start with the label
+    arc: np.ndarray  #: [L, L] bool  label j may follow label i
+    end: np.ndarray  #: [L] bool     a sentence may end with the label
 
 
 class Problem(NamedTuple):
     """One place where labels break their scheme; sentence and token count from 0."""
 
-    sentence: int
-    token: int
-    message: str
+    sentence: int  #: its number, from 0
+    token: int  #: its number in the sentence, from 0
+    message: str  #: what is wrong with the label there
 
 
 def split_label(label: str) -> tuple[str, str]:
     """Split a label into its letter and its type.
+
+    label : such as B-NP
 
     >>> split_label("B-NP"), split_label("I-NP-SBJ"), split_label("O")
     (('B', 'NP'), ('I', 'NP-SBJ'), ('O', ''))
@@ -147,6 +149,8 @@ def boundaries(labels: Sequence[str]) -> Boundaries:
     A chunk runs on from i to j when both are inside chunks of one type, i does not close it (E S) and j does not
     open another (B S).
     Bare letters count as outside when other labels are no chunk labels at all: then `B` is a phoneme or a tag.
+
+    labels : the distinct labels [L]
 
     >>> table = boundaries(["O", "B-NP", "I-NP"])
     >>> bool(table.starts[0, 2]), bool(table.starts[1, 2]), bool(table.ends[2, 3]), table.types
@@ -232,6 +236,9 @@ def _fits(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
 def allowed(labels: Sequence[str], scheme: str) -> Allowed:
     """Which labels may start a sentence, follow each other, and end a sentence under a scheme.
 
+    labels : the distinct labels [L]
+    scheme : the scheme that they follow
+
     >>> rules = allowed(["O", "B-NP", "I-NP"], "iob2")
     >>> rules.start.tolist(), rules.arc[0].tolist()
     ([True, True, False], [True, True, False])
@@ -260,6 +267,9 @@ class _Pairs(dict[tuple[str | None, str | None], bool]):
 
 def validate(sentences: Iterable[Sequence[str]], scheme: str) -> list[Problem]:
     """List every place where labels break the scheme.
+
+    sentences : labels of each sentence
+    scheme : the scheme that they should follow
 
     >>> validate([["O", "I-NP"]], "iob2")
     [Problem(sentence=0, token=1, message='I-NP cannot follow O in iob2')]
@@ -295,6 +305,10 @@ def detect_scheme(
 
     The letters alone cannot tell IOB1 from IOB2 (nor IOE1 from IOE2); given the sentences (or how often each
     pair of labels occurs), the scheme with fewer broken pairs wins, and the second of each where they tie.
+
+    labels : the distinct labels
+    sentences : labels of each sentence
+    pairs : {(label, next label): how often}, None for the start and the end of a sentence
 
     >>> detect_scheme({"O", "B-NP", "I-NP"}), detect_scheme({"NN", "VB"})
     ('iob2', None)
@@ -381,6 +395,10 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
 def convert(sentences: Iterable[Sequence[str]], source: str | None, target: str) -> list[list[str]]:
     """Rewrite labels from one scheme into another; with source None they may be any mixture, read as conlleval does.
 
+    sentences : labels of each sentence
+    source : the scheme of the labels, or None
+    target : the scheme to write: iob1, iob2, ioe1, ioe2, bioes, bilou, bmes or io
+
     >>> convert([["I-NP", "B-NP", "O"]], "iob1", "bioes")
     [['S-NP', 'S-NP', 'O']]
     """
@@ -396,6 +414,9 @@ def convert(sentences: Iterable[Sequence[str]], source: str | None, target: str)
 
 def repair(sentences: Iterable[Sequence[str]], scheme: str) -> list[list[str]]:
     """Make labels valid in a scheme while keeping the chunks that conlleval reads in them.
+
+    sentences : labels of each sentence
+    scheme : the scheme to write
 
     >>> repair([["O", "I-NP", "I-PP"]], "iob2")
     [['O', 'B-NP', 'B-PP']]

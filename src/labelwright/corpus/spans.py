@@ -10,14 +10,17 @@ from labelwright.errors import CorpusError
 class Span(NamedTuple):
     """A chunk: tokens start to end (exclusive) and its type; taggers add how probable it is."""
 
-    start: int
-    end: int
-    type: str
-    probability: float | None = None
+    start: int  #: the first token, counted from 0
+    end: int  #: the token after the last
+    type: str  #: PER of B-PER; empty where labels name no type
+    probability: float | None = None  #: that exactly this span is a chunk of this type; None where it is not known
 
 
 def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:
     """Read the chunks of one sentence as conlleval does; with a scheme, only those written exactly as it writes them.
+
+    labels : one for each token
+    scheme : such as iob2; None: any mixture
 
     >>> spans_of(["B-NP", "I-NP", "O", "I-PP"])
     [Span(start=0, end=2, type='NP', probability=None), Span(start=3, end=4, type='PP', probability=None)]
@@ -46,6 +49,10 @@ def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "iob2") -> list[str]:
     """Write spans as the labels of a sentence of `length` tokens.
+
+    spans : which do not overlap
+    length : number of tokens
+    scheme : the label scheme to write
 
     >>> labels_of([Span(0, 2, "NP"), Span(2, 3, "NP")], 4, "iob1")
     ['I-NP', 'I-NP', 'B-NP', 'O']

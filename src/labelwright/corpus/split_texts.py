@@ -13,11 +13,11 @@ from labelwright.errors import CorpusError
 class Entity(NamedTuple):
     """A place in a text, in characters, with its type; taggers add how probable it is."""
 
-    start: int
-    end: int
-    type: str
-    text: str
-    probability: float | None = None
+    start: int  #: the first character in the text, from 0
+    end: int  #: the character after the last
+    type: str  #: such as PER
+    text: str  #: the characters start to end
+    probability: float | None = None  #: that exactly this span is an entity of this type; None where it is not known
 
 
 class SplitTexts(NamedTuple):

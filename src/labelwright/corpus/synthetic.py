@@ -55,6 +55,8 @@ def synthetic_hmm(
 ) -> Corpus:
     """Draw n sequences of a hidden Markov model in which the next label depends on a latent state (see `make_hmm`).
 
+    n : number of sequences
+    length : tokens of each
     p : probability to follow the cycle of states, whose labels are y1 y2 y2 y1; the first label is always y1
     emission : how informative the symbols x1 and x2 are about the labels, from 0 (nothing) to below 1; None: always x1
     seed : the same seed gives the same sequences, n only how many of them; the labels do not depend on `emission`

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 class Column(NamedTuple):
     """One column of a corpus."""
 
-    values: list[Any]  # [V]        distinct values in order of first appearance: strings; labels may be numbers
-    codes: np.ndarray  # [T] int32  index into values
+    values: list[Any]  #: [V]        distinct values in order of first appearance: strings; labels may be numbers
+    codes: np.ndarray  #: [T] int32  index into values
 
 
 class RawText(NamedTuple):
     """The text a corpus was read from, and where new values go when it is written again."""
 
-    text: bytes
-    starts: np.ndarray  # [T] int64  where the last column of each token (in CoNLL-U: the label) starts
-    ends: np.ndarray  # [T] int64  and where it ends
-    marks: np.ndarray  # [D] int64  ends of the lines that mark documents
-    separator: bytes  # between the columns of this file
+    text: bytes  #: the whole file
+    starts: np.ndarray  #: [T] int64  where the last column of each token (in CoNLL-U: the label) starts
+    ends: np.ndarray  #: [T] int64  and where it ends
+    marks: np.ndarray  #: [D] int64  ends of the lines that mark documents
+    separator: bytes  #: between the columns of this file
 
     def edited(self, columns: Sequence[Sequence[str]], replacing: bool) -> bytes:
         """Return the text with one value per column and token, added after starts:ends or replacing it."""
@@ -81,15 +81,15 @@ class Corpus:
     (2, 3, ('word', 'label'), ['D', 'N'])
     """
 
-    names: tuple[str, ...]  # [C]
-    columns: tuple[Column, ...]  # [C]
-    offsets: np.ndarray  # [N+1] int64  sentence n is tokens offsets[n]:offsets[n+1]
-    label: str | None = None
-    source: str = "corpus"
-    documents: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # [D] first sentence of each document
-    raw: RawText | None = None
-    arrays: np.ndarray | None = None  # [T, D] float32  numbers beside the columns
-    tokenizer: "Tokenizer | None" = None  # of a corpus made of texts; models trained on it remember it
+    names: tuple[str, ...]  #: [C] of the columns
+    columns: tuple[Column, ...]  #: [C] their values
+    offsets: np.ndarray  #: [N+1] int64  sentence n is tokens offsets[n]:offsets[n+1]
+    label: str | None = None  #: the name of the label column, None without one
+    source: str = "corpus"  #: where the data come from, for messages: the path of a file
+    documents: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  #: [D] first sentence of each document
+    raw: RawText | None = None  #: the text of the file it was read from, to be written again
+    arrays: np.ndarray | None = None  #: [T, D] float32  numbers beside the columns
+    tokenizer: "Tokenizer | None" = None  #: of a corpus made of texts; models trained on it remember it
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -113,21 +113,33 @@ class Corpus:
         return self.columns[self.names.index(name)]
 
     def codes(self, name: str) -> np.ndarray:
-        """Return the codes [T] of a column."""
+        """Return the codes [T] of a column.
+
+        name : of the column
+        """
         return self._column(name).codes
 
     def values(self, name: str) -> list[str]:
-        """Return the distinct values [V] of a column."""
+        """Return the distinct values [V] of a column.
+
+        name : of the column
+        """
         return self._column(name).values
 
     def tokens(self, name: str) -> list[str]:
-        """Return the values [T] of a column, sentence after sentence."""
+        """Return the values [T] of a column, sentence after sentence.
+
+        name : of the column
+        """
         column = self._column(name)
         flat: list[str] = np.array([*column.values, None], dtype=object)[column.codes].tolist()
         return flat
 
     def column(self, name: str) -> list[list[str]]:
-        """Return a column as one list of strings per sentence."""
+        """Return a column as one list of strings per sentence.
+
+        name : of the column
+        """
         return self._cut(self.tokens(name))
 
     def _cut(self, flat: list[Any]) -> list[list[Any]]:
@@ -152,6 +164,8 @@ class Corpus:
     def take(self, indices: slice | Sequence[int] | np.ndarray) -> "Corpus":
         """Return some sentences as a corpus, with only the values that occur in them.
 
+        indices : numbers of sentences, or a slice
+
         >>> Corpus.from_sequences([["a"], ["b", "c"]]).take([1, 0]).X
         [['b', 'c'], ['a']]
         """
@@ -169,6 +183,8 @@ class Corpus:
 
     def with_arrays(self, arrays: Sequence[Any]) -> "Corpus":
         """Return the corpus with rows of numbers beside its columns: an array [tokens, D] for each sentence.
+
+        arrays : one for each sentence, all with as many numbers for each token
 
         >>> Corpus.from_sequences([["a", "b"]]).with_arrays([[[0.5, 1.0], [0.0, 2.0]]]).arrays.shape
         (2, 2)
@@ -191,6 +207,9 @@ class Corpus:
     def split(self, fraction: float, random_state: int | None = 0) -> tuple["Corpus", "Corpus"]:
         """Split the corpus in two, the first with this fraction of sentences drawn at random (None: the first ones).
 
+        fraction : between 0 and 1
+        random_state : seed of the draw
+
         >>> left, right = Corpus.from_sequences([["a"], ["b"], ["c"], ["d"]]).split(0.75)
         >>> len(left), len(right)
         (3, 1)
@@ -206,6 +225,9 @@ class Corpus:
     def select(self, names: Sequence[str], label: str | None = None) -> "Corpus":
         """Return the corpus with these columns only, in this order; the label stays the label unless another is named.
 
+        names : of the columns to keep
+        label : the label column, if it is to be another one
+
         >>> Corpus.from_sequences([[("dogs", "NNS")]], [["B-NP"]]).select(["word", "label"]).X
         [['dogs']]
         """
@@ -218,6 +240,9 @@ class Corpus:
     def renamed(self, names: Sequence[str], label: str | None) -> "Corpus":
         """Return the corpus under other column names; `label` names the label column, None for none.
 
+        names : one for each column
+        label : the new name of the label column
+
         >>> Corpus.from_sequences([[("dogs", "NNS")]]).renamed(["form", "tag"], label="tag").y
         [['NNS']]
         """
@@ -226,11 +251,17 @@ class Corpus:
         return replace(self, names=tuple(names), label=label)
 
     def split_by(self, tokenizer: "Tokenizer | None") -> "Corpus":
-        """Return the corpus with the tokenizer that a model trained on it shall use for text."""
+        """Return the corpus with the tokenizer that a model trained on it shall use for text.
+
+        tokenizer : how the texts of the corpus were split
+        """
         return replace(self, tokenizer=tokenizer)
 
     def with_scheme(self, scheme: str, source: str | None = None) -> "Corpus":
         """Return the corpus with its labels rewritten in a scheme; raw text follows where the label is the last column.
+
+        scheme : the scheme to write, as in bioes
+        source : the scheme that the labels have; None: any mixture, read as conlleval does
 
         >>> Corpus.from_sequences([["a", "b"]], [["I-NP", "I-NP"]]).with_scheme("iob2").y
         [['B-NP', 'I-NP']]
@@ -262,6 +293,12 @@ class Corpus:
 
         A sentence may also be a table with a row for each token: an array of strings or a data frame, whose columns
         keep their names; `reads` are those to take of it.
+
+        X : sentences, each a list of tokens or a table
+        y : the labels of each sentence
+        names : of all columns, the label last; by default word, pos, c2, ..., label
+        source : what messages call the data
+        reads : columns to take of data frames
 
         >>> Corpus.from_sequences([[("He", "PRP"), ("ran", "VBD")]]).names
         ('word', 'pos')

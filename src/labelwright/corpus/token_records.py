@@ -43,6 +43,7 @@ def read_jsonl(
 ) -> Corpus:
     """Read JSON lines with `tokens` (or `words`) and tags for them.
 
+    path : a path, plain or compressed, or a binary file object
     columns : the fields to read; by default the tokens, which become the column `word`, and the label
     label : the field of the labels; by default `tags`, `labels` or `ner_tags`, and False means none
     label_names : the names of labels that are numbers; by default those that dataset_info.json in the same folder, or a

@@ -46,6 +46,8 @@ class Tokenizer(NamedTuple):
     def tokens(self, text: str) -> list[Place]:
         """The places of all tokens of a text.
 
+        text : any string; the result has (start, end) in characters
+
         >>> [("Mr. O'Hara, 1,5 €"[a:b]) for a, b in Tokenizer().tokens("Mr. O'Hara, 1,5 €")]
         ['Mr', '.', "O'Hara", ',', '1,5', '€']
         """

@@ -11,17 +11,17 @@ from labelwright.structures.lattice import Lattice, labelling_weight, posterior
 class Decoding(NamedTuple):
     """One labelling of one sequence and what is known about it."""
 
-    labels: list[str]
-    score: float
-    log_probability: float | None  # None on models without probabilities
-    exact: bool  # proven to be the most probable labelling
-    gap: float | None  # 0 when exact; an upper bound on the probability missed; None where the decoder has none
-    latent_paths: int | None = None  # counters, where a decoder keeps them
-    label_paths: int | None = None
-    mass: float | None = None
-    expansions: int | None = None
-    confidence: float | None = None  # of a calibrated model without probabilities
-    status: str | None = None  # with rules: "optimal", "time limit" or "limit" (of what could be proven)
+    labels: list[str]  #: one for each token
+    score: float  #: of the labelling, before normalisation
+    log_probability: float | None  #: log P(labels | sentence); None on models without probabilities
+    exact: bool  #: proven to be the most probable labelling
+    gap: float | None  #: 0 when exact; an upper bound on the probability missed; None where the decoder has none
+    latent_paths: int | None = None  #: latent paths that the decoder ldi looked at
+    label_paths: int | None = None  #: labellings met by the decoder ldi
+    mass: float | None = None  #: the probability of the labellings that the decoder met
+    expansions: int | None = None  #: steps of the search for an exact answer
+    confidence: float | None = None  #: of a calibrated model without probabilities
+    status: str | None = None  #: with rules: "optimal", "time limit" or "limit" (of what could be proven)
 
 
 def judged(decoding: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:

@@ -30,38 +30,61 @@ class Judged(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Predictions of similar probability."""
+    """Predictions of similar probability.
+
+    low, high : the range of their probabilities
+    said : the mean of their probabilities
+    right : the share of them that is right
+    n : how many they are
+    """
 
     low: float
     high: float
-    said: float  # the mean of their probabilities
-    right: float  # the share of them that is right
+    said: float
+    right: float
     n: int
 
 
 class Operation(NamedTuple):
-    """What is kept where a precision is demanded; no threshold where no choice of predictions reaches it."""
+    """What is kept where a precision is demanded.
 
-    precision: float  # that was demanded
-    threshold: float | None  # keep what is at least so probable
-    kept: float  # the share of the predictions
-    recall: float  # the share of the gold standard that is found
+    precision : that is demanded
+    threshold : keep what is at least so probable; None where no threshold reaches the precision
+    kept : the share of the predictions
+    recall : the share of the gold standard that is found
+    """
+
+    precision: float
+    threshold: float | None
+    kept: float
+    recall: float
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """How far probabilities can be trusted; `str(report)` is a table, `report.as_dict()` is ready for JSON."""
+    """How far probabilities can be trusted; `str(report)` is a table, `report.as_dict()` is ready for JSON.
 
-    unit: str  # of prediction: "entity" or "token"
-    n: int  # predictions
+    unit : what is predicted, "entity" or "token"
+    n, n_gold : predictions, and units of the gold standard
+    said : mean probability
+    right : share of right predictions
+    ece : expected calibration error, over bins of equal size
+    brier : mean squared error of the probabilities
+    bins : the reliability table
+    operations : what is kept, by demanded precision
+    curve : pairs of the share that is kept and its precision, the most probable first
+    """
+
+    unit: str
+    n: int
     n_gold: int
-    said: float  # mean probability
-    right: float  # share of right predictions
-    ece: float  # expected calibration error over bins of equal size
-    brier: float  # mean squared error of the probabilities
+    said: float
+    right: float
+    ece: float
+    brier: float
     bins: tuple[Bin, ...]
-    operations: tuple[Operation, ...]  # by demanded precision
-    curve: tuple[tuple[float, float], ...]  # share kept and precision, the most probable first
+    operations: tuple[Operation, ...]
+    curve: tuple[tuple[float, float], ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts and lists."""
@@ -99,6 +122,7 @@ def calibration_report(
     """How well the probabilities (or confidences) of a model's entities agree with how often they are right on labelled
     sentences; of labels that make no chunks, those of the labels of tokens.
 
+    model : a tagger with probabilities, or a calibrated one
     X, y : sentences and gold labels, or a Corpus
     layer : which layer of a cascade; y are then the labels of that layer
     bins : their number; 15, or fewer where there are few predictions

@@ -47,14 +47,14 @@ class Rules(NamedTuple):
 class Counts(NamedTuple):
     """Sufficient statistics of a prediction; rows add up, so any sum or resampling of sentences has its score."""
 
-    types: list[str]  # [C]     chunk types, or labels where tokens are counted
-    gold: np.ndarray  # [N, C]  chunks (or tokens) of the type in the gold standard
-    predicted: np.ndarray  # [N, C]  ... in the prediction
-    correct: np.ndarray  # [N, C]  ... in both, with the same limits
-    tokens: np.ndarray  # [N]     tokens
-    correct_tokens: np.ndarray  # [N]     tokens with the right label
-    reading: str  # "conlleval", "strict" or "token"
-    scheme: str | None  # of the gold labels, where they have one
+    types: list[str]  #: [C]     chunk types, or labels where tokens are counted
+    gold: np.ndarray  #: [N, C]  chunks (or tokens) of the type in the gold standard
+    predicted: np.ndarray  #: [N, C]  ... in the prediction
+    correct: np.ndarray  #: [N, C]  ... in both, with the same limits
+    tokens: np.ndarray  #: [N]     tokens
+    correct_tokens: np.ndarray  #: [N]     tokens with the right label
+    reading: str  #: "conlleval", "strict" or "token"
+    scheme: str | None  #: of the gold labels, where they have one
 
 
 def count(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None) -> Counts:
@@ -63,6 +63,11 @@ def count(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: s
     `reading="conlleval"` takes any mixture of B I O E S labels as the CoNLL script does; `"strict"` counts only chunks
     whose labels are exactly what the scheme writes; `"token"` counts labels, which is also done where none is a chunk
     label.
+
+    gold : true labels, a list for each sentence
+    predicted : predicted labels, of the same lengths
+    reading : conlleval, strict or token
+    scheme : the label scheme; None: as the gold labels tell
 
     >>> counts = count([["B-NP", "I-NP", "O", "B-PP"]], [["B-NP", "I-NP", "I-NP", "B-PP"]])
     >>> counts.types, counts.gold.tolist(), counts.correct.tolist(), counts.correct_tokens.tolist()

@@ -17,24 +17,14 @@ def page(analyses: Mapping[str, Mapping[str, Any]], title: str = "Errors") -> st
 
 
 STYLE = """
-:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --quiet: #57606a; --line: #d8dee4; --panel: #f6f8fa;
-  --gold: #1a7f37; --gold-back: #dafbe1; --wrong: #b3261e; --wrong-back: #ffe2e0; --link: #0a58ca; --bar: #9ec5fe; }
-@media (prefers-color-scheme: dark) { :root { --back: #0d1117; --text: #e6edf3; --quiet: #9198a1; --line: #30363d;
-  --panel: #161b22; --gold: #7ee2a0; --gold-back: #12361f; --wrong: #ff9a94; --wrong-back: #4a1512; --link: #79b8ff;
-  --bar: #1f4a80; } }
-* { box-sizing: border-box; }
-[hidden] { display: none !important; }
-body { margin: 0 auto; max-width: 1180px; padding: 1.2rem; background: var(--back); color: var(--text);
-  font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.3rem; margin: 0 0 .2rem; overflow-wrap: anywhere; }
 h2 { font-size: .95rem; margin: 0 0 .4rem; }
 p { margin: .2rem 0 1rem; color: var(--quiet); }
 .tables { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: .8rem; margin-bottom: 1rem; }
 .panel { background: var(--panel); border: 1px solid var(--line); border-radius: 6px; padding: .7rem; min-width: 0; }
 .panel.wide { grid-column: 1 / -1; }
 .scroll { overflow: auto; max-height: 17rem; }
-table { border-collapse: collapse; width: 100%; font-size: .87rem; }
-th { text-align: right; color: var(--quiet); font-weight: 500; position: sticky; top: 0; background: var(--panel); }
+table { width: 100%; }
+th { text-align: right; position: sticky; top: 0; background: var(--panel); }
 td { text-align: right; font-variant-numeric: tabular-nums; border-top: 1px solid var(--line); }
 th, td { padding: .16rem .4rem; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere;
@@ -42,20 +32,19 @@ th:first-child, td:first-child { text-align: left; white-space: normal; overflow
 tr.pick { cursor: pointer; } tr.pick:hover td, tr.pick:focus td { color: var(--link); }
 td .bar { display: block; height: 4px; background: var(--bar); border-radius: 2px; margin-top: 2px; }
 form { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; position: sticky; top: 0; z-index: 2;
-  background: var(--back); padding: .6rem 0; border-bottom: 1px solid var(--line); }
+  background: var(--page); padding: .6rem 0; border-bottom: 1px solid var(--line); }
 label { font-size: .78rem; color: var(--quiet); display: grid; gap: .15rem; }
-select, input, button { font: inherit; font-size: .9rem; color: var(--text); background: var(--panel);
+select, input, button { font-size: .9rem; background: var(--panel);
   border: 1px solid var(--line); border-radius: 5px; padding: .25rem .45rem; max-width: 13rem; }
-button { cursor: pointer; }
 article { padding: .55rem 0; border-bottom: 1px solid var(--line); }
 .about { font-size: .8rem; color: var(--quiet); display: flex; flex-wrap: wrap; gap: .3rem .8rem; }
 .about b { color: var(--text); font-weight: 600; }
 .sentence { margin-top: .15rem; overflow-wrap: anywhere; display: grid; grid-template-columns: 5.2rem 1fr; }
 .side { font-size: .78rem; color: var(--quiet); align-self: start; padding-top: .15rem; }
 mark { padding: .05rem .25rem; border-radius: 4px; color: inherit; }
-mark.gold { background: var(--gold-back); } mark.predicted { background: var(--wrong-back); }
+mark.gold { background: var(--good-back); } mark.predicted { background: var(--bad-back); }
 mark small { margin-left: .3rem; font-weight: 600; }
-mark.gold small { color: var(--gold); } mark.predicted small { color: var(--wrong); }
+mark.gold small { color: var(--good); } mark.predicted small { color: var(--bad); }
 #more { margin: 1rem 0; }
 """
 
@@ -77,23 +66,17 @@ BODY = """<section class="tables" id="tables"></section>
 <button id="more" type="button" hidden>show more</button>"""
 
 PROGRAM = """
-"use strict";
-const all = JSON.parse(document.getElementById("data").textContent), PAGE = 100;
+const PAGE = 100;  // errors that are shown at first, and with each "show more"
 const form = document.getElementById("filters"), fields = form.elements;
 let data, shown = PAGE;
 
-function make(name, text, attributes) {
-  const node = Object.assign(document.createElement(name), attributes || {});
-  if (text !== undefined && text !== null) node.textContent = text;
-  return node;
-}
 const number = value => value.toLocaleString("en");
-const percent = share => (100 * share).toFixed(2);
+const percent = (share, of) => of ? (100 * share).toFixed(2) : "\\u2013";  // nothing to be a share of: a dash
+const named = type => type || "(no type)";
 
 function choices(field, values) {
   const before = field.value;
-  const named = values.map(value => make("option", value || "(no type)", {value}));
-  field.replaceChildren(make("option", "all", {value: ""}), ...named);
+  field.replaceChildren(make("option", "all", {value: ""}), ...values.map(value => make("option", value, {value})));
   if (values.includes(before)) field.value = before;
 }
 
@@ -125,6 +108,13 @@ function table(title, heads, rows, wide) {
   document.getElementById("tables").append(panel);
 }
 
+// Are there types at all?  Labels such as B, I and O have none.
+function typed() { return Object.keys(data.per_type).some(type => type); }
+function sides(phrase) {
+  const both = ["gold", "predicted"].filter(name => phrase[name] !== null);
+  return Object.fromEntries(both.map(name => [name, named(phrase[name])]));
+}
+
 function pick(filters) {
   for (const name of ["kind", "gold", "predicted", "text"]) fields[name].value = filters[name] || "";
   draw();
@@ -139,25 +129,29 @@ function tables() {
     filters: {kind}, share: data.kinds[kind] / most})));
   const top = data.confusions.length ? data.confusions[0].n : 1;
   table(chunks ? "Confused types" : "Confused labels", ["gold \\u2192 predicted", "errors"], data.confusions.map(c => ({
-    cells: [c.gold + " \\u2192 " + c.predicted, c.n], filters: {gold: c.gold, predicted: c.predicted},
+    cells: [named(c.gold) + " \\u2192 " + named(c.predicted), c.n],
+    filters: {gold: named(c.gold), predicted: named(c.predicted)},
     share: c.n / top})));
   if (data.vocabulary) table("Words of the training data", chunks ? ["chunks", "gold", "precision", "recall", "f1"]
       : ["tokens", "gold", "accuracy"], Object.entries(data.vocabulary).map(([name, s]) => ({
     cells: [chunks ? {seen: "only seen words", unseen: "with an unseen word"}[name] : name + " words", s.gold,
-      ...(chunks ? [percent(s.precision), percent(s.recall), percent(s.f1)] : [percent(s.recall)])]})));
+      ...(chunks ? [percent(s.precision, s.predicted), percent(s.recall, s.gold), percent(s.f1, s.gold + s.predicted)]
+        : [percent(s.recall, s.gold)])]})));
   const wrong = row => kinds.reduce((sum, kind) => sum + row[kind], 0);
   const types = Object.entries(data.per_type).sort((a, b) => wrong(b[1]) - wrong(a[1]));
-  table(chunks ? "Types" : "Labels", [chunks ? "type" : "label", "gold", "predicted", "correct",
+  if (typed()) table(chunks ? "Types" : "Labels", [chunks ? "type" : "label", "gold", "predicted", "correct",
       ...(chunks ? kinds : ["wrong"])], types.map(([name, row]) => ({
-    cells: [name || "(no type)", row.gold, row.predicted, row.correct, ...kinds.map(k => row[k])],
-    filters: {gold: name}})), chunks);
+    cells: [named(name), row.gold, row.predicted, row.correct, ...kinds.map(k => row[k])],
+    filters: {gold: named(name)}})), chunks);
   const names = {missed: "Missed most often", invented: "Invented most often", label: "Words"};
   for (const kind of kinds) if (names[kind] && data.phrases[kind]) {
     const of = kind === "invented" ? "of predicted" : "of gold";
-    table(names[kind], ["phrase", chunks ? "type" : "gold \\u2192 predicted", "errors", of],
+    const types = p => [p.gold, p.predicted].filter(x => x !== null).map(named).join(" \\u2192 ");
+    const shown = typed();
+    table(names[kind], ["phrase", ...(shown ? [chunks ? "type" : "gold \\u2192 predicted"] : []), "errors", of],
       data.phrases[kind].slice(0, 200).map(p => ({
-        cells: [p.text, [p.gold, p.predicted].filter(x => x !== null).join(" \\u2192 "), p.n, p.total],
-        filters: {kind: chunks ? kind : "", gold: p.gold, predicted: p.predicted, text: p.text}})));
+        cells: [p.text, ...(shown ? [types(p)] : []), p.n, p.total],
+        filters: {kind: chunks ? kind : "", text: p.text, ...sides(p)}})));
   }
   table("Words at wrong boundaries", ["words", "place", "errors"], data.boundaries.slice(0, 200).map(b => ({
     cells: [b.text, b.place, b.n], filters: {kind: "boundary", text: b.text}})));
@@ -178,7 +172,7 @@ function difference(error) {
 function chosen() {
   const f = Object.fromEntries(["kind", "gold", "predicted", "unseen", "order", "text"].map(n => [n, fields[n].value]));
   const text = f.text.trim().toLowerCase();
-  const is = (span, type) => !type || (span && span.type === type);
+  const is = (span, type) => !type || (span && named(span.type) === type);
   const has = e => [e.text, ...(data.sentences[e.sentence] || [])].join(" ").toLowerCase().includes(text);
   const rows = data.errors.filter(e => (!f.kind || e.kind === f.kind) && is(e.gold, f.gold)
     && is(e.predicted, f.predicted) && (!f.unseen || String(e.unseen) === f.unseen) && (!text || has(e)));
@@ -190,7 +184,10 @@ function chosen() {
 function side(name, span, words) {
   const line = make("div", null, {className: "sentence"}), text = make("span");
   line.append(make("span", name, {className: "side"}), text);
-  if (!words) { text.append("tokens " + span.start + " to " + (span.end - 1) + ": " + span.type); return line; }
+  if (!words) {
+    text.append("tokens " + span.start + " to " + (span.end - 1) + (span.type && ": ") + span.type);
+    return line;
+  }
   const marked = make("mark", words.slice(span.start, span.end).join(" "), {className: name});
   const chance = span.probability === null ? "" : " " + span.probability.toFixed(3);
   marked.append(make("small", span.type + chance));
@@ -214,17 +211,19 @@ function draw() {
 }
 
 function open(layer) {
-  data = all[layer];
-  const types = Object.keys(data.per_type);
+  data = facts[layer];
+  const types = Object.keys(data.per_type).map(named);
   choices(fields.kind, Object.keys(data.kinds)); choices(fields.gold, types); choices(fields.predicted, types);
   document.getElementById("words").hidden = !data.vocabulary;
-  const t = data.total, score = data.unit === "chunk" ? "F1 " + percent(t.f1) : "accuracy " + percent(t.recall);
+  for (const name of ["gold", "predicted"]) fields[name].parentElement.hidden = !typed();
+  const t = data.total, score = data.unit === "chunk" ? "F1 " + percent(t.f1, t.gold + t.predicted)
+    : "accuracy " + percent(t.recall, t.gold);
   document.getElementById("totals").textContent = score + "; " + number(t.gold) + " gold " + data.unit + "s, "
     + number(t.predicted) + " predicted, " + number(t.correct) + " correct; " + number(data.n_errors) + " errors";
   tables(); draw();
 }
 
-const layers = Object.keys(all);
+const layers = Object.keys(facts);
 if (layers.length > 1) {
   document.getElementById("layers").hidden = false;
   fields.layer.replaceChildren(...layers.map(name => make("option", name, {value: name})));

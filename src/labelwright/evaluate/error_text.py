@@ -55,15 +55,24 @@ def _left_last(rows: Sequence[Sequence[str]]) -> list[str]:
 def _types(analysis: Facts, top: int) -> list[str]:
     """The types with the most errors."""
     types, kinds = analysis["per_type"], list(analysis["kinds"])
-    if not types:
+    if not _typed(analysis):
         return []
     named = ["wrong"] if analysis["unit"] == "token" else kinds
     ranked = sorted(types, key=lambda name: (-sum(types[name][kind] for kind in kinds), name))
     rows = [(analysis["unit"] if analysis["unit"] == "chunk" else "label", "gold", "predicted", "correct", *named)]
     for name in ranked[:top]:
         numbers = [types[name][column] for column in ("gold", "predicted", "correct", *kinds)]
-        rows.append((name or "(no type)", *(f"{number:,}" for number in numbers)))
+        rows.append((_named(name), *(f"{number:,}" for number in numbers)))
     return [*align(rows), *_more(ranked, top)]
+
+
+def _typed(analysis: Facts) -> bool:
+    """Are there types at all?  Labels such as B, I and O have none."""
+    return any(analysis["per_type"])
+
+
+def _named(kind: str) -> str:
+    return kind or "(no type)"
 
 
 def _more(listed: Sequence[Any], top: int) -> list[str]:
@@ -75,7 +84,8 @@ def _confusions(analysis: Facts, top: int) -> list[str]:
     if not pairs:
         return []
     title = f"confused {'types' if analysis['unit'] == 'chunk' else 'labels'} (gold -> predicted)"
-    rows = [(title, "errors"), *((f"{p['gold']} -> {p['predicted']}", f"{p['n']:,}") for p in pairs[:top])]
+    rows = [(title, "errors")]
+    rows += [(f"{_named(p['gold'])} -> {_named(p['predicted'])}", f"{p['n']:,}") for p in pairs[:top]]
     return [*align(rows), *_more(pairs, top)]
 
 
@@ -85,10 +95,12 @@ def _phrases(analysis: Facts, kind: str, top: int) -> list[str]:
         return []
     title = {"missed": "missed most often", "invented": "invented most often", "label": "words"}[kind]
     of = "of predicted" if kind == "invented" else "of gold"
-    rows = [(title, "type" if kind != "label" else "gold -> predicted", "errors", of)]
+    rows: list[tuple[str, ...]] = [(title, "type" if kind != "label" else "gold -> predicted", "errors", of)]
     for each in phrases[:top]:
-        names = " -> ".join(name for name in (each["gold"], each["predicted"]) if name is not None)
+        names = " -> ".join(_named(name) for name in (each["gold"], each["predicted"]) if name is not None)
         rows.append((_short(each["text"]), names, f"{each['n']:,}", f"{each['total']:,}"))
+    if not _typed(analysis):
+        rows = [(text, *numbers) for text, _, *numbers in rows]
     return [*align(rows), *_more(phrases, top)]
 
 
@@ -114,11 +126,16 @@ def _vocabulary(analysis: Facts) -> list[str]:
     rows: list[tuple[str, ...]] = [("", "gold", "predicted", "correct", "precision", "recall", "f1")]
     for name, score in zip(names, (groups["seen"], groups["unseen"]), strict=True):
         counts = (f"{score[column]:,}" for column in ("gold", "predicted", "correct"))
-        shares = (f"{100 * score[column]:.2f}" for column in ("precision", "recall", "f1"))
-        rows.append((name, *counts, *shares))
+        rows.append((name, *counts, *_shares(score)))
     if not chunks:
         rows = [(row[0], row[1], row[3], "accuracy" if n == 0 else row[4]) for n, row in enumerate(rows)]
     return align(rows)
+
+
+def _shares(score: Facts) -> list[str]:
+    """Precision, recall and F1; a dash where there is nothing to be a share of."""
+    of = {"precision": score["predicted"], "recall": score["gold"], "f1": score["gold"] + score["predicted"]}
+    return [f"{100 * score[name]:.2f}" if n else "-" for name, n in of.items()]
 
 
 # -- examples ---------------------------------------------------------------------------------------------------------
@@ -162,7 +179,8 @@ def _in_context(words: Sequence[str] | None, span: Facts) -> str:
     """A chunk in its sentence: ... the [Bank of England]ORG said ...  0.73"""
     chance = "" if span["probability"] is None else f"  {span['probability']:.3f}"
     if words is None:
-        return f"tokens {span['start']} to {span['end'] - 1}: {span['type']}{chance}"
+        kind = f": {span['type']}" if span["type"] else ""
+        return f"tokens {span['start']} to {span['end'] - 1}{kind}{chance}"
     start, end = span["start"], span["end"]
     before, after = words[max(0, start - CONTEXT) : start], words[end : end + CONTEXT]
     marked = f"[{joined_text(words[start:end])}]{span['type']}"

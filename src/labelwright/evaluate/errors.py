@@ -34,12 +34,12 @@ WORD_KEYS = ("word", "w", "form", "token", "w[0]")  # of feature dicts that hold
 class Error(NamedTuple):
     """One error: a gold chunk, a predicted one, or two that overlap; of single tokens, their labels."""
 
-    kind: str  # a key of CHUNK_KINDS or TOKEN_KINDS
-    sentence: int  # from 0
-    gold: Span | None  # with the probability that the model gives it; None where nothing is there
-    predicted: Span | None
-    text: str  # the words of the gold chunk, or else of the predicted one
-    unseen: bool | None  # is one of its words missing from the training data?  None: not known
+    kind: str  #: a key of CHUNK_KINDS or TOKEN_KINDS
+    sentence: int  #: from 0
+    gold: Span | None  #: with the probability that the model gives it; None where nothing is there
+    predicted: Span | None  #: the predicted chunk, None where a gold chunk was missed
+    text: str  #: the words of the gold chunk, or else of the predicted one
+    unseen: bool | None  #: is one of its words missing from the training data?  None: not known
 
     @property
     def type(self) -> str:
@@ -57,48 +57,53 @@ class Error(NamedTuple):
 class Confusion(NamedTuple):
     """How often one type was predicted in place of another."""
 
-    gold: str
-    predicted: str
-    n: int
+    gold: str  #: the true type (or label)
+    predicted: str  #: the predicted one
+    n: int  #: how often
 
 
 class Phrase(NamedTuple):
     """A phrase with errors of one kind."""
 
-    text: str
-    gold: str | None  # its type; None where it is invented
-    predicted: str | None  # None where it is missed
-    n: int  # errors
-    total: int  # how often the phrase has this gold type (where it is invented, how often it is predicted as such)
+    text: str  #: its words
+    gold: str | None  #: its type; None where it is invented
+    predicted: str | None  #: None where it is missed
+    n: int  #: errors
+    total: int  #: how often the phrase has this gold type (where it is invented, how often it is predicted as such)
 
 
 class Boundary(NamedTuple):
     """Words by which predicted chunks are longer or shorter than gold chunks of the same type."""
 
-    place: str  # "added before", "left out before", "added after", "left out after"
-    text: str
-    n: int
+    place: str  #: "added before", "left out before", "added after", "left out after"
+    text: str  #: the words
+    n: int  #: how often
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnalysis:
     """All errors of one prediction; `str(analysis)` is a text, `as_dict()` is ready for JSON, `html()` is a page."""
 
-    unit: str  # "chunk" or "token"
-    n_sentences: int
-    n_tokens: int
-    total: Score
-    kinds: dict[str, int]  # number of errors of each kind
-    per_type: dict[str, dict[str, int]]  # of each type: gold, predicted, correct, and errors of each kind
-    confusions: list[Confusion]  # the most frequent first, as in the lists below
-    phrases: dict[str, list[Phrase]]  # by kind of error; empty where the words are not known
-    boundaries: list[Boundary]
-    vocabulary: dict[str, Score] | None  # "seen" and "unseen": chunks without and with a word that is new
-    errors: list[Error]
-    sentences: dict[int, list[str]]  # the words of the sentences that have errors
+    unit: str  #: "chunk" or "token"
+    n_sentences: int  #: all sentences, also those without errors
+    n_tokens: int  #: all tokens
+    total: Score  #: precision, recall and F1 of all chunks (or tokens)
+    kinds: dict[str, int]  #: number of errors of each kind
+    per_type: dict[str, dict[str, int]]  #: of each type: gold, predicted, correct, and errors of each kind
+    confusions: list[Confusion]  #: the most frequent first, as in the lists below
+    phrases: dict[str, list[Phrase]]  #: by kind of error; empty where the words are not known
+    boundaries: list[Boundary]  #: words by which boundaries are wrong
+    vocabulary: dict[str, Score] | None  #: "seen" and "unseen": chunks without and with a word that is new
+    errors: list[Error]  #: in the order of the sentences
+    sentences: dict[int, list[str]]  #: the words of the sentences that have errors
 
     def select(self, kinds: Iterable[str] = (), types: Iterable[str] = (), text: str = "") -> list[Error]:
-        """The errors of these kinds that concern these types, and whose phrase has this text (in any case)."""
+        """The errors of these kinds that concern these types, and whose phrase has this text (in any case).
+
+        kinds : such as missed or boundary; none: all
+        types : chunk types or labels; none: all
+        text : part of the phrase
+        """
         kinds, types = set(kinds), set(types)
         self._check("kind", kinds, self.kinds)
         self._check("type", types, self.per_type)
@@ -135,8 +140,15 @@ class ErrorAnalysis:
         }
 
     def html(self, title: str = "Errors") -> str:
-        """Return a page to look through the errors in a browser, without anything outside it."""
+        """Return a page to look through the errors in a browser, without anything outside it.
+
+        title : of the page
+        """
         return page({"": self.as_dict()}, title)
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in self.kinds.items() if n)
+        return f"<ErrorAnalysis: {len(self.errors):,} errors{f' ({kinds})' if kinds else ''}; print it for the tables>"
 
     def __str__(self) -> str:
         return "\n".join(text_of(self.as_dict()))

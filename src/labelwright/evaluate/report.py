@@ -13,30 +13,30 @@ from labelwright.evaluate.scores import Score, align, score_of
 class Macro(NamedTuple):
     """Macro averages over all types (or labels) of the gold standard and the prediction."""
 
-    precision: float
-    recall: float
-    f1: float
+    precision: float  #: mean of the precisions of all types
+    recall: float  #: mean of their recalls
+    f1: float  #: mean of their F1
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """All scores of one prediction; `str(report)` is a table, `report.as_dict()` is ready for JSON."""
 
-    precision: float | None  # of all chunks together; None where labels are no chunk labels, like recall and f1
-    recall: float | None
-    f1: float | None
-    chunks: Score | None  # the same three with their counts
-    macro: Macro  # over types, or over labels where there are no chunks
-    per_type: dict[str, Score]  # chunk types; empty where there are none
-    per_label: dict[str, Score]  # labels of tokens; only where there are no chunks
-    token_accuracy: float
-    sentence_accuracy: float  # sentences with every label correct
-    n_sentences: int
-    n_tokens: int
-    reading: str
-    scheme: str | None
-    signature: str  # how the score was computed, in one reproducible string
-    labels: tuple[Tokens, Rules] | None = field(default=None, repr=False, compare=False)  # what `errors` looks at
+    precision: float | None  #: of all chunks together; None where labels are no chunk labels, like recall and f1
+    recall: float | None  #: share of the gold chunks that were predicted
+    f1: float | None  #: harmonic mean of precision and recall
+    chunks: Score | None  #: the same three with their counts
+    macro: Macro  #: over types, or over labels where there are no chunks
+    per_type: dict[str, Score]  #: chunk types; empty where there are none
+    per_label: dict[str, Score]  #: labels of tokens; only where there are no chunks
+    token_accuracy: float  #: share of tokens with the correct label
+    sentence_accuracy: float  #: sentences with every label correct
+    n_sentences: int  #: number of sentences
+    n_tokens: int  #: number of tokens
+    reading: str  #: how chunks were read from labels: conlleval, strict or token
+    scheme: str | None  #: the label scheme, None where labels follow none
+    signature: str  #: how the score was computed, in one reproducible string
+    labels: tuple[Tokens, Rules] | None = field(default=None, repr=False, compare=False)  #: what `errors` looks at
 
     @property
     def score(self) -> float:
@@ -74,6 +74,12 @@ class Report:
             "signature": self.signature,
         }
 
+    def __repr__(self) -> str:
+        score = "accuracy" if self.chunks is None else "F1"
+        unit = "label" if self.chunks is None else "chunk"
+        sizes = f"{_counted(self.n_tokens, 'token')}, {_counted(self.n_sentences, 'sentence')}"
+        return f"<Report: {score} {percent(self.score)} of {unit}s, {sizes}; print it for the table>"
+
     def __str__(self) -> str:
         """Return the table: one line per type, the averages, then tokens and sentences."""
         kind = "label" if self.chunks is None else "chunk"
@@ -101,6 +107,11 @@ def _counted(n: int, what: str) -> str:
 def evaluate(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None) -> Report:
     """Score predicted labels against gold labels; see `count` for the readings.
 
+    gold : true labels, a list for each sentence
+    predicted : predicted labels, of the same lengths
+    reading : conlleval, strict or token
+    scheme : the label scheme; None: as the gold labels tell
+
     >>> report = evaluate([["B-NP", "I-NP", "O", "B-PP"]], [["B-NP", "I-NP", "I-NP", "B-PP"]])
     >>> report.precision, report.recall, report.f1, report.token_accuracy
     (0.5, 0.5, 0.5, 0.75)
@@ -111,7 +122,10 @@ def evaluate(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme
 
 
 def report_of(counts: Counts) -> Report:
-    """Sum the counts of all sentences into scores."""
+    """Sum the counts of all sentences into scores.
+
+    counts : as `count` returns them
+    """
     totals = zip(
         counts.types,
         *(table.sum(axis=0).tolist() for table in (counts.gold, counts.predicted, counts.correct)),

@@ -19,9 +19,9 @@ from labelwright.evaluate.report import evaluate
 class Scorer:
     """One number of a Report; of a cascade that of its highest layer, unless another is named."""
 
-    name: str
-    measure: str  # the field of Report, as in "f1" or "macro.f1"
-    layer: str | None = None
+    name: str  #: what messages call it
+    measure: str  #: the field of Report, as in "f1" or "macro.f1"
+    layer: str | None = None  #: of a cascade; None: the highest
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
         gold, predicted = self._labels(estimator.predict(X), X, y)
@@ -31,7 +31,10 @@ class Scorer:
         return float(score)
 
     def of_layer(self, layer: str) -> "Scorer":
-        """The same score of another layer of a cascade."""
+        """The same score of another layer of a cascade.
+
+        layer : its name
+        """
         return replace(self, layer=layer)
 
     def _labels(self, predicted: Any, X: Any, y: Any) -> tuple[Any, Any]:

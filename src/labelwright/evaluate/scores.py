@@ -7,12 +7,12 @@ from typing import NamedTuple
 class Score(NamedTuple):
     """Precision, recall and F1 (0 to 1) and the counts they come from."""
 
-    precision: float
-    recall: float
-    f1: float
-    gold: int
-    predicted: int
-    correct: int
+    precision: float  #: correct / predicted, 0 where nothing was predicted
+    recall: float  #: correct / gold, 0 where there is no gold
+    f1: float  #: harmonic mean of both
+    gold: int  #: number in the gold standard
+    predicted: int  #: number in the prediction
+    correct: int  #: number in both
 
 
 def score_of(gold: int, predicted: int, correct: int) -> Score:

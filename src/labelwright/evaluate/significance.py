@@ -29,33 +29,33 @@ BLOCK = 1 << 22  # draws held in memory at once by the bootstrap
 class McNemar(NamedTuple):
     """How often exactly one of two systems is right, and how probable so uneven a split is if they are equally good."""
 
-    unit: str  # "token", "sentence" or "chunk" (gold chunks found or not)
-    only_a: int  # a right, b wrong
-    only_b: int  # b right, a wrong
-    statistic: float  # the smaller of the two when exact, else chi-square with continuity correction
-    p_value: float  # two-sided
-    exact: bool  # binomial test, not its chi-square approximation
+    unit: str  #: "token", "sentence" or "chunk" (gold chunks found or not)
+    only_a: int  #: a right, b wrong
+    only_b: int  #: b right, a wrong
+    statistic: float  #: the smaller of the two when exact, else chi-square with continuity correction
+    p_value: float  #: two-sided
+    exact: bool  #: binomial test, not its chi-square approximation
 
 
 class Bootstrap(NamedTuple):
     """The distribution of the difference of two scores when sentences are resampled."""
 
-    metric: str  # "f1", "accuracy" or "sentence"
-    delta: float  # score of b minus score of a
-    interval: tuple[float, float]  # 95 % of the resampled differences
-    p_value: float  # two-sided: how often chance alone shifts the difference as far as it is from 0
-    samples: int
+    metric: str  #: "f1", "accuracy" or "sentence"
+    delta: float  #: score of b minus score of a
+    interval: tuple[float, float]  #: 95 % of the resampled differences
+    p_value: float  #: two-sided: how often chance alone shifts the difference as far as it is from 0
+    samples: int  #: how many samples of sentences were drawn
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two systems side by side; `str(comparison)` is a table, `as_dict()` is ready for JSON."""
 
-    a: Report
-    b: Report
-    mcnemar: McNemar
-    bootstrap: Bootstrap
-    names: tuple[str, str]
+    a: Report  #: the scores of the first prediction
+    b: Report  #: the scores of the second
+    mcnemar: McNemar  #: the test on tokens
+    bootstrap: Bootstrap  #: the test over sentences
+    names: tuple[str, str]  #: what the two are called in the table
 
     def as_dict(self) -> dict[str, Any]:
         """Return both reports and both tests as plain dicts, numbers and strings."""
@@ -97,6 +97,11 @@ def mcnemar(
 
     Exact: p = 2 sum_{i <= min(k, n-k)} C(n, i) / 2^n.   Else (n large): chi2 = (|n - 2k| - 1)^2 / n with one degree.
 
+    gold : true labels, a list for each sentence
+    a, b : labels that two systems predict
+    unit : token, sentence or chunk
+    reading, scheme : as for `evaluate`
+
     >>> mcnemar([["N", "V", "N"]], [["N", "V", "V"]], [["N", "V", "N"]])
     McNemar(unit='token', only_a=0, only_b=1, statistic=0.0, p_value=1.0, exact=True)
     """
@@ -122,6 +127,13 @@ def paired_bootstrap(
     included, whose difference lies as far from the observed difference as that lies from 0.
     `metric` is "f1" (of chunks), "accuracy" (of tokens) or "sentence"; by default f1 where there are chunks.
 
+    gold : true labels, a list for each sentence
+    a, b : labels that two systems predict
+    metric : the score whose difference is tested
+    samples : how many are drawn
+    random_state : a seed, or a generator of NumPy
+    reading, scheme : as for `evaluate`
+
     >>> paired_bootstrap([["N", "V"]] * 9, [["N", "N"]] * 9, [["N", "V"]] * 9, samples=100).delta
     0.5
     """
@@ -141,7 +153,15 @@ def compare(
     random_state: int | np.random.Generator | None = 0,
     names: tuple[str, str] = ("a", "b"),
 ) -> Comparison:
-    """Score two systems on the same sentences and test their difference both ways."""
+    """Score two systems on the same sentences and test their difference both ways.
+
+    gold : true labels, a list for each sentence
+    a, b : labels that two systems predict
+    reading, scheme : as for `evaluate`
+    samples : of the bootstrap
+    random_state : seed of the bootstrap, or a generator of NumPy
+    names : what the two are called in the table
+    """
     tokens = intern(gold, a=a, b=b)
     rules = rules_for(tokens, reading, scheme)
     counts = count_system(tokens, rules, 1), count_system(tokens, rules, 2)

@@ -17,6 +17,8 @@ class AttributeData(NamedTuple):
 def read_crfsuite(path: Source) -> AttributeData:
     """Read a data file of CRFsuite's: in each line a label and the attributes of a token, separated by tabs.
 
+    path : a path, plain or compressed, or a binary file object
+
     >>> import io
     >>> X, y = read_crfsuite(io.BytesIO(b"B-NP\\tw=He\\tlength:2\\nB-VP\\tw=ran\\n"))
     >>> list(X.names), y

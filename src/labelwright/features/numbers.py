@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.compressed import read_bytes
+from labelwright.corpus.compressed import Source, read_bytes, written
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import Incidence, Longs
@@ -26,6 +26,7 @@ from labelwright.validation import HeaderReader, TensorReader, check_distinct
 Array = NDArray[Any]
 MISSING = {"", "_", "-", "?", "*", "NA", "nan", "NaN", "None"}  # values of a number column that are no number
 LARGEST = 1e30
+ROWS_AT_ONCE = 2048  # tokens whose numbers are computed in one step: what that needs stays small
 
 
 class Vectors:
@@ -33,6 +34,9 @@ class Vectors:
 
     def __init__(self, words: Sequence[str], rows: Array, source: str = "vectors"):
         self.words, self.rows, self.source = list(words), rows, source  # [W], [W, D]
+
+    def __repr__(self) -> str:
+        return f"<Vectors {self.source}: {len(self.words)} words, {self.width} dimensions>"
 
     @property
     def width(self) -> int:
@@ -63,9 +67,10 @@ class Vectors:
         """The vectors, standardised on the tokens with these rows; of 16 bits, as files have them."""
         if not (places >= 0).any():
             raise OptionError(f"vectors: {self.source} has none of the words of the training data; check the language")
-        mean, deviation = scale_of(self.rows[places[places >= 0]])
-        rows = np.clip((self.rows - mean) / deviation, -1e4, 1e4)
-        return Vectors(self.words, rows.astype(np.float16), self.source)
+        mean, deviation = scale_of(self.rows, np.bincount(places[places >= 0], minlength=len(self.words)))
+        rows = self.rows - mean.astype(np.float32)
+        rows /= deviation.astype(np.float32)
+        return Vectors(self.words, np.clip(rows, -1e4, 1e4, out=rows).astype(np.float16), self.source)
 
 
 def read_vectors(path: Any) -> Vectors:
@@ -94,6 +99,14 @@ def read_vectors(path: Any) -> Vectors:
     return Vectors(list(words), np.stack(rows), str(path))
 
 
+def write_vectors(vectors: Vectors, path: Source) -> None:
+    """Write word vectors in the text format of word2vec, to a path (compressed by its suffix) or `-`."""
+    with written(path) as write:
+        write(f"{len(vectors.words)} {vectors.width}\n".encode())
+        for word, row in zip(vectors.words, vectors.rows.tolist(), strict=True):
+            write(f"{word} {' '.join(f'{number:.5g}' for number in row)}\n".encode())
+
+
 def vectors_of(given: Any) -> Vectors:
     """Vectors as a user gives them: a file, or {word: numbers}."""
     if isinstance(given, Vectors):
@@ -109,15 +122,25 @@ def vectors_of(given: Any) -> Vectors:
     return Vectors(list(given), rows)
 
 
-def scale_of(rows: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation [D] of rows [n, D], leaving out what is no number; 1 where all are equal."""
-    wide = np.asarray(rows, np.float64)
-    with np.errstate(invalid="ignore"):
-        known = np.isfinite(wide)
-    n = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, wide, 0).sum(axis=0) / n
-    deviation = np.sqrt((np.where(known, wide - mean, 0) ** 2).sum(axis=0) / n)
+def scale_of(rows: Array, count: Array | None = None) -> tuple[Array, Array]:
+    """Mean and standard deviation [D] of rows [n, D], each as often as it counts, without what is no number; 1 where
+    all are equal."""
+    n, mean = _sums(rows, count, np.zeros(rows.shape[1]), 1)
+    mean = mean / np.maximum(n, 1)
+    deviation = np.sqrt(_sums(rows, count, mean, 2)[1] / np.maximum(n, 1))
     return mean, np.where(deviation > 1e-12, deviation, 1.0)
+
+
+def _sums(rows: Array, count: Array | None, mean: Array, power: int) -> tuple[Array, Array]:
+    """How many numbers each column has, and the sum of this power of their distances from the mean."""
+    n, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for a in range(0, len(rows), ROWS_AT_ONCE):
+        part = np.asarray(rows[a : a + ROWS_AT_ONCE], np.float64) - mean
+        known = np.isfinite(part)
+        weight = np.ones(len(part)) if count is None else count[a : a + ROWS_AT_ONCE]
+        n += weight @ known
+        total += weight @ np.where(known, part, 0) ** power
+    return n, total
 
 
 class Line(NamedTuple):
@@ -133,6 +156,13 @@ def lines_of(template: Template) -> list[Line]:
     """The lines of a template that read numbers."""
     cells = [(p.name, p.cells[0]) for p in template.patterns if p.cells and p.cells[0].reader.function in NUMBERS]
     return [Line(name, cell.row, cell.reader.function, cell.reader.column) for name, cell in cells]
+
+
+class Table(NamedTuple):
+    """What a line reads at tokens: rows that they share."""
+
+    rows: Array  # [n+1, D]  the last is all zeros
+    row_of: Longs  # [T]      -1 is the last
 
 
 class Numbers:
@@ -153,7 +183,8 @@ class Numbers:
         if words is not None:
             words = words.standardised(words.places(columns.values[0])[columns.codes[0]])
         for column in {line.column for line in lines if line.kind == "number"}:
-            scales[str(column)] = scale_of(numbers_in(columns.values[column], column)[columns.codes[column], None])
+            numbers = numbers_in(columns.values[column], column)[:, None]
+            scales[str(column)] = scale_of(numbers, np.bincount(columns.codes[column], minlength=len(numbers)))
         if "array" in kinds:
             scales["array"] = scale_of(_given(arrays))
         return cls(lines, scales, words)
@@ -170,36 +201,50 @@ class Numbers:
     def added(self, incidences: dict[str, Incidence], columns: Columns, arrays: Array | None, first: int) -> None:
         """Add the features of these tokens, which count from `first`, to those on states."""
         if self.lines:
-            incidences["state"] = with_values(incidences["state"], self.values(columns, arrays), first)
+            incidences["state"] = self._with_values(incidences["state"], columns, arrays, first)
 
-    def values(self, columns: Columns, arrays: Array | None) -> Array:
-        """The value of every feature at every token [T, F]."""
-        T = int(columns.offsets[-1])
-        values = np.zeros((T, self.n_features), np.float32)
-        read: dict[tuple[str, int], Array] = {}
-        for line, begin, end in zip(self.lines, self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
+    def _with_values(self, incidence: Incidence, columns: Columns, arrays: Array | None, first: int) -> Incidence:
+        """An incidence with these features, where their values are not 0; their numbers begin at `first`."""
+        tables = self._tables(columns, arrays)
+        old_ptr, old_feature, old_value = incidence.token_ptr, incidence.token_feature, incidence.token_value
+        n_new = sum(np.count_nonzero(rows, axis=1)[row_of] for rows, row_of in tables)
+        ptr = offsets_from(np.diff(old_ptr) + n_new)
+        feature, value = np.empty(int(ptr[-1]), np.int32), np.empty(int(ptr[-1]), np.float32)
+        for a in range(0, len(ptr) - 1, ROWS_AT_ONCE):
+            b = min(a + ROWS_AT_ONCE, len(ptr) - 1)
+            here, there = slice(int(ptr[a]), int(ptr[b])), slice(int(old_ptr[a]), int(old_ptr[b]))
+            is_old = _first_of_each(np.diff(ptr[a : b + 1]), np.diff(old_ptr[a : b + 1]))
+            values = np.concatenate([rows[row_of[a:b]] for rows, row_of in tables], axis=1)
+            filled = values != 0
+            feature[here][is_old], feature[here][~is_old] = old_feature[there], first + np.nonzero(filled)[1]
+            value[here][is_old], value[here][~is_old] = old_value[there] if len(old_value) else 1, values[filled]
+        return incidence._replace(token_ptr=ptr, token_feature=feature, token_value=value)
+
+    def _tables(self, columns: Columns, arrays: Array | None) -> list[Table]:
+        """What each line reads at every token."""
+        read: dict[tuple[str, int], Table] = {}
+        tables = []
+        for line in self.lines:
             key = line.kind, line.column
             if key not in read:
                 read[key] = self._read(line, columns, arrays)
-            here, there = _shifted(columns.offsets, line.row)
-            values[here, begin:end] = read[key][there]
-        return values
+            tables.append(read[key]._replace(row_of=_shifted(read[key].row_of, columns.offsets, line.row)))
+        return tables
 
-    def _read(self, line: Line, columns: Columns, arrays: Array | None) -> Array:
-        """What a line reads at every token [T, D], before it is shifted."""
+    def _read(self, line: Line, columns: Columns, arrays: Array | None) -> Table:
+        """What a line reads at every token, before it is shifted."""
         if line.kind == "vector":
             assert self.vectors is not None
-            return self.vectors.of(self.vectors.places(columns.values[0])[columns.codes[0]])
+            return _table(self.vectors.of(self.vectors.places(columns.values[0])), columns.codes[0])
         if line.kind == "array":
             mean, deviation = self.scales["array"]
             rows = _given(arrays)
             if rows.shape[1] != len(mean):
                 raise CorpusError(f"arrays: the model reads rows of {len(mean)} numbers, got rows of {rows.shape[1]}")
-            return np.asarray((rows - mean) / deviation)
+            return _table(rows, np.arange(len(rows)), mean, deviation)
         mean, deviation = self.scales[str(line.column)]
         raw = numbers_in(columns.values[line.column], line.column)[:, None]
-        known = np.nan_to_num((raw - mean) / deviation, nan=0.0)
-        return np.asarray(known[columns.codes[line.column]])
+        return _table(raw, columns.codes[line.column], mean, deviation)
 
     def name(self, feature: int) -> str:
         """The name of a feature: that of its line, and which of its numbers it is."""
@@ -273,26 +318,24 @@ def _given(arrays: Array | None) -> Array:
     return arrays
 
 
-def _shifted(offsets: Longs, row: int) -> tuple[Array, Array]:
-    """The tokens that have one so many rows further in their sentence, and that one."""
-    here = np.arange(int(offsets[-1]))
-    begin, end = np.repeat(offsets[:-1], np.diff(offsets)), np.repeat(offsets[1:], np.diff(offsets))
-    inside = (here + row >= begin) & (here + row < end)
-    return here[inside], here[inside] + row
+def _table(rows: Array, row_of: Array, mean: Any = 0, deviation: Any = 1) -> Table:
+    """A table of rows, standardised; what is no number is 0."""
+    table = np.zeros((len(rows) + 1, rows.shape[1]), np.float32)
+    for a in range(0, len(rows), ROWS_AT_ONCE):
+        part = (rows[a : a + ROWS_AT_ONCE] - mean) / deviation
+        table[a : a + len(part)] = np.nan_to_num(part, nan=0.0)
+    return Table(table, row_of)
 
 
-def with_values(incidence: Incidence, values: Array, first: int) -> Incidence:
-    """An incidence with further features of tokens, whose values [T, F] are not 0; their numbers begin at `first`."""
-    filled = values != 0
-    old, new = np.diff(incidence.token_ptr), filled.sum(axis=1)
-    ptr = offsets_from(old + new)
-    feature, value = np.empty(int(ptr[-1]), np.int32), np.ones(int(ptr[-1]), np.float32)
-    of_old = np.repeat(ptr[:-1] - incidence.token_ptr[:-1], old) + np.arange(len(incidence.token_feature))
-    feature[of_old] = incidence.token_feature
-    if len(incidence.token_value):
-        value[of_old] = incidence.token_value
-    token, number = np.nonzero(filled)
-    within = np.arange(len(token)) - np.repeat(np.cumsum(new) - new, new)
-    place = (ptr[:-1] + old)[token] + within
-    feature[place], value[place] = number + first, values[token, number]
-    return incidence._replace(token_ptr=ptr, token_feature=feature, token_value=value)
+def _first_of_each(sizes: Longs, n: Longs) -> Array:
+    """Which of the entries of tokens, so many of each, are among its first n."""
+    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.asarray(within < np.repeat(n, sizes))
+
+
+def _shifted(row_of: Array, offsets: Longs, row: int) -> Longs:
+    """The row that is read so many tokens further on in the sentence; -1 outside it."""
+    there = np.arange(len(row_of)) + row
+    lengths = np.diff(offsets)
+    inside = (there >= np.repeat(offsets[:-1], lengths)) & (there < np.repeat(offsets[1:], lengths))
+    return np.where(inside, row_of[np.where(inside, there, 0)], -1)

@@ -24,41 +24,48 @@ TRANSITION, ENTROPY, BIAS, CONSTRAINT = "transition", "entropy", "bias", "constr
 class Contribution(NamedTuple):
     """What one feature, transition or constraint adds to the log-odds."""
 
-    name: str  # pos[0]=NNS, or B-NP → I-NP
-    kind: str  # state, edge, triple, segment (by what a feature is attached to), transition, entropy, bias, constraint
-    token: int | None  # the token, or the first of the tokens, that it is about; None: the whole sentence
-    end: int | None  # the token after the last
-    value: float  # what it adds to the log-odds: the difference of the next two
-    for_label: float  # what it adds to the score of the labelling,
-    for_runner_up: float  # and to that of the runner-up
-    below: bool = False  # does it read labels of the layer below?
+    name: str  #: pos[0]=NNS, or B-NP → I-NP
+    kind: str  #: state, edge, triple, segment (by what a feature is attached to), transition, entropy, bias, constraint
+    token: int | None  #: the token, or the first of the tokens, that it is about; None: the whole sentence
+    end: int | None  #: the token after the last
+    value: float  #: what it adds to the log-odds: the difference of the next two
+    for_label: float  #: what it adds to the score of the labelling,
+    for_runner_up: float  #: and to that of the runner-up
+    below: bool = False  #: does it read labels of the layer below?
 
 
 class Flip(NamedTuple):
     """A feature without which the token has another label: the sentence was scored again without it."""
 
-    name: str
-    kind: str
-    token: int
-    label: str  # what the token is then
+    name: str  #: the feature, as pos[0]=NNS
+    kind: str  #: what the feature is attached to: state, edge, triple, segment
+    token: int  #: where the feature is, from 0
+    label: str  #: what the token is then
 
 
 class Explanation(NamedTuple):
     """Why one token has its label and not another."""
 
-    token: int
-    word: str | None  # None where tokens are dicts or arrays
-    label: str
-    runner_up: str | None  # the label there of the best labelling with another label (or the one that was asked for)
-    measure: str  # what contributions add up to: log-odds, margin (of scores), weight (of constraints), votes, share
-    log_odds: float | None  # of the labelling against that of the runner-up; None where no other label is possible
-    probability: float | None  # of the label at this token; None where a tagger has neither this nor a confidence
-    runner_up_probability: float | None
-    labels: list[str]  # the best labelling,
-    runner_up_labels: list[str] | None  # and the best one with the runner-up
-    contributions: list[Contribution]  # the largest first; their values add up to log_odds
-    flips: list[Flip] | None = None  # features whose removal changes the label; None: not asked for
-    details: dict[str, Any] | None = None  # n-gram taggers: proposals; memory-based ones: neighbours
+    token: int  #: its number in the sentence, from 0
+    word: str | None  #: None where tokens are dicts or arrays
+    label: str  #: the label that it has
+    runner_up: str | None  #: the label there of the best labelling with another label (or the one that was asked for)
+    measure: str  #: what contributions add up to: log-odds, margin (of scores), weight (of constraints), votes, share
+    log_odds: float | None  #: of the labelling against that of the runner-up; None where no other label is possible
+    probability: float | None  #: of the label at this token; None where a tagger has neither this nor a confidence
+    runner_up_probability: float | None  #: of the runner-up at this token
+    labels: list[str]  #: the best labelling,
+    runner_up_labels: list[str] | None  #: and the best one with the runner-up
+    contributions: list[Contribution]  #: the largest first; their values add up to log_odds
+    flips: list[Flip] | None = None  #: features whose removal changes the label; None: not asked for
+    details: dict[str, Any] | None = None  #: n-gram taggers: proposals; memory-based ones: neighbours
+
+    def __repr__(self) -> str:
+        token = f"token {self.token}" if self.word is None else f"{self.word!r} (token {self.token})"
+        if self.runner_up is None or self.log_odds is None:
+            return f"<Explanation of {token}: {self.label}, no other label>"
+        odds = f"{self.measure} {self.log_odds:.4f} from {len(self.contributions)} contributions"
+        return f"<Explanation of {token}: {self.label} rather than {self.runner_up}, {odds}>"
 
     @property
     def total(self) -> float:

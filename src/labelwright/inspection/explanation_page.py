@@ -36,53 +36,38 @@ one that has another label there; the contributions add up to the difference of 
 <main id="sentences"></main>"""
 
 STYLE = """
-:root { color-scheme: light dark; --page: #fbfbfa; --panel: #fff; --ink: #1d2129; --faint: #667085; --line: #dfe2e7;
-  --for: #2a7f62; --against: #b5472f; --mark: #fdf0cf; --edge: #d9a520; --chosen: #2f5fb3; }
-@media (prefers-color-scheme: dark) { :root { --page: #14171c; --panel: #1c2027; --ink: #e6e8ec; --faint: #98a2b3;
-  --line: #343a45; --for: #4fb791; --against: #e0795f; --mark: #40361a; --edge: #c79a2b; --chosen: #7ea6ea; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 74rem; padding: 1.5rem; background: var(--page); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .4rem; }
+h2 { font-size: 1rem; margin: 0 0 .4rem; }
 h3 { font-size: .9rem; margin: 1.1rem 0 .35rem; } p { margin: .3rem 0; }
-.help, .faint, header p { color: var(--faint); }
+.help, .faint, header p { color: var(--quiet); }
 section { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 1rem; margin: 1rem 0; }
 .tokens { display: flex; flex-wrap: wrap; gap: .3rem; }
-.tokens button { font: inherit; color: inherit; background: none; border: 1px solid var(--line); border-radius: 6px;
-  padding: .15rem .45rem .2rem; cursor: pointer; text-align: left; line-height: 1.3; }
-.tokens button small { display: block; color: var(--faint); font-size: .75rem; }
+.tokens button { background: none; border: 1px solid var(--line); border-radius: 6px;
+  padding: .15rem .45rem .2rem; text-align: left; line-height: 1.3; }
+.tokens button small { display: block; color: var(--quiet); font-size: .75rem; }
 .tokens button.plain small { opacity: .55; }
-.tokens button:hover { border-color: var(--chosen); }
-.tokens button[aria-pressed=true] { outline: 2px solid var(--chosen); }
+.tokens button:hover { border-color: var(--link); }
+.tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
 .tokens button.doubtful, .doubt { background: var(--mark); border-color: var(--edge); }
 .doubt { display: inline-block; width: 1em; height: 1em; border: 1px solid var(--edge); border-radius: 3px;
   vertical-align: -2px; }
 .why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
 .why b { font-weight: 650; }
-table { border-collapse: collapse; font-size: .87rem; } td, th { padding: .12rem .6rem .12rem 0; text-align: left;
+td, th { padding: .12rem .6rem .12rem 0; text-align: left;
   font-weight: 400; white-space: nowrap; } .labellings td.unlike { font-weight: 650; }
-th { color: var(--faint); }
 .bars td { vertical-align: middle; } .bars .number { text-align: right; font-variant-numeric: tabular-nums; }
 .bars .name { font-family: ui-monospace, monospace; font-size: .83rem; }
 .bar { position: relative; width: 16rem; height: .8rem; }
 .bar::before { content: ""; position: absolute; left: 50%; top: -.25rem; bottom: -.25rem;
   border-left: 1px solid var(--line); }
 .bar i { position: absolute; top: 0; bottom: 0; border-radius: 2px; }
-.bar i.for { left: 50%; background: var(--for); } .bar i.against { right: 50%; background: var(--against); }
-.bars button { font: inherit; color: var(--chosen); background: none; border: 0; padding: 0; cursor: pointer; }
+.bar i.for { left: 50%; background: var(--good); } .bar i.against { right: 50%; background: var(--bad); }
+.bars button { color: var(--link); background: none; border: 0; padding: 0; }
 .total td { border-top: 1px solid var(--line); font-weight: 650; padding-top: .25rem; }
 ul { margin: .2rem 0; padding-left: 1.2rem; } mark { background: var(--mark); color: inherit; padding: 0 .2em; }
 @media (max-width: 40rem) { .bar { width: 7rem; } body { padding: .8rem; } }
 """
 
 SCRIPT = r"""
-const facts = JSON.parse(document.getElementById("data").textContent);
-const make = (tag, text, name) => {
-  const e = document.createElement(tag);
-  if (text !== undefined && text !== null) e.textContent = text;
-  if (name) e.className = name;
-  return e;
-};
 const add = (parent, ...children) => { parent.append(...children); return parent; };
 const signed = (x, digits = 3) => (x < 0 ? "\u2212" : "+") + Math.abs(x).toFixed(digits);
 const percent = (x) => x === null ? "" : " (" + (100 * x).toFixed(x > 0.9995 || x < 0.0005 ? 2 : 1) + " %)";

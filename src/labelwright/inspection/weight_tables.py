@@ -19,18 +19,18 @@ ARROW = " → "
 class StateFeature(NamedTuple):
     """The weight of a feature on a label."""
 
-    feature: str
-    label: str  # or a latent state, B-NP#2; of a SemiCRF the place in a segment, or the type of a segment
-    weight: float
+    feature: str  #: its name, as pos[0]=NNS
+    label: str  #: or a latent state, B-NP#2; of a SemiCRF the place in a segment, or the type of a segment
+    weight: float  #: in the unit of scores
 
 
 class TransitionFeature(NamedTuple):
     """The weight of a transition."""
 
-    source: str  # the label before; of a triple the two before, A → B
-    target: str
-    weight: float
-    feature: str | None = None  # None: the plain transition
+    source: str  #: the label before; of a triple the two before, A → B
+    target: str  #: the label after it
+    weight: float  #: in the unit of scores
+    feature: str | None = None  #: None: the plain transition
 
 
 class WeightNames(NamedTuple):

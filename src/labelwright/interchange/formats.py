@@ -23,7 +23,11 @@ FORMATS = {"crfsuite": Format("CRFsuite", b"lCRF", ".crfsuite", "labelwright.int
 
 
 def load(content: bytes, source: str) -> Any:
-    """The CRF in the bytes of a file of another program; whatever is wrong with the file is one ModelFileError."""
+    """The CRF in the bytes of a file of another program; whatever is wrong with the file is one ModelFileError.
+
+    content : the bytes of the file
+    source : its path, for messages
+    """
     from labelwright.interchange.chains import to_crf
 
     known = next((known for known in FORMATS.values() if content.startswith(known.magic)), None)
@@ -38,7 +42,12 @@ def load(content: bytes, source: str) -> Any:
 
 def save(tagger: Any, target: Any, form: str = "crfsuite") -> "ChainModel":
     """Write a trained tagger for another program, to a path or a binary file object, and return what was written; what
-    the format cannot hold is one ModelFileError (see labelwright.interchange.chains.from_crf)."""
+    the format cannot hold is one ModelFileError (see labelwright.interchange.chains.from_crf).
+
+    tagger : a trained CRF
+    target : a path, or a binary file object
+    form : the format: crfsuite
+    """
     from labelwright import modelfile
     from labelwright.interchange.chains import from_crf
 
@@ -55,6 +64,8 @@ def save(tagger: Any, target: Any, form: str = "crfsuite") -> "ChainModel":
 
 def format_of(path: str | Path) -> str | None:
     """The format that the suffix of a path names; None for a model of labelwright.
+
+    path : of a model file
 
     >>> format_of("ner.crfsuite"), format_of("ner.safetensors")
     ('crfsuite', None)

@@ -22,7 +22,13 @@ PROBABILITY = "probability"  # the extension attribute of spans
 
 def make_component(nlp: Any, name: str, model: str | None, overwrite: bool) -> "SpacyTagger":
     """The component that spaCy's registry makes.  A pipeline that was saved names a model that may be gone, but it has
-    its own copy, which `from_disk` reads."""
+    its own copy, which `from_disk` reads.
+
+    nlp : the pipeline
+    name : of the component in it
+    model : the path of a model file
+    overwrite : replace entities that are there already
+    """
     from labelwright.taggers.registry import load
 
     tagger = load(model) if model is not None and Path(model).exists() else None
@@ -33,7 +39,9 @@ class SpacyTagger:
     """Finds entities with a tagger that reads words.
 
     tagger : a trained tagger; in Python it may be set after the component was made
+    name : of the component in the pipeline
     overwrite : replace entities that are there already, and not only add others
+    path : of the model file that the tagger came from, for messages
     """
 
     def __init__(self, tagger: Any = None, name: str = NAME, overwrite: bool = False, path: str | None = None):
@@ -78,7 +86,11 @@ class SpacyTagger:
         return doc
 
     def pipe(self, stream: Iterable[Any], *, batch_size: int = 256) -> Iterator[Any]:
-        """Set the entities of documents, a batch at a time."""
+        """Set the entities of documents, a batch at a time.
+
+        stream : documents
+        batch_size : documents that are answered together
+        """
         from spacy.util import minibatch
 
         for docs in minibatch(stream, batch_size):
@@ -115,20 +127,31 @@ class SpacyTagger:
     # -- files ----------------------------------------------------------------------------------------------------
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the tagger into a folder of the pipeline."""
+        """Write the tagger into a folder of the pipeline.
+
+        path : the folder of the component
+        exclude : taken for spaCy's sake; there is nothing to leave out
+        """
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         self.tagger.save(folder / FILE)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SpacyTagger":
-        """Read the tagger that `to_disk` wrote."""
+        """Read the tagger that `to_disk` wrote.
+
+        path : the folder of the component
+        exclude : taken for spaCy's sake; there is nothing to leave out
+        """
         from labelwright.taggers.registry import load
 
         self.tagger = load(Path(path) / FILE)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The tagger as the bytes of its model file."""
+        """The tagger as the bytes of its model file.
+
+        exclude : taken for spaCy's sake; there is nothing to leave out
+        """
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +159,11 @@ class SpacyTagger:
             return (Path(folder) / FILE).read_bytes()
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpacyTagger":
-        """Read the tagger from the bytes of its model file."""
+        """Read the tagger from the bytes of its model file.
+
+        data : what `to_bytes` returned
+        exclude : taken for spaCy's sake; there is nothing to leave out
+        """
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:

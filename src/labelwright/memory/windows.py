@@ -28,6 +28,11 @@ from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
 OUTSIDE = "_"
+VECTORS = {"vector": "word vectors", "array": "arrays"}  # what lines of a template may read that is not compared
+NO_VECTORS = (
+    "memory-based models compare symbols, and single numbers by the metric numeric; use a CRF, or an NgramTagger with "
+    "another classifier"
+)
 MISSING = ""  # the value of a key that a feature dict lacks
 
 
@@ -85,8 +90,11 @@ def _windows(X: Any, template: str | Template, given: Given) -> Windows:
         if not lines:
             raise TemplateError(f"{parsed.name}: no U line that reads a column; write one such as U01:%x[0,0]")
         for line in lines:
-            if line.cells[0].reader.function in ("vector", "array"):
-                raise TemplateError(f"{parsed.name}:{line.line}: {line.text} reads vectors: not compared here")
+            what = VECTORS.get(line.cells[0].reader.function)
+            if what is not None:
+                raise TemplateError(f"{parsed.name}:{line.line}: {line.text} reads {what}: {NO_VECTORS}")
+        if corpus.arrays is not None:
+            raise OptionError(f"arrays: {NO_VECTORS}")
         inputs, custom = corpus.input_names, parsed.name not in BUILTIN
         names = tuple(line.name.removeprefix(line.kind) if custom else _name(line, inputs) for line in lines)
         return Windows(kind, names, inputs, parsed.resolved(len(inputs)), Sources.of(parsed, given))

@@ -29,12 +29,12 @@ LARGEST = 1 << 50  # the sum of the whole numbers of one row
 class Sentence:
     """What a rule may read: the words, the candidate labels of each token, and the number of the sentence."""
 
-    candidates: Sequence[Sequence[str]]  # [T]
-    labels: tuple[str, ...]  # [L]  all labels
-    tokens: Sequence[Any] | None = None  # [T]  as in the user's input; None where they are unknown
-    number: int = 0
-    scheme: str | None = None  # of the labels
-    strict: bool = True  # whether a label outside `labels` is an error
+    candidates: Sequence[Sequence[str]]  #: [T]  labels that each token may have
+    labels: tuple[str, ...]  #: [L]  all labels
+    tokens: Sequence[Any] | None = None  #: [T]  as in the user's input; None where they are unknown
+    number: int = 0  #: of the sentence in the data, from 0
+    scheme: str | None = None  #: of the labels
+    strict: bool = True  #: whether a label outside `labels` is an error
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -148,6 +148,9 @@ class Rule:
 
     def satisfied(self, labels: Sequence[str], sentence: Sentence | None = None) -> bool:
         """Whether a labelling satisfies the rule.
+
+        labels : one for each token
+        sentence : what is known about the sentence; None: the labels alone
 
         >>> from labelwright.constraints import at_least
         >>> at_least(1, "VP").satisfied(["B-NP", "B-VP"]), at_least(2, "NP").satisfied(["B-NP", "I-NP"])
@@ -269,7 +272,10 @@ class Scheme(Rule):
 
 
 def valid_scheme(scheme: str | None = None) -> Rule:
-    """The labels are valid in their scheme: the one named, else that of the tagger."""
+    """The labels are valid in their scheme: the one named, else that of the tagger.
+
+    scheme : such as iob2; None: that of the tagger's labels
+    """
     return Scheme(called("valid_scheme", *([] if scheme is None else [scheme])), scheme and check_scheme(scheme))
 
 

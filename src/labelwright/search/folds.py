@@ -20,18 +20,18 @@ HELD_OUT = 5  # without development data, one part of so many is tested on
 class Tested(NamedTuple):
     """A model that was trained on some sentences and tested on others."""
 
-    n_train: int
-    n_test: int
-    score: float  # F1 of chunks, or accuracy of tokens; of a cascade the mean of its layers
-    seconds: float
+    n_train: int  #: sentences that were trained on
+    n_test: int  #: sentences that were scored
+    score: float  #: F1 of chunks, or accuracy of tokens; of a cascade the mean of its layers
+    seconds: float  #: of training
 
 
 class CrossValidation(NamedTuple):
     """The scores of a model on each part of the data, trained on the others."""
 
-    folds: list[Tested]
-    mean: float
-    deviation: float  # standard deviation over the folds, with n - 1
+    folds: list[Tested]  #: each with its score
+    mean: float  #: of the scores
+    deviation: float  #: standard deviation over the folds, with n - 1
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain lists and numbers."""
@@ -47,6 +47,12 @@ def cross_validate(
     """Train on all parts of the data but one and test on that one, for each of `folds` parts; the model stays as it is.
 
     A dictionary that looks as if it was made from the data is used without the phrases that only the tested part has.
+
+    model : a tagger, trained or not
+    X, y : sentences and their labels, or a Corpus
+    folds : number of parts
+    random_state : seed by which sentences are dealt to the parts
+    progress : called with the result of each fold
 
     >>> from labelwright import Perceptron
     >>> X, y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 5, [["D", "N", "V"]] * 10
@@ -71,7 +77,14 @@ def learning_curve(
     model: Any, X: Any, y: Any = None, dev: Any = None, random_state: int | None = 0, progress: Progress = None
 ) -> list[Tested]:
     """The score on development data (or on a held-out fifth) after training on an eighth, a quarter, half and all of
-    the sentences, each sample inside the next."""
+    the sentences, each sample inside the next.
+
+    model : a tagger, trained or not
+    X, y : sentences and their labels, or a Corpus
+    dev : (X, y) or a Corpus to score on
+    random_state : seed of the samples
+    progress : called with the result of each sample
+    """
     data = looked_at(X, y, least=HELD_OUT, asker="a learning curve")
     order = np.random.default_rng(random_state or 0).permutation(data.n)
     rows = np.sort(order[::HELD_OUT]) if dev is None else None

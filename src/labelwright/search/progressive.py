@@ -83,14 +83,14 @@ class ProgressiveSearch(Estimator):
     ({'max_iter': 1, 'averaging': 'avg'}, 1.0, [['D', 'N', 'V']])
     """
 
-    best_params_: Setting
-    best_estimator_: Any  # trained on all data; only with refit
-    best_score_: float  # in the last step it took part in
-    table_: list[Trial]
-    n_settings_: int
-    sizes_: list[int]  # of the samples, one for each step that was planned
+    best_params_: Setting  #: the winner: {parameter: value}
+    best_estimator_: Any  #: trained on all data; only with refit
+    best_score_: float  #: in the last step it took part in
+    table_: list[Trial]  #: every setting that was tried, in each step
+    n_settings_: int  #: how many settings there are
+    sizes_: list[int]  #: of the samples, one for each step that was planned
     scoring_: str | Callable[..., float]
-    stopped_: str  # why the search ended
+    stopped_: str  #: why the search ended
     _dev: SearchData | None = None
     _trials: TrialFile
 
@@ -135,10 +135,12 @@ class ProgressiveSearch(Estimator):
         A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C ends the search; the
         best setting so far is then trained on all data.
 
+        X, y : the data, as above
         dev : (X, y) or a Corpus; all settings are scored on it, and whole samples are trained on; models that can take
             development data stop early by it
         progress : called with every setting that was tried, and with the number of settings in this step
-        checkpoint : a path; trials are kept there, and the same search resumes from it after an interruption"""
+        checkpoint : a path; trials are kept there, and the same search resumes from it after an interruption
+        """
         self._check()
         pool = list(self._settings())
         data = looked_at(X, y)
@@ -351,15 +353,24 @@ class ProgressiveSearch(Estimator):
         return bool(getattr(self.estimator, "takes_columns", False))
 
     def predict(self, X: Any) -> Any:
-        """What the best model predicts."""
+        """What the best model predicts.
+
+        X : sentences, or rows
+        """
         return self._best().predict(X)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The score of the best model on these data."""
+        """The score of the best model on these data.
+
+        X, y : sentences and their labels, a Corpus, or rows and classes
+        """
         return float(self._best().score(X) if y is None else self._best().score(X, y))
 
     def save(self, path: Any) -> Self:
-        """Save the best model."""
+        """Save the best model.
+
+        path : where the model file is written
+        """
         self._best().save(path)
         return self
 
@@ -377,7 +388,10 @@ class ProgressiveSearch(Estimator):
         raise NotFittedError("this ProgressiveSearch is not fitted yet: call fit")
 
     def table(self, limit: int | None = None) -> str:
-        """Settings with their scores in each step as a table to read, the best first; `limit` of them at most."""
+        """Settings with their scores in each step as a table to read, the best first; `limit` of them at most.
+
+        limit : number of rows; None: all
+        """
         if "table_" not in self.__dict__:
             self._best()
         if limit is not None:

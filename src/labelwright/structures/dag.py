@@ -27,18 +27,18 @@ HUGE = float(np.finfo(np.float64).max)
 class Dag(NamedTuple):
     """Arcs in topological order: all arcs into a node come before all arcs out of it."""
 
-    source: Array  # [A] int32  the arc leads from this node
-    target: Array  # [A] int32  to this one
-    n_nodes: int
-    sources: Array  # int32  nodes without arcs in, where paths begin
-    sinks: Array  # int32  nodes without arcs out, where they end
+    source: Array  #: [A] int32  the arc leads from this node
+    target: Array  #: [A] int32  to this one
+    n_nodes: int  #: Q, the number of nodes
+    sources: Array  #: int32  nodes without arcs in, where paths begin
+    sinks: Array  #: int32  nodes without arcs out, where they end
 
 
 class Sums(NamedTuple):
     """Sums over all paths; minus infinity and zeros where there is no path."""
 
-    log_z: float
-    arcs: Array  # [A]  P(arc)
+    log_z: float  #: log of the sum over all paths of exp(score)
+    arcs: Array  #: [A]  P(arc)
 
 
 class ArcPool(NamedTuple):
@@ -68,7 +68,11 @@ class ArcPool(NamedTuple):
 
 
 def dag(source: Any, target: Any, n_nodes: int | None = None) -> Dag:
-    """A graph from its arcs, which must be in topological order (see `ordered`)."""
+    """A graph from its arcs, which must be in topological order (see `ordered`).
+
+    source, target : [A]  the nodes that each arc leads from and to
+    n_nodes : Q; by default one more than the largest number
+    """
     source, target, n_nodes = _checked_arcs(source, target, n_nodes)
     number = np.arange(len(source))
     last_in, first_out = np.full(n_nodes, -1), np.full(n_nodes, len(source))
@@ -89,6 +93,9 @@ def dag(source: Any, target: Any, n_nodes: int | None = None) -> Dag:
 
 def ordered(source: Any, target: Any, n_nodes: int | None = None) -> Array:
     """The numbers of the arcs [A] in topological order; of those that may come next, the first comes first.
+
+    source, target : [A]  the nodes that each arc leads from and to
+    n_nodes : Q; by default one more than the largest number
 
     >>> ordered([1, 0], [2, 1]).tolist()
     [1, 0]
@@ -194,7 +201,11 @@ def _check_sums(graph: Dag, numbers: Array, name: str, times: float) -> None:
 
 
 def sums(graph: Dag, scores: Any) -> Sums:
-    """log Z and the probability of every arc."""
+    """log Z and the probability of every arc.
+
+    graph : as `dag` makes it
+    scores : of the arcs [A], in log space
+    """
     scores, arcs = _checked(graph, scores), np.empty(len(graph.source))
     phi, alpha, beta = np.empty((3, graph.n_nodes))
     log_z = kernels.posteriors(*graph[:2], scores, graph.sources, graph.sinks, phi, alpha, beta, arcs)
@@ -202,7 +213,11 @@ def sums(graph: Dag, scores: Any) -> Sums:
 
 
 def best_path(graph: Dag, scores: Any) -> tuple[Array, float]:
-    """The arcs of the best path and its score; no arcs and minus infinity where there is none."""
+    """The arcs of the best path and its score; no arcs and minus infinity where there is none.
+
+    graph : as `dag` makes it
+    scores : of the arcs [A], in log space
+    """
     scores = _checked(graph, scores)
     back, path = np.empty((2, graph.n_nodes), np.int32)
     phi = np.empty(graph.n_nodes)
@@ -211,7 +226,12 @@ def best_path(graph: Dag, scores: Any) -> tuple[Array, float]:
 
 
 def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
-    """Up to n best paths (the arcs of each) in order, and their scores."""
+    """Up to n best paths (the arcs of each) in order, and their scores.
+
+    graph : as `dag` makes it
+    scores : of the arcs [A], in log space
+    n : how many
+    """
     scores, n = _checked(graph, scores), _whole("n", n, 1, MOST)
     ptr, entering = _grouped(graph.target, graph.sinks, graph.n_nodes)
     is_source = _marked(graph.sources, graph.n_nodes)
@@ -227,7 +247,12 @@ def best_paths(graph: Dag, scores: Any, n: int) -> tuple[list[Array], Array]:
 
 
 def covariance(graph: Dag, scores: Any, gains: Any) -> tuple[float, Array]:
-    """E[G] and Cov(G, 1_e) [A], where G is the sum of the gains [A] over the arcs of a path."""
+    """E[G] and Cov(G, 1_e) [A], where G is the sum of the gains [A] over the arcs of a path.
+
+    graph : as `dag` makes it
+    scores : of the arcs [A], in log space
+    gains : of the arcs [A]
+    """
     gains, arcs = _checked(graph, gains, "gains"), _possible(graph, scores)
     into, out, before, after = np.empty((4, graph.n_nodes))
     covariances = np.empty(len(arcs))
@@ -236,14 +261,24 @@ def covariance(graph: Dag, scores: Any, gains: Any) -> tuple[float, Array]:
 
 
 def entropy(graph: Dag, scores: Any) -> float:
-    """The entropy of all paths in nats."""
+    """The entropy of all paths in nats.
+
+    graph : as `dag` makes it
+    scores : of the arcs [A], in log space
+    """
     arcs = _possible(graph, scores)
     into, out = np.empty((2, graph.n_nodes))
     return float(kernels.entropy(*graph[:2], graph.sources, arcs, into, out))
 
 
 def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Array]:
-    """n paths (the arcs of each), drawn independently, each with its probability."""
+    """n paths (the arcs of each), drawn independently, each with its probability.
+
+    graph : as `dag` makes it
+    scores : of the arcs [A], in log space
+    n : how many
+    random_state : a seed, or a generator of NumPy
+    """
     arcs, n = _possible(graph, scores), _whole("n", n, 1, MOST)
     ptr, leaving = _grouped(graph.source, graph.sources, graph.n_nodes)
     longest = np.empty(graph.n_nodes)
@@ -289,18 +324,21 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
 class Chain(NamedTuple):
     """The lattice of a sequence as a graph; every arc but those to the end leads to a node of the lattice."""
 
-    dag: Dag
-    scores: Array  # [A]
-    token: Array  # [A]  the token t that the arc leads to; T at the end
-    node: Array  # [A]  its node q; -1 at the end
-    arc: Array  # [A]  number of the arc in the lattice; -1 where there is none
+    dag: Dag  #: the graph whose paths are those of the lattice
+    scores: Array  #: [A]  of the arcs
+    token: Array  #: [A]  the token t that the arc leads to; T at the end
+    node: Array  #: [A]  its node q; -1 at the end
+    arc: Array  #: [A]  number of the arc in the lattice; -1 where there is none
 
 
 def from_chain(lattice: Lattice) -> Chain:
     """The graph whose paths are those of a lattice: begin -> (0, q) -> .. -> (T-1, q) -> end.
 
     The score of a node is on the arcs that lead to it.  A node of order 2 that no arc of the lattice leads to, or out
-    of, is joined to the begin or to the end by a forbidden arc."""
+    of, is joined to the begin or to the end by a forbidden arc.
+
+    lattice : the scores of one sentence
+    """
     node, arc, graph = lattice
     T, Q = node.shape
     r, s = graph.ends  # nodes of each arc of the lattice

@@ -56,8 +56,8 @@ class Tagger(Estimator):
 
     name: ClassVar[str] = ""
     can: ClassVar[frozenset[str]] = frozenset()
-    decoders: ClassVar[tuple[str, ...]] = ()
-    default_decoder: ClassVar[str] = "viterbi"
+    decoders: ClassVar[tuple[str, ...]] = ()  #: the names that `decode` takes
+    default_decoder: ClassVar[str] = "viterbi"  #: the one that `predict` uses
     rule_options: ClassVar[tuple[str, ...]] = (
         "probabilities",
         "time_limit",
@@ -69,7 +69,10 @@ class Tagger(Estimator):
     # -- what subclasses give -----------------------------------------------------------------------------------------
 
     def encode(self, X: Any) -> Any:
-        """Turn sentences into what the tagger reads, once; every method but `fit` takes the result in place of X."""
+        """Turn sentences into what the tagger reads, once; every method but `fit` takes the result in place of X.
+
+        X : sentences, or a Corpus
+        """
         raise NotImplementedError
 
     def _ask(
@@ -91,7 +94,10 @@ class Tagger(Estimator):
         raise NotImplementedError
 
     def decoder_options(self, decoder: str) -> list[str]:
-        """The options that a decoder takes."""
+        """The options that a decoder takes.
+
+        decoder : its name
+        """
         return ["probabilities"]
 
     def why_one_decoder(self) -> str | None:
@@ -151,7 +157,11 @@ class Tagger(Estimator):
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def scored(self, X: Any, *, forced: Forced | None = None, constraints: str | None = None) -> Batch:
-        """All sentences, scored once: a batch that can be asked for labellings, probabilities, spans and samples."""
+        """All sentences, scored once: a batch that can be asked for labellings, probabilities, spans and samples.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_fitted()
         return joined(self._ask(X, lambda batch: [batch], forced, constraints))
 
@@ -166,6 +176,7 @@ class Tagger(Estimator):
     ) -> list[Decoding]:
         """The best labelling of each sentence with its score and probability (or confidence), as a Decoding.
 
+        X : sentences, a Corpus, or what `encode` returned
         decoder : one of the tagger's `decoders`
         forced : known labels: None where the tagger may choose, a list where several are possible
         constraints : "scheme" allows only labellings that the label scheme permits; rules (labelwright.constraints)
@@ -177,7 +188,10 @@ class Tagger(Estimator):
         return self._ask(X, decoded, forced, scheme)
 
     def predict(self, X: Any) -> Labellings:
-        """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists."""
+        """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists.
+
+        X : sentences, a Corpus, or what `encode` returned
+        """
         if isinstance(X, Iterator):
             return Labellings(self.predict_stream(X))
         return Labellings(d.labels for d in self.decode(X, probabilities=False))
@@ -185,6 +199,9 @@ class Tagger(Estimator):
     def predict_stream(self, X: Iterable[Any], batch_size: int = 1000) -> Iterator[list[str]]:
         """The best labels of each sentence, one after the other: sentences are read, and answered, `batch_size` at a
         time, so memory does not grow with their number.
+
+        X : sentences, of which none is read before it is needed
+        batch_size : sentences that are answered together
 
         >>> from labelwright import CRF
         >>> crf = CRF(max_iter=5, n_jobs=1).fit([["her", "brother"], ["he"]], [["B", "I"], ["B"]])
@@ -206,7 +223,13 @@ class Tagger(Estimator):
     ) -> list[list[tuple[list[str], float]]]:
         """Up to n labellings of each sentence, the best first, with their exact probabilities (or their scores).
 
-        On a latent model a search that reaches `max_expansions` returns only what it has proven (at least one)."""
+        On a latent model a search that reaches `max_expansions` returns only what it has proven (at least one).
+
+        X : sentences, a Corpus, or what `encode` returned
+        n : how many
+        forced, constraints : as for `decode`; no rules here
+        max_expansions : limit of the search of a latent model
+        """
         check_whole("n", n, 1, MOST)
         self._check_fitted()
         return self._ask(X, lambda batch: batch.nbest(n, max_expansions), forced, constraints)
@@ -214,7 +237,11 @@ class Tagger(Estimator):
     def predict_marginals(
         self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token."""
+        """The probability of every label at every token.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_fitted()
         self._require(PROBABILITY, "predict_marginals", self._instead("predict_confidences"))
         return self._ask(X, lambda batch: batch.marginals(), forced, constraints)
@@ -223,7 +250,11 @@ class Tagger(Estimator):
         self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[Span]]:
         """The spans (chunks, entities) of the best labelling, each with the probability that exactly this span is an
-        entity; without one where the tagger has no probabilities."""
+        entity; without one where the tagger has no probabilities.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`
+        """
         X = listed(X)
         decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
         return self._ask(X, lambda batch: batch.spans([d.labels for d in decoded(batch)]), forced, scheme)
@@ -233,6 +264,10 @@ class Tagger(Estimator):
     ) -> Labellings:
         """The best labels of each sentence without the entities that are less probable (or, of calibrated perceptrons,
         less confident) than `least`: these are O, or _ where labels make no chunks.
+
+        X : sentences, a Corpus, or what `encode` returned
+        least : the least probability of an entity
+        forced, constraints : as for `decode`
 
         >>> from labelwright import CRF
         >>> crf = CRF(n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
@@ -252,6 +287,7 @@ class Tagger(Estimator):
     def predict_entities(self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> "list[list[Entity]]":
         """The entities of each text: start and end (in characters), type, text and probability (or confidence).
 
+        texts : strings
         tokenizer : how texts are split; by default as those of the training data were
 
         >>> from labelwright import CRF
@@ -270,7 +306,12 @@ class Tagger(Estimator):
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[list[Span]]:
-        """These spans of each sentence with their exact probabilities; the type "PER|ORG" stands for either."""
+        """These spans of each sentence with their exact probabilities.
+
+        X : sentences, a Corpus, or what `encode` returned
+        spans : those of each sentence; the type "PER|ORG" stands for either of the two
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_fitted()
         self._require(PROBABILITY, "span_probabilities", self._instead("span_confidences"))
         return self._ask_about(X, spans, "spans", Batch.span_probabilities, forced, constraints)
@@ -283,8 +324,13 @@ class Tagger(Estimator):
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[float]:
-        """log P(y | x) of given labellings; where a label is None or a set of labels, that of all labellings that agree
-        with the rest."""
+        """log P(y | x) of given labellings.
+
+        X : sentences, a Corpus, or what `encode` returned
+        y : labels of each sentence; where one is None or a set of labels, the answer is about all labellings that agree
+            with the rest
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_fitted()
         self._require(PROBABILITY, "sequence_log_probabilities", self._instead("decode's confidence"))
         return self._ask_about(X, y, "y", Batch.log_probabilities, forced, constraints)
@@ -294,6 +340,10 @@ class Tagger(Estimator):
     ) -> list[float]:
         """The exact probability that each sentence has at least one span of these types (of labels that make no chunks:
         at least one token with one of these labels).
+
+        X : sentences, a Corpus, or what `encode` returned
+        types : one type, or several
+        forced, constraints : as for `decode`; no rules here
 
         >>> from labelwright import CRF
         >>> crf = CRF(n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
@@ -314,14 +364,25 @@ class Tagger(Estimator):
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[list[tuple[list[str], float]]]:
-        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share."""
+        """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
+
+        X : sentences, a Corpus, or what `encode` returned
+        n : how many
+        random_state : the seed
+        forced, constraints : as for `decode`; no rules here
+        """
         check_whole("n", n, 1, MOST)
         self._check_fitted()
         self._require(PROBABILITY, "sample", "use predict_nbest")
         return self._ask(X, lambda batch: batch.sample(n, random_state), forced, constraints)
 
     def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
-        """Fit on held-out sentences how sure the tagger may be: for taggers that have sums over all labellings."""
+        """Fit on held-out sentences how sure the tagger may be: for taggers that have sums over all labellings.
+
+        X, y : held-out sentences and their labels, or a Corpus
+        method : "temperature" or "isotonic"
+        folds : number of parts for cross-fitting on the training data
+        """
         raise OptionError(f"calibrate: {self.lacks(PROBABILITY)}, and no sums over all labellings; use a CRF")
 
     def explain(
@@ -336,6 +397,7 @@ class Tagger(Estimator):
         """Why each token of one sentence (or this one token) has its label: the runner-up, their log-odds, and the
         contributions of features and transitions, which add up to the log-odds.
 
+        x : one sentence
         token : its number, from 0; None: all tokens
         against : the label to compare with, instead of the runner-up (at a token that has this label, the runner-up)
         constraints : "scheme" compares only labellings that the label scheme permits
@@ -374,7 +436,11 @@ class Tagger(Estimator):
         scoring: Callable[[Any, Any, Any], float] | None = None,
     ) -> float:
         """Token accuracy (the convention of scikit-learn's classifiers), or what a scorer measures: see
-        labelwright.evaluate.scorers, as in scoring=chunk_f1."""
+        labelwright.evaluate.scorers, as in scoring=chunk_f1.
+
+        X, y : sentences and their labels, or a Corpus
+        scoring : a scorer, or a function of model, X and y
+        """
         if scoring is not None:
             return float(scoring(self, X, y))
         return evaluate(true_labels("score", X, y), self.predict(X), reading="token").token_accuracy

@@ -94,7 +94,10 @@ class Calibratable(Tagger):
         return raw
 
     def set_calibration(self, record: dict[str, Any]) -> None:
-        """Take over the calibration of another copy of this tagger, as its record has it."""
+        """Take over the calibration of another copy of this tagger.
+
+        record : `training_["calibration"]` of that copy
+        """
         self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
 
     def _crossed(self, X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> "list[HeldOut]":

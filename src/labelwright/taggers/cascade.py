@@ -2,36 +2,28 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
-from labelwright.answers.batch import Batch, check_lengths
-from labelwright.answers.labellings import Labellings, LayeredLabellings
-from labelwright.corpus.labels import labels_by_layer
-from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.tabular import is_missing
-from labelwright.decode import Decoding
-from labelwright.decode.checks import MOST, check_whole
+from labelwright.decode.checks import check_whole
 from labelwright.engine.choice import expect_much
-from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
-from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.modelfile import pack_strings
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
-from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
+from labelwright.structures.passing import Layered, Passed, joined
 from labelwright.taggers import declared, registry
 from labelwright.taggers.base import (
     EXPLANATION,
@@ -40,33 +32,24 @@ from labelwright.taggers.base import (
     NBEST,
     PROBABILITY,
     RULES,
-    Constraints,
-    Forced,
-    in_batches,
-    listed,
-    one_sentence,
-    rules_among,
-    shown_words,
 )
 from labelwright.taggers.calibrating import HeldOut, fitted, held_out, sentences_and_labels
-from labelwright.taggers.estimator import Estimator, InputSchema, Summary, untrained
+from labelwright.taggers.cascade_answers import LayeredAnswers, columns_of_input
+from labelwright.taggers.estimator import Summary, untrained
 from labelwright.taggers.kinds import Shares
+from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
-from labelwright.taggers.texts import entities_in
 from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
 
 if TYPE_CHECKING:
-    from labelwright.corpus.split_texts import Entity
-    from labelwright.corpus.tokenizer import Tokenizer
+    pass
 
 Array = NDArray[Any]
-R = TypeVar("R")
-READINGS = 10  # labellings passed by "sample" and "nbest"
 FOLDS = 5
 ANSWERED = frozenset(
     {NBEST, FORCED, PROBABILITY, EXPLANATION}
@@ -121,7 +104,7 @@ class _OfItsLayers:
         return ANSWERED.intersection(*abilities) | frozenset().union(*abilities) & {RULES}
 
 
-class Cascade(Estimator):
+class Cascade(LayeredAnswers):
     """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
@@ -133,11 +116,8 @@ class Cascade(Estimator):
 
     can = _OfItsLayers()  # type: ignore[assignment]
     training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "layer_progress"})
-    layers_: dict[str, TrainableModel]
     training_: dict[str, Any]
-    history_: list[dict[str, Any]]
-    inputs_: tuple[str, ...]  # names of the columns of input
-    lexicon_: "Lexicon | None"
+    history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
 
     def __init__(
         self,
@@ -180,15 +160,17 @@ class Cascade(Estimator):
         For scikit-learn, which chooses among sentences, y may also have an item for each sentence: a list with a tuple
         of labels for each token, or a frame with a column for each layer.
 
+        X, y : the data, as above
         dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean of the layers' scores
         progress : called with every iteration of joint training
         layer_progress : called with the name and the model of each layer before it is trained (once for each part of
-            the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be"""
+            the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be
+        """
         self._check_parameters()
         expect_much()
         names = [name for name, _ in self.layers]
-        X, gold = self._labelled(X, y, names)
-        development = None if dev is None else self._labelled(*labelled_pair(dev), names, "dev: ")
+        X, gold = labelled_layers(X, y, names)
+        development = None if dev is None else labelled_layers(*labelled_pair(dev), names, "dev: ")
         for attribute in ("layers_", "before_"):
             self.__dict__.pop(attribute, None)
         begun = time.monotonic()
@@ -197,7 +179,7 @@ class Cascade(Estimator):
         self.lexicon_ = None
         source = self._input(X)
         if self.lexicon is not None:
-            self.lexicon_, source = Lexicon.learn(_columns(X), gold[self.lexicon])
+            self.lexicon_, source = Lexicon.learn(columns_of_input(X), gold[self.lexicon])
         run = _Run(self, layer_progress)
         self.layers_, inputs, versions = self._train_layers(run, source, gold)
         self.history_ = [dict(record) for record in self.layers_[names[-1]].history_]
@@ -249,6 +231,8 @@ class Cascade(Estimator):
         known = {
             "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
             "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
+            "arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
+            "dev_arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
         }
         if setting in known:
             return known[setting]
@@ -298,53 +282,6 @@ class Cascade(Estimator):
         reasons = [f"{name}: {layer.summary().stopped}" for name, layer in self.layers_.items()]
         return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))
 
-    def _labelled(
-        self, X: Any, y: Any, names: list[str], place: str = ""
-    ) -> tuple[Any, dict[str, Sequence[Sequence[str]]]]:
-        """The input without labels, and the labels of every layer; `place` is what errors begin with."""
-        if y is None and isinstance(X, Corpus):
-            missing = [name for name in names if name not in X.names]
-            if missing:
-                raise CorpusError(
-                    f"{X.source}: no column for the layer {missing[0]!r}, expected it among {', '.join(X.names)}"
-                )
-            y = {name: X.column(name) for name in names}
-            place = f"{X.source}: column "
-        elif not place:
-            place = "y: "
-        if y is None or isinstance(y, str) or not isinstance(y, Iterable):
-            raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
-        X = listed(X)
-        kind, labels = kind_of(X), labels_by_layer(y, names, place)
-        _check_names(labels, names, place)
-        if isinstance(X, Corpus):
-            X = X.select([n for n in X.names if n not in names and n != X.label])
-            if not X.names:
-                raise CorpusError(f"{X.source}: no column is left to read beside those of the layers")
-        elif kind == "columns":
-            X = Corpus.from_sequences(X)
-        lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
-        for name in names:
-            _check_labels(labels[name], lengths, f"{place}{name}")
-        return X, labels
-
-    def _input(self, X: Any) -> Any:
-        """What the lowest layer reads."""
-        if isinstance(X, Corpus):
-            names: Sequence[str] = self.inputs_
-            if not set(names) <= set(X.names):  # under other names, as many
-                names = [name for name in X.input_names if name not in dict(self.layers)]
-            if len(names) != len(self.inputs_):
-                raise CorpusError(
-                    f"{X.source}: the cascade reads the columns {','.join(self.inputs_)}, got {','.join(X.names)}"
-                )
-            X = X.select(names)
-        elif kind_of(X) == "columns":
-            X = Corpus.from_sequences(X, reads=self.inputs_)
-        if self.lexicon_ is not None:
-            X = self.lexicon_.column(_columns(X))
-        return X
-
     def _fresh(self, model: TrainableModel) -> TrainableModel:
         """An untrained copy, with this cascade's threads and seed where it has none of its own."""
         fresh = model.untrained()
@@ -355,22 +292,6 @@ class Cascade(Estimator):
         if self.learns_together and getattr(fresh, "prune_labels", None) == "auto":
             fresh.set_params(prune_labels="off")  # layers with pruned labels cannot learn together
         return fresh
-
-    def _passed(self, model: TrainableModel, X: Any, forced: Forced | None = None) -> Passed:
-        """What a trained layer passes to the next."""
-        return joined(model._ask(X, lambda batch: [self._passed_by(model, batch)], forced))
-
-    def _passed_by(self, model: TrainableModel, batch: Batch) -> Passed:
-        """What a trained layer passes of sentences that it has scored."""
-        labels = model.space_.labels
-        if self.passing == "best":
-            records = batch.decode(model.default_decoder, probabilities=False)
-            return certain(labels, [record.labels for record in records])
-        if self.passing == "nbest":
-            return mixed(labels, [_normalised(readings) for readings in batch.raw.nbest(READINGS)])
-        if self.passing == "sample":
-            return mixed(labels, batch.raw.sample(READINGS, self.random_state))
-        return model._passed_by(batch, self.cut)
 
     def _train_layers(
         self, run: "_Run", source: Any, gold: Mapping[str, Sequence[Sequence[str]]]
@@ -463,10 +384,14 @@ class Cascade(Estimator):
 
     def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
         """Fit on held-out sentences, with the labels of every layer, how sure each layer may be, as `CRF.calibrate`
-        does; what layers pass upwards stays as it is."""
+        does; what layers pass upwards stays as it is.
+
+        X, y : sentences and the labels of every layer, as for `fit`
+        method, folds : as for `CRF.calibrate`
+        """
         self._check_fitted()
         names = list(self.layers_)
-        X, gold = self._labelled(*sentences_and_labels(X, y), names, "calibrate: " if y is not None else "")
+        X, gold = labelled_layers(*sentences_and_labels(X, y), names, "calibrate: " if y is not None else "")
         parts: dict[str, list[HeldOut]] = {name: [] for name in names}
         for cascade, rows in self._held_out(len(gold[names[0]]), X, gold, folds):
             for name, layer, data in cascade._layer_data(some(X, [rows])):
@@ -527,206 +452,20 @@ class Cascade(Estimator):
         self._check_fitted()
         return next(iter(self.layers_.values())).knows(words)
 
-    # -- answers ------------------------------------------------------------------------------------------------------
-
-    def ask(
-        self,
-        X: Any,
-        question: Callable[[str, TrainableModel, Batch], list[R]],
-        forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, str] | None = None,
-    ) -> dict[str, list[R]]:
-        """question(name, layer, batch) for every layer, the lowest first: the answers about all sentences, by layer.
-
-        A layer is encoded once, and scored once for its answers and for what it passes on (again only under
-        constraints, which what is passed on knows nothing of).
-
-        forced : known labels of some layers, {name: as `decode` of a single tagger takes them}; those above know them
-        constraints : one name holds for the layers whose labels follow a scheme"""
-        self._check_fitted()
-        _check_layers("forced", forced, self.layers_)
-        if not isinstance(constraints, str):
-            _check_layers("constraints", constraints, self.layers_)
-        X = listed(X)
-        if isinstance(X, list | tuple) and not X:
-            return {name: question(name, model, Batch([])) for name, model in self.layers_.items()}
-        few = self.lexicon_ is None and few_tokens(X, len(self.inputs_)) is not None
-        source = X if few else self._input(X)  # a few tokens in plain lists are read fastest as they are
-        answers: dict[str, list[R]] = {}
-        above, names = source, list(self.layers_)
-        for name, model in self.layers_.items():
-            known, scheme = (forced or {}).get(name), _constraints_of(model, name, constraints)
-            passes = name != names[-1]
-            data = model.encode(above)
-
-            def block(
-                batch: Batch, name: str = name, model: TrainableModel = model, passes: bool = passes and scheme is None
-            ) -> list[tuple[list[R], Passed | None]]:
-                return [(question(name, model, batch), self._passed_by(model, batch) if passes else None)]
-
-            blocks = model._ask(data, block, known, scheme)
-            answers[name] = [answer for part, _ in blocks for answer in part]
-            if passes and scheme is None:
-                above = Layered(source, joined([part for _, part in blocks if part is not None]))
-            elif passes:
-                above = Layered(source, self._passed(model, data, known))
-        return answers
-
-    @property
-    def outputs(self) -> dict[str, TrainableModel]:
-        """The layers by name."""
-        self._check_fitted()
-        return self.layers_
-
-    def reads(self) -> InputSchema:
-        lowest = next(iter(self.outputs.values())).reads()
-        return InputSchema(lowest.kind, tuple(self.inputs_))
-
-    def input_of_lowest(self, X: Any) -> Any:
-        """What the lowest layer reads of sentences."""
-        self._check_fitted()
-        return self._input(X)
-
-    def predict(self, X: Any) -> LayeredLabellings:
-        """The best labels of each sentence, layer by layer; NumPy takes them for an array of sentences, lists with a
-        tuple for each token."""
-        records = self.decode(X, probabilities=False)
-        return LayeredLabellings((name, Labellings(d.labels for d in layer)) for name, layer in records.items())
-
-    def predict_stream(self, X: Iterable[Any], batch_size: int = 1000) -> Iterator[dict[str, list[str]]]:
-        """The best labels of each sentence by layer, one sentence after the other: sentences are read, and answered,
-        `batch_size` at a time, so memory does not grow with their number."""
-        self._check_fitted()
-
-        def answer(batch: list[Any]) -> list[dict[str, list[str]]]:
-            labels = self.predict(batch)
-            return [dict(zip(labels, rows, strict=True)) for rows in zip(*labels.values(), strict=True)]
-
-        return in_batches(X, batch_size, answer)
-
-    def decode(
-        self,
-        X: Any,
-        decoder: str | None = None,
-        *,
-        forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, Constraints] | None = None,
-        **options: Any,
-    ) -> dict[str, list[Decoding]]:
-        """Decoding records, layer by layer; probabilities are those of a layer given what it is passed.
-
-        constraints : a label scheme for all layers that follow one, or {layer: a scheme or rules}"""
-        X = listed(X)
-        decoded, schemes = self._decoding(X, decoder, constraints, options)
-        return self.ask(X, lambda name, _, batch: decoded[name](batch), forced, schemes)
-
-    def _decoding(
-        self, X: Any, decoder: str | None, constraints: Any, options: Mapping[str, Any]
-    ) -> tuple[dict[str, Callable[[Batch], list[Decoding]]], dict[str, str]]:
-        """What decodes the batches of each layer, and the label schemes that hold there; an option goes to the layers
-        that take it."""
-        self._check_fitted()
-        if not isinstance(constraints, str):
-            _check_layers("constraints", constraints, self.layers_)
-        decoded, schemes, taken = {}, dict[str, str](), set[str]()
-        for name, model in self.layers_.items():
-            limits, layer_decoder = _constraints_of(model, name, constraints), model.checked_decoder(decoder)
-            takes = model.rule_options if rules_among(limits)[1] else model.decoder_options(layer_decoder)
-            given = {option: value for option, value in options.items() if option in takes}
-            decoded[name], scheme = model._decoding(X, layer_decoder, limits, given)
-            schemes |= {} if scheme is None else {name: scheme}
-            taken |= given.keys()
-        model._check_options(layer_decoder, [option for option in options if option not in taken], False)
-        return decoded, schemes
-
-    def explain(
-        self,
-        x: Any,
-        token: int | None = None,
-        *,
-        against: str | None = None,
-        constraints: str | None = None,
-        flips: bool = True,
-    ) -> dict[str, list[Explanation]]:
-        """Why each token of one sentence (or this one token) has its labels, layer by layer, as `CRF.explain` says.
-
-        A layer reads the labels below it as features, `y[0]=NN`, whose value is their probability: the explanation of
-        the layer below says where these come from.  `against` counts in the layers that have this label, and
-        `constraints` in those whose labels follow a scheme."""
-        self._check_fitted()
-        sentences = one_sentence(x, self.reads().kind)
-        words, last = shown_words(sentences), list(self.layers_)[-1]
-        if not words:
-            return {name: [] for name in self.layers_}
-        if against is not None and not any(against in layer.classes_ for layer in self.layers_.values()):
-            raise OptionError(f"against: no layer has a label {against!r}")
-        source = above = self._input(sentences)
-        explained: dict[str, list[Explanation]] = {}
-        for name, layer in self.layers_.items():
-            data = layer.encode(above)
-            known, scheme = against if against in layer.classes_ else None, _constraints_of(layer, name, constraints)
-            asked = Asked(None if token is None else [token], known, scheme, flips)
-            explained[name] = layer._explained(data, words, asked)
-            if name != last:
-                above = Layered(source, self._passed(layer, data))
-        return explained
-
-    def predict_nbest(
-        self,
-        X: Any,
-        n: int = 5,
-        *,
-        forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, str] | None = None,
-    ) -> dict[str, list[list[tuple[list[str], float]]]]:
-        """Up to n labellings of each sentence with their probabilities, layer by layer."""
-        check_whole("n", n, 1, MOST)
-        return self.ask(X, lambda name, model, batch: batch.nbest(n), forced, constraints)
-
-    def predict_marginals(
-        self,
-        X: Any,
-        *,
-        forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, str] | None = None,
-    ) -> dict[str, list[list[dict[str, float]]]]:
-        """The probability of every label at every token, layer by layer."""
-        self._check_fitted()
-        for name, model in self.layers_.items():
-            model._require(PROBABILITY, f"predict_marginals: layer {name}", "use predict_nbest")
-        return self.ask(X, lambda name, model, batch: batch.marginals(), forced, constraints)
-
-    def predict_spans(
-        self,
-        X: Any,
-        *,
-        forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, Constraints] | None = None,
-    ) -> dict[str, list[list[Span]]]:
-        """The spans of the best labelling with their probabilities, layer by layer; none where there are no chunks."""
-        X = listed(X)
-        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
-
-        def question(name: str, _: TrainableModel, batch: Batch) -> list[list[Span]]:
-            return batch.spans([record.labels for record in decoded[name](batch)])
-
-        return self.ask(X, question, forced, schemes)
-
-    def predict_entities(
-        self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None
-    ) -> "dict[str, list[list[Entity]]]":
-        """The entities of each text, layer by layer; none where there are no chunks."""
-        self._check_fitted()
-        return entities_in(self, texts, tokenizer)
+    # -- scores -------------------------------------------------------------------------------------------------------
 
     def score(self, X: Any, y: Any = None, *, scoring: Callable[[Any, Any, Any], float] | None = None) -> float:
         """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers), or what a
-        scorer measures."""
+        scorer measures.
+
+        X, y : sentences and the labels of all layers, or a Corpus
+        scoring : one of labelwright.evaluate.scorers, or a function of model, X and y
+        """
         self._check_fitted()
         if scoring is not None:
             return float(scoring(self, X, y))
         names = list(self.layers_)
-        X, gold = self._labelled(X, y, names)
+        X, gold = labelled_layers(X, y, names)
         return evaluate(gold[names[-1]], self.predict(X)[names[-1]], reading="token").token_accuracy
 
     # -- files ------------------------------------------------------------------------------------------------
@@ -797,10 +536,6 @@ class Cascade(Estimator):
         cascade.training_, cascade.history_ = read_record(header)
         return cascade
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "layers_"):
-            raise NotFittedError("this Cascade is not trained yet: call fit, or labelwright.load a model file")
-
 
 class _Run:
     """Trains fresh copies of layers and shows it; after Ctrl-C the rest is trained for one iteration only."""
@@ -820,50 +555,3 @@ class _Run:
             getattr(shown, "close", lambda: None)()
         self.interrupted |= fresh.training_["stopped"] == "interrupted"
         return fresh
-
-
-def _constraints_of(model: TrainableModel, name: str, constraints: str | Mapping[str, Any] | None) -> Any:
-    """The constraints of one layer; a name given for all holds where the labels follow a scheme."""
-    if isinstance(constraints, str):
-        return constraints if model.scheme_ is not None else None
-    return (constraints or {}).get(name)
-
-
-def _check_layers(word: str, given: Any, layers: Mapping[str, Any]) -> None:
-    if given is not None and not isinstance(given, Mapping):
-        raise OptionError(f"{word}: expected {{layer: ...}}, one of {', '.join(layers)}, got {type(given).__name__}")
-    for name in given or ():
-        if name not in layers:
-            raise OptionError(f"{word}: no layer {name!r}, expected one of {', '.join(layers)}")
-
-
-def _check_names(labels: Mapping[str, Any], names: Sequence[str], place: str) -> None:
-    """Refuse labels of other layers than these."""
-    for name in names:
-        if name not in labels:
-            raise OptionError(f"{place}no labels for the layer {name!r}, got those of {', '.join(labels) or 'none'}")
-    for name in labels:
-        if name not in names:
-            raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
-
-
-def _check_labels(labellings: Any, lengths: Sequence[int], place: str) -> None:
-    """Refuse labels of a layer that do not fit its sentences, or are missing."""
-    if not isinstance(labellings, Sequence) or isinstance(labellings, str):
-        raise OptionError(f"{place}: expected a list of labels for each sentence, got {labellings!r:.40}")
-    check_lengths(labellings, lengths, place=place)
-    for n, labels in enumerate(labellings):
-        if any(is_missing(label) or label in ("", "_") for label in labels):
-            raise CorpusError(f"{place}: sentence {n} has a token without a label; label it, or leave the sentence out")
-
-
-def _columns(X: Any) -> Corpus:
-    if not isinstance(X, Corpus):
-        raise OptionError("lexicon: only words and columns have one, got feature dicts or arrays")
-    return X
-
-
-def _normalised(readings: list[tuple[list[str], float]]) -> list[tuple[list[str], float]]:
-    """The shares of n-best labellings; equal ones where all are too improbable for a number."""
-    whole = sum(p for _, p in readings)
-    return [(labels, p / whole if whole > 0 else 1 / len(readings)) for labels, p in readings]

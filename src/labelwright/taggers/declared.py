@@ -46,14 +46,14 @@ Dictionaries = Annotated[
     Phrases(),
     Group(FEATURES),
     Flag("--dictionary"),
-    Help("Phrases, one on each line, that templates read as %d[NAME]; may be repeated."),
+    Help("Phrases by name (one on each line of a file), which templates read as %d[NAME]; may be repeated."),
 ]
 Clusters = Annotated[
     Mapping[str, Mapping[str, str]] | None,
     WordClusters(),
     Group(FEATURES),
     Flag("--clusters"),
-    Help("A word and its cluster on each line; templates read %c[NAME]; may be repeated."),
+    Help("Word clusters by name (a word and its cluster on each line); templates read %c[NAME]; may be repeated."),
 ]
 Vectors = Annotated[
     str | Mapping[str, Any] | None,
@@ -110,7 +110,9 @@ Jobs = Annotated[
 ]
 Seed = Annotated[int | None, AtLeast(0), Group(TRAINING), Flag("--seed"), Help("Seed of all randomness.")]
 WarmStart = Annotated[bool, Anything(), PythonOnly(), OfTheRun(), Help("Fit again from the weights of the last fit.")]
-Verbose = Annotated[int, Anything(), PythonOnly(), OfTheRun(), Help("Show progress on a terminal.")]
+Verbose = Annotated[
+    int, Anything(), PythonOnly(), OfTheRun(), Help("Show progress: a bar on a terminal, lines elsewhere.")
+]
 
 # -- log-linear models ------------------------------------------------------------------------------------------------
 

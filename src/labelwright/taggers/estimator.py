@@ -11,7 +11,7 @@ from labelwright import modelfile
 from labelwright.compact import BITS
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import plain
-from labelwright.settings import OfTheRun, Signed, settings_of
+from labelwright.settings import Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
 from labelwright.validation import is_number
 from labelwright.wording import either
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 class Summary(NamedTuple):
     """What a training run came to, in short phrases."""
 
-    sizes: list[str]  # of the model: "12 labels"
-    run: list[str]  # of the run: "35 sentences", "3 passes"
-    stopped: str = ""  # why it ended
+    sizes: list[str]  #: of the model: "12 labels"
+    run: list[str]  #: of the run: "35 sentences", "3 passes"
+    stopped: str = ""  #: why it ended
 
 
 class InputSchema(NamedTuple):
     """What a model reads: sentences as columns of a file, as feature dicts, as arrays; or rows of a table."""
 
-    kind: str  # "columns", "dicts", "arrays", "rows"
-    columns: tuple[str, ...] = ()  # names of the columns that are read
+    kind: str  #: "columns", "dicts", "arrays", "rows"
+    columns: tuple[str, ...] = ()  #: names of the columns that are read
 
 
 class Estimator:
@@ -41,18 +41,22 @@ class Estimator:
     A setting is declared once, in the constructor's signature; see labelwright.settings."""
 
     # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
-    training_: dict[str, Any]  # the record of training
+    training_: dict[str, Any]  #: the record of training: sizes, seconds, why it ended
     training_options: ClassVar[frozenset[str]] = frozenset()  # arguments of fit: dev, init, checkpoint, progress, ...
     trains_in: ClassVar[str] = "iteration"  # what training is counted in
     can_start_from: ClassVar[tuple[str, ...]] = ()  # the names of taggers whose weights it can begin with
-    can: ClassVar[frozenset[str]] = frozenset()  # abilities, named in taggers.base
-    scheme_: str | None = None  # the scheme of the labels, where they follow one
+    __signature__: ClassVar[inspect.Signature]  # of the constructor, without what is declared beside the types
+    can: ClassVar[frozenset[str]] = frozenset()  #: its abilities, such as probability, n-best and explanation
+    scheme_: str | None = None  #: the scheme of the labels, where they follow one
     searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write the sentences of the settings into the docstring."""
+        """Write the sentences of the settings into the docstring, and a signature that a person can read."""
         super().__init_subclass__(**options)
-        described = [s for s in settings_of(cls).values() if "__init__" in vars(cls) and s.help]
+        if "__init__" not in vars(cls):
+            return
+        cls.__signature__ = plain_signature(cls)
+        described = [s for s in settings_of(cls).values() if s.has(Help)]
         if described:
             lines = [textwrap.fill(f"{s.name} : {s.help}", 110, subsequent_indent="    ") for s in described]
             parameters = textwrap.indent("\n".join(["Parameters", "----------", *lines]), "    ")
@@ -128,7 +132,10 @@ class Estimator:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters; with `deep` those of models among them, too: `classifier__k`, or where they
-        stand in a list of pairs, as the layers of a cascade, `pos__l2`."""
+        stand in a list of pairs, as the layers of a cascade, `pos__l2`.
+
+        deep : also those of models inside this one
+        """
         parameters = {name: getattr(self, name) for name in self._parameter_names()}
         inner = models_in(parameters) if deep else {}
         for part, model in inner.items():
@@ -136,7 +143,10 @@ class Estimator:
         return parameters
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by name, those of models among them as get_params names them."""
+        """Change parameters by name, those of models among them as get_params names them.
+
+        **parameters : settings and their new values
+        """
         known = self._parameter_names()
         inner: dict[str, dict[str, Any]] = {}  # a new model first, then all that is changed in it
         for name, value in parameters.items():
@@ -160,7 +170,10 @@ class Estimator:
         raise NotImplementedError
 
     def save(self, path: Any) -> Self:
-        """Write the model to one safetensors file, whole or not at all; or to a binary file object."""
+        """Write the model to one safetensors file, whole or not at all; or to a binary file object.
+
+        path : a path, or a binary file object
+        """
         self._check_fitted()
         tensors, header = self.pack()
         modelfile.write(path, tensors, header, self._weight_names() if self.is_compressed else None)
@@ -223,7 +236,10 @@ class Estimator:
         return InputSchema("columns", tuple(name for name in record.get("columns") or () if name not in labels))
 
     def describe(self, top: int = 5) -> dict[str, Any]:
-        """What the model has learnt, ready for JSON: what `inspect` shows; "view" says how it is drawn."""
+        """What the model has learnt, ready for JSON: what `inspect` shows; "view" says how it is drawn.
+
+        top : features to show for each label
+        """
         self._check_fitted()
         return plain.describe(self)
 
@@ -233,7 +249,10 @@ class Estimator:
         return plain.describe_use(self, corpora, top)
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
-        """Which of these words were in the training data; None where the model does not tell."""
+        """Which of these words were in the training data; None where the model does not tell.
+
+        words : any words
+        """
         return None
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Any]]:

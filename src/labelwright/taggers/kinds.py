@@ -6,6 +6,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from labelwright.corpus.compressed import decompressed
 from labelwright.errors import OptionError
 from labelwright.features.template import NAME
 from labelwright.settings import AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
@@ -312,7 +313,7 @@ def _files(value: Any, place: Place) -> list[str]:
 def _lines(path: str, place: str) -> LinesOfFile:
     """The lines of a file that are not blank."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = decompressed(Path(path).read_bytes(), path, Path(path).suffix).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
         raise OptionError(f"{place}: cannot read {path}: {reason}") from None

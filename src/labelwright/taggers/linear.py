@@ -75,7 +75,7 @@ class LinearTagger(Calibratable):
     # What fit learns, and what it reports.
     trained_: Trained
     training_: dict[str, Any]  # record of the run: sizes, loss, seconds, why it stopped
-    history_: list[dict[str, Any]]
+    history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
     _assemblies: tuple[Parameters, dict[str | None, Constrained]] | None = None
 
     # -- what was learnt ----------------------------------------------------------------------------------------------
@@ -217,12 +217,18 @@ class LinearTagger(Calibratable):
     def encode(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Encoded:
         """Turn sentences into features once; every method but `fit` takes the result in place of X.
 
-        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them"""
+        X : sentences, or a Corpus
+        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them
+        """
         return encode(self._learnt().extractor, X if arrays is None else with_arrays(X, arrays))
 
     def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Labellings:
         """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists; `arrays` as in
-        `encode`."""
+        `encode`.
+
+        X : sentences, a Corpus, or what `encode` returned
+        arrays : an array [tokens, D] of numbers for each sentence
+        """
         return super().predict(X if arrays is None else self.encode(X, arrays=arrays))
 
     def _ask(
@@ -302,7 +308,12 @@ class LinearTagger(Calibratable):
     def predict_marginals(
         self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: str | None = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token; with latent=True of every latent state (`B-NP#2`)."""
+        """The probability of every label at every token; with latent=True of every latent state (`B-NP#2`).
+
+        X : sentences, a Corpus, or what `encode` returned
+        latent : of latent states instead of labels
+        forced, constraints : as for `decode`; no rules here
+        """
         if not latent or not self.probabilistic:
             return super().predict_marginals(X, forced=forced, constraints=constraints)
         names = state_names(self.space_)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
+from labelwright.answers.labellings import Labellings
 from labelwright.answers.proposed import DECODERS, ProposalBlock
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
@@ -31,7 +32,7 @@ from labelwright.features.sources import Given
 from labelwright.inspection import proposal_explanation as explanation
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.inspection.proposal_explanation import Predictions
-from labelwright.memory.windows import Windows, offsets_of, windows
+from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
@@ -51,6 +52,7 @@ from labelwright.taggers.base import (
     true_labels,
 )
 from labelwright.taggers.kinds import WholeNumbers
+from labelwright.taggers.linear import with_arrays
 from labelwright.taggers.training import labelled
 
 Array = NDArray[Any]
@@ -144,6 +146,7 @@ class NgramModel(Tagger):
     verbose: int = 0
     dictionaries: Mapping[str, Any] | None = None
     clusters: Mapping[str, Mapping[str, str]] | None = None
+    vectors: Any = None
 
     # What fit learns.
     labels_: list[str]  # [L]
@@ -164,10 +167,17 @@ class NgramModel(Tagger):
 
     # -- fit --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> Self:
-        """Train on sentences X and their labels y (or on a Corpus, whose label column is y)."""
+    def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None, *, arrays: Sequence[Any] | None = None) -> Self:
+        """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
+
+        X, y : sentences and their labels, or a Corpus
+        arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them; not
+            for memories, which compare symbols
+        """
         self._check_parameters()
         X, y = listed(X), listed(y)
+        if arrays is not None:
+            X, y = self._with_arrays(X, arrays, y), None
         tokenizer = getattr(X, "tokenizer", None)
         X, labels, gold = labelled(X, y)
         offsets = _offsets(X)
@@ -178,7 +188,8 @@ class NgramModel(Tagger):
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
-        self._fit_classifier(X, classes, len(grams), Given(self.dictionaries, self.clusters, labels=(labels, gold)))
+        given = Given(self.dictionaries, self.clusters, self.vectors, labels=(labels, gold))
+        self._fit_classifier(X, classes, len(grams), given)
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         self.labels_, self.grams_, self.mark_ = list(labels), grams, os.urandom(8).hex()
         self.training_ = {
@@ -206,14 +217,38 @@ class NgramModel(Tagger):
 
     # -- candidates -------------------------------------------------------------------------------------------
 
-    def encode(self, X: Any) -> Proposed:
-        """Ask the classifier once; what labels sentences takes the result, with its weights, in place of X."""
+    def encode(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Proposed:
+        """Ask the classifier once; what labels sentences takes the result, with its weights, in place of X.
+
+        X : sentences, or a Corpus
+        arrays : an array [tokens, D] of numbers for each sentence, of a model that was trained with them
+        """
         self._check_fitted()
+        X = X if arrays is None else self._with_arrays(X, arrays)
         if isinstance(X, Proposed):
             if X.owner != self.mark_:
                 raise OptionError("the encoded data belong to another model; encode them with this one")
             return X
         return Proposed(list(self._blocks(X)), self.mark_)
+
+    def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Labellings:
+        """The best labels of each sentence.
+
+        X : sentences, or a Corpus
+        arrays : as in `encode`
+        """
+        return super().predict(X if arrays is None else self.encode(X, arrays=arrays))
+
+    def _with_arrays(self, X: Any, arrays: Sequence[Any], y: Any = None) -> Corpus:
+        """A corpus of these sentences with numbers beside their columns."""
+        if self._compares_symbols:
+            raise OptionError(f"arrays: {NO_VECTORS}")
+        return with_arrays(X, arrays, y)
+
+    @property
+    def _compares_symbols(self) -> bool:
+        """Whether the classifier is a memory, not one that learns from features."""
+        return True
 
     def _blocks(self, X: Any) -> Iterator[Proposals]:
         """Proposals of all sentences, block by block."""
@@ -228,7 +263,10 @@ class NgramModel(Tagger):
             yield proposals.propose(distributions, self.grams_, bounds, self.weighting, self.lengths)
 
     def candidates(self, X: Any) -> list[list[list[str]]]:
-        """The candidate labels of every token: its own prediction, then those of its nearest neighbours."""
+        """The candidate labels of every token: its own prediction, then those of its nearest neighbours.
+
+        X : sentences, a Corpus, or what `encode` returned
+        """
         return [
             [self._names(row[:size]) for row, size in zip(rows.tolist(), sizes.tolist(), strict=True)]
             for block in self._blocks(X)
@@ -240,7 +278,10 @@ class NgramModel(Tagger):
         return [float(n) for block in self._blocks(X) for n in proposals.n_sequences(block)]
 
     def predict_ngrams(self, X: Any) -> list[list[tuple[str | None, ...]]]:
-        """The predicted class of every token: its label with those around it, None outside the sentence."""
+        """The predicted class of every token: its label with those around it, None outside the sentence.
+
+        X : sentences, a Corpus, or what `encode` returned
+        """
         names = [*self.classes_, None]  # -1 is the last
         table = [tuple(names[code] for code in gram) for gram in self.grams_.tolist()]
         return [[table[c] for c in row.tolist()] for block in self._blocks(X) for row in _cut(block.classes, block)]
@@ -279,11 +320,15 @@ class NgramModel(Tagger):
     ) -> list[Decoding]:
         """The labelling of each sentence; its score is the weight of the constraints that it satisfies.
 
+        X : sentences, a Corpus, or what `encode` returned
         decoder, inference : two names for one thing: none, vote or csi (None: as the model says); only the labelling
             of csi is a proven optimum
+        forced : refused: known labels are for taggers with weights
         constraints : "scheme" (or a scheme's name) allows only valid labellings (where the proposals make none, every
             label of the model is a candidate); rules (labelwright.constraints: one, a list, functions of the sentence)
             go to a solver, for `time_limit` seconds a sentence at most (both with csi only)
+        time_limit : seconds for each sentence, with rules
+        **options : go to the decoder
         """
         self._check_fitted()
         name = self.checked_decoder(decoder if inference is None else inference)
@@ -302,7 +347,10 @@ class NgramModel(Tagger):
             raise OptionError(f"constraints: inference {decoder!r} looks at single tokens; use 'csi'")
 
     def predict_oracle(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> list[list[str]]:
-        """The true label wherever it is among the candidates, else the token's own prediction: for evaluation only."""
+        """The true label wherever it is among the candidates, else the token's own prediction: for evaluation only.
+
+        X, y : sentences and their true labels, or a Corpus
+        """
         self._check_fitted()
         y = true_labels("predict_oracle", X, y)
         data = self.encode(X)
@@ -360,6 +408,7 @@ class NgramTagger(NgramModel):
         verbose: declared.Verbose = 0,
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
+        vectors: declared.Vectors = None,
     ):
         self.classifier = classifier
         self.ngram = ngram
@@ -372,6 +421,11 @@ class NgramTagger(NgramModel):
         self.verbose = verbose
         self.dictionaries = dictionaries
         self.clusters = clusters
+        self.vectors = vectors
+
+    @property
+    def _compares_symbols(self) -> bool:
+        return bool(getattr(self.classifier, "takes_columns", False))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -382,7 +436,7 @@ class NgramTagger(NgramModel):
             )
 
     def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
-        if getattr(self.classifier, "takes_columns", False):  # a MemoryBased
+        if self._compares_symbols:  # a MemoryBased
             self.windows_, data = windows(X, self.template, given)
             self.classifier_ = _copy_of(self.classifier).fit(data, classes)
             return
@@ -403,7 +457,7 @@ class NgramTagger(NgramModel):
             self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
-        if getattr(self.classifier, "takes_columns", False):
+        if self._compares_symbols:
             yield from remembered(self.classifier_, self.windows_, X)
             return
         incidences, offsets = self.extractor_.encode(X)

@@ -124,7 +124,10 @@ class Perceptron(ScoredModel):
         """Look once at each of these sentences, in their order, after all that came before.
 
         Features and labels that are new here become part of the model.  A loaded model goes on from its weights.  Calls
-        are no passes: "mavg" is "avg" here, and a margin that is ours to choose is that of the first call."""
+        are no passes: "mavg" is "avg" here, and a margin that is ours to choose is that of the first call.
+
+        X, y : sentences and their labels, or a Corpus
+        """
         begun = time.perf_counter()
         self._check_parameters()
         expect_much()

@@ -19,7 +19,7 @@ TAGGERS = {
     "perceptron": "labelwright.taggers.perceptron:Perceptron",
     "latent-perceptron": "labelwright.taggers.perceptron:LatentPerceptron",
     "semi-crf": "labelwright.taggers.semi_crf:SemiCRF",
-    "memory": "labelwright.taggers.memory:MemoryTagger",
+    "memory": "labelwright.taggers.memory_tagger:MemoryTagger",
     "cascade": "labelwright.taggers.cascade:Cascade",
     "ngram": "labelwright.taggers.ngram:NgramTagger",
 }

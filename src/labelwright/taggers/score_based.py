@@ -32,7 +32,11 @@ class ScoredModel(TrainableModel):
     def predict_confidences(
         self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
     ) -> list[list[dict[str, float]]]:
-        """The confidence in every label at every token, from a calibrated model."""
+        """The confidence in every label at every token, from a calibrated model.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_calibrated()
         return self._ask(X, lambda batch: batch.sure.marginals(), forced, constraints)
 
@@ -44,7 +48,12 @@ class ScoredModel(TrainableModel):
         forced: Forced | None = None,
         constraints: str | None = None,
     ) -> list[list[Span]]:
-        """These spans of each sentence with the confidence in each in place of a probability."""
+        """These spans of each sentence with the confidence in each in place of a probability.
+
+        X : sentences, a Corpus, or what `encode` returned
+        spans : those of each sentence
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_calibrated()
         return self._ask_about(
             X, spans, "spans", lambda batch, part: batch.sure.span_probabilities(part), forced, constraints
@@ -53,7 +62,12 @@ class ScoredModel(TrainableModel):
     def occurrence_confidences(
         self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: str | None = None
     ) -> list[float]:
-        """The confidence that each sentence has at least one span of these types."""
+        """The confidence that each sentence has at least one span of these types.
+
+        X : sentences, a Corpus, or what `encode` returned
+        types : one type, or several
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_calibrated()
         wanted = [types] if isinstance(types, str) else list(types)
         return self._ask(X, lambda batch: batch.sure.occurrences(wanted), forced, constraints)

@@ -245,7 +245,12 @@ class SemiCRF(LogLinearModel):
     def predict_marginals(
         self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: str | None = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token."""
+        """The probability of every label at every token.
+
+        X : sentences, a Corpus, or what `encode` returned
+        latent : refused: segments have no latent states
+        forced, constraints : as for `decode`; no rules here
+        """
         self._check_fitted()
         if latent:
             raise OptionError("latent: a SemiCRF has no latent states; leave it out")

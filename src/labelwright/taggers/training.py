@@ -73,12 +73,15 @@ class TrainableModel(LinearTagger):
     ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
+        X, y : sentences and their labels, or a Corpus
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
         init : a trained model to start from, of a kind in `can_start_from`; labels that have more latent states here
             get copies of its states, with small noise to break the symmetry, as do further restarts (warm_start=True
             starts from the last fit)
-        checkpoint : a path; the state of the run is saved there every `checkpoint_every` seconds; with resume=True a
-            run resumes from it, and the result is identical to an uninterrupted run
+        checkpoint : a path where the state of the run is saved
+        checkpoint_every : seconds between two such saves
+        resume : go on from the checkpoint; the result is identical to an uninterrupted run
+        progress : called with the record of each iteration (as in `history_`) and the number of iterations at most
         memory_map : a folder for temporary files that hold the encoded data, so that they need not be in memory; the
             result is the same
         arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them

@@ -1,0 +1,235 @@
+"""MemoryTagger: memory-based learning of label n-grams, which labels sequences."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.table import Corpus
+from labelwright.errors import ModelFileError, OptionError
+from labelwright.features.sources import Given
+from labelwright.inspection import memory as inspection
+from labelwright.inspection import remembered_explanation
+from labelwright.inspection.explanation import Asked, Explanation
+from labelwright.inspection.known import by_memory
+from labelwright.memory.grid import SEARCHED, settings_with
+from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
+from labelwright.structures.distributions import Distributions
+from labelwright.structures.ngrams import check_order, gram_name
+from labelwright.structures.proposals import propose
+from labelwright.taggers import declared
+from labelwright.taggers.base import NEIGHBOURS, listed
+from labelwright.taggers.estimator import InputSchema, Summary
+from labelwright.taggers.memory import (
+    Algorithm,
+    ColumnWeights,
+    DecayNumbers,
+    MemoryBased,
+    Metric,
+    Neighbour,
+    Neighbours,
+    Threshold,
+    Votes,
+    decay_setting,
+    settings_as_json,
+)
+from labelwright.taggers.ngram import InferenceName, Lengths, Ngram, NgramModel, Proposed, WeightingName, remembered
+from labelwright.taggers.packing import (
+    Packed,
+    constructed,
+    header_of,
+    pack_labels,
+    read_labels,
+    read_record,
+    read_scheme,
+    template_setting,
+)
+from labelwright.taggers.signature import signature
+from labelwright.validation import HeaderReader, TensorReader, check_indices
+from labelwright.wording import counted
+
+Array = NDArray[Any]
+
+
+class MemoryTagger(NgramModel):
+    """Memory-based tagging: label n-grams from nearest neighbours, made one labelling by constraint satisfaction.
+
+    The settings of MemoryBased say how neighbours are found (`metric` and `weights` by column: the lines of the
+    template), those of NgramTagger what is made of their classes.
+
+    >>> tagger = MemoryTagger().fit([["the", "dog"], ["a", "dog"]], [["D", "N"], ["D", "N"]])
+    >>> tagger.predict([["a", "cat"]])
+    [['D', 'N']]
+    """
+
+    can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
+    training_options: ClassVar[frozenset[str]] = frozenset({"search"})
+    searched: ClassVar[tuple[str, ...]] = SEARCHED
+    learner_: MemoryBased
+    windows_: Windows
+
+    def __init__(
+        self,
+        k: Neighbours = 1,
+        metric: Metric = "overlap",
+        mvdm_threshold: Threshold = 1,
+        weights: ColumnWeights = "gain-ratio",
+        votes: Votes = "none",
+        decay: DecayNumbers = (1.0, 1.0),
+        algorithm: Algorithm = "ib1",
+        ngram: Ngram = 3,
+        inference: InferenceName = "csi",
+        template: declared.Template = "window",
+        weighting: WeightingName = "confidence",
+        lengths: Lengths = None,
+        n_jobs: declared.Jobs = None,
+        verbose: declared.Verbose = 0,
+        dictionaries: declared.Dictionaries = None,
+        clusters: declared.Clusters = None,
+    ):
+        self.k = k
+        self.metric = metric
+        self.mvdm_threshold = mvdm_threshold
+        self.weights = weights
+        self.votes = votes
+        self.decay = decay
+        self.algorithm = algorithm
+        self.ngram = ngram
+        self.inference = inference
+        self.template = template
+        self.weighting = weighting
+        self.lengths = lengths
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.dictionaries = dictionaries
+        self.clusters = clusters
+
+    def _learner(self) -> MemoryBased:
+        """The classifier with these settings."""
+        return MemoryBased(**{name: getattr(self, name) for name in MemoryBased._parameter_names()})
+
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
+        self.windows_, data = windows(X, self.template, given)
+        self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names)
+
+    def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
+        return remembered(self._asked(), self.windows_, X)
+
+    def _asked(self) -> MemoryBased:
+        """The learner, with what may have changed since it learnt."""
+        return self.learner_.set_params(n_jobs=self.n_jobs, k=self.k, votes=self.votes, decay=self.decay)
+
+    def neighbours(self, X: Any, k: int | None = None) -> list[list[list[Neighbour]]]:
+        """For every token the instances at the k nearest distances: `instance` is the place of a token in the training
+        data, `label` its label n-gram.
+
+        X : sentences, or a Corpus
+        k : number of distances; None: as the setting says
+        """
+        self._check_fitted()
+        X = listed(X)
+        if isinstance(X, Proposed):
+            raise OptionError("neighbours: expected the sentences themselves, got what `encode` made of them")
+        if not isinstance(X, Corpus) and not any(len(sentence) for sentence in X):
+            return [[] for _ in X]
+        data, offsets = self.windows_.instances(X)
+        names = [*self.labels_, None]
+        neighbours = [
+            [n._replace(label=tuple(names[code] for code in self.grams_[n.label].tolist())) for n in near]
+            for near in self._asked().neighbours(data, k)
+        ]
+        return [neighbours[a:b] for a, b in pairwise(offsets.tolist())]
+
+    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
+        explained = super()._explained(X, words, asked)
+        return remembered_explanation.with_neighbours(self, X, explained, asked) if explained else explained
+
+    def _decoded_all(self, answers: Distributions, offsets: Array) -> list[list[str]]:
+        """The labels of sentences for whose tokens the memory has given these answers."""
+        proposed = propose(answers, self.grams_, offsets, self.weighting, self.lengths)
+        return [decoded.labels for decoded in self.decode(Proposed([proposed], self.mark_))]
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        """The tensors and the header of the model file: those of the learner, and grams [C, n] and labels."""
+        learner = self.learner_
+        labels, kind = pack_labels(self.labels_)
+        tensors = learner._tensors() | {"grams": self.grams_} | labels | self.windows_.tensors()
+        return tensors, header_of(self) | kind | {
+            "parameters": settings_as_json(self),
+            "columns": len(learner.data_.values),
+            "names": learner.names_,
+            "windows": self.windows_.header(),
+            "scheme": self.scheme_,
+            "mark": self.mark_,
+        }
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        """The model that `pack` stored, after checking that everything fits together."""
+        tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
+        described = header.part("windows")
+        model: Self = constructed(cls, header, **decay_setting(header), **template_setting(described))
+        model.windows_, model.labels_ = restored(tensors, described), read_labels(tensors, header)
+        if model.windows_.sources.order:
+            model.set_params(**model.windows_.sources.settings())
+        model.scheme_, model.mark_ = read_scheme(header), header.text("mark")
+        model.grams_ = tensors.indices("grams", np.int32, len(model.labels_), None, None, least=-1)
+        n = check_order(model.grams_.shape[1])
+        check_indices("grams", model.grams_[:, n // 2], len(model.labels_))
+        model.learner_ = model._learner()
+        model.learner_._restore(tensors, header)
+        if model.learner_.seen_ != list(range(len(model.grams_))):
+            raise ModelFileError("tensor seen: expected a class for each of the n-grams")
+        if len(model.windows_.names) != model.learner_.n_features_in_:
+            raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
+        model.training_, _ = read_record(header)
+        return model
+
+    def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
+        return self.windows_.kind, self.windows_.header()["template"]
+
+    def reads(self) -> InputSchema:
+        self._check_fitted()
+        return InputSchema(self.windows_.kind, tuple(self.windows_.inputs))
+
+    def describe(self, top: int = 5) -> dict[str, Any]:
+        self._check_fitted()
+        return {"signature": signature(self), **inspection.describe(self)}
+
+    def knows(self, words: Sequence[str]) -> list[bool] | None:
+        self._check_fitted()
+        return by_memory(self.windows_, self.learner_.data_.values, words)
+
+    @classmethod
+    def refusal(cls, setting: str) -> str | None:
+        return NO_VECTORS if setting in ("vectors", "arrays", "dev_arrays") else None
+
+    def searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return settings_with(self.algorithm, given)
+
+    def summary(self) -> Summary:
+        record, memory = self.training_, self.memory_
+        sizes = [
+            counted(int(memory["instances"]), "instance"),
+            counted(len(self.windows_.names), "column"),
+            f"{counted(len(self.grams_), 'class')} ({gram_name(self.ngram)})",
+            counted(len(self.labels_), "label"),
+        ]
+        run = [counted(record["sentences"], "sentence"), f"{record['seconds']:.1f} s"]
+        return Summary(sizes, [*run, f"{memory['bytes_per_instance']:,.0f} bytes an instance"])
+
+    @property
+    def feature_weights_(self) -> dict[str, float]:
+        """The weight of each column, by its name."""
+        self._check_fitted()
+        return dict(zip(self.windows_.names, self.learner_.feature_weights_.tolist(), strict=True))
+
+    @property
+    def memory_(self) -> dict[str, float]:
+        """How much is remembered, as MemoryBased.memory_."""
+        self._check_fitted()
+        return self.learner_.memory_

@@ -1,0 +1,105 @@
+"""Numbers beside tokens from the command line: train, tag, eval, errors and explain with --arrays."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import one_line
+
+import labelwright
+from labelwright.corpus import pieces, read_columns
+
+LABELS = ["A", "B"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Words that say nothing of their labels, and rows that say all; a model of both."""
+    from labelwright.cli import main
+
+    folder = tmp_path_factory.mktemp("arrays")
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 30), ("dev", 20)):
+        lines, rows = [], []
+        for _ in range(n):
+            for code in rng.integers(2, size=rng.integers(1, 5)).tolist():
+                lines.append(f"w {LABELS[code]}")
+                rows.append([code, 5.0, rng.normal()])
+            lines.append("")
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
+        np.save(folder / f"{name}.npy", np.array(rows, np.float32))
+    np.savez(folder / "dev.npz", numbers=np.load(folder / "dev.npy"))
+    np.savez(folder / "two.npz", a=np.ones((2, 2)), b=np.ones(2))
+    np.save(folder / "flat.npy", np.ones(4))
+    arguments = ["train", folder / "train.txt", "-o", folder / "model", "--arrays", folder / "train.npy", "-q"]
+    assert main([*map(str, arguments), "--threads", "1"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", ["dev.npy", "dev.npz"])
+def test_a_model_reads_rows_beside_tokens(run, folder: Path, name: str) -> None:
+    ask = [folder / "model", folder / "dev.txt", "--arrays", folder / name]
+    assert json.loads(run("eval", *ask, "--json")[1])["token_accuracy"] == 1.0
+    assert json.loads(run("errors", *ask, "--json")[1])["errors"] == []
+    assert all(line.split()[1] == line.split()[2] for line in run("tag", *ask)[1].splitlines() if line)
+    facts = json.loads(run("explain", *ask, "--json")[1])["sentences"][0]["layers"][""][0]
+    assert facts["contributions"][0]["name"] == "Ua[0]:0"
+    gold = read_columns(folder / "dev.txt")
+    rows = np.split(np.load(folder / "dev.npy"), gold.offsets[1:-1])
+    assert labelwright.load(folder / "model").predict(gold.X, arrays=rows) == gold.y
+
+
+def test_pieces_of_a_file_have_their_rows(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces.pieces_of, "__defaults__", (None, False, 50))
+    code, out, _ = run("tag", folder / "model", folder / "dev.txt", "--arrays", folder / "dev.npy")
+    assert code == 0
+    assert all(line.split()[1] == line.split()[2] for line in out.splitlines() if line)
+
+
+def test_development_data_searches_and_folds(run, folder: Path, tmp_path: Path) -> None:
+    train = ["train", folder / "train.txt", "-o", tmp_path / "m", "--arrays", folder / "train.npy", "--threads", 1]
+    dev = ["--dev", folder / "dev.txt"]
+    both = [*train, *dev, "--dev-arrays", folder / "dev.npz"]
+    assert run(*both, "--search", "l2=0.1,1", "--folds", 2, "-q")[0] == 0
+    record = labelwright.load(tmp_path / "m").training_
+    assert record["best_dev"] == 1.0
+    assert record["folds"]["mean"] > 0.95
+    one_line(run(*train, *dev)[2], "--arrays: the development data need a row for each token, too; add --dev-arrays")
+    one_line(run(*train, "--dev-arrays", folder / "dev.npy")[2], "--dev-arrays: only with --dev and --arrays")
+    one_line(run(*both[:-1], folder / "train.npy")[2], f"--dev-arrays: {folder / 'train.npy'} has ")
+
+
+@pytest.mark.parametrize("command", ["tag", "eval", "errors", "explain"])
+def test_what_is_refused(run, folder: Path, command: str) -> None:
+    ask = [command, folder / "model", folder / "dev.txt"]
+    for options, told in (
+        ([], "--arrays: the model reads a row of numbers for each token; add --arrays FILE.npy"),
+        (["two.npz"], "two.npz has 2 arrays (a, b), expected one"),
+        (["flat.npy"], "flat.npy has float64 of shape (4,), expected numbers [tokens, D]"),
+        (["dev.txt"], "dev.txt is no .npy or .npz file of numbers"),
+        (["none.npy"], "none.npy: no such file"),
+    ):
+        code, out, err = run(*ask, *(["--arrays", folder / options[0]] if options else []))
+        assert (code, out) == (2, "")
+        one_line(err, "--arrays: ", told)
+    n_train, n_dev = (len(np.load(folder / f"{name}.npy")) for name in ("train", "dev"))
+    code, out, err = run(*ask, "--arrays", folder / "train.npy")
+    assert (code, out) == (2, "")
+    one_line(err, f"train.npy has {n_train} rows, but {folder / 'dev.txt'} has {n_dev} tokens; give a row for each")
+    few = run(command, folder / "model", folder / "train.txt", "--arrays", folder / "dev.npy")
+    one_line(few[2], f"dev.npy has {n_dev} rows, but {folder / 'train.txt'} has {n_train} tokens")
+
+
+def test_models_and_data_without_arrays(run, folder: Path, tmp_path: Path) -> None:
+    train = ["train", folder / "train.txt", "-o", tmp_path / "m", "-q"]
+    rows = ["--arrays", folder / "train.npy"]
+    one_line(run(*train, *rows, "--model", "memory")[2], "--arrays: memory-based models compare symbols")
+    recipe = tmp_path / "c.toml"
+    recipe.write_text('model = "cascade"\n[[layers]]\nname = "pos"\n[[layers]]\nname = "label"\n')
+    one_line(run(*train, *rows, "--recipe", recipe)[2], "--arrays: the layers of a cascade read columns")
+    assert run(*train, "--iterations", 2)[0] == 0
+    one_line(run("tag", tmp_path / "m", folder / "train.txt", *rows)[2], "was trained without arrays, and reads none")
+    stdin = (folder / "dev.txt").read_bytes()
+    one_line(run("tag", folder / "model", "--arrays", folder / "dev.npy", stdin=stdin)[2], "--arrays: not for a stream")
+    one_line(run("eval", folder / "dev.txt", folder / "dev.txt", *rows)[2], "--arrays: only with a model")

@@ -1,0 +1,160 @@
+"""The reference: every public name has a place in it, and a docstring that describes all its parameters.
+
+No documentation tool is needed here; `make docs` builds the pages.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from labelwright.settings import Help, settings_of
+from labelwright.taggers import registry
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs" / "reference").rglob("*.md"))
+DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|exception):: ([\w.]+)$", re.M)
+MODULES = ("", ".corpus", ".evaluate", ".search", ".constraints")  # that have __all__
+BESIDE = {"__version__"}  # names that need no entry
+HELPFUL = 3  # words of a docstring that says something
+
+
+def load_configuration() -> ModuleType:
+    """docs/conf.py, which needs no Sphinx until it is asked to set it up."""
+    spec = importlib.util.spec_from_file_location("docs_conf", ROOT / "docs" / "conf.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CONF = load_configuration()
+
+
+def named(path: str) -> Any:
+    """What a dotted path names."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+ENTRIES = [path for page in PAGES for path in DIRECTIVE.findall(page.read_text(encoding="utf-8"))]
+CLASSES = [path for path in ENTRIES if inspect.isclass(named(path))]
+FUNCTIONS = [path for path in ENTRIES if inspect.isfunction(named(path))]
+
+
+def parameters_of(thing: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that a caller gives."""
+    return [p.name for p in inspect.signature(thing).parameters.values() if p.name not in ("self", "cls")]
+
+
+def described_in(text: str) -> set[str]:
+    """The parameters that a docstring describes, as in `X, y : the sentences and their labels`."""
+    matches = (CONF.PARAMETER.match(line) for line in inspect.cleandoc(text).splitlines())
+    return {name.strip("* ") for match in matches if match for name in match[1].split(",")}
+
+
+@cache
+def fields_of(kind: type[Any]) -> set[str]:
+    """The fields of a record that have a comment `#: what it is`."""
+    return {name for base in kind.__mro__ if base.__module__.startswith("labelwright") for name in _commented(base)}
+
+
+def _commented(kind: type[Any]) -> list[str]:
+    return re.findall(r"^    (\w+): .*#: \S", inspect.getsource(kind), re.M)
+
+
+def members_of(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties that labelwright wrote, without those by which its parts speak to each other."""
+    for name in dir(kind):
+        member = inspect.getattr_static(kind, name)
+        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        ours = (getattr(function, "__module__", None) or "").startswith("labelwright")
+        if not name.startswith("_") and name not in CONF.INTERNAL and inspect.isfunction(function) and ours:
+            yield name, getattr(kind, name)
+
+
+def check_docstring(place: str, thing: Any, described: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+    """Refuse a thing without a docstring, or one with parameters that it does not describe."""
+    text = inspect.getdoc(thing) or ""
+    assert len(text.split()) >= HELPFUL, f"{place}: has no docstring"
+    if callable(thing):
+        missing = set(parameters_of(thing)) - described_in(text) - described
+        assert not missing, f"{place}: describe {', '.join(sorted(missing))} as in `name : what it is`"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    written = {path.rpartition(".")[2] for path in ENTRIES}
+    public = importlib.import_module(f"labelwright{module}").__all__
+    assert not set(public) - written - BESIDE, "give it a place in docs/reference"
+
+
+@pytest.mark.parametrize("path", FUNCTIONS)
+def test_every_function_is_described(path: str) -> None:
+    check_docstring(path, named(path))
+
+
+@pytest.mark.parametrize("path", CLASSES)
+def test_every_class_is_described(path: str) -> None:
+    kind = named(path)
+    if issubclass(kind, Exception):
+        assert kind.__doc__, path
+        return
+    check_docstring(path, kind, fields_of(kind))
+    for name, member in members_of(kind):
+        check_docstring(f"{path}.{name}", member)
+
+
+@pytest.mark.parametrize("name", registry.tagger_names())
+def test_settings_in_the_reference_are_those_of_train(name: str) -> None:
+    kind = registry.model_class(name)
+    text = " ".join((kind.__doc__ or "").split())
+    for setting in settings_of(kind).values():
+        assert setting.marker(Help) is not None, setting.name
+        assert f"{setting.name} : {' '.join(setting.help.split())}" in text
+
+
+def test_internal_names_exist() -> None:
+    kinds = [named(path) for path in CLASSES]
+    for name in CONF.INTERNAL:
+        assert any(hasattr(kind, name) or name in getattr(kind, "__annotations__", ()) for kind in kinds), name
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = [page for pages in CONF.navigation().values() for page in pages]
+    assert len(listed) == len(set(listed))
+    children = [path for pattern in CONF.CHILDREN.values() for path in ROOT.glob(f"{pattern}.md")]
+    pages = set((ROOT / "docs").rglob("*.md")) - set(children)
+    assert {ROOT / f"{page}.md" for page in listed} >= pages
+
+
+def test_every_command_is_in_the_reference() -> None:
+    text = "\n".join(CONF.commands())
+    assert "\n## explain\n" in text
+    assert "| `--decoder NAME` |" in text
+    assert "| `--aggressiveness C` |" in text
+
+
+def test_docstrings_become_field_lists() -> None:
+    lines = ["Score y_true *now*.", "", "X : the sentences", "    of a file", "y, z : `labels_`", "", ">>> f_(x)", "1"]
+    assert CONF._converted(lines) == [
+        "Score y_true \\*now\\*.",
+        "",
+        "",
+        ":param X: the sentences",
+        "    of a file",
+        ":param y: `labels_`",
+        ":param z: `labels_`",
+        "",
+        ">>> f_(x)",
+        "1",
+        "",
+    ]
