@@ -408,3 +408,20 @@ def perceptron(choices, orders, start, averaging="none", reset_every=1, rule=Rul
             mistakes += wrong
         passes.append(Pass(weights, np.mean(every, axis=0), mistakes, clear))
     return passes
+
+
+# --- spans ------------------------------------------------------------------------------------------------------------
+
+
+def spans_by_hand(labels):
+    """The spans (start, end, type) of B I O labels, as conlleval reads them."""
+    spans, start = set(), None
+    for t, label in enumerate([*labels, "O"]):
+        letter, _, kind = label.partition("-")
+        before = labels[t - 1].partition("-") if t else ("O", "", "")
+        if start is not None and (letter in "OB" or kind != before[2]):
+            spans.add((start, t, before[2]))
+            start = None
+        if letter != "O" and start is None:
+            start = t
+    return spans

@@ -11,7 +11,7 @@ import labelwright
 from labelwright import LatentPerceptron, Perceptron
 from labelwright.corpus import validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError
-from labelwright.taggers.score_based import COARSE
+from labelwright.taggers.calibrating import COARSE
 
 NEW = ["aa", "new", "b", "c"]
 SHORT = [["aa", "b", "c"], ["b"], ["c", "new"]]

@@ -1,30 +1,37 @@
 """A batch of scored sentences: every public answer, written once over the protocol of a scored sentence."""
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.protocol import Scored, impossible
-from labelwright.corpus.spans import Span
+from labelwright.answers.calibrated import Calibration
+from labelwright.answers.protocol import Ranked, Scored, impossible
+from labelwright.corpus.schemes import is_chunk_label, split_label
+from labelwright.corpus.spans import Span, labels_of
+from labelwright.corpus.split_texts import labelled_spans
 from labelwright.decode.checks import check_decoder
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, OptionError
 
 Array = NDArray[Any]
 R = TypeVar("R")
+UNDECIDED = "_"  # in place of a label that is left out, where there is no O
 Labels = Sequence[str]
+PartialLabels = Sequence[Any]  # of each token a label, None, or a set of labels
 
 
 class Batch:
     """Sentences that were scored once and can be asked often.
 
+    Labels, scores and proofs are those of the scores as they are; probabilities are calibrated where the tagger is.
+
     sentences : None stands for a sentence without tokens
     first : the number of the first sentence, for error messages
     probabilistic : are weights logarithms of probabilities?
-    calibrated : the same sentences with scores as log-probabilities, for confidences of taggers without probabilities
+    calibration : how probabilities (or confidences, of taggers without probabilities) follow from the scores
     """
 
     def __init__(
@@ -32,11 +39,12 @@ class Batch:
         sentences: Sequence[Scored | None],
         first: int = 0,
         probabilistic: bool = True,
-        calibrated: Callable[[], "Batch"] | None = None,
+        calibration: Calibration | None = None,
     ):
         self.sentences, self.first, self.probabilistic = list(sentences), first, probabilistic
-        self._calibrate = calibrated
+        self.calibration = calibration
         self._calibrated: Batch | None = None
+        self._maps: Calibration | None = None  # of a calibrated batch, whose scores have the temperature already
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -46,14 +54,21 @@ class Batch:
 
     @property
     def calibrated(self) -> "Batch | None":
-        """The batch whose probabilities are the confidences of this one; None where the tagger is not calibrated."""
-        if self._calibrated is None and self._calibrate is not None:
-            self._calibrated = self._calibrate()
+        """The batch that has the calibrated probabilities of this one; None where the tagger is not calibrated."""
+        if self._calibrated is None and self.calibration is not None:
+            temperature = self.calibration.temperature
+            self._calibrated = Batch([None if s is None else s.tempered(temperature) for s in self], self.first)
+            self._calibrated._maps = self.calibration
         return self._calibrated
 
     @property
+    def raw(self) -> "Batch":
+        """The same scores without their calibration."""
+        return Batch(self.sentences, self.first, self.probabilistic)
+
+    @property
     def sure(self) -> "Batch":
-        """The batch that has probabilities: this one, or the calibrated one whose probabilities are confidences."""
+        """The batch whose probabilities users see: the calibrated one, where there is one, or this one."""
         return self if self.calibrated is None else self.calibrated
 
     def _each(self, question: Callable[[int, Scored], R], empty: R) -> list[R]:
@@ -81,7 +96,10 @@ class Batch:
         if not probabilities or self.calibrated is None:
             return records
         likely = self.calibrated.log_probabilities([record.labels for record in records])
-        return [d._replace(confidence=float(np.exp(p))) for d, p in zip(records, likely, strict=True)]
+        pairs = zip(records, likely, strict=True)
+        if self.probabilistic:
+            return [record._replace(log_probability=p) for record, p in pairs]
+        return [record._replace(confidence=float(np.exp(p))) for record, p in pairs]
 
     def nbest(self, n: int, max_expansions: int | None = None) -> list[list[tuple[list[str], float]]]:
         """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
@@ -96,27 +114,46 @@ class Batch:
                 raise impossible(self.first + number)
             values = [float(weight) for weight in ranked.weights]
             if self.probabilistic:
-                values = np.minimum(1.0, np.exp(np.array(values) - sentence.log_z())).tolist()
+                values = self._shares(number, ranked)
             labels = sentence.labels
             rows = ([labels[code] for code in codes] for codes in ranked.codes)
             return list(zip(rows, values, strict=True))
 
         return self._each(question, [([], 1.0 if self.probabilistic else 0.0)])
 
-    def _require_probabilities(self, question: str) -> None:
+    def _shares(self, number: int, ranked: Ranked) -> list[float]:
+        """The probabilities of ranked labellings of a sentence."""
+        sentence = self.sure.sentences[number]
+        assert sentence is not None
+        weights = ranked.weights if self.calibrated is None else [sentence.weight_of(codes) for codes in ranked.codes]
+        shares: list[float] = np.minimum(1.0, np.exp(np.array(weights) - sentence.log_z())).tolist()
+        return shares
+
+    def _probable(self, question: str) -> "Batch":
+        """The batch whose probabilities answer a question."""
         if not self.probabilistic:
             raise OptionError(f"{question}: this tagger has scores, not probabilities; ask its `calibrated` batch")
+        return self.sure
 
     def marginals(self) -> list[list[dict[str, float]]]:
         """The probability of every label at every token."""
-        self._require_probabilities("marginals")
+        return self._probable("marginals")._marginals()
 
+    def _marginals(self) -> list[list[dict[str, float]]]:
         def question(number: int, sentence: Scored) -> list[dict[str, float]]:
             self._check_possible(number, sentence)
-            rows = sentence.marginals().tolist()
+            rows = self.label_probabilities(sentence).tolist()
             return [dict(zip(sentence.labels, row, strict=True)) for row in rows]
 
         return self._each(question, [])
+
+    def label_probabilities(self, sentence: Scored) -> Array:
+        """The probability of every label at every token [T, L] of one of the sentences of this batch.
+
+        sentence : one of this batch
+        """
+        rows = sentence.marginals()
+        return rows if self._maps is None else self._maps.token_probabilities(rows)
 
     def spans(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
         """The spans of these labellings, with their probabilities where the tagger has any.
@@ -133,21 +170,54 @@ class Batch:
         """
         return self._each(lambda n, sentence: sentence.spans_in(labellings[n]), [])
 
+    def entities(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
+        """The spans of labellings with their probabilities (or confidences), where there are any; labels that make no
+        chunks are one for each token.
+
+        labellings : for each sentence a list of labels
+        """
+        sure = self.sure
+        labels = next((s.labels for s in sure if s is not None), ())
+        if all(map(is_chunk_label, labels)):
+            return sure.spans(labellings)
+        if not sure.probabilistic:
+            return [labelled_spans(row) for row in labellings]
+        return [
+            [Span(t, t + 1, label, row[label]) for t, (label, row) in enumerate(zip(labels, rows, strict=True))]
+            for labels, rows in zip(labellings, sure.marginals(), strict=True)
+        ]
+
+    def confident(
+        self, labellings: Sequence[list[str]], least: float, scheme: str | None = None
+    ) -> list[tuple[list[str], list[Span]]]:
+        """Labellings without the entities that are less probable (or less confident) than `least`, and the entities
+        that are left: tokens of the others are O, or _ where labels make no chunks.
+
+        labellings : for each sentence a list of labels
+        least : the least probability of an entity
+        scheme : that of the labels
+        """
+        return [
+            (without(labels, spans, least, scheme), [span for span in spans if (span.probability or 0.0) >= least])
+            for labels, spans in zip(labellings, self.entities(labellings), strict=True)
+        ]
+
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
         """These spans of each sentence, each with the probability that exactly this span is in the labelling.
 
-        spans : those of each sentence
+        spans : those of each sentence; the type "PER|ORG" stands for either of the two
         """
-        self._require_probabilities("span_probabilities")
         if len(spans) != len(self):
             raise OptionError(f"spans: expected one list for each of {len(self)} sentences, got {len(spans)}")
+        return self._probable("span_probabilities")._span_probabilities(spans)
 
+    def _span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
         def question(number: int, sentence: Scored) -> list[Span]:
             for span in spans[number]:
                 self._check_span(number, sentence, span)
             if spans[number]:
                 self._check_possible(number, sentence)
-            return [span._replace(probability=sentence.span(span)) for span in spans[number]]
+            return [span._replace(probability=self.span_probability(sentence, span)) for span in spans[number]]
 
         for number, sentence in enumerate(self.sentences):
             if sentence is None and spans[number]:
@@ -156,23 +226,51 @@ class Batch:
                 raise OptionError(f"spans: {place} is not a span of 0 tokens")
         return self._each(question, [])
 
-    def log_probabilities(self, labellings: Sequence[Labels]) -> list[float]:
+    def span_probability(self, sentence: Scored, span: Span) -> float:
+        """The probability of exactly this span in one of the sentences of this batch.
+
+        sentence : one of this batch
+        span : a span of it
+        """
+        kinds = types_of(span.type, sentence.span_types)
+        probability = min(1.0, max(0.0, sum(sentence.span(span._replace(type=kind)) for kind in kinds)))
+        return probability if self._maps is None else self._maps.span_probability(probability)
+
+    def log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:
         """log P(labelling | sentence) of given labellings; minus infinity for labels that the tagger does not know.
 
-        labellings : for each sentence a list of labels
+        labellings : for each sentence a list of labels; where one is None or a set of labels, the answer is about all
+            labellings that agree with what is given
         """
-        self._require_probabilities("log_probabilities")
         check_lengths(labellings, [0 if s is None else len(s) for s in self], self.first)
-        index: dict[str, int] = {}
+        return self._probable("log_probabilities")._log_probabilities(labellings)
+
+    def _log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:
+        index: dict[Any, int] = {}
 
         def question(number: int, sentence: Scored) -> float:
             if not index:
                 index.update((label, code) for code, label in enumerate(sentence.labels))
-            labels = labellings[number]
-            if any(label not in index for label in labels):
-                return -np.inf
-            weight = sentence.weight_of(np.array([index[label] for label in labels], np.int32))
+            weight = _weight_of(sentence, labellings[number], index)
             return min(0.0, weight - sentence.log_z()) if weight > -np.inf else -np.inf
+
+        return self._each(question, 0.0)
+
+    def occurrences(self, types: str | Iterable[str]) -> list[float]:
+        """The probability that each sentence has at least one span of these types (of labels that make no chunks: at
+        least one token with such a label): 1 - P(none).
+
+        types : one type, or several
+        """
+        wanted = [types] if isinstance(types, str) else list(types)
+        return self._probable("occurrences")._occurrences(wanted)
+
+    def _occurrences(self, types: list[str]) -> list[float]:
+        def question(number: int, sentence: Scored) -> float:
+            self._check_possible(number, sentence)
+            others = ~labels_with(types, sentence.labels)
+            without = sentence.log_z_of(np.broadcast_to(others, (len(sentence), len(others))))
+            return min(1.0, max(0.0, -float(np.expm1(without - sentence.log_z()))))
 
         return self._each(question, 0.0)
 
@@ -184,8 +282,9 @@ class Batch:
         n : how many
         random_state : the seed
         """
-        self._require_probabilities("sample")
+        return self._probable("sample")._sample(n, random_state)
 
+    def _sample(self, n: int, random_state: int | None) -> list[list[tuple[list[str], float]]]:
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
             self._check_possible(number, sentence)
             seed = zlib.crc32(np.ascontiguousarray(sentence.fingerprint).data)
@@ -207,9 +306,10 @@ class Batch:
             raise impossible(self.first + number)
 
     def _check_span(self, number: int, sentence: Scored, span: Span) -> None:
-        if span.type not in sentence.span_types:
-            known = ", ".join(sentence.span_types)
-            raise OptionError(f"spans: no type {span.type!r} in this model, expected one of {known}")
+        for kind in types_of(span.type, sentence.span_types):
+            if kind not in sentence.span_types:
+                known = ", ".join(sentence.span_types)
+                raise OptionError(f"spans: no type {kind!r} in this model, expected one of {known}")
         if not 0 <= span.start < span.end <= len(sentence):
             place = f"sentence {self.first + number}: {span.start}:{span.end}"
             raise OptionError(f"spans: {place} is not a span of {len(sentence)} tokens")
@@ -219,16 +319,71 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """Several batches, one behind the other, as one."""
     sentences = [sentence for batch in batches for sentence in batch]
     probabilistic = all(batch.probabilistic for batch in batches)
-    if not batches or batches[0]._calibrate is None:
-        return Batch(sentences, probabilistic=probabilistic)
-
-    def calibrated() -> Batch:
-        return joined([batch.sure for batch in batches])
-
-    return Batch(sentences, probabilistic=probabilistic, calibrated=calibrated)
+    return Batch(sentences, probabilistic=probabilistic, calibration=batches[0].calibration if batches else None)
 
 
-def check_lengths(labellings: Sequence[Labels], lengths: Sequence[int], first: int = 0, place: str = "y") -> None:
+def without(labels: list[str], entities: Sequence[Span], least: float, scheme: str | None) -> list[str]:
+    """Labels without the entities that are less probable than `least`.
+
+    >>> without(["I-NP", "I-NP", "B-NP"], [Span(0, 2, "NP", 0.4), Span(2, 3, "NP", 0.9)], 0.5, "iob1")
+    ['O', 'O', 'I-NP']
+    >>> without(["D", "N"], [Span(0, 1, "D", 0.9), Span(1, 2, "N", 0.3)], 0.5, None)
+    ['D', '_']
+    """
+    gone = [span for span in entities if (span.probability or 0.0) < least]
+    if not gone:
+        return labels
+    if scheme in ("iob1", "ioe1"):  # whose labels depend on their neighbours
+        return labels_of([span for span in entities if span not in gone], len(labels), scheme)
+    outside = "O" if all(map(is_chunk_label, labels)) else UNDECIDED
+    shown = list(labels)
+    for span in gone:
+        shown[span.start : span.end] = [outside] * (span.end - span.start)
+    return shown
+
+
+# -- sets of labels and types -----------------------------------------------------------------------------------------
+
+
+def types_of(kind: str, known: Sequence[str]) -> list[str]:
+    """The types that one stands for: "PER|ORG" for two, unless a type is so called."""
+    return [kind] if kind in known or not isinstance(kind, str) else list(dict.fromkeys(kind.split("|")))
+
+
+def is_partial(label: Any) -> bool:
+    """Does this leave the label open: None, or a set of labels?"""
+    return label is None or isinstance(label, list | tuple | set | frozenset)
+
+
+def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
+    """Which labels [L] are of these types of chunks, or are these labels where they make no chunks."""
+    chunks = all(map(is_chunk_label, labels))
+    type_of = [split_label(label)[1] if chunks and label != "O" else label for label in labels]
+    known = dict.fromkeys(kind for kind in type_of if not chunks or kind != "O")
+    for kind in types:
+        if kind not in known:
+            expected = ", ".join(map(str, known))
+            raise OptionError(f"types: no type {kind!r} in this model, expected one of {expected}")
+    if not types:
+        raise OptionError("types: expected one at least")
+    return np.array([kind in types for kind in type_of])
+
+
+def _weight_of(sentence: Scored, labels: PartialLabels, index: dict[Any, int]) -> float:
+    """The weight of a labelling, or the summed weight of all that agree with partial labels."""
+    if not any(map(is_partial, labels)):
+        codes = [index.get(label, -1) for label in labels]
+        return -np.inf if -1 in codes else sentence.weight_of(np.array(codes, np.int32))
+    permitted = np.zeros((len(labels), len(index)), np.bool_)
+    for row, label in zip(permitted, labels, strict=True):
+        some = index if label is None else label if is_partial(label) else [label]
+        row[[index[each] for each in some if each in index]] = True
+    return sentence.log_z_of(permitted)
+
+
+def check_lengths(
+    labellings: Sequence[PartialLabels], lengths: Sequence[int], first: int = 0, place: str = "y"
+) -> None:
     """Refuse labellings that do not fit sentences of these lengths, of which the first has this number; `place` is what
     errors call them."""
     if len(labellings) != len(lengths):

@@ -35,6 +35,7 @@ class PrunedChains:
         """`first` is the first token of the sentences, whose tokens are then counted from 0 by offsets [N+1]."""
         self.scores, self.first, self.offsets = scores, first, offsets
         self.scored: ScoredChart = scores.scored(lists, first, offsets)
+        self._tempered: tuple[float, PrunedChains] | None = None
 
     @staticmethod
     def of(scores: CandidateScores, begin: int, end: int) -> "PrunedChains":
@@ -46,6 +47,13 @@ class PrunedChains:
         if len(without):
             raise impossible(begin + int(np.searchsorted(offsets - first, without[0], side="right")) - 1)
         return PrunedChains(scores, lists, first, offsets - first)
+
+    def tempered(self, temperature: float) -> "PrunedChains":
+        """The same candidates with scores divided by a temperature; the last ones are kept."""
+        if self._tempered is None or self._tempered[0] != temperature:
+            lists, scores = self.scored.chart.lists, self.scores.tempered(temperature)
+            self._tempered = temperature, PrunedChains(scores, lists, self.first, self.offsets)
+        return self._tempered[1]
 
     @property
     def sentences(self) -> "list[PrunedChain | None]":
@@ -234,6 +242,14 @@ class PrunedChain:
         """Over candidates."""
         possible = self.possible
         return float(possible.chains.sums[1][possible.n])
+
+    def log_z_of(self, permitted: Array) -> float:
+        """Over candidates."""
+        local = self.possible.local
+        return local.chain.log_z_of(permitted[:, local.codes])
+
+    def tempered(self, temperature: float) -> "PrunedChain":
+        return PrunedChain(self.chains.tempered(temperature), self.n)
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]; 0 for labels that are no candidates."""

@@ -61,6 +61,7 @@ class Chains:
     ):
         self.node, self.arc, self.bounds = node, arc, list(bounds)
         self.space, self.scheme, self.by_paths = space, scheme, by_paths
+        self._tempered: tuple[float, Chains] | None = None
 
     @property
     def sentences(self) -> "list[Chain | None]":
@@ -77,9 +78,11 @@ class Chains:
         self.node[~permitted[:, self.space.graph.state]] = -np.inf
 
     def tempered(self, temperature: float) -> "Chains":
-        """The same scores, divided by a temperature, as log-probabilities."""
-        node, arc = self.node / temperature, self.arc / temperature
-        return Chains(node, arc, self.bounds, self.space, self.scheme)
+        """The same scores, divided by a temperature, as log-probabilities; the last ones are kept."""
+        if self._tempered is None or self._tempered[0] != temperature:
+            node, arc = self.node / temperature, self.arc / temperature
+            self._tempered = temperature, Chains(node, arc, self.bounds, self.space, self.scheme)
+        return self._tempered[1]
 
     @property
     def _several(self) -> bool:
@@ -219,6 +222,13 @@ class Chain:
 
     def log_z(self) -> float:
         return self._sums.log_z
+
+    def log_z_of(self, permitted: Array) -> float:
+        node, arc, graph = self.lattice
+        return posterior(Lattice(np.where(permitted[:, graph.label_of_node], node, -np.inf), arc, graph)).log_z
+
+    def tempered(self, temperature: float) -> "Chain":
+        return Chain(self.chains.tempered(temperature), self.n)
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]."""

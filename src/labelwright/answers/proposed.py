@@ -154,6 +154,12 @@ class ProposalSentence:
     def log_z(self) -> float:
         raise _scores_alone("log_z")
 
+    def log_z_of(self, permitted: Array) -> float:
+        raise _scores_alone("log_z_of")
+
+    def tempered(self, temperature: float) -> "ProposalSentence":
+        raise _scores_alone("tempered")
+
     def marginals(self) -> Array:
         raise _scores_alone("marginals")
 

@@ -45,6 +45,14 @@ class Scored(Protocol):
         """The logarithm of the summed weight of all labellings; minus infinity where there is none."""
         ...
 
+    def log_z_of(self, permitted: Array) -> float:
+        """The same of the labellings that have only permitted labels [T, L]."""
+        ...
+
+    def tempered(self, temperature: float) -> "Scored":
+        """The same sentence with its scores divided by a temperature, as logarithms of probabilities."""
+        ...
+
     def marginals(self) -> Array:
         """P(label at t) [T, L]."""
         ...

@@ -15,6 +15,7 @@ from labelwright.structures.segments import (
     Arcs,
     SegmentSpace,
     label_marginals,
+    permitted_arcs,
     rows_of,
     segments_in,
 )
@@ -65,6 +66,13 @@ class SegmentGraph:
 
     def log_z(self) -> float:
         return self._sums.log_z
+
+    def log_z_of(self, permitted: Array) -> float:
+        scores = np.where(permitted_arcs(self.space, self.arcs, permitted), self.scores, -np.inf)
+        return dag.sums(self.arcs.dag, scores).log_z
+
+    def tempered(self, temperature: float) -> "SegmentGraph":
+        return SegmentGraph(self.arcs, self.scores / temperature, self.space)
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]."""

@@ -28,6 +28,7 @@ COMMANDS = {
     "eval": "Score predictions, or a model on a test file.",
     "errors": "See what goes wrong: confusions, phrases, examples.",
     "compare": "Is one prediction better than another, or is it chance?",
+    "calibrate": "Make probabilities right as often as they say.",
     "inspect": "Look into a model.",
     "explain": "Why does a token have its label?",
     "templates": "List and print feature templates, and check your own.",

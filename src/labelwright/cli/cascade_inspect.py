@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from labelwright.cli.common import counted, heading, percent, show
-from labelwright.cli.layout import NO_COLUMNS, curves, score_text, show_rows, size_of_data, weights_text
+from labelwright.cli.layout import (
+    NO_COLUMNS,
+    calibration_text,
+    curves,
+    score_text,
+    show_rows,
+    size_of_data,
+    weights_text,
+)
 
 
 def show_facts(facts: dict[str, Any], path: str, turns: Mapping[str, str]) -> None:
@@ -56,10 +64,12 @@ def _layer_rows(layer: dict[str, Any], joint: bool, turn: str) -> list[tuple[str
     length = counted(training["iterations"], turn)
     separable = training.get("convergence", {}).get("separable")
     end = f"loss {training['loss']:,.1f}" if layer["probabilistic"] else f"{percent(separable or 0.0)} separable"
+    calibration = training.get("calibration")
     return [
         ("model", layer["signature"]),
         ("labels", f"{len(layer['labels'])}: {' '.join(layer['labels'])}"),
         ("features", f"{layer['n_features']:,}"),
         ("weights", weights_text(layer)),
         ("alone" if joint else "training", f"{length}, {end}, {training['seconds']:.1f} s; {training['stopped']}"),
+        *([] if calibration is None else [("calibration", calibration_text(calibration))]),
     ]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from labelwright.cli.common import counted, inputs_of, say
-from labelwright.cli.options import DECODING, option, with_parameters
+from labelwright.cli.options import DECODING, OUTPUT, option, with_parameters
 from labelwright.errors import OptionError
 from labelwright.wording import either
 
@@ -190,10 +190,23 @@ def why_unsure(tagger: Any) -> str:
 
     lacks: str = tagger.lacks(PROBABILITY)
     if CONFIDENCE in tagger.can:
-        return f"{lacks}; train it with --dev FILE, then it has confidences to show"
+        return f"{lacks}; train it with --dev FILE, or calibrate it, then it has confidences to show"
     if NEIGHBOURS in tagger.can:
         return f"{lacks}; inspect --data FILE shows the votes for a token's labels"
     return f"{lacks}; use --nbest"
+
+
+Uncalibrated = Annotated[
+    bool,
+    option("Probabilities of the model as it was trained, without its calibration.", None, OUTPUT, "--uncalibrated"),
+]
+
+
+def uncalibrated(model: Any) -> Any:
+    """The model without its calibration."""
+    if not hasattr(model, "uncalibrated"):
+        raise OptionError(f"--uncalibrated: a {type(model).__name__} cannot be calibrated; leave it out")
+    return model.uncalibrated()
 
 
 def show_progress(model: Any, wanted: bool) -> None:

@@ -28,7 +28,7 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
-from labelwright.cli.options import OTHER, SCORING, argument, option
+from labelwright.cli.options import OTHER, OUTPUT, SCORING, argument, option
 from labelwright.cli.reading import has_attributes, open_for
 from labelwright.errors import CorpusError, OptionError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from labelwright.cli.reading import Data
     from labelwright.corpus.file_formats import FileOptions
     from labelwright.corpus.table import Corpus
-    from labelwright.evaluate import ErrorAnalysis, Report
+    from labelwright.evaluate import CalibrationReport, ErrorAnalysis, Report
 
 
 class Scored(NamedTuple):
@@ -47,6 +47,7 @@ class Scored(NamedTuple):
     decoding: dict[str, Any] | None  # how, and how much is proven; None where a file has the predictions
     tally: how.Tally | None
     oracle: "Report | None"
+    calibration: "CalibrationReport | None" = None
 
 
 class Sources(NamedTuple):
@@ -84,6 +85,17 @@ class Asked(NamedTuple):
     scheme: str | None
     oracle: bool
     proofs: bool  # shall be shown
+    calibration: bool = False  # shall be measured
+
+
+class Ways(NamedTuple):
+    """What else is asked of a model."""
+
+    oracle: bool = False
+    verbose: bool = False
+    proofs: bool = False
+    calibration: bool = False
+    uncalibrated: bool = False
 
 
 @how.with_decoders
@@ -110,7 +122,21 @@ def command(
     errors: Annotated[
         bool, option("Also what goes wrong, as labelwright errors shows it.", None, SCORING, "--errors")
     ] = False,
+    calibration: Annotated[
+        bool,
+        option(
+            "Also how far probabilities can be trusted: reliability, calibration error, what is kept at a precision.",
+            None,
+            SCORING,
+            "--calibration",
+        ),
+    ] = False,
     decoding: Any = None,
+    plot: Annotated[
+        str | None,
+        option("With --calibration: draw the reliability diagram and the curve of precision.", "FILE.png", OUTPUT),
+    ] = None,
+    uncalibrated: how.Uncalibrated = False,
     as_json: Json = False,
     threads: Threads = None,
     verbose: Annotated[
@@ -122,6 +148,7 @@ def command(
     \b
       labelwright eval gold.txt tagged.txt     compare the last columns
       labelwright eval model.crf test.txt      tag and score in one step
+      labelwright eval model.crf test.txt --calibration --plot reliability.png
 
     Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven exact,
     the largest gap and the seconds that it took.
@@ -134,11 +161,18 @@ def command(
 
     files = FileOptions(format, label_names, skip_bad_spans)
     sources = Sources(gold, predicted, columns, label, files, threads, arrays)
-    tested = scored_on(sources, decoding, strict, scheme, oracle, verbose, as_json)
+    if plot is not None:
+        _check_plot(plot, calibration, [gold, predicted])
+    ways = Ways(oracle, verbose, as_json, calibration, uncalibrated)
+    tested = scored_on(sources, decoding, strict, scheme, ways)
     if verbose:
         for name, scored in tested.scores.items():
             say(f"{name}: {scored.tally}" if name else str(scored.tally))
     analyses = tested.errors() if errors else {}
+    if plot is not None:
+        from labelwright.cli.plots import draw_calibration
+
+        draw_calibration({name: each.calibration for name, each in tested.scores.items() if each.calibration}, plot)
     if as_json:
         facts = {name: _facts(scored) for name, scored in tested.scores.items()}
         for name, analysis in analyses.items():
@@ -153,22 +187,27 @@ def scored_on(
     decoding: dict[str, Any],
     strict: bool,
     scheme: str | None,
-    oracle: bool = False,
-    verbose: bool = False,
-    proofs: bool = False,
+    ways: "Ways | None" = None,
 ) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
     gold, predicted, columns, label, files, threads, arrays = sources
+    ways = ways or Ways()
     reading = "strict" if strict else "conlleval"
     if not is_model(gold) and not is_model(predicted):
-        _refuse_without_model({**decoding, "oracle": oracle or None, "verbose": verbose or None, "arrays": arrays})
+        asked_of_model = {name: value or None for name, value in ways._asdict().items() if name != "proofs"}
+        _refuse_without_model({**decoding, **asked_of_model, "arrays": arrays})
         truth = read_labelled(gold, columns, label, options=files)
         return _predictions(truth, predicted_labels(predicted, truth), reading, scheme)
     model_path, gold_path = (gold, predicted) if is_model(gold) else (predicted, gold)
     model = load_model(model_path, threads, attributes=True)
-    asked = Asked(how.chosen(model, decoding), reading, scheme, oracle, verbose or proofs)
-    if oracle:
+    if ways.uncalibrated:
+        model = how.uncalibrated(model)
+    proofs = ways.verbose or ways.proofs
+    asked = Asked(how.chosen(model, decoding), reading, scheme, ways.oracle, proofs, ways.calibration)
+    if ways.oracle:
         _check_oracle(model)
+    if ways.calibration:
+        _check_sure(model)
     rows = rows_for(model, arrays)
     data = gold_for(model, gold_path, columns, label, files._replace(tokenizer=model.tokenizer()))
     if rows is not None:
@@ -188,6 +227,23 @@ def _predictions(gold: "Corpus", predicted: list[list[str]], reading: str, schem
     return Tested({"": Scored(report, None, None, None)}, gold)
 
 
+def _check_sure(model: Any) -> None:
+    """Refuse a model without probabilities or confidences."""
+    for name, tagger in model.outputs.items():
+        with how.of_layer(name):
+            if not tagger.is_sure:
+                raise OptionError(f"--calibration: {how.why_unsure(tagger)}")
+
+
+def _check_plot(plot: str, calibration: bool, inputs: list[str]) -> None:
+    """Refuse a plot of nothing, or one that cannot be made."""
+    from labelwright.cli.plots import check_plot
+
+    if not calibration:
+        raise OptionError("--plot: draws how far probabilities can be trusted; add --calibration")
+    check_plot(plot, inputs)
+
+
 def _check_oracle(model: Any) -> None:
     """Refuse a model that has no oracle."""
     from labelwright.taggers.base import ORACLE
@@ -204,16 +260,30 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
         choice = asked.choices[name]
-        return batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options)
+        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options)
+        entities: list[Any] = [None] * len(batch)
+        if asked.calibration:
+            entities = batch.entities([decoding.labels for decoding in decodings])
+        return list(zip(decodings, entities, strict=True))
 
     tallies = {name: how.Tally() for name in asked.choices}
     answers = model.ask(data, question, None, how.schemes_of(asked.choices))
     scores = {}
     for name, tagger in model.outputs.items():
-        tallies[name].add(answers[name])
-        labellings = [decoding.labels for decoding in answers[name]]
-        scores[name] = _scored(name, tagger, test, data, labellings, tallies[name], asked)
+        decodings = [decoding for decoding, _ in answers[name]]
+        tallies[name].add(decodings)
+        scored = _scored(name, tagger, test, data, [each.labels for each in decodings], tallies[name], asked)
+        if asked.calibration:
+            scored = scored._replace(calibration=_reliability(name, tagger, test, [each for _, each in answers[name]]))
+        scores[name] = scored
     return scores
+
+
+def _reliability(name: str, tagger: Any, test: "Data", entities: list[Any]) -> "CalibrationReport":
+    """How far the probabilities of one output can be trusted."""
+    from labelwright.evaluate.calibration import judged, reliability
+
+    return reliability(judged(entities, test.column(name) if name else test.y, tagger.classes_))
 
 
 def _scored(
@@ -240,6 +310,7 @@ def _scored(
 def _facts(scored: Scored) -> dict[str, Any]:
     facts: dict[str, Any] = scored.report.as_dict()
     facts |= {} if scored.decoding is None else {"decoding": scored.decoding}
+    facts |= {} if scored.calibration is None else {"calibration": scored.calibration.as_dict()}
     return facts if scored.oracle is None else facts | {"oracle": scored.oracle.as_dict()}
 
 
@@ -253,6 +324,9 @@ def _show(scores: dict[str, Scored], errors: dict[str, str]) -> None:
         show(str(scored.report))
         if scored.oracle is not None:
             show(_ceiling(scored.oracle.as_dict()))
+        if scored.calibration is not None:
+            show()
+            show(str(scored.calibration))
         if name in errors:
             show()
             show(errors[name])

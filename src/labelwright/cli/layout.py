@@ -118,3 +118,13 @@ def show_text(text: str, indent: int, first: str = "") -> None:
 
 def _width() -> int:
     return min(shutil.get_terminal_size().columns, WIDEST)
+
+
+def calibration_text(calibration: dict[str, Any] | None) -> str:
+    """What was fitted on held-out data, and on how many."""
+    if calibration is None:
+        return "not calibrated; train with --dev FILE, or use labelwright calibrate"
+    maps = ", monotone maps" if calibration.get("method") == "isotonic" else ""
+    fitted = f"temperature {calibration['temperature']:.4g}{maps}"
+    temperature = f"{fitted}, on {counted(calibration['sentences'], 'sentence')}"
+    return f"{temperature}; {calibration['log_likelihood_per_token']:.4f} log-likelihood per token"

@@ -6,6 +6,7 @@ from typing import Any
 from labelwright.cli.common import aligned, counted, heading, percent, show
 from labelwright.cli.layout import (
     NO_COLUMNS,
+    calibration_text,
     curves,
     label_row,
     score_text,
@@ -60,6 +61,8 @@ def _rows(facts: dict[str, Any], turn: str) -> list[tuple[str, str]]:
         rows += _training(training, facts["scheme"], turn)
     if not probabilistic:
         rows += _passes(facts["history"], training, facts["parameters"])
+    elif training.get("calibration") is not None:
+        rows.append(("calibration", calibration_text(training["calibration"])))
     return rows + curves(facts["history"], probabilistic)
 
 
@@ -109,14 +112,7 @@ def _passes(
         rows.append(("separable", shares))
         if "mistake_bound" in convergence:
             rows.append(("bound", _bound(convergence, parameters, training["sentences"] * len(made))))
-    return [*rows, ("confidence", _confidence(training.get("calibration")))]
-
-
-def _confidence(calibration: dict[str, Any] | None) -> str:
-    if calibration is None:
-        return "not calibrated; train with --dev FILE"
-    temperature = f"temperature {calibration['temperature']:.4g}, on {counted(calibration['sentences'], 'sentence')}"
-    return f"{temperature}; {calibration['log_likelihood_per_token']:.4f} log-likelihood per token"
+    return [*rows, ("confidence", calibration_text(training.get("calibration")))]
 
 
 def _bound(convergence: dict[str, Any], parameters: dict[str, Any], sentences: int) -> str:

@@ -1,5 +1,6 @@
 """Plots, by matplotlib where it is installed (the extra `plots`)."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +10,7 @@ from labelwright.cli.common import check_target
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
+    from labelwright.evaluate import CalibrationReport
     from labelwright.evaluate.changes import LabelChange
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -55,6 +57,56 @@ def draw_path_mass(curves: Mapping[str, Any], paths: str, target: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
     figure.savefig(target, dpi=150)
+
+
+def draw_calibration(reports: Mapping[str, "CalibrationReport"], target: str) -> None:
+    """For each output a reliability diagram, and the precision of the most probable predictions."""
+    from matplotlib.figure import Figure
+
+    rows = max(1, len(reports))
+    figure = Figure(figsize=(9.6, 4.2 * rows), layout="constrained")
+    panels = figure.subplots(rows, 2, squeeze=False)
+    for (reliable, kept), (name, report) in zip(panels, reports.items(), strict=False):
+        place = f" of {name}" if name else ""
+        _draw_reliability(reliable, report, f"reliability{place}: calibration error {100 * report.ece:.2f} %")
+        _draw_coverage(kept, report, f"precision and coverage{place}")
+    figure.savefig(target, dpi=150)
+
+
+def _draw_reliability(axes: Any, report: "CalibrationReport", title: str) -> None:
+    """How often predictions are right against what is said of them; 95 % intervals by their number."""
+    low = min([0.9, *(min(each.said, each.right) for each in report.bins)])
+    low = max(0.0, 0.1 * math.floor(10 * low - 0.5))
+    axes.plot([low, 1], [low, 1], color=COLOURS["same"], linewidth=1, label="right as often as it says")
+    said, right = [each.said for each in report.bins], [each.right for each in report.bins]
+    spread = [1.96 * math.sqrt(each.right * (1 - each.right) / each.n) for each in report.bins]
+    bars = {"fmt": "o", "color": COLOURS["right"], "elinewidth": 1, "capsize": 2}
+    axes.errorbar(said, right, spread, label=f"{len(report.bins)} bins of {report.n // max(1, len(said)):,}", **bars)
+    axes.set_xlim(low, 1.01)
+    axes.set_ylim(low, 1.01)
+    _label(axes, title, f"said: probability of the {report.unit}", "right: share that is correct")
+    axes.spines[["right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def _draw_coverage(axes: Any, report: "CalibrationReport", title: str) -> None:
+    """Precision over the share of predictions that is kept, with the share at each precision that is demanded."""
+    from matplotlib.ticker import PercentFormatter
+
+    axes.plot(*zip(*report.curve, strict=True) if report.curve else ([], []), color=COLOURS["right"], linewidth=2)
+    low = min([0.89, *(precision for _, precision in report.curve)])
+    lines = []
+    for each in report.operations:
+        if each.threshold is not None:
+            axes.plot([0, each.kept], [each.precision] * 2, color=COLOURS["wrong"], linewidth=1, linestyle="--")
+            lines.append(f"{each.precision:.0%} precision: keep {each.kept:.1%}, {each.threshold:.3f} or more")
+    axes.text(0.03, 0.03, "\n".join(lines), transform=axes.transAxes, fontsize=8, color=COLOURS["wrong"])
+    axes.set_xlim(0, 1)
+    axes.set_ylim(max(0.0, 0.1 * math.floor(10 * low)), 1.005)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    _label(axes, title, "kept, the most probable first", "precision of what is kept")
+    axes.spines[["right"]].set_visible(False)
 
 
 def draw_training(

@@ -57,6 +57,14 @@ Probabilities = Annotated[
         "--probabilities",
     ),
 ]
+MinConfidence = Annotated[
+    float | None,
+    option(
+        "Leave out entities less probable than P: their labels become O (or _, where labels make no chunks).",
+        "P",
+        OUTPUT,
+    ),
+]
 NBest = Annotated[
     int | None,
     option("The N most probable labellings of each sentence; of models without probabilities, by score.", "N", OUTPUT),
@@ -82,6 +90,8 @@ def command(
     decoding: Any = None,
     output: Output = "-",
     probabilities: Probabilities = False,
+    min_confidence: MinConfidence = None,
+    uncalibrated: how.Uncalibrated = False,
     nbest: NBest = None,
     as_json: AsJson = False,
     to: To = None,
@@ -102,6 +112,7 @@ def command(
       labelwright tag model.crf test.txt --columns word,pos,hint --known hint
       labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
       labelwright tag near.model test.txt --inference vote
+      labelwright tag model.crf test.txt --min-confidence 0.9
 
     --nbest N writes each sentence N times, before each a comment with its rank and its probability:
 
@@ -128,6 +139,10 @@ def command(
     has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
     and --known is refused.  Decoders are about the labels that are shown, not about those that are passed upwards.
 
+    --min-confidence P shows only entities whose probability (or confidence) is P or more, in every form of output; the
+    probability of a labelling in JSON stays that of the labelling with all its entities.  Calibrate the model first
+    (labelwright calibrate): probabilities of a model as it was trained are often too high.
+
     --text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
     entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
     writes the lines of an .ann file, --to columns tokens with their labels.  --json works as for files and adds
@@ -147,9 +162,12 @@ def command(
     if format == "text":  # which would be lost
         refuse_inputs(output, [input])
     tagger = load_model(model, threads, attributes=True)
+    if uncalibrated:
+        tagger = how.uncalibrated(tagger)
     tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
     entities = EntityWriter(tagger, to or "jsonl") if format == "text" and not as_json and to != "columns" else None
-    request = Request(how.chosen(tagger, decoding), nbest, probabilities, as_json, known, tallies, entities)
+    choices = how.chosen(tagger, decoding)
+    request = Request(choices, nbest, probabilities, as_json, known, tallies, entities, min_confidence)
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
     tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
@@ -167,6 +185,8 @@ def _check(model: Any, request: Request) -> None:
 
     if request.nbest is not None and request.entities is not None:
         raise OptionError("--nbest: entities have no place for several labellings; add --json or --to columns")
+    if request.least is not None:
+        _check_least(model, request)
     if layer_names(model):
         if request.known is not None:
             raise OptionError("--known: not for a cascade, whose layers all find their own labels")
@@ -180,6 +200,19 @@ def _check(model: Any, request: Request) -> None:
                 raise OptionError(f"--probabilities: {how.why_unsure(tagger)}")
             if request.nbest is not None and not request.json:
                 _check_nbest(tagger, request.choices[name], bool(request.tallies))
+
+
+def _check_least(model: Any, request: Request) -> None:
+    """Refuse a least probability that is none, or that has nothing to be compared with."""
+    assert request.least is not None
+    if not 0 <= request.least <= 1:
+        raise OptionError(f"--min-confidence: expected a number from 0 to 1, got {request.least:g}")
+    if request.nbest is not None:
+        raise OptionError("--min-confidence: --nbest lists whole labellings; leave one of both out")
+    for name, tagger in model.outputs.items():
+        with how.of_layer(name):
+            if not tagger.is_sure:
+                raise OptionError(f"--min-confidence: {how.why_unsure(tagger)}")
 
 
 def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:

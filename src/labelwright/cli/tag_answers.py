@@ -32,6 +32,7 @@ class Request(NamedTuple):
     known: str | None  # the column of known labels
     tallies: dict[str, how.Tally]  # of what is proven, where that is asked for
     entities: EntityWriter | None = None  # of texts
+    least: float | None = None  # the probability of entities that are shown
 
 
 class Answer(NamedTuple):
@@ -41,6 +42,7 @@ class Answer(NamedTuple):
     spans: "list[Span]"
     nbest: list[tuple[list[str], float]]
     marginals: list[dict[str, float]]
+    labels: list[str]  # that are shown: without entities that are not probable enough
 
 
 def write_answers(model: Any, piece: ToTag, request: Request, out: BinaryIO) -> None:
@@ -89,22 +91,27 @@ def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) 
     nbest = batch.nbest(request.nbest, limit) if request.nbest is not None else [[]] * len(batch)
     sure = batch.sure
     marginals = sure.marginals() if request.probabilities else [[]] * len(batch)
+    labels: list[Any] = [[] if each is None else each.labels for each in decodings]
     spans: list[Any] = [[]] * len(batch)
-    if request.entities is not None:
-        from labelwright.taggers.texts import text_spans
-
-        spans = text_spans(tagger, batch, [decoding.labels for decoding in decodings])  # type: ignore[union-attr]
+    if request.least is not None:
+        shown = batch.confident(labels, request.least, tagger.scheme_)
+        labels, spans = [row for row, _ in shown], [entities for _, entities in shown]
+        if request.entities is None and tagger.scheme_ is None:  # no chunks, and so no spans in JSON
+            spans = [[]] * len(batch)
+    elif request.entities is not None:
+        spans = batch.entities(labels)
     elif request.json:
-        spans = sure.spans([decoding.labels for decoding in decodings])  # type: ignore[union-attr]
-    return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, strict=True)]  # type: ignore[arg-type]
+        spans = sure.spans(labels)
+    return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, labels, strict=True)]  # type: ignore[arg-type]
 
 
 # -- labels -----------------------------------------------------------------------------------------------------------
 
 
 def _chosen(answer: Answer) -> list[float]:
-    """The probability (or confidence) of each predicted label."""
-    return [row[label] for row, label in zip(answer.marginals, answer.decoding.labels, strict=True)]
+    """The probability (or confidence) of each label that is shown; where none is (_), of the one that was left out."""
+    pairs = zip(answer.marginals, answer.labels, answer.decoding.labels, strict=True)
+    return [row[shown if shown in row else predicted] for row, shown, predicted in pairs]
 
 
 def _write_labels(piece: ToTag, answers: dict[str, list[Answer]], request: Request, out: BinaryIO) -> None:
@@ -113,7 +120,7 @@ def _write_labels(piece: ToTag, answers: dict[str, list[Answer]], request: Reque
 
     added: dict[str, list[Any]] = {}
     for name, rows in answers.items():
-        added[name] = [[answer.decoding.labels for answer in rows]]
+        added[name] = [[answer.labels for answer in rows]]
         if request.probabilities:
             added[name].append([[f"{p:.4f}" for p in _chosen(answer)] for answer in rows])
     corpus = piece.corpus
@@ -184,7 +191,7 @@ def _facts(tagger: Any, sentences: Words, answers: list[Answer], request: Reques
     value, values = ("probability", "probabilities") if tagger.probabilistic else ("score", "confidences")
     for words, answer in zip(sentences, answers, strict=True):
         fact: dict[str, Any] = {
-            "labels": answer.decoding.labels,
+            "labels": answer.labels,
             **_worth(tagger, answer.decoding),
             **how.proof(answer.decoding),
             "spans": [_span(tagger, span, words) for span in answer.spans],

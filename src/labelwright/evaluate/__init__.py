@@ -1,5 +1,6 @@
 """Counts per sentence, the scores they add up to, and tests of whether two taggers differ."""
 
+from labelwright.evaluate.calibration import CalibrationReport, calibration_report
 from labelwright.evaluate.counts import READINGS, Counts, count
 from labelwright.evaluate.errors import Error, ErrorAnalysis
 from labelwright.evaluate.report import Macro, Report, evaluate, report_of
@@ -9,6 +10,7 @@ from labelwright.evaluate.significance import Bootstrap, Comparison, McNemar, co
 __all__ = [
     "READINGS",
     "Bootstrap",
+    "CalibrationReport",
     "Comparison",
     "Counts",
     "Error",
@@ -17,6 +19,7 @@ __all__ = [
     "McNemar",
     "Report",
     "Score",
+    "calibration_report",
     "compare",
     "count",
     "evaluate",

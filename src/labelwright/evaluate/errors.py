@@ -305,22 +305,24 @@ def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chun
         if name != layer:
             return [[] for _ in batch]
         asked = (by_sentence.get(row, []) for row in rows[batch.first : batch.first + len(batch)])
-        return [_with_probabilities(sentence, part, chunks) for sentence, part in zip(batch.sure, asked, strict=True)]
+        sure = batch.sure
+        return [_with_probabilities(sure, number, part, chunks) for number, part in enumerate(asked)]
 
     asked = _taken(X, rows) if some else X
     return [error for part in model.ask(asked, question)[layer] for error in part]
 
 
-def _with_probabilities(sentence: Any, errors: list[Error], chunks: bool) -> list[Error]:
-    """The errors of one scored sentence with their probabilities."""
+def _with_probabilities(batch: Any, number: int, errors: list[Error], chunks: bool) -> list[Error]:
+    """The errors of one sentence of a batch with their probabilities."""
     if not errors:
         return []
-    table = None if chunks else sentence.marginals()
+    sentence = batch.sentences[number]
+    table = None if chunks else batch.label_probabilities(sentence)
     index = {str(label): number for number, label in enumerate(sentence.labels)}
 
     def probability(span: Span) -> float:
         if table is None:
-            return float(sentence.span(span)) if span.type in sentence.span_types else 0.0
+            return float(batch.span_probability(sentence, span)) if span.type in sentence.span_types else 0.0
         return float(table[span.start, index[span.type]]) if span.type in index else 0.0
 
     def with_probability(span: Span | None) -> Span | None:

@@ -1,5 +1,6 @@
 """From encoded sentences to the scores of their candidates, and to bounds on what pruning missed, in float64."""
 
+import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,14 @@ class CandidateScores:
         self.pairs = with_ends(weights[parts["transitions"]])
         self.arcs = with_ends(weights[parts["triples"]]) if self.order == 2 else self.pairs
         self._one = one or Workers(1)
+
+    def tempered(self, temperature: float) -> "CandidateScores":
+        """The same with all scores divided by a temperature; candidates stay the same."""
+        cooler = copy.copy(self)
+        cooler.__dict__.pop("reach", None)  # computed of the scores
+        cooler.state, cooler.bias, cooler.pairs = (x / temperature for x in (self.state, self.bias, self.pairs))
+        cooler.arcs = self.arcs / temperature if self.order == 2 else cooler.pairs
+        return cooler
 
     @property
     def order(self) -> int:

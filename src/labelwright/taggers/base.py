@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,6 +259,31 @@ class Tagger(Estimator):
         decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
         return self._ask(X, lambda batch: batch.spans([d.labels for d in decoded(batch)]), forced, scheme)
 
+    def predict_confident(
+        self, X: Any, least: float, *, forced: Forced | None = None, constraints: Constraints = None
+    ) -> Labellings:
+        """The best labels of each sentence without the entities that are less probable (or, of calibrated perceptrons,
+        less confident) than `least`: these are O, or _ where labels make no chunks.
+
+        X : sentences, a Corpus, or what `encode` returned
+        least : the least probability of an entity
+        forced, constraints : as for `decode`
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
+        >>> crf.predict_confident([["Ada", "ran"]], 0.5), crf.predict_confident([["Ada", "ran"]], 0.999)
+        ([['B-PER', 'O']], [['O', 'O']])
+        """
+        X = listed(X)
+        decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
+        if not self.is_sure:
+            self._require(PROBABILITY, "predict_confident", self._instead("predict_confident"))
+
+        def question(batch: Batch) -> list[list[str]]:
+            return [labels for labels, _ in batch.confident([d.labels for d in decoded(batch)], least, self.scheme_)]
+
+        return Labellings(self._ask(X, question, forced, scheme))
+
     def predict_entities(self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> "list[list[Entity]]":
         """The entities of each text: start and end (in characters), type, text and probability (or confidence).
 
@@ -284,7 +309,7 @@ class Tagger(Estimator):
         """These spans of each sentence with their exact probabilities.
 
         X : sentences, a Corpus, or what `encode` returned
-        spans : those of each sentence
+        spans : those of each sentence; the type "PER|ORG" stands for either of the two
         forced, constraints : as for `decode`; no rules here
         """
         self._check_fitted()
@@ -294,7 +319,7 @@ class Tagger(Estimator):
     def sequence_log_probabilities(
         self,
         X: Any,
-        y: Sequence[Sequence[str]],
+        y: Forced,
         *,
         forced: Forced | None = None,
         constraints: str | None = None,
@@ -302,12 +327,33 @@ class Tagger(Estimator):
         """log P(y | x) of given labellings.
 
         X : sentences, a Corpus, or what `encode` returned
-        y : labels of each sentence
+        y : labels of each sentence; where one is None or a set of labels, the answer is about all labellings that agree
+            with the rest
         forced, constraints : as for `decode`; no rules here
         """
         self._check_fitted()
         self._require(PROBABILITY, "sequence_log_probabilities", self._instead("decode's confidence"))
         return self._ask_about(X, y, "y", Batch.log_probabilities, forced, constraints)
+
+    def occurrence_probabilities(
+        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[float]:
+        """The exact probability that each sentence has at least one span of these types (of labels that make no chunks:
+        at least one token with one of these labels).
+
+        X : sentences, a Corpus, or what `encode` returned
+        types : one type, or several
+        forced, constraints : as for `decode`; no rules here
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
+        >>> [p > 0.5 for p in crf.occurrence_probabilities([["Ada", "ran"], ["he", "ran"]], "PER")]
+        [True, False]
+        """
+        self._check_fitted()
+        self._require(PROBABILITY, "occurrence_probabilities", self._instead("occurrence_confidences"))
+        wanted = [types] if isinstance(types, str) else list(types)
+        return self._ask(X, lambda batch: batch.occurrences(wanted), forced, constraints)
 
     def sample(
         self,
@@ -329,6 +375,15 @@ class Tagger(Estimator):
         self._check_fitted()
         self._require(PROBABILITY, "sample", "use predict_nbest")
         return self._ask(X, lambda batch: batch.sample(n, random_state), forced, constraints)
+
+    def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
+        """Fit on held-out sentences how sure the tagger may be: for taggers that have sums over all labellings.
+
+        X, y : held-out sentences and their labels, or a Corpus
+        method : "temperature" or "isotonic"
+        folds : number of parts for cross-fitting on the training data
+        """
+        raise OptionError(f"calibrate: {self.lacks(PROBABILITY)}, and no sums over all labellings; use a CRF")
 
     def explain(
         self,

@@ -81,9 +81,9 @@ class LayeredAnswers(Estimator):
             records = batch.decode(model.default_decoder, probabilities=False)
             return certain(labels, [record.labels for record in records])
         if self.passing == "nbest":
-            return mixed(labels, [_normalised(readings) for readings in batch.nbest(READINGS)])
+            return mixed(labels, [_normalised(readings) for readings in batch.raw.nbest(READINGS)])
         if self.passing == "sample":
-            return mixed(labels, batch.sample(READINGS, self.random_state))
+            return mixed(labels, batch.raw.sample(READINGS, self.random_state))
         return model._passed_by(batch, self.cut)
 
     # -- answers ------------------------------------------------------------------------------------------------------

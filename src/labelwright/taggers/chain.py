@@ -12,7 +12,8 @@ from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
 from labelwright.errors import OptionError
 from labelwright.scoring.lattice_scores import bounds_of
 from labelwright.structures.states import StateSpace, state_space
-from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, Tagger, listed, permitted_labels
+from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, listed, permitted_labels
+from labelwright.taggers.calibrating import Calibratable
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -38,7 +39,7 @@ class ScoredSentences:
         return len(self.scores.offsets) - 1
 
 
-class ChainTagger(Tagger):
+class ChainTagger(Calibratable):
     """A tagger over a chain of labels; subclasses learn (labels_, scheme_), and score sentences (`label_scores`)."""
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES})
@@ -96,7 +97,7 @@ class ChainTagger(Tagger):
         chains = Chains(node, arc, bounds_of(offsets), space, self.scheme_)
         if permitted is not None:
             chains.restrict(permitted[:, space.label_of])
-        return question(Batch(chains.sentences, probabilistic=self.probabilistic))
+        return question(Batch(chains.sentences, probabilistic=self.probabilistic, calibration=self.calibration_))
 
     def decoder_options(self, decoder: str) -> list[str]:
         return decoder_options(decoder)

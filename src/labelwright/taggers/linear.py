@@ -32,10 +32,10 @@ from labelwright.taggers.base import (
     PROBABILITY,
     RULES,
     Forced,
-    Tagger,
     listed,
     permitted_labels,
 )
+from labelwright.taggers.calibrating import Calibratable
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.packing import (
     PLAIN,
@@ -64,7 +64,7 @@ class Constrained(NamedTuple):
     assembly: Any  # how weights become scores of its lattices, or of segment graphs
 
 
-class LinearTagger(Tagger):
+class LinearTagger(Calibratable):
     """A tagger with weights; subclasses say how they are found."""
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION})
@@ -255,7 +255,7 @@ class LinearTagger(Tagger):
         permitted = permitted_labels(forced, data.offsets, trained.space.labels)
         constrained = self._constrained(trained, constraints)
         if data.offsets[-1] == 0:
-            return question(self._batch([None] * len(data), 0, None))
+            return question(self._batch([None] * len(data), 0))
         workers = Workers(self.n_jobs)
         blocks, scored = self._scored_blocks(trained, constrained, data, permitted, workers)
         answers = workers.run(lambda begin, end: question(scored(begin, end)), blocks)
@@ -273,13 +273,13 @@ class LinearTagger(Tagger):
             chains = Chains(node, arc, bounds_of(offsets), constrained.space, trained.scheme, self._by_paths)
             if permitted is not None:
                 chains.restrict(permitted[offsets[0] : offsets[-1]][:, trained.space.label_of])
-            return self._batch(chains.sentences, begin, chains)
+            return self._batch(chains.sentences, begin)
 
         return scores.blocks, scored
 
-    def _batch(self, sentences: Sequence[Any], first: int, chains: Chains | None) -> Batch:
-        """A batch of scored sentences; `chains` are all their lattices, where they have any tokens."""
-        return Batch(sentences, first, self.probabilistic)
+    def _batch(self, sentences: Sequence[Any], first: int) -> Batch:
+        """A batch of scored sentences, with the calibration of their scores."""
+        return Batch(sentences, first, self.probabilistic, self.calibration_)
 
     def _constrained(self, trained: Trained, constraints: str | None) -> Constrained:
         """What these constraints allow; kept until the next fit."""
@@ -320,7 +320,7 @@ class LinearTagger(Tagger):
 
         def question(batch: Batch) -> list[list[dict[str, float]]]:
             batch.check_possible()
-            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch]  # type: ignore[attr-defined]
+            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[attr-defined]
             return [[dict(zip(names, row, strict=True)) for row in sentence] for sentence in rows]
 
         return self._ask(X, question, forced, constraints)

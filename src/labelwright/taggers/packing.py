@@ -12,12 +12,14 @@ Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exac
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
+from labelwright.answers.calibrated import kinds_of
 from labelwright.compact import BITS
 from labelwright.corpus.labels import READ_LABEL, label_type, text_of
 from labelwright.corpus.schemes import SCHEMES
@@ -263,10 +265,22 @@ def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
 
 
 def check_calibration(training: HeaderReader, weights: Array) -> None:
-    """The temperature of a calibrated model: a number above 0 that leaves its weights finite."""
+    """The calibration of a model: a temperature above 0 that leaves its weights finite, and maps that rise."""
     if training.get("calibration") is None:
         return
     temperature = training.part("calibration")["temperature"]
     largest = float(np.abs(weights).max(initial=0.0))
     if not is_number(temperature) or not 0 < temperature <= LARGEST or not largest / temperature <= LARGEST:
         raise training.part("calibration").refuse("temperature", "a number above 0 that fits the weights")
+    for kind in kinds_of(training.part("calibration")):
+        _check_map(training.part("calibration").part(kind))
+
+
+def _check_map(fields: HeaderReader) -> None:
+    """A monotone map of probabilities: numbers that rise, as many that are right as are said."""
+    said, right = fields.listed("said"), fields.listed("right")
+    for name, numbers in (("said", said), ("right", right)):
+        if not numbers or not all(is_number(p) and 0 <= p <= 1 for p in numbers) or len(numbers) != len(said):
+            raise fields.refuse(name, "as many numbers between 0 and 1")
+        if any(a > b for a, b in pairwise(numbers)):
+            raise fields.refuse(name, "numbers that never fall")

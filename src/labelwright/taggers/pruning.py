@@ -27,7 +27,7 @@ from labelwright.structures.candidates import LabelLists, label_space, pieces_be
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
-from labelwright.taggers.packing import Packed, constructed, read_record, template_setting
+from labelwright.taggers.packing import Packed, check_calibration, constructed, read_record, template_setting
 from labelwright.taggers.pruned_packing import pack_pruned, read_pruned
 from labelwright.taggers.training import Data, Labels
 from labelwright.validation import HeaderReader, TensorReader
@@ -184,7 +184,7 @@ class PrunableModel(LogLinearModel):
 
         def scored(begin: int, end: int) -> Batch:
             sentences: Sequence[Any] = PrunedChains.of(scores, begin, end).sentences
-            return self._batch(sentences, begin, None)
+            return self._batch(sentences, begin)
 
         return scores.blocks, scored
 
@@ -208,4 +208,5 @@ class PrunableModel(LogLinearModel):
         model.trained_ = read_pruned(arrays, fields)
         model._take_back(model.trained_.extractor)
         model.training_, model.history_ = read_record(fields)
+        check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
         return model

@@ -266,7 +266,7 @@ class SemiCRF(LogLinearModel):
         scores = SegmentScores(trained, constrained.assembly, data, workers)
 
         def scored(begin: int, end: int) -> Batch:
-            return self._batch(scores.sentences(begin, end, permitted), begin, None)
+            return self._batch(scores.sentences(begin, end, permitted), begin)
 
         return sentence_ranges(data.offsets, BLOCK_TOKENS), scored
 

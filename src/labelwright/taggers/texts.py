@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span
-from labelwright.corpus.split_texts import Entity, SplitTexts, labelled_spans, split_texts
+from labelwright.corpus.split_texts import Entity, SplitTexts, split_texts
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
-    from labelwright.answers.batch import Batch
     from labelwright.corpus.tokenizer import Tokenizer
 
 
@@ -30,23 +28,11 @@ def spans_in(model: Any, sentences: list[list[str]]) -> dict[str, list[list[Span
 
     def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
         decoded = batch.decode(tagger.checked_decoder(None), probabilities=False)
-        return text_spans(tagger, batch, [decoding.labels for decoding in decoded])
+        entities: list[list[Span]] = batch.entities([decoding.labels for decoding in decoded])
+        return entities
 
     answers: dict[str, list[list[Span]]] = model.ask(sentences, question)
     return answers
-
-
-def text_spans(tagger: Any, batch: "Batch", labellings: list[list[str]]) -> list[list[Span]]:
-    """The spans of labellings, with their probabilities; labels that make no chunks are one for each token."""
-    sure = batch.sure
-    if any(map(is_chunk_label, tagger.classes_)):
-        return sure.spans(labellings)
-    if not sure.probabilistic:
-        return [labelled_spans(labels) for labels in labellings]
-    return [
-        [Span(t, t + 1, label, row[label]) for t, (label, row) in enumerate(zip(labels, rows, strict=True))]
-        for labels, rows in zip(labellings, sure.marginals(), strict=True)
-    ]
 
 
 def split_for(model: Any, texts: Iterable[str], tokenizer: "Tokenizer | None" = None) -> SplitTexts:

@@ -1,0 +1,220 @@
+"""Are probabilities right as often as they say?  Reliability, calibration error, Brier score, risk and coverage."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.corpus.schemes import is_chunk_label
+from labelwright.corpus.spans import Span, spans_of
+from labelwright.corpus.table import Corpus
+from labelwright.errors import OptionError
+from labelwright.evaluate.scores import align
+
+Array = NDArray[Any]
+BINS = 15  # at most, of at least
+SMALLEST = 10  # predictions each
+PRECISIONS = (0.9, 0.95, 0.99)
+POINTS = 200  # of the curve of risk and coverage, at most
+
+
+class Judged(NamedTuple):
+    """What a model says of its predictions, and which of them are right."""
+
+    said: Array  # [n]  probabilities
+    right: Array  # [n] bool
+    unit: str  # "entity", or "token" where labels make no chunks
+    n_gold: int  # entities, or tokens, of the gold standard
+
+
+class Bin(NamedTuple):
+    """Predictions of similar probability.
+
+    low, high : the range of their probabilities
+    said : the mean of their probabilities
+    right : the share of them that is right
+    n : how many they are
+    """
+
+    low: float
+    high: float
+    said: float
+    right: float
+    n: int
+
+
+class Operation(NamedTuple):
+    """What is kept where a precision is demanded.
+
+    precision : that is demanded
+    threshold : keep what is at least so probable; None where no threshold reaches the precision
+    kept : the share of the predictions
+    recall : the share of the gold standard that is found
+    """
+
+    precision: float
+    threshold: float | None
+    kept: float
+    recall: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """How far probabilities can be trusted; `str(report)` is a table, `report.as_dict()` is ready for JSON.
+
+    unit : what is predicted, "entity" or "token"
+    n, n_gold : predictions, and units of the gold standard
+    said : mean probability
+    right : share of right predictions
+    ece : expected calibration error, over bins of equal size
+    brier : mean squared error of the probabilities
+    bins : the reliability table
+    operations : what is kept, by demanded precision
+    curve : pairs of the share that is kept and its precision, the most probable first
+    """
+
+    unit: str
+    n: int
+    n_gold: int
+    said: float
+    right: float
+    ece: float
+    brier: float
+    bins: tuple[Bin, ...]
+    operations: tuple[Operation, ...]
+    curve: tuple[tuple[float, float], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain dicts and lists."""
+        parts = {
+            "bins": [each._asdict() for each in self.bins],
+            "operations": [each._asdict() for each in self.operations],
+            "curve": [list(point) for point in self.curve],
+        }
+        return asdict(self) | parts
+
+    def __str__(self) -> str:
+        """Return the reliability table, the errors, and what is kept at each precision."""
+        units = {"entity": "entities", "token": "tokens"}[self.unit]
+        if not self.n:
+            return f"calibration: no {units} predicted"
+        rows = [("probability", "said", "right", "n")]
+        for each in self.bins:
+            rows.append((f"{each.low:.3f} to {each.high:.3f}", f"{each.said:.3f}", f"{each.right:.3f}", str(each.n)))
+        rows.append((f"all {units}", f"{self.said:.3f}", f"{self.right:.3f}", str(self.n)))
+        errors = f"expected calibration error {100 * self.ece:.2f} %, Brier score {self.brier:.4f}"
+        return "\n".join([*align(rows), "", errors, *(_kept(each, units) for each in self.operations)])
+
+
+def _kept(operation: Operation, units: str) -> str:
+    demanded = f"at {100 * operation.precision:.0f} % precision you"
+    if operation.threshold is None:
+        return f"{demanded} keep none of the {units}: no threshold reaches it"
+    found = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.threshold:.4f}"
+    return f"{demanded} keep {100 * operation.kept:.1f} % of the {units} ({found})"
+
+
+def calibration_report(
+    model: Any, X: Any, y: Sequence[Sequence[str]] | None = None, *, layer: str = "", bins: int | None = None
+) -> CalibrationReport:
+    """How well the probabilities (or confidences) of a model's entities agree with how often they are right on labelled
+    sentences; of labels that make no chunks, those of the labels of tokens.
+
+    model : a tagger with probabilities, or a calibrated one
+    X, y : sentences and gold labels, or a Corpus
+    layer : which layer of a cascade; y are then the labels of that layer
+    bins : their number; 15, or fewer where there are few predictions
+    """
+    gold = X.y if y is None and isinstance(X, Corpus) else y
+    if gold is None:
+        raise OptionError("calibration_report: give the true labels y")
+    if layer not in model.outputs:
+        raise OptionError(f"layer: expected one of {', '.join(model.outputs)}, got {layer!r}")
+    tagger = model.outputs[layer]
+    if not tagger.is_sure:
+        raise OptionError(f"calibration_report: {tagger.lacks('probability')}; calibrate it first, if it can be")
+
+    def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
+        if name != layer:
+            return [[] for _ in batch]
+        decoded = batch.decode(tagger.checked_decoder(None), probabilities=False)
+        entities: list[list[Span]] = batch.entities([record.labels for record in decoded])
+        return entities
+
+    return reliability(judged(model.ask(X, question)[layer], gold, tagger.classes_), bins)
+
+
+def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[str]], labels: Sequence[str]) -> Judged:
+    """Which of the predicted entities are right; of tokens where the labels of the model make no chunks."""
+    if len(entities) != len(gold):
+        raise OptionError(f"y: {len(gold)} sentences, but X has {len(entities)}")
+    chunks = all(map(is_chunk_label, labels))
+    said, right, n_gold = list[float](), list[bool](), 0
+    for spans, row in zip(entities, gold, strict=True):
+        true = spans_of(row) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
+        known = {span[:3] for span in true}
+        n_gold += len(known)
+        said += [float(span.probability or 0.0) for span in spans]
+        right += [span[:3] in known for span in spans]
+    return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
+
+
+def reliability(seen: Judged, bins: int | None = None) -> CalibrationReport:
+    """All figures of predictions that were judged.
+
+    >>> seen = Judged(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False]), "entity", 4)
+    >>> report = reliability(seen, bins=2)
+    >>> round(report.ece, 3), round(report.brier, 3), report.operations[0].kept
+    (0.1, 0.135, 0.5)
+    """
+    said, right, unit, n_gold = seen
+    if not len(said):
+        nothing = tuple(Operation(precision, None, 0.0, 0.0) for precision in PRECISIONS)
+        return CalibrationReport(unit, 0, n_gold, 0.0, 0.0, 0.0, 0.0, (), nothing, ())
+    table = bins_of(said, right, bins)
+    ece = sum(each.n * abs(each.said - each.right) for each in table) / len(said)
+    brier = float(((said - right) ** 2).mean())
+    operations = tuple(_operation(seen, precision) for precision in PRECISIONS)
+    means = float(said.mean()), float(right.mean())
+    return CalibrationReport(unit, len(said), n_gold, *means, ece, brier, tuple(table), operations, _curve(seen))
+
+
+def bins_of(said: Array, right: Array, bins: int | None = None) -> list[Bin]:
+    """Bins of (nearly) equal size, by rising probability: adaptive bins, where most probabilities are close to 1."""
+    order = np.argsort(said, kind="stable")
+    n_bins = max(1, min(BINS, len(order) // SMALLEST)) if bins is None else bins
+    parts = [part for part in np.array_split(order, n_bins) if len(part)]
+    return [_bin(said[part], right[part]) for part in parts]
+
+
+def _bin(said: Array, right: Array) -> Bin:
+    return Bin(float(said.min()), float(said.max()), float(said.mean()), float(right.mean()), len(said))
+
+
+def _cuts(seen: Judged) -> tuple[Array, Array, Array]:
+    """For every threshold that differs, from the highest: itself, how much is kept [C] and how much of it is right."""
+    order = np.argsort(-seen.said, kind="stable")
+    said, right = seen.said[order], np.cumsum(seen.right[order])
+    last = np.flatnonzero(np.append(said[1:] != said[:-1], True))  # equal probabilities are kept together
+    return said[last], last + 1, right[last]
+
+
+def _operation(seen: Judged, precision: float) -> Operation:
+    """The lowest threshold above which so many are right."""
+    said, kept, right = _cuts(seen)
+    good = np.flatnonzero(right >= precision * kept)
+    if not len(good):
+        return Operation(precision, None, 0.0, 0.0)
+    c = good[-1]
+    recall = float(right[c] / seen.n_gold) if seen.n_gold else 0.0
+    return Operation(precision, float(said[c]), float(kept[c] / len(seen.said)), recall)
+
+
+def _curve(seen: Judged) -> tuple[tuple[float, float], ...]:
+    """Precision over the share that is kept, at a limited number of points."""
+    _, kept, right = _cuts(seen)
+    chosen = np.unique(np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).round().astype(int))
+    coverage, precision = kept[chosen] / len(seen.said), right[chosen] / kept[chosen]
+    return tuple(zip(coverage.tolist(), precision.tolist(), strict=True))

@@ -1,0 +1,275 @@
+"""How a tagger is calibrated: the temperature and the maps under which held-out data are said best."""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.batch import Batch, check_lengths, is_partial
+from labelwright.answers.calibrated import LEAST, Calibration, MonotoneMap
+from labelwright.corpus.schemes import is_chunk_label
+from labelwright.corpus.spans import Span
+from labelwright.corpus.table import Corpus, listed
+from labelwright.decode.checks import MOST, check_whole
+from labelwright.errors import OptionError
+from labelwright.evaluate.calibration import judged
+from labelwright.taggers.base import Tagger, true_labels
+
+Array = NDArray[Any]
+METHODS = ("temperature", "isotonic")
+GOLDEN = (np.sqrt(5) - 1) / 2
+COARSE = np.geomspace(1e-4, 1e4, 17)  # temperatures, in mean scores of a token, among which the search begins,
+NEAR = np.geomspace(0.1, 10, 9)  # those of a tagger that has probabilities,
+FINE = 12  # and how often it is refined
+LIKELY = 0.01  # labels of tokens that are less probable do not shape the map
+
+
+class HeldOut(NamedTuple):
+    """Sentences that a tagger was not trained on."""
+
+    tagger: "Calibratable"
+    X: Any  # encoded
+    y: list[list[Any]]
+
+
+class Calibratable(Tagger):
+    """A tagger whose scores can be divided by a temperature.  Calibration changes no label: it changes what is said
+    about labels."""
+
+    @property
+    def calibration_(self) -> Calibration | None:
+        """How probabilities (or confidences) follow from scores; None before `calibrate`."""
+        record = self.__dict__.get("training_", {}).get("calibration")
+        return None if record is None else Calibration.of(record)
+
+    @property
+    def temperature_(self) -> float | None:
+        """What scores are divided by; None before `calibrate`."""
+        self._check_fitted()
+        calibration = self.calibration_
+        return None if calibration is None else calibration.temperature
+
+    def calibrate(
+        self,
+        X: Any,
+        y: Sequence[Sequence[Any]] | None = None,
+        *,
+        method: str = "temperature",
+        folds: int | None = None,
+    ) -> Self:
+        """Fit on held-out sentences how sure this tagger may be; every probability (or confidence) that it then gives
+        is calibrated, and no label changes.
+
+        X, y : sentences that the tagger was not trained on, and their labels (or a Corpus)
+        method : "temperature": all scores are divided by the number under which the held-out labels are most likely;
+            "isotonic": in addition, probabilities of spans and of labels of tokens go through monotone maps
+        folds : X and y are the training data: so many copies are trained, each without one part of them, and judged on
+            that part (cross-fitting)
+
+        >>> from labelwright import CRF
+        >>> X, y = [["her", "brother"], ["he"], ["her"], ["brother"]], [["B", "I"], ["B"], ["B"], ["O"]]
+        >>> crf = CRF(max_iter=5, n_jobs=1).fit(X[:2], y[:2]).calibrate(X[2:], y[2:])
+        >>> crf.predict_marginals([["he"]])[0][0]["B"] < crf.uncalibrated().predict_marginals([["he"]])[0][0]["B"]
+        True
+        """
+        begun = time.perf_counter()
+        self._check_fitted()
+        X, y = sentences_and_labels(X, y)
+        parts = [held_out(self, X, y)] if folds is None else self._crossed(X, y, folds)
+        record = fitted(parts, method)
+        self.set_calibration(record | {"seconds": round(time.perf_counter() - begun, 3)})
+        return self
+
+    def uncalibrated(self) -> Self:
+        """This tagger without its calibration: its probabilities are those of the model alone."""
+        self._check_fitted()
+        raw = copy.copy(self)
+        raw.__dict__["training_"] = {
+            name: value for name, value in self.__dict__.get("training_", {}).items() if name != "calibration"
+        }
+        return raw
+
+    def set_calibration(self, record: dict[str, Any]) -> None:
+        """Take over the calibration of another copy of this tagger.
+
+        record : `training_["calibration"]` of that copy
+        """
+        self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
+
+    def _crossed(self, X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> "list[HeldOut]":
+        """Copies of this tagger, each with the part of the training data that it was not trained on."""
+        fresh: Callable[[], Any] | None = getattr(self, "like", None)
+        if fresh is None:
+            raise OptionError(f"folds: a {type(self).__name__} cannot be trained again; give held-out data")
+        return [held_out(fresh().fit(*train), *rest) for train, rest in folded(X, y, folds)]
+
+
+# -- held-out data ----------------------------------------------------------------------------------------------------
+
+
+Labelled = tuple[Any, Sequence[Sequence[Any]] | None]  # a corpus has its labels itself
+
+
+def sentences_and_labels(X: Any, y: Any) -> Labelled:
+    """Sentences and their labels, given as two, as a pair or as a corpus."""
+    if y is None and isinstance(X, tuple | list) and len(X) == 2:
+        return listed(X[0]), listed(X[1])
+    if y is None and not isinstance(X, Corpus):
+        raise OptionError("calibrate: expected a pair (X, y) or a Corpus")
+    return listed(X), listed(y)
+
+
+def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
+    """Sentences, encoded, after a check that they fit their labels."""
+    y = true_labels("calibrate", X, y)
+    data = tagger.encode(X)
+    lengths = tagger._ask(data, lambda batch: [0 if s is None else len(s) for s in batch])
+    check_lengths(y, lengths, place="calibrate: y")
+    return HeldOut(tagger, data, [list(labels) for labels in y])
+
+
+def folded(X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> list[tuple[Labelled, Labelled]]:
+    """For each of so many parts of the sentences: all others with their labels, and the part with its own."""
+    check_whole("folds", folds, 2, MOST)
+    n = len(X)
+    if n < folds:
+        raise OptionError(f"folds: expected {folds} sentences at least, got {n}")
+    if y is not None:
+        lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
+        check_lengths(y, lengths, place="calibrate: y")
+
+    def part(rows: list[int]) -> Labelled:
+        some = X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
+        return some, None if y is None else [y[row] for row in rows]
+
+    bounds = np.linspace(0, n, folds + 1).astype(int).tolist()
+    return [(part([*range(a), *range(b, n)]), part([*range(a, b)])) for a, b in pairwise(bounds)]
+
+
+# -- fitting ----------------------------------------------------------------------------------------------------------
+
+
+def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
+    """The record of a calibration: how scores become probabilities, and on what that was found."""
+    if method not in METHODS:
+        raise OptionError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    possible = [np.isfinite(tempered_log_probabilities(part, 1.0)) & [bool(len(y)) for y in part.y] for part in parts]
+    n = sum(int(rows.sum()) for rows in possible)
+    if not n:
+        raise OptionError("calibrate: no held-out sentence has a labelling that is possible under this model")
+    tokens = [np.array([len(labels) for labels in part.y]) for part in parts]
+    n_tokens = sum(int(sizes[rows].sum()) for sizes, rows in zip(tokens, possible, strict=True))
+
+    def likelihood(temperature: float) -> float:
+        log_p = [tempered_log_probabilities(part, temperature) for part in parts]
+        total = float(sum(p[rows].sum() for p, rows in zip(log_p, possible, strict=True)))
+        wrong = -float(np.expm1(total / n))  # one sentence more, of the usual confidence, gone wrong:
+        return (total + float(np.log(max(wrong, 1e-300)))) / n_tokens  # nothing is certain
+
+    tagger = parts[0].tagger
+    grid = NEAR if tagger.probabilistic else COARSE * _mean_score(parts, possible, n_tokens)
+    temperature, reached = _maximum(likelihood, grid)
+    calibration = Calibration(temperature)
+    if method == "isotonic":
+        calibration = with_maps(parts, temperature)
+    facts = {"method": method, "sentences": n, "log_likelihood_per_token": reached}
+    if tagger.probabilistic:
+        facts["uncalibrated_log_likelihood_per_token"] = likelihood(1.0)
+    return facts | calibration.as_dict()
+
+
+def _mean_score(parts: Sequence[HeldOut], possible: Sequence[Array], n_tokens: int) -> float:
+    """The absolute score of the best labellings, by token."""
+    total = 0.0
+    for part, rows in zip(parts, possible, strict=True):
+        scores = [abs(record.score) for record in part.tagger.decode(part.X, probabilities=False)]
+        total += float(np.array(scores)[rows].sum())
+    return total / n_tokens or 1.0
+
+
+def tempered_log_probabilities(part: HeldOut, temperature: float) -> Array:
+    """log P of the true labels if scores, divided by the temperature, were log-probabilities [N]."""
+
+    def question(batch: Batch) -> list[float]:
+        gold = part.y[batch.first : batch.first + len(batch)]
+        return at_temperature(batch, temperature).sure.log_probabilities(gold)
+
+    return np.array(part.tagger._ask(part.X, question), np.float64)
+
+
+def at_temperature(batch: Batch, temperature: float) -> Batch:
+    """The same sentences, calibrated by a temperature alone."""
+    return Batch(batch.sentences, batch.first, batch.probabilistic, Calibration(temperature))
+
+
+def with_maps(parts: Sequence[HeldOut], temperature: float) -> Calibration:
+    """The calibration with maps of the probabilities at this temperature; of spans where labels make chunks."""
+    spans, tokens = [], []
+    for part in parts:
+        whole = [n for n, labels in enumerate(part.y) if not any(map(is_partial, labels))]
+        entities, seen = _observed(part, temperature)
+        spans.append(judged([entities[n] for n in whole], [part.y[n] for n in whole], part.tagger.classes_))
+        tokens += [seen[n] for n in whole]
+    said, right = (np.concatenate([getattr(each, name) for each in spans]) for name in ("said", "right"))
+    chunks = all(map(is_chunk_label, parts[0].tagger.classes_))
+    of_tokens = [np.concatenate(column) for column in zip(*tokens, strict=True)] or [np.empty(0), np.empty(0)]
+    for kind, values in (("entities", said if chunks else of_tokens[0]), ("labels", of_tokens[0])):
+        if len(values) < LEAST:
+            raise OptionError(
+                f"calibrate: isotonic regression needs {LEAST} {kind} of held-out sentences, got {len(values)}; use "
+                "more sentences, or method 'temperature'"
+            )
+    span = MonotoneMap.fit(said, right) if chunks else None
+    return Calibration(temperature, span, MonotoneMap.fit(of_tokens[0], of_tokens[1]))
+
+
+def _observed(part: HeldOut, temperature: float) -> tuple[list[list[Span]], list[tuple[Array, Array]]]:
+    """The predicted entities of each sentence with their probabilities, and the probabilities of labels of tokens with
+    whether each label is the true one."""
+    index = {label: code for code, label in enumerate(part.tagger.classes_)}
+
+    def question(batch: Batch) -> list[tuple[list[Span], tuple[Array, Array]]]:
+        decoded = batch.raw.decode(part.tagger.default_decoder, probabilities=False)
+        sure = at_temperature(batch, temperature).sure
+        entities = sure.entities([record.labels for record in decoded])
+        gold = part.y[batch.first : batch.first + len(batch)]
+        tokens = [_labels_seen(s, labels, index) for s, labels in zip(sure, gold, strict=True)]
+        return list(zip(entities, tokens, strict=True))
+
+    answers = part.tagger._ask(part.X, question)
+    return [entities for entities, _ in answers], [tokens for _, tokens in answers]
+
+
+def _labels_seen(sentence: Any, labels: list[Any], index: dict[Any, int]) -> tuple[Array, Array]:
+    """The probabilities of the likely labels of all tokens of a sentence, and which of them are the true ones."""
+    if sentence is None:
+        return np.empty(0), np.empty(0, np.bool_)
+    rows = sentence.marginals()
+    codes = np.array([-1 if is_partial(label) else index.get(label, -1) for label in labels])
+    token, code = np.nonzero(rows >= LIKELY)
+    return rows[token, code], codes[token] == code
+
+
+def _maximum(function: Callable[[float], float], grid: Array) -> tuple[float, float]:
+    """Where a function of a positive number is largest: best of a coarse grid, then golden sections around it."""
+    tried = {float(t): function(float(t)) for t in grid}
+    best = max(tried, key=lambda t: tried[t])
+    places = sorted(tried)
+    i = places.index(best)
+    low, high = np.log(places[max(0, i - 1)]), np.log(places[min(len(places) - 1, i + 1)])
+    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    f_a, f_b = function(float(np.exp(a))), function(float(np.exp(b)))
+    for _ in range(FINE):
+        if f_a >= f_b:
+            high, b, f_b = b, a, f_a
+            a = high - GOLDEN * (high - low)
+            f_a = function(float(np.exp(a)))
+        else:
+            low, a, f_a = a, b, f_b
+            b = low + GOLDEN * (high - low)
+            f_b = function(float(np.exp(b)))
+    return (float(np.exp(a)), f_a) if f_a >= f_b else (float(np.exp(b)), f_b)

@@ -1,0 +1,377 @@
+"""Calibrated probabilities of every tagger that has any: by enumeration, on disk, in cascades, by cross-fitting."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from oracles import spans_by_hand
+from problems import ARCS, EVERYTHING, STATES, Truth, words
+from small_models import MODELS, trained
+
+import labelwright
+from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, Perceptron, SemiCRF, Span
+from labelwright.answers.calibrated import Calibration, MonotoneMap
+from labelwright.corpus import Corpus
+from labelwright.corpus.generated import builtin_corpus
+from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.taggers import calibrating
+
+NEW = ["aa", "new", "b", "c"]
+KINDS = [(STATES, 1, 1), (ARCS, 1, 2), (STATES, 2, 1), (EVERYTHING, 2, 2)]
+NAMES = ["order 1", "order 1 latent", "order 2", "order 2 latent"]
+MAP = {"said": [0.3, 0.8], "right": [0.2, 0.6]}
+SINGLE = [name for name, (make, _) in MODELS.items() if "probability" in make().can and "cascade" not in name]
+
+
+def with_temperature(model, temperature, **maps):
+    model.set_calibration({"temperature": temperature, **maps})
+    return model
+
+
+@pytest.fixture(params=KINDS, ids=NAMES)
+def model(request):
+    template, order, sizes = request.param
+    settings = {"template": template, "order": order, "n_jobs": 1, "max_iter": 10}
+    make = CRF(**settings) if sizes == 1 else LatentCRF(sizes, random_state=0, **settings)
+    return make.fit(*words(12, 5))
+
+
+@pytest.fixture(scope="module")
+def entities():
+    made = builtin_corpus(160, random_state=1)
+    X, y = made.column("word"), made.column("entity")
+    return X[:40], y[:40], X[40:], y[40:]
+
+
+@pytest.fixture(scope="module")
+def fitted(entities):
+    return CRF(n_jobs=1, max_iter=20, l2=0.01).fit(*entities[:2])
+
+
+# --- by enumeration ---------------------------------------------------------------------------------------------------
+
+
+def test_all_probabilities_are_those_of_scores_divided_by_the_temperature(model):
+    truth = Truth(model, NEW).tempered(2.5)
+    labels = model.predict([NEW])[0]
+    with_temperature(model, 2.5)
+    (record,) = model.decode([NEW])
+    assert record.labels == labels
+    assert record.log_probability == pytest.approx(truth[tuple(labels)], abs=1e-9)
+    assert model.sequence_log_probabilities([NEW], [labels])[0] == record.log_probability
+    for row, p in model.predict_nbest([NEW], 4)[0]:
+        assert p == pytest.approx(math.exp(truth[tuple(row)]), abs=1e-9)
+    for t, row in enumerate(model.predict_marginals([NEW])[0]):
+        for label, p in row.items():
+            assert p == pytest.approx(sum(math.exp(q) for y, q in truth.items() if y[t] == label), abs=1e-9)
+    (span,) = model.span_probabilities([NEW], [[Span(0, 2, "X")]])[0]
+    assert span.probability == pytest.approx(
+        sum(math.exp(q) for y, q in truth.items() if (0, 2, "X") in spans_by_hand(y)), abs=1e-9
+    )
+
+
+def test_at_least_one(model):
+    for temperature in (None, 0.5):
+        truth = Truth(model, NEW).tempered(temperature or 1.0)
+        if temperature:
+            with_temperature(model, temperature)
+        wanted = sum(math.exp(q) for y, q in truth.items() if spans_by_hand(y))
+        assert model.occurrence_probabilities([NEW, []], "X") == [pytest.approx(wanted, abs=1e-9), 0.0]
+        assert model.occurrence_probabilities([NEW], ["X"])[0] == pytest.approx(wanted, abs=1e-9)
+    assert model.occurrence_probabilities([NEW], "X", forced=[["O", None, "B-X", None]]) == [1.0]
+    with pytest.raises(OptionError, match=r"^types: no type 'Y' in this model, expected one of X$"):
+        model.occurrence_probabilities([NEW], "Y")
+    with pytest.raises(OptionError, match=r"^types: expected one at least$"):
+        model.occurrence_probabilities([NEW], [])
+
+
+def test_labellings_that_agree_with_sets_of_labels(model):
+    truth = Truth(model, NEW).tempered(1.0)
+    partial = [None, {"O", "B-X"}, ["I-X"], None]
+    wanted = sum(math.exp(q) for y, q in truth.items() if y[1] in partial[1] and y[2] == "I-X")
+    found = model.sequence_log_probabilities([NEW, [], ["b"]], [partial, [], [{"unknown"}]])
+    assert math.exp(found[0]) == pytest.approx(wanted, abs=1e-9)
+    assert found[1:] == [0.0, -math.inf]
+    assert model.sequence_log_probabilities([NEW], [[None] * 4])[0] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_questions_of_every_tagger_agree_with_its_n_best(name):
+    """Three labels of two tokens have few labellings: the list of all of them answers every question."""
+    model, X = trained(name), MODELS[name][1](1, 40)[0]
+    short = [x[:2] for x in X if len(x) > 1][:3]
+    with_temperature(model, 1.7)
+    kinds = sorted({label.partition("-")[2] for label in model.classes_ if label != "O"})
+    everything = model.predict_nbest(short, len(model.classes_) ** 2)
+    some = model.occurrence_probabilities(short, kinds[:2])
+    one = model.span_probabilities(short, [[Span(0, 2, "|".join(kinds[:2]))]] * 3)
+    sets = model.sequence_log_probabilities(short, [[None, {"O", f"B-{kinds[0]}"}]] * 3)
+    for n, labellings in enumerate(everything):
+        assert sum(p for _, p in labellings) == pytest.approx(1.0, abs=1e-6)
+        found = [({s[2] for s in spans_by_hand(y)}, {s[:2] for s in spans_by_hand(y)}, y, p) for y, p in labellings]
+        assert some[n] == pytest.approx(sum(p for k, _, _, p in found if k & set(kinds[:2])), abs=1e-6)
+        assert one[n][0].probability == pytest.approx(
+            sum(p for k, places, _, p in found if (0, 2) in places and k & set(kinds[:2])), abs=1e-6
+        )
+        assert math.exp(sets[n]) == pytest.approx(
+            sum(p for *_, y, p in found if y[1] in ("O", f"B-{kinds[0]}")), abs=1e-6
+        )
+
+
+def test_labels_without_chunks_occur_at_tokens():
+    X, y = [["the", "dog"], ["a", "dog", "ran"]], [["D", "N"], ["D", "N", "V"]]
+    model = CRF(n_jobs=1).fit(X, y)
+    everything = model.predict_nbest(X[:1], 9)[0]
+    wanted = sum(p for labels, p in everything if "V" in labels)
+    assert model.occurrence_probabilities(X[:1], "V")[0] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_many_labels_are_calibrated_among_their_candidates():
+    X, y = [["a", "b", "c"], ["b", "c"], ["c", "a"]] * 4, [["x", "y", "z"], ["y", "z"], ["z", "w"]] * 4
+    for order in (1, 2):
+        model = CRF(prune_labels=0.9, order=order, n_jobs=1, max_iter=10).fit(X, y)
+        assert model.trained_.pruning is not None
+        weights = {tuple(labels): p for labels, p in model.predict_nbest(X[:1], 64)[0]}
+        total = sum(p ** (1 / 3) for p in weights.values())
+        with_temperature(model, 3.0)
+        for labels, p in model.predict_nbest(X[:1], 64)[0]:
+            assert p == pytest.approx(weights[tuple(labels)] ** (1 / 3) / total, abs=1e-6)
+        marginals = model.predict_marginals(X[:1])[0]
+        held = sum(p ** (1 / 3) / total for labels, p in weights.items() if labels[1] == "y")
+        assert marginals[1]["y"] == pytest.approx(held, abs=1e-6)
+
+
+# --- fitting ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_temperature_makes_held_out_labels_most_likely(fitted, entities):
+    X, y = entities[2:]
+    raw = fitted.uncalibrated()
+    known = np.isfinite(raw.sequence_log_probabilities(X, y))  # those with a label that is new say nothing
+
+    def likelihood(temperature):
+        return np.array(with_temperature(raw, temperature).sequence_log_probabilities(X, y))[known].sum()
+
+    likelihoods = {t: likelihood(t) for t in np.geomspace(0.3, 6, 40)}
+    best = max(likelihoods, key=likelihoods.get)
+    model = fitted.uncalibrated().calibrate(X, y)
+    assert model.temperature_ == pytest.approx(best, rel=0.1)
+    record = model.training_["calibration"]
+    assert record["method"] == "temperature"
+    assert record["sentences"] == known.sum()
+    assert record["log_likelihood_per_token"] >= record["uncalibrated_log_likelihood_per_token"]
+
+
+def test_calibration_changes_no_label_and_can_be_left_out(fitted, entities):
+    X, y = entities[2:]
+    raw = fitted.uncalibrated()
+    model = fitted.uncalibrated().calibrate(X, y, method="isotonic")
+    for decoder in ("viterbi", "marginal", "mbr"):
+        before, after = raw.decode(X[:9], decoder), model.decode(X[:9], decoder)
+        assert [d.labels for d in after] == [d.labels for d in before]
+        assert [d.score for d in after] == [d.score for d in before]
+    assert model.predict_spans(X) != raw.predict_spans(X)
+    assert model.uncalibrated().predict_spans(X) == raw.predict_spans(X)
+    assert model.scored(X).raw.marginals() == raw.predict_marginals(X)
+    assert model.calibration_ is not None
+    assert raw.calibration_ is None
+
+
+def test_isotonic_maps_keep_the_order_and_are_distributions(fitted, entities):
+    X, y = entities[2:]
+    by_temperature = fitted.uncalibrated().calibrate(X, y)
+    model = fitted.uncalibrated().calibrate(X, y, method="isotonic")
+    assert model.temperature_ == by_temperature.temperature_
+    pairs = [
+        (a.probability, b.probability)
+        for before, after in zip(by_temperature.predict_spans(X), model.predict_spans(X), strict=True)
+        for a, b in zip(before, after, strict=True)
+    ]
+    said, mapped = np.array(sorted(pairs)).T
+    assert (np.diff(mapped)[np.diff(said) > 1e-9] > 0).all()
+    for row in (row for rows in model.predict_marginals(X[:5]) for row in rows):
+        assert sum(row.values()) == pytest.approx(1.0)
+    assert model.predict_marginals(X[:1], forced=[["O"] * len(X[0])])[0][0]["O"] == 1.0
+    assert model.span_probabilities([["Ada"]], [[Span(0, 1, "PER")]], forced=[["B-PER"]])[0][0].probability == 1.0
+
+
+def test_a_map_says_how_often_it_is_right():
+    rng = np.random.default_rng(0)
+    said = rng.uniform(0.3, 1.0, 5000)
+    fit = MonotoneMap.fit(said, rng.uniform(size=5000) < said**2)
+    places = np.linspace(0.35, 0.95, 13)
+    assert np.abs(fit(places) - places**2).max() < 0.06
+    assert len(fit.said) == 50
+    assert MonotoneMap.fit(np.full(60, 0.7), np.arange(60) < 45)(np.array(0.7)) == pytest.approx(0.75, abs=0.01)
+
+
+def test_cross_fitting_uses_the_training_data_alone(entities):
+    X, y = entities[:2]
+    model = CRF(n_jobs=1, max_iter=20, l2=0.01).fit(X, y)
+    weights = model.weights_.copy()
+    crossed = model.calibrate(X, y, folds=4).temperature_
+    assert (model.weights_ == weights).all()
+
+    def likelihood(temperature):
+        total = 0.0
+        for a in range(0, 40, 10):
+            other = CRF(n_jobs=1, max_iter=20, l2=0.01).fit([*X[:a], *X[a + 10 :]], [*y[:a], *y[a + 10 :]])
+            p = with_temperature(other, temperature).sequence_log_probabilities(X[a : a + 10], y[a : a + 10])
+            total += sum(filter(math.isfinite, p))
+        return total
+
+    assert likelihood(crossed) > max(likelihood(0.8 * crossed), likelihood(1.25 * crossed))
+    corpus = Corpus.from_sequences(X, y)
+    assert model.calibrate(corpus, folds=4).temperature_ == crossed
+    for folds in (1, 41):
+        with pytest.raises(OptionError, match=r"^folds: "):
+            model.calibrate(X, y, folds=folds)
+
+
+def test_what_cannot_be_fitted_is_refused(fitted, entities):
+    X, y = entities[2:]
+    model = fitted.uncalibrated()
+    with pytest.raises(OptionError, match=r"^method: expected one of temperature, isotonic, got 'platt'$"):
+        model.calibrate(X, y, method="platt")
+    with pytest.raises(
+        OptionError, match=r"^calibrate: isotonic regression needs 50 entities of held-out sentences, got"
+    ):
+        model.calibrate(X[:2], y[:2], method="isotonic")
+    with pytest.raises(CorpusError, match=r"^calibrate: y: sentence 0 has 1 labels"):
+        model.calibrate(X, [["O"], *y[1:]])
+    assert model.temperature_ is None
+    X, y = words(6, 1)
+    with pytest.raises(OptionError, match=r"^calibrate: a MemoryTagger has scores, not probabilities"):
+        MemoryTagger(n_jobs=1).fit(X, y).calibrate(X, y)
+
+
+def test_partial_labels_say_what_they_can(fitted, entities):
+    X, y = entities[2:]
+    model = fitted.uncalibrated()
+    some = [[None, *labels[1:]] for labels in y]
+    known = np.isfinite(model.sequence_log_probabilities(X, some)).sum()
+    assert model.calibrate(X, some).training_["calibration"]["sentences"] == known
+
+
+@pytest.mark.parametrize("name", ["semi-crf", "latent-crf", "crf-order2", "crf-dicts", "perceptron"])
+def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(calibrating, "LEAST", 10)
+    make, data = MODELS[name]
+    X, y = data(3, 100)
+    model = make().set_params(max_iter=40).fit(*data(0, 60)).calibrate(X, y, method="isotonic")
+    assert model.calibration_.span is not None
+    model.save(tmp_path / "m")
+    loaded = labelwright.load(tmp_path / "m")
+    assert loaded.calibration_ == model.calibration_
+    spans = model.predict_spans(X[:5])
+    assert loaded.predict_spans(X[:5]) == spans
+
+
+def test_a_model_that_is_trained_again_is_no_longer_calibrated(fitted, entities):
+    X, y = entities[:2]
+    model = CRF(n_jobs=1, max_iter=3).fit(X, y).calibrate(X, y)
+    assert model.fit(X, y).temperature_ is None
+
+
+# --- cascades and files -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def layered():
+    made = builtin_corpus(50, random_state=2)
+    y = {name: made.column(name) for name in ("pos", "entity")}
+    X, n = made.column("word"), 20
+    return X[:n], {k: v[:n] for k, v in y.items()}, X[n:], {k: v[n:] for k, v in y.items()}
+
+
+@pytest.mark.parametrize("passing", ["marginal", "nbest", "sample"])
+def test_a_cascade_is_calibrated_layer_by_layer(layered, passing, tmp_path):
+    X, y, new, gold = layered
+    layers = [("pos", CRF(max_iter=5)), ("entity", SemiCRF(max_iter=5))]
+    model = Cascade(layers, passing=passing, n_jobs=1).fit(X, y)
+    raw = model.predict(new), model.predict_marginals(new)
+    assert model.calibrate(new, gold) is model
+    temperatures = {name: layer.temperature_ for name, layer in model.layers_.items()}
+    assert None not in temperatures.values()
+    assert model.predict(new) == raw[0]  # and what is passed upwards stays the same
+    model.save(tmp_path / "m")
+    loaded = labelwright.load(tmp_path / "m")
+    assert {name: layer.temperature_ for name, layer in loaded.layers_.items()} == temperatures
+    assert loaded.training_["layers"]["pos"]["calibration"]["temperature"] == temperatures["pos"]
+    assert loaded.predict_marginals(new) == model.predict_marginals(new) != raw[1]
+    assert model.uncalibrated().predict_marginals(new) == raw[1]
+
+
+def test_cross_fitting_of_a_cascade(layered):
+    X, y, *_ = layered
+    model = Cascade([("pos", CRF(max_iter=3)), ("entity", CRF(max_iter=3))], passing="best", n_jobs=1).fit(X, y)
+    assert all(layer.temperature_ > 0 for layer in model.calibrate(X, y, folds=2).layers_.values())
+    with pytest.raises(OptionError, match=r"^layer pos: method: expected one of"):
+        model.calibrate(X, y, method="platt")
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"temperature": 0}, "temperature: expected a number above 0"),
+        (
+            {"temperature": 1.0, "span": {"said": [0.5, 0.2], "right": [0.1, 0.2]}},
+            "said: expected numbers that never fall",
+        ),
+        (
+            {"temperature": 1.0, "span": {"said": [0.5], "right": [1.5]}},
+            "right: expected as many numbers between 0 and 1",
+        ),
+        (
+            {"temperature": 1.0, "token": {"said": [0.5], "right": []}},
+            "right: expected as many numbers between 0 and 1",
+        ),
+    ],
+)
+def test_calibrations_of_files_are_checked(fitted, record, problem):
+    tensors, header = fitted.uncalibrated().pack()
+    header = json.loads(json.dumps(header))
+    header["training"]["calibration"] = record
+    with pytest.raises(ModelFileError, match=problem):
+        CRF.unpack(tensors, header)
+
+
+def test_a_calibration_is_stored_as_plain_numbers():
+    calibration = Calibration(1.5, MonotoneMap((0.3, 0.8), (0.2, 0.6)))
+    assert calibration.as_dict() == {"temperature": 1.5, "span": MAP}
+    assert Calibration.of(json.loads(json.dumps(calibration.as_dict()))) == calibration
+
+
+def test_a_perceptron_has_confidences_that_something_occurs():
+    X, y = words(20, 3)
+    model = Perceptron(STATES, n_jobs=1, max_iter=3).fit(X, y)
+    with pytest.raises(OptionError, match="calibrate it and use occurrence_confidences"):
+        model.occurrence_probabilities(X, "X")
+    with pytest.raises(OptionError, match="calibrate it on held-out data"):
+        model.occurrence_confidences(X, "X")
+    model.calibrate(*words(20, 4))
+    truth = Truth(model, NEW).tempered(model.temperature_)
+    wanted = sum(math.exp(q) for labels, q in truth.items() if spans_by_hand(labels))
+    assert model.occurrence_confidences([NEW], "X")[0] == pytest.approx(wanted, abs=1e-6)
+
+
+# --- what is probable enough ------------------------------------------------------------------------------------------
+
+
+def test_labels_without_doubtful_entities(fitted, entities):
+    X = entities[2]
+    model = fitted.uncalibrated()
+    spans, labels = model.predict_spans(X), model.predict(X)
+    assert model.predict_confident(X, 0.0) == labels
+    least = float(np.median([span.probability for row in spans for span in row]))
+    for before, after, row in zip(labels, model.predict_confident(X, least), spans, strict=True):
+        kept = {t for span in row if span.probability >= least for t in range(span.start, span.end)}
+        assert after == [label if t in kept else "O" for t, label in enumerate(before)]
+
+
+@pytest.mark.parametrize("make", [Perceptron, MemoryTagger])
+def test_without_probabilities_nothing_is_probable_enough(make):
+    X, y = words(6, 1)
+    with pytest.raises(OptionError, match=r"^predict_confident: a \w+ has scores, not probabilities; "):
+        make(n_jobs=1).fit(X, y).predict_confident(X, 0.5)
