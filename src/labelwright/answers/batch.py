@@ -155,6 +155,39 @@ class Batch:
 
         return self._each(question, 0.0)
 
+    def entropies(self) -> list[float]:
+        """The entropy of all labellings of each sentence in nats; estimated by samples where a labelling is the sum of
+        latent paths, exact otherwise."""
+        self._require_probabilities("entropies")
+
+        def question(number: int, sentence: Scored) -> float:
+            self._check_possible(number, sentence)
+            return sentence.entropy()
+
+        return self._each(question, 0.0)
+
+    def token_entropies(self) -> list[Array]:
+        """The entropy [T] of the labels of each token of each sentence in nats."""
+        self._require_probabilities("token_entropies")
+
+        def question(number: int, sentence: Scored) -> Array:
+            self._check_possible(number, sentence)
+            p = sentence.marginals()
+            entropies: Array = -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=1)
+            return entropies
+
+        return self._each(question, np.zeros(0))
+
+    def likely_spans(self, least: float) -> list[list[Span]]:
+        """All spans of each sentence that are at least as probable as `least`, with their probabilities."""
+        self._require_probabilities("likely_spans")
+
+        def question(number: int, sentence: Scored) -> list[Span]:
+            self._check_possible(number, sentence)
+            return sentence.likely_spans(least)
+
+        return self._each(question, [])
+
     def sample(self, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
         """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
 

@@ -30,6 +30,8 @@ COMMANDS = {
     "compare": "Is one prediction better than another, or is it chance?",
     "inspect": "Look into a model.",
     "explain": "Why does a token have its label?",
+    "rank": "What to label next: rank unlabelled sentences.",
+    "doubts": "Which labels of the training data look wrong?",
     "templates": "List and print feature templates, and check your own.",
     "convert": "Convert file formats and label schemes.",
     "export": "Write a smaller copy of a model.",
