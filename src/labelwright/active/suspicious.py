@@ -32,6 +32,14 @@ class Doubt(NamedTuple):
     probability: float  # of the annotation
     gold: Span | None  # its tokens, and its label or type; None: no span is annotated here
     suggested: Span | None  # what is more probable; None: no span
+    suggested_probability: float
+
+    @property
+    def score(self) -> float:
+        """What doubts are ordered by, the smallest first: the probability of the annotation by token (long spans are
+        improbable as such), times that of anything but the suggestion."""
+        length = 1 if self.gold is None else self.gold.end - self.gold.start
+        return float(self.probability ** (1 / length) * (1.0 - self.suggested_probability))
 
     @property
     def place(self) -> tuple[int, int]:
@@ -42,7 +50,8 @@ class Doubt(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts."""
         gold, suggested = (None if span is None else span._asdict() for span in (self.gold, self.suggested))
-        return {"sentence": self.sentence, "probability": self.probability, "gold": gold, "suggested": suggested}
+        numbers = {"probability": self.probability, "suggested_probability": self.suggested_probability}
+        return {"sentence": self.sentence, **numbers, "gold": gold, "suggested": suggested}
 
 
 class Held(NamedTuple):
@@ -85,8 +94,8 @@ def doubts(
 
     The model stays as it is.  A tagger without probabilities is calibrated on a tenth of what it is trained on.
 
-    by : span (is exactly this span annotated? and are there others?), token or sentence (the geometric mean of the
-        probability of its labels) [span where labels follow a scheme, otherwise token]
+    by : span (is exactly this span annotated? and are there others?), token, or sentence (the labels as a whole) [span
+        where labels follow a scheme, otherwise token]
     layer : of a cascade, the layer whose labels are looked at [the highest]
 
     >>> from labelwright import CRF
@@ -114,7 +123,7 @@ def doubts(
             n_doubts = sum(len(held.doubts) for held in answers)
             progress(Part(len(train), len(test), n_doubts, time.monotonic() - begun))
     done = [held for held in sentences if held is not None]
-    listed = sorted((each for held in done for each in held.doubts), key=lambda each: each.probability)
+    listed = sorted((each for held in done for each in held.doubts), key=lambda each: (each.score, each.probability))
     return Doubts(by or "token", listed, done)
 
 
@@ -175,7 +184,7 @@ def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[str]], by: str) -> 
         elif by == "token":
             found = _of_tokens(sentence, labels, p, rows)
         else:
-            found = _of_sentence(labels, predicted, float(np.exp(log_p / len(labels))))
+            found = _of_sentence(labels, predicted, float(np.exp(log_p)))
         answers.append(Held(predicted, p, found))
     return answers
 
@@ -184,7 +193,7 @@ def _of_tokens(sentence: Scored, gold: Sequence[str], p: Sequence[float], rows: 
     """Tokens with a label to which another is preferred."""
     best, highest = rows.argmax(axis=1).tolist(), rows.max(axis=1).tolist()
     return [
-        Doubt(0, p[t], Span(t, t + 1, label, p[t]), Span(t, t + 1, sentence.labels[best[t]], highest[t]))
+        Doubt(0, p[t], Span(t, t + 1, label, p[t]), Span(t, t + 1, sentence.labels[best[t]], highest[t]), highest[t])
         for t, label in enumerate(gold)
         if sentence.labels[best[t]] != label and highest[t] > p[t]
     ]
@@ -194,7 +203,7 @@ def _of_sentence(gold: Sequence[str], predicted: Sequence[str], p: float) -> lis
     """A sentence whose labels are not the best ones."""
     if list(gold) == list(predicted):
         return []
-    return [Doubt(0, p, Span(0, len(gold), "", p), None)]
+    return [Doubt(0, p, Span(0, len(gold), "", p), None, 0.0)]
 
 
 def _of_spans(sentence: Scored, gold: list[str], index: dict[str, int], likely: Sequence[Span]) -> list[Doubt]:
@@ -207,12 +216,23 @@ def _of_spans(sentence: Scored, gold: list[str], index: dict[str, int], likely: 
         best = max(others, key=_probability, default=None)
         none = max(0.0, 1.0 - p - sum(map(_probability, others)))  # exact for a span of one token
         preferred = None if best is None or none >= _probability(best) else best
-        if max(none, 0.0 if preferred is None else _probability(preferred)) > p:
-            found.append(Doubt(0, p, span._replace(probability=p), preferred))
+        against = none if preferred is None else _probability(preferred)
+        if against > p:
+            found.append(Doubt(0, p, span._replace(probability=p), preferred, against))
     for span in likely:
         if _probability(span) > 0.5 and not any(_overlap(span, each) for each in annotated):
-            found.append(Doubt(0, 1.0 - _probability(span), None, span))
-    return found
+            found.append(Doubt(0, 1.0 - _probability(span), None, span, _probability(span)))
+    return _once(found)
+
+
+def _once(found: Sequence[Doubt]) -> list[Doubt]:
+    """One doubt for each suggestion, which may concern several spans: the least probable one."""
+    kept: dict[Any, Doubt] = {}
+    for number, each in enumerate(found):
+        suggestion = each.suggested or number
+        if suggestion not in kept or each.score < kept[suggestion].score:
+            kept[suggestion] = each
+    return list(kept.values())
 
 
 def _probability(span: Span) -> float:

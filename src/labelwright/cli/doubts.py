@@ -239,7 +239,7 @@ def _show(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", top: int 
         return
     table = [("sentence", "P(gold)", "gold", "suggested", "P", "text")]
     for each in chosen:
-        p = "" if each.suggested is None else f"{each.suggested.probability:.3f}"
+        p = f"{each.suggested_probability:.3f}" if result.by != "sentence" else ""
         gold, suggested = (_named(span) if result.by != "sentence" else "" for span in (each.gold, each.suggested))
         context = _context(_words(data, each), each)
         table.append((f"{each.sentence:,}", f"{each.probability:.4f}", gold, suggested, p, context))

@@ -154,7 +154,7 @@ def _read(model: Any, path: str, format: str | None, columns: str | None, tokeni
         inputs = inputs_of(model, corpus)
         shown = inputs if "form" in corpus.names and "upos" in corpus.names else corpus  # of CoNLL-U not all columns
         pool.names[:] = shown.names
-        pool.rows.extend([_row(token) for token in sentence] for sentence in shown.select(list(shown.names)).X)
+        pool.rows.extend([_row(token) for token in sentence] for sentence in shown.renamed(shown.names, None).X)
         pool.inputs.extend(inputs.X)
         split = piece.split
         if split is None:
