@@ -22,7 +22,7 @@ NAMES = ["word", "pos"]
 
 def test_columns_have_the_label_last_and_further_columns_after_it():
     corpus = read_columns(io.BytesIO(annotator_file(ITEMS, NAMES, "columns")), names="word,pos,ner")
-    assert corpus.X == [item.rows for item in ITEMS]
+    assert [item.rows for item in ITEMS] == corpus.X
     assert corpus.y == [item.labels for item in ITEMS]
     more = [ITEMS[0]._replace(more=[["a", "b", "c"], ["1", "2", "3"]])]
     assert annotator_file(more, NAMES, "columns").splitlines()[1] == b"Lovelace NNP I-PER b 2"

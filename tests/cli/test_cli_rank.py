@@ -49,10 +49,10 @@ def test_the_written_file_can_be_trained_on_and_the_rest_ranked_again(run, folde
     ranked = rank(load(model), pool.X, "span", top=4, diverse=True)
     corpus = read_columns(written, names="word,pos,chunk")
     assert corpus.y == [each.labels for each in ranked]
-    assert corpus.X == [pool.X[each.sentence] for each in ranked]
+    assert [pool.X[each.sentence] for each in ranked] == corpus.X
     chosen = {each.sentence for each in ranked}
     left = read_columns(rest, names="word,pos", label=False)
-    assert left.X == [sentence for n, sentence in enumerate(pool.X) if n not in chosen]
+    assert [sentence for n, sentence in enumerate(pool.X) if n not in chosen] == left.X
     assert run("rank", model, rest, "--top", 1)[0] == 0
     assert run("train", written, "-o", tmp_path / "m", "--iterations", 2, "-q")[0] == 0
 
