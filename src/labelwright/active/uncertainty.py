@@ -78,7 +78,7 @@ def binary_entropy(p: float) -> float:
     >>> binary_entropy(1.0), round(binary_entropy(0.5), 3)
     (0.0, 0.693)
     """
-    return -sum(q * math.log(q) for q in (p, 1.0 - p) if q > 0)
+    return sum((-q * math.log(q) for q in (p, 1.0 - p) if q > 0), 0.0)
 
 
 def check_measure(tagger: Any, by: str) -> None:

@@ -26,8 +26,8 @@ SHOWN = 20  # doubts of the table, where no number is asked for
 AROUND = 4  # words of context on either side
 LOOKING = "Doubts"
 ABOUT = """Find labels of the training data that look wrong: the data are cut into folds, each fold is labelled by a
-model that is trained on the others, and what this model finds least probable comes first.  Options for data and
-settings are those of `labelwright train`.
+model that is trained on the others, and labels come first which this model finds improbable while it is sure of
+another one.  Options for data and settings are those of `labelwright train`.
 
 \b
   labelwright doubts train.txt --template ner
