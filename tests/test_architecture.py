@@ -29,6 +29,7 @@ STAGES = [
     {"learn", "inspection"},
     {"taggers"},
     {"search", "interchange"},
+    {"active"},
     {"cli", "reproduce", "scale", "serve", "compat"},
     {"__main__"},
 ]

@@ -274,6 +274,45 @@ class Batch:
 
         return self._each(question, 0.0)
 
+    def entropies(self) -> list[float]:
+        """The entropy of all labellings of each sentence in nats; estimated by samples where a labelling is the sum of
+        latent paths, exact otherwise."""
+        return self._probable("entropies")._entropies()
+
+    def _entropies(self) -> list[float]:
+        def question(number: int, sentence: Scored) -> float:
+            self._check_possible(number, sentence)
+            return sentence.entropy()
+
+        return self._each(question, 0.0)
+
+    def token_entropies(self) -> list[Array]:
+        """The entropy [T] of the labels of each token of each sentence in nats."""
+        return self._probable("token_entropies")._token_entropies()
+
+    def _token_entropies(self) -> list[Array]:
+        def question(number: int, sentence: Scored) -> Array:
+            self._check_possible(number, sentence)
+            p = sentence.marginals()
+            entropies: Array = -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=1)
+            return entropies
+
+        return self._each(question, np.zeros(0))
+
+    def likely_spans(self, least: float) -> list[list[Span]]:
+        """All spans of each sentence that are at least as probable as `least`, with their probabilities.
+
+        least : a probability
+        """
+        return self._probable("likely_spans")._likely_spans(least)
+
+    def _likely_spans(self, least: float) -> list[list[Span]]:
+        def question(number: int, sentence: Scored) -> list[Span]:
+            self._check_possible(number, sentence)
+            return sentence.likely_spans(least)
+
+        return self._each(question, [])
+
     def sample(self, n: int, random_state: int | None = 0) -> list[list[tuple[list[str], float]]]:
         """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
 

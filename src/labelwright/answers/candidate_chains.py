@@ -304,6 +304,15 @@ class PrunedChain:
         local = self.possible.local.chain
         return local.span(span) if span.type in local.span_types else 0.0
 
+    def entropy(self) -> float:
+        """Of the labellings of candidates."""
+        return self.possible.local.chain.entropy()
+
+    def likely_spans(self, least: float) -> list[Span]:
+        """All spans of candidates at least as probable as `least`, in order."""
+        chain = self.possible.local.chain
+        return chain.likely_spans(least) if self.chains.scores.scheme is not None else []
+
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         local = self.possible.local
         codes: Array = local.codes[local.chain.sample(n, rng)]

@@ -1,6 +1,7 @@
 """Scored sentences whose structure is a chain lattice, of order 1 or 2, with or without latent states."""
 
 import inspect
+import zlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -21,6 +22,7 @@ from labelwright.structures.lattice import (
     Posterior,
     best_path,
     best_paths_of,
+    entropy,
     label_marginals,
     labelling_weight,
     margins,
@@ -29,6 +31,7 @@ from labelwright.structures.lattice import (
     span_probability,
     state_marginals,
 )
+from labelwright.structures.span_sums import arc_sums, spans_of_type
 from labelwright.structures.states import StateSpace
 from labelwright.structures.timeorder import Best, Plan, plan, posteriors
 
@@ -42,6 +45,7 @@ WIDE = 32  # nodes
 SEVERAL = 8  # sentences
 CHAIN_DECODERS = tuple(DECODERS)
 PATH_DECODERS = ("viterbi",)  # where a labelling is worth its best path
+DRAWN = 30  # labellings of a latent model, for the estimate of their entropy
 REUSED = ("path", "sums")  # what decoders may take over from the sentence instead of computing it again
 
 
@@ -251,6 +255,33 @@ class Chain:
     def span(self, span: Span) -> float:
         transitions = self.chains.span_transitions(span.type)
         return span_probability(self.lattice, self._sums, span.start, span.end, transitions)
+
+    def entropy(self) -> float:
+        """Exact without latent states.  With them an unbiased estimate: the entropy of all paths, which is exact, less
+        that of the paths of a labelling, as the mean over labellings that are drawn.
+
+        H(Y) = H(path) - E[H(path | Y)]"""
+        of_paths = entropy(self.lattice, self._sums)
+        if not self.chains.space.latent:
+            return of_paths
+        seed = zlib.crc32(np.ascontiguousarray(self.fingerprint).data)
+        codes, counts = np.unique(self.sample(DRAWN, np.random.default_rng(seed)), axis=0, return_counts=True)
+        within = [entropy(clamped, posterior(clamped)) for clamped in map(self._clamped, codes)]
+        return max(0.0, of_paths - float(counts @ within) / DRAWN)
+
+    def _clamped(self, codes: Array) -> Lattice:
+        """The lattice of the paths of one labelling [T]."""
+        node, arc, graph = self.lattice
+        return Lattice(np.where(graph.label_of_node == codes[:, None], node, -np.inf), arc, graph)
+
+    def likely_spans(self, least: float) -> list[Span]:
+        """All spans at least as probable as `least`, in order."""
+        sums, spans = arc_sums(self.lattice, self._sums), list[Span]()
+        for kind in self.span_types if self.chains.scheme is not None else ():
+            table = spans_of_type(sums, self.chains.span_transitions(kind), least)
+            rows = zip(*(column.tolist() for column in table), strict=True)
+            spans += [Span(begin, end, kind, p) for begin, end, p in rows]
+        return sorted(spans)
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
         codes: Array = self.lattice.graph.label_of_node[sample(self.lattice, n, rng)]

@@ -181,6 +181,12 @@ class ProposalSentence:
     def span(self, span: Span) -> float:
         raise _scores_alone("span")
 
+    def entropy(self) -> float:
+        raise _scores_alone("entropy")
+
+    def likely_spans(self, least: float) -> list[Span]:
+        raise _scores_alone("likely_spans")
+
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
         raise _scores_alone("sample")
 

@@ -74,6 +74,14 @@ class Scored(Protocol):
         """The probability that exactly this span is in the labelling."""
         ...
 
+    def entropy(self) -> float:
+        """The entropy of all labellings in nats."""
+        ...
+
+    def likely_spans(self, least: float) -> list[Span]:
+        """All spans at least as probable as `least`, in order; none where the labels make no spans."""
+        ...
+
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
         """n labellings [n, T], drawn from their probabilities."""
         ...

@@ -116,5 +116,21 @@ class SegmentGraph:
         same &= arcs.kind == self.span_types.index(span.type)
         return min(1.0, float(self._sums.arcs[same].sum()))
 
+    def entropy(self) -> float:
+        """Exact: a labelling is one path."""
+        return max(0.0, dag.entropy(self.arcs.dag, self.scores))
+
+    def likely_spans(self, least: float) -> list[Span]:
+        """All spans at least as probable as `least`, in order."""
+        arcs, p = self.arcs, self._sums.arcs
+        shape = len(self) + 1, self.space.max_length + 1, self.space.n_types
+        segments = np.flatnonzero((arcs.length > 0) & (arcs.kind < self.space.n_long))
+        place = np.ravel_multi_index((arcs.first[segments], arcs.length[segments], arcs.kind[segments]), shape)
+        sums = np.bincount(place, p[segments])
+        first, length, kind = np.unravel_index(np.flatnonzero(sums >= least), shape)
+        likely = np.minimum(1.0, sums[sums >= least]).tolist()
+        rows = zip(first.tolist(), (first + length).tolist(), kind.tolist(), likely, strict=True)
+        return [Span(a, b, self.space.types[k], each) for a, b, k, each in rows]
+
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
         return np.stack([self._codes(path) for path in dag.sample(self.arcs.dag, self.scores, n, rng)])

@@ -31,6 +31,8 @@ COMMANDS = {
     "calibrate": "Make probabilities right as often as they say.",
     "inspect": "Look into a model.",
     "explain": "Why does a token have its label?",
+    "rank": "What to label next: rank unlabelled sentences.",
+    "doubts": "Which labels of the training data look wrong?",
     "templates": "List and print feature templates, and check your own.",
     "vectors": "Make word vectors and clusters from text.",
     "dictionary": "List the phrases that labels mark.",

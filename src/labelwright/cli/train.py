@@ -68,15 +68,25 @@ def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[Grouped
     named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from"))
     if {"-h", "--help"} & set(given) and not named:
         return _help_for_all(), GroupedCommand
+    name = asked_tagger(given)
+    kind = registry.model_class(name)
+    of_run = {key: for_tagger(kind, setting) for key, setting in RUN.items() if offered(kind, setting)}
+    of_tagger = {key: setting for key, setting in settings_of(kind).items() if setting.in_options}
+    return _command(name, {**of_run, **of_tagger}, _about(kind)), command_class(name)
+
+
+def asked_tagger(given: Sequence[str]) -> str:
+    """The name of the tagger that arguments ask for, or their recipe."""
     recipe = _given(given, "--recipe")
     table = read_recipe(recipe) if recipe else {}
     asked, place = _given(given, "--model"), "--model"
     if asked is None:
         asked, place = table.get("model"), f"{recipe}: model"
-    name = _tagger_name(place, asked, _given(given, "--start-from") or table.get("start_from"))
-    kind = registry.model_class(name)
-    of_run = {key: for_tagger(kind, setting) for key, setting in RUN.items() if offered(kind, setting)}
-    of_tagger = {key: setting for key, setting in settings_of(kind).items() if setting.in_options}
+    return _tagger_name(place, asked, _given(given, "--start-from") or table.get("start_from"))
+
+
+def command_class(name: str) -> type[GroupedCommand]:
+    """A command that knows the options of other taggers than this one, and the grid of a search."""
 
     class Command(GroupedCommand):
         def unknown(self, option: str) -> str:
@@ -86,9 +96,9 @@ def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[Grouped
             return super().unknown(option)
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, joined_grid(args, settings_by_name(kind)))
+            return super().parse_args(ctx, joined_grid(args, settings_by_name(registry.model_class(name))))
 
-    return _command(name, {**of_run, **of_tagger}, _about(kind)), Command
+    return Command
 
 
 def _about(kind: type[Any]) -> str:
@@ -176,7 +186,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     if asked.get("plot") is not None:
         _check_plot(asked, [*inputs, output])
     tried = _to_try(model, asked)
-    data, dev = _read(source, asked, schemes)
+    data, dev = read_data(source, asked, schemes)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
     trials = Path(f"{output}.search")
@@ -237,7 +247,7 @@ def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
     return settings_to_try(model, asked)
 
 
-def _read(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
+def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
     """The training and the development data."""
     from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
     from labelwright.corpus.tokenizer import Tokenizer

@@ -1,10 +1,11 @@
 """Cross-validation, and learning curves: the score of a model by the number of sentences that it is trained on."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.decode.checks import check_whole
 from labelwright.evaluate import evaluate
@@ -13,6 +14,7 @@ from labelwright.search.progressive import without_calibration
 from labelwright.search.samples import Fold, SearchData, fitted, held_out, looked_at, of_layer, with_gold
 from labelwright.taggers.estimator import untrained
 
+Array = NDArray[Any]
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)  # of the sentences, for a learning curve
 HELD_OUT = 5  # without development data, one part of so many is tested on
 
@@ -61,16 +63,21 @@ def cross_validate(
     """
     check_whole("folds", folds, 2)
     data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
-    order, left_out = np.random.default_rng(random_state or 0).permutation(data.n), LeftOut(data)
-    tested = []
-    for k in range(folds):
-        test, train = np.sort(order[k::folds]), np.sort(np.delete(order, slice(k, None, folds)))
+    tested, left_out = [], LeftOut(data)
+    for train, test in parts(data.n, folds, random_state):
         part = Fold(data.take(train), data.take(test), len(train), len(test), test)
         tested.append(_tested(left_out.model(untrained(model), test), part, None))
         if progress is not None:
             progress(tested[-1])
     scores = np.array([fold.score for fold in tested])
     return CrossValidation(tested, float(scores.mean()), float(scores.std(ddof=1)))
+
+
+def parts(n: int, folds: int, random_state: int | None) -> Iterator[tuple[Array, Array]]:
+    """The numbers of the items to train on and to test on, for each fold: every one of n is tested on once."""
+    order = np.random.default_rng(random_state or 0).permutation(n)
+    for k in range(folds):
+        yield np.sort(np.delete(order, slice(k, None, folds))), np.sort(order[k::folds])
 
 
 def learning_curve(
@@ -107,11 +114,17 @@ def _part(data: SearchData, rows: Any) -> SearchData:
 def _tested(model: Any, part: Fold, dev: Any) -> Tested:
     begun = time.monotonic()
     with without_warnings():
-        trained = fitted(without_calibration(model), *part.train, dev)
+        trained = trained_on(without_calibration(model), *part.train, dev)
+    return Tested(part.n_train, part.n_test, _score(trained, part), time.monotonic() - begun)
+
+
+def trained_on(model: Any, X: Any, y: Any, dev: Any = None) -> Any:
+    """A model after training on a part of the data; where that is interrupted, all is."""
+    trained = fitted(model, X, y, dev)
     record = getattr(trained, "training_", {})
     if record.get("stopped") == "interrupted" or record.get("interrupted"):
         raise KeyboardInterrupt
-    return Tested(part.n_train, part.n_test, _score(trained, part), time.monotonic() - begun)
+    return trained
 
 
 def _score(model: Any, part: Fold) -> float:

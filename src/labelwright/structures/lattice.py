@@ -43,6 +43,21 @@ def posterior_arcs(lattice: Lattice, sums: Posterior, by_token: bool = True) -> 
     return arcs
 
 
+def entropy(lattice: Lattice, sums: Posterior) -> float:
+    """The entropy of all paths in nats: that of the pairs of neighbouring nodes less that of the nodes in two pairs.
+
+    H = sum_t H(q_{t-1}, q_t) - sum_{0 < t < T-1} H(q_t)"""
+    if len(sums.nodes) == 1:
+        return entropy_of(sums.nodes)
+    return max(0.0, entropy_of(posterior_arcs(lattice, sums)) - entropy_of(sums.nodes[1:-1]))
+
+
+def entropy_of(probabilities: Array) -> float:
+    """The sum of -p log p."""
+    positive = probabilities[probabilities > 0]
+    return float(-(positive @ np.log(positive)))
+
+
 def covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array, Array]:
     """Covariance of every node [T, Q] and arc [T, A] with the gain of a path, the sum of on_nodes [T, Q] and on_arcs
     [T, A] along it.

@@ -355,6 +355,41 @@ class Tagger(Estimator):
         wanted = [types] if isinstance(types, str) else list(types)
         return self._ask(X, lambda batch: batch.occurrences(wanted), forced, constraints)
 
+    def sequence_entropies(
+        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[float]:
+        """How uncertain each sentence is as a whole: the entropy of all its labellings in nats.  Exact, but on latent
+        models an unbiased estimate from 30 samples, since no sum over paths gives it.
+
+        X : sentences, a Corpus, or what `encode` returned
+        forced, constraints : as for `decode`; no rules here
+
+        >>> from labelwright import CRF
+        >>> crf = CRF(max_iter=5, n_jobs=1).fit([["her", "brother"], ["he"]], [["B", "I"], ["B"]])
+        >>> sure, unsure = crf.sequence_entropies([["her"], ["his"]])
+        >>> sure < unsure
+        True
+        """
+        self._check_fitted()
+        self._require(PROBABILITY, "sequence_entropies", "use predict_nbest, which has scores")
+        return self._ask(X, lambda batch: batch.entropies(), forced, constraints)
+
+    def likely_spans(
+        self, X: Any, least: float = 0.05, *, forced: Forced | None = None, constraints: str | None = None
+    ) -> list[list[Span]]:
+        """All spans of each sentence that are at least as probable as `least` (above 0), with exact probabilities,
+        whether they are in the best labelling or not.
+
+        X : sentences, a Corpus, or what `encode` returned
+        least : a probability
+        forced, constraints : as for `decode`; no rules here
+        """
+        self._check_fitted()
+        self._require(PROBABILITY, "likely_spans", self._instead("span_confidences"))
+        if not 0 < least <= 1:
+            raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r}")
+        return self._ask(X, lambda batch: batch.likely_spans(least), forced, constraints)
+
     def sample(
         self,
         X: Any,

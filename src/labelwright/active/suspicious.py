@@ -1,0 +1,243 @@
+"""Labels of the training data that a model of the other sentences finds improbable: often they are mistakes."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.active.ranking import chosen_output
+from labelwright.answers.batch import Batch
+from labelwright.answers.protocol import Scored
+from labelwright.corpus.spans import Span, spans_of
+from labelwright.decode.checks import check_whole
+from labelwright.errors import OptionError
+from labelwright.search.folds import parts, trained_on
+from labelwright.search.progressive import without_calibration
+from labelwright.search.samples import SearchData, looked_at, with_gold
+from labelwright.taggers.base import CONFIDENCE, PROBABILITY
+from labelwright.taggers.estimator import untrained
+
+Array = NDArray[Any]
+UNITS = ("span", "token", "sentence")
+LIKELY = 0.01  # alternatives to a span that are less probable are not looked at
+HELD_OUT = 10  # one sentence of so many calibrates a model without probabilities
+
+
+class Doubt(NamedTuple):
+    """Something that is annotated, and that the model finds less probable than something else."""
+
+    sentence: int
+    probability: float  # of the annotation
+    gold: Span | None  # its tokens, and its label or type; None: no span is annotated here
+    suggested: Span | None  # what is more probable; None: no span
+    suggested_probability: float
+
+    @property
+    def score(self) -> float:
+        """What doubts are ordered by, the smallest first: the probability of the annotation by token (long spans are
+        improbable as such), times that of anything but the suggestion."""
+        length = 1 if self.gold is None else self.gold.end - self.gold.start
+        return float(self.probability ** (1 / length) * (1.0 - self.suggested_probability))
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The tokens that it is about, the end exclusive."""
+        spans = [span for span in (self.gold, self.suggested) if span is not None]
+        return min(span.start for span in spans), max(span.end for span in spans)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers and texts."""
+        gold, suggested = (None if span is None else span._asdict() for span in (self.gold, self.suggested))
+        numbers = {"probability": self.probability, "suggested_probability": self.suggested_probability}
+        return {"sentence": self.sentence, **numbers, "gold": gold, "suggested": suggested}
+
+
+class Held(NamedTuple):
+    """What a model that has not seen a sentence says of it."""
+
+    labels: list[str]  # the best ones
+    probabilities: list[float]  # of the annotated labels, one for each token
+    doubts: list[Doubt]
+
+
+class Doubts(NamedTuple):
+    """The doubts about the labels of a corpus, the most doubtful first."""
+
+    by: str  # span, token or sentence
+    doubts: list[Doubt]
+    sentences: list[Held]  # all sentences in order
+
+
+class Part(NamedTuple):
+    """One fold that is done."""
+
+    n_train: int
+    n_test: int
+    n_doubts: int
+    seconds: float
+
+
+def doubts(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    by: str | None = None,
+    folds: int = 5,
+    layer: str | None = None,
+    random_state: int | None = 0,
+    progress: Callable[[Part], None] | None = None,
+) -> Doubts:
+    """Labels that are suspicious: a model that is trained on the other folds finds another one more probable.
+
+    The model stays as it is.  A tagger without probabilities is calibrated on a tenth of what it is trained on.
+
+    by : span (is exactly this span annotated? and are there others?), token, or sentence (the labels as a whole) [span
+        where labels follow a scheme, otherwise token]
+    layer : of a cascade, the layer whose labels are looked at [the highest]
+
+    >>> from labelwright import CRF
+    >>> X, y = [["the", "dog", "barks"], ["a", "dog", "sings"]] * 10, [["D", "N", "V"]] * 20
+    >>> y[3] = ["D", "V", "V"]
+    >>> first = doubts(CRF(max_iter=20, n_jobs=1), X, y).doubts[0]
+    >>> first.sentence, first.gold.start, first.gold.type, first.suggested.type
+    (3, 1, 'V', 'N')
+    """
+    if by is not None and by not in UNITS:
+        raise OptionError(f"by: expected one of {', '.join(UNITS)}, got {by!r}")
+    check_whole("folds", folds, 2)
+    _check_sure(model)
+    data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
+    sentences: list[Held | None] = [None] * data.n
+    for train, test in parts(data.n, folds, random_state):
+        begun = time.monotonic()
+        trained = _trained(model, data, train)
+        name = chosen_output(trained, layer)
+        by = by or ("token" if trained.outputs[name].scheme_ is None else "span")
+        answers = _asked(trained, name, data.take(test), by)
+        for number, held in zip(test.tolist(), answers, strict=True):
+            sentences[number] = held._replace(doubts=[each._replace(sentence=number) for each in held.doubts])
+        if progress is not None:
+            n_doubts = sum(len(held.doubts) for held in answers)
+            progress(Part(len(train), len(test), n_doubts, time.monotonic() - begun))
+    done = [held for held in sentences if held is not None]
+    listed = sorted((each for held in done for each in held.doubts), key=lambda each: (each.score, each.probability))
+    return Doubts(by or "token", listed, done)
+
+
+def _check_sure(model: Any) -> None:
+    """Refuse a tagger that cannot say how probable labels are."""
+    can: frozenset[str] = getattr(model, "can", frozenset())
+    if not can & {PROBABILITY, CONFIDENCE}:
+        lacks = (
+            model.lacks(PROBABILITY) if hasattr(model, "lacks") else f"a {type(model).__name__} has no probabilities"
+        )
+        raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
+
+
+def _trained(model: Any, data: SearchData, rows: Array) -> Any:
+    """The model, trained on these sentences, so that it is sure or calibrated."""
+    if PROBABILITY in model.can or not hasattr(model, "calibrate"):
+        return trained_on(untrained(model), *data.take(rows))
+    held_out = rows[::HELD_OUT]
+    trained = trained_on(without_calibration(untrained(model)), *data.take(np.setdiff1d(rows, held_out)))
+    X, y = data.take(held_out)
+    return trained.calibrate(X) if y is None else trained.calibrate(X, y)
+
+
+def _asked(model: Any, asked: str, data: tuple[Any, Any], by: str) -> list[Held]:
+    """What a model says of sentences with gold labels that it has not seen."""
+    X, y = data
+    if asked:
+        gold = X.column(asked) if y is None else y[asked]
+    else:
+        X, gold = with_gold(X, y)
+
+    def question(name: str, tagger: Any, batch: Batch) -> list[Held]:
+        if name != asked:
+            return []
+        if not tagger.is_sure:
+            raise OptionError(f"model: {tagger.lacks(PROBABILITY)}; use another tagger, as a CRF")
+        return _held(tagger, batch, gold[batch.first : batch.first + len(batch)], by)
+
+    answers: list[Held] = model.ask(X, question)[asked]
+    return answers
+
+
+def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[str]], by: str) -> list[Held]:
+    sure = batch.sure
+    best = [record.labels for record in batch.decode(tagger.default_decoder, probabilities=False)]
+    spans = sure.likely_spans(LIKELY) if by == "span" else [[]] * len(batch)
+    of_sentences = sure.log_probabilities(gold) if by == "sentence" else [0.0] * len(batch)
+    answers = []
+    for sentence, labels, predicted, likely, log_p in zip(sure, gold, best, spans, of_sentences, strict=True):
+        if sentence is None:
+            answers.append(Held([], [], []))
+            continue
+        rows = sentence.marginals()
+        index = {label: code for code, label in enumerate(sentence.labels)}
+        p = [float(row[index[label]]) if label in index else 0.0 for row, label in zip(rows, labels, strict=True)]
+        if by == "span":
+            found = _of_spans(sentence, list(labels), index, likely)
+        elif by == "token":
+            found = _of_tokens(sentence, labels, p, rows)
+        else:
+            found = _of_sentence(labels, predicted, float(np.exp(log_p)))
+        answers.append(Held(predicted, p, found))
+    return answers
+
+
+def _of_tokens(sentence: Scored, gold: Sequence[str], p: Sequence[float], rows: Array) -> list[Doubt]:
+    """Tokens with a label to which another is preferred."""
+    best, highest = rows.argmax(axis=1).tolist(), rows.max(axis=1).tolist()
+    return [
+        Doubt(0, p[t], Span(t, t + 1, label, p[t]), Span(t, t + 1, sentence.labels[best[t]], highest[t]), highest[t])
+        for t, label in enumerate(gold)
+        if sentence.labels[best[t]] != label and highest[t] > p[t]
+    ]
+
+
+def _of_sentence(gold: Sequence[str], predicted: Sequence[str], p: float) -> list[Doubt]:
+    """A sentence whose labels are not the best ones."""
+    if list(gold) == list(predicted):
+        return []
+    return [Doubt(0, p, Span(0, len(gold), "", p), None, 0.0)]
+
+
+def _of_spans(sentence: Scored, gold: list[str], index: dict[str, int], likely: Sequence[Span]) -> list[Doubt]:
+    """Spans to which others, or none, are preferred; and spans that are probable where none is annotated."""
+    annotated = sentence.spans_in(gold) if all(label in index for label in gold) else spans_of(gold)
+    found = []
+    for span in annotated:
+        p = sentence.span(span) if span.type in sentence.span_types else 0.0
+        others = [each for each in likely if _overlap(each, span) and each[:3] != span[:3]]
+        best = max(others, key=_probability, default=None)
+        none = max(0.0, 1.0 - p - sum(map(_probability, others)))  # exact for a span of one token
+        preferred = None if best is None or none >= _probability(best) else best
+        against = none if preferred is None else _probability(preferred)
+        if against > p:
+            found.append(Doubt(0, p, span._replace(probability=p), preferred, against))
+    for span in likely:
+        if _probability(span) > 0.5 and not any(_overlap(span, each) for each in annotated):
+            found.append(Doubt(0, 1.0 - _probability(span), None, span, _probability(span)))
+    return _once(found)
+
+
+def _once(found: Sequence[Doubt]) -> list[Doubt]:
+    """One doubt for each suggestion, which may concern several spans: the least probable one."""
+    kept: dict[Any, Doubt] = {}
+    for number, each in enumerate(found):
+        suggestion = each.suggested or number
+        if suggestion not in kept or each.score < kept[suggestion].score:
+            kept[suggestion] = each
+    return list(kept.values())
+
+
+def _probability(span: Span) -> float:
+    return span.probability or 0.0
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    return a.start < b.end and b.start < a.end

@@ -1,0 +1,106 @@
+"""Entropies and the probabilities of all spans, against enumeration of all labellings."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from labelwright import CRF, LatentCRF, Perceptron, SemiCRF
+from labelwright.corpus import builtin_corpus
+from labelwright.corpus.spans import spans_of
+from labelwright.errors import OptionError
+
+CORPUS = builtin_corpus(20, random_state=5, columns=["word", "pos", "chunk"])
+X, Y = CORPUS.column("word"), CORPUS.column("chunk")
+SHORT = [X[0][:3], X[1][1:4], X[2][:1]]
+WEAK = {"template": "U:%x[0,0]\nB", "max_iter": 3, "l2": 10.0, "n_jobs": 1}
+MODELS = {
+    "order 1": CRF(**WEAK),
+    "order 2": CRF(order=2, **WEAK),
+    "segments": SemiCRF(**WEAK),
+    "pruned": CRF(prune_labels=0.3, **WEAK),
+    "latent": LatentCRF(2, random_state=0, **WEAK),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param].fit(X, Y)
+
+
+def enumerated(model, sentence):
+    """All labellings and their probabilities."""
+    rows = [list(labels) for labels in itertools.product(model.classes_, repeat=len(sentence))]
+    log_p = np.array(model.sequence_log_probabilities([sentence] * len(rows), rows))
+    if getattr(model, "prune_labels", None) == 0.3:  # those of other labels are no part of the distribution
+        likely = model.predict_marginals([sentence])[0]
+        inside = [all(likely[t][label] > 0 for t, label in enumerate(labels)) for labels in rows]
+        log_p = np.where(inside, log_p, -np.inf)
+    return rows, np.exp(log_p)
+
+
+def test_the_entropy_is_that_of_all_labellings(model):
+    exact = not isinstance(model, LatentCRF)
+    for sentence, found in zip(SHORT, model.sequence_entropies(SHORT), strict=True):
+        _, p = enumerated(model, sentence)
+        assert p.sum() == pytest.approx(1)
+        p = p[p > 0]
+        assert found == pytest.approx(-(p @ np.log(p)), abs=1e-9 if exact else 0.1)
+
+
+def test_likely_spans_are_those_of_all_labellings(model):
+    for sentence, found in zip(SHORT, model.likely_spans(SHORT, 0.01), strict=True):
+        expected = Counter()
+        for labels, p in zip(*enumerated(model, sentence), strict=True):
+            for span in spans_of(labels):
+                expected[span[:3]] += p
+        assert {span[:3] for span in found} == {span for span, p in expected.items() if p >= 0.01}
+        assert found == sorted(found)
+        for span in found:
+            assert span.probability == pytest.approx(expected[span[:3]])
+
+
+def test_known_labels_leave_no_doubt(model):
+    known = [labels[:3] for labels in Y[:1]]
+    assert model.sequence_entropies([X[0][:3]], forced=known) == pytest.approx([0], abs=1e-6)
+
+
+def test_entropies_of_tokens(model):
+    batch = model.scored(SHORT)
+    for rows, entropies in zip(batch.marginals(), batch.token_entropies(), strict=True):
+        expected = [-sum(p * np.log(p) for p in row.values() if p > 0) for row in rows]
+        assert entropies.tolist() == pytest.approx(expected)
+
+
+def test_an_estimate_is_the_same_again_and_alone():
+    model = MODELS["latent"].fit(X, Y)
+    together = model.sequence_entropies(SHORT)
+    assert together == [model.sequence_entropies([sentence])[0] for sentence in SHORT]
+
+
+def test_an_estimate_has_no_bias():
+    model = MODELS["latent"].fit(X, Y)
+    pairs = [sentence[t : t + 2] for sentence in X[:12] for t in range(0, len(sentence) - 1, 2)]
+    errors = []
+    for sentence, found in zip(pairs, model.sequence_entropies(pairs), strict=True):
+        p = enumerated(model, sentence)[1]
+        errors.append(found + p @ np.log(p))
+    assert len(errors) > 40
+    assert abs(np.mean(errors)) < 3 * np.std(errors) / len(errors) ** 0.5 < 0.01
+
+
+def test_sentences_without_tokens_and_labels_without_spans():
+    pos = CRF(**WEAK).fit(X, CORPUS.column("pos"))
+    assert pos.sequence_entropies([[]]) == [0.0]
+    assert pos.likely_spans([[], X[0]]) == [[], []]
+
+
+def test_what_is_refused():
+    perceptron = Perceptron(max_iter=2, n_jobs=1).fit(X, Y)
+    with pytest.raises(OptionError, match=r"^sequence_entropies: a Perceptron has scores, not probabilities; use"):
+        perceptron.sequence_entropies(SHORT)
+    with pytest.raises(OptionError, match=r"^likely_spans: a Perceptron has scores"):
+        perceptron.likely_spans(SHORT)
+    with pytest.raises(OptionError, match=r"^least: expected a probability above 0 and up to 1, got 0$"):
+        MODELS["order 1"].fit(X, Y).likely_spans(SHORT, 0)
