@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labelwright import CRF, Perceptron, SemiCRF, evaluate
+from labelwright import CRF, Perceptron, SemiCRF
 from labelwright.corpus import Corpus, read_columns
+from labelwright.evaluate import evaluate
 
 TAGGERS = {
     "crf": lambda **settings: CRF(max_iter=100, n_jobs=1, **settings),
