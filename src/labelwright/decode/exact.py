@@ -18,7 +18,7 @@ from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
 MAX_EXPANSIONS = 100_000  # by default: a flat model costs time,
-MAX_POOL = 1 << 30  # and no more bytes than this
+MAX_POOL = 1 << 30  # and no more bytes than this, also while a pool is copied into a larger one
 DIVE = 1e12  # the advantage of a longer prefix when any whole labelling will do
 SLICE = 2_000  # expansions between two looks at the clock
 
@@ -144,7 +144,7 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
         stop = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
         status = kernels.search(weights, contexts, pool, places, n, stop, kernels.TIE, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
-        if status == kernels.FULL and 2 * _size(pool) <= MAX_POOL:
+        if status == kernels.FULL and 3 * _size(pool) <= MAX_POOL:
             pool = grown(pool)
         elif status == kernels.FULL:
             status = kernels.LIMIT
