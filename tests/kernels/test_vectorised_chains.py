@@ -194,7 +194,7 @@ def test_passes_over_features_with_values_are_the_same(rule):
 
 def same_passes(problem, rule):
     def passed():
-        data = problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters
+        data = problem.model
         passes = Passes(*data, rule, 0)
         run = Averaged.begin(passes.layout.laid_out(problem.random_weights(0.1).astype(np.float32)), rule)
         outcomes = [passes.one_pass(run, number) for number in (1, 2)]

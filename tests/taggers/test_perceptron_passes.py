@@ -169,8 +169,7 @@ def test_paths_of_a_long_sentence_are_those_of_eight_byte_numbers():
     random, T = np.random.default_rng(3), 20_000
     X, y = [list(random.choice(["a", "b", "c", "d", "e"], T))], [list(random.choice(["A", "B"], T))]
     problem = Problem(X, y, SIMPLE, "all", labels=["A", "B"], sizes=3)
-    data = problem.incidences, problem.offsets, problem.gold
-    passes = Passes(*data, problem.space, problem.parameters, RULES[0], None)
+    passes = Passes(*problem.model, RULES[0], None)
     start = (5 + problem.random_weights(2.0)).astype(np.float32)
     run = Averaged(passes.layout.laid_out(start))
     assert passes.one_pass(run, 1)[0] == 1

@@ -260,7 +260,8 @@ def _right(tiles, labels, sets):
     L = len(tiles.first) - 1
     right = tiles.label_of == labels[:, None]
     some = np.flatnonzero(labels >= L)
-    right[some] = sets[labels[some] - L][:, tiles.label_of]
+    if len(some):
+        right[some] = sets[labels[some] - L][:, tiles.label_of]
     return right
 
 
