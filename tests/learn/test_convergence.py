@@ -214,11 +214,7 @@ def test_shares_and_margin_are_those_of_all_paths(order, sizes):
 def test_the_largest_norm_is_that_of_the_largest_path(template, order, sizes):
     problem = Problem(*words(6, 3, 3), template, "all", sizes=sizes, order=order)
     passes = Passes(
-        problem.incidences,
-        problem.offsets,
-        problem.gold,
-        problem.space,
-        problem.parameters,
+        *problem.model,
         UpdateRule(0.0, False, 1.0),
         0,
     )

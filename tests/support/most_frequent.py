@@ -21,7 +21,7 @@ class MostFrequent(ChainTagger):
 
     def fit(self, X, y=None):
         self._check_parameters()
-        corpus, labels, codes = labelled(X, y)
+        corpus, labels, codes, _ = labelled(X, y)
         words = corpus.tokens(corpus.input_names[0])
         self.words_ = {word: i for i, word in enumerate(dict.fromkeys(words))}
         self.counts_ = np.zeros((len(self.words_) + 1, len(labels)))  # the last row: words never seen
