@@ -12,6 +12,7 @@ Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exac
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ def header_of(model: Any) -> dict[str, Any]:
 def as_json(value: Any) -> Any:
     """A setting as JSON; templates and phrases of dictionaries are stored with the features."""
     if isinstance(value, Mapping):
-        return {str(k): int(v) for k, v in value.items() if isinstance(v, int | np.integer)} or None
+        return {str(k): as_json(v) for k, v in value.items() if isinstance(v, Real)} or None
     if isinstance(value, np.generic):
         value = value.item()
     return value if isinstance(value, bool | int | float | str | None) else None

@@ -44,7 +44,9 @@ class TrainableModel(LinearTagger):
     """A linear model that learns its weights from data; subclasses say how (`_optimise`) and when to stop."""
 
     can: ClassVar[frozenset[str]] = LinearTagger.can | {LAYER}
-    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "init", "checkpoint", "progress", "memory_map"})
+    training_options: ClassVar[frozenset[str]] = frozenset(
+        {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels"}
+    )
 
     template: str | Template
     order: int
