@@ -81,6 +81,17 @@ def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
                 )
 
 
+def known_labels(labels: Sequence[Any]) -> list[Any]:
+    """The labels of tokens [T], None where several are possible.
+
+    >>> known_labels(["N", "_", {"N", "V"}])
+    ['N', None, None]
+    """
+    distinct = list(dict.fromkeys(label for label in labels if not is_set(label)))
+    members = dict(zip(distinct, sets_among(distinct), strict=True))
+    return [None if is_set(label) or members[label] is not None else label for label in labels]
+
+
 class Known(NamedTuple):
     """How many tokens have a label, how many a set of labels, and of how many it is unknown."""
 

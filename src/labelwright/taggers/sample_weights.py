@@ -16,10 +16,20 @@ BALANCED = "balanced"
 
 
 def supervision_of(
-    sets: Array, gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any
+    sets: Array,
+    gold: Array,
+    offsets: Array,
+    labels: Sequence[Any],
+    class_weight: Any,
+    sample_weight: Any,
+    part: bool = False,
 ) -> Supervision:
-    """What is said beside labels [T]: sets of labels, and the weights of all sentences that have tokens."""
+    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens; those of a part
+    of the data may all be 0."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    given = of_tokens if of_sentences is None else of_sentences
+    if not part and given is not None and len(given) and not given.any():
+        raise OptionError("sample_weight: all are 0; nothing is left to learn from")
     by_label = class_weights(class_weight, labels, gold)
     if by_label is not None:
         allowed = Supervision(sets).allowed(len(labels))
@@ -65,10 +75,7 @@ def _numbers(given: Sequence[Any], of: str) -> Array:
     for place, weight in enumerate(given):
         if not isinstance(weight, Real | np.number) or isinstance(weight, bool) or not 0 <= float(weight) < np.inf:
             raise OptionError(f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}")
-    weights = np.array(given, np.float64)
-    if len(weights) and not weights.any():
-        raise OptionError("sample_weight: all are 0; nothing is left to learn from")
-    return weights
+    return np.array(given, np.float64)
 
 
 def class_weights(given: Any, labels: Sequence[Any], gold: Array) -> Array | None:

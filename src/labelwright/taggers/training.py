@@ -147,6 +147,7 @@ class TrainableModel(LinearTagger):
         workers: Workers,
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
+        sample_weight: Any = None,
     ) -> tuple[Any, Array]:
         """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
         the layer is passed; `candidates` are what it passes."""
