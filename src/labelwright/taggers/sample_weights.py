@@ -40,6 +40,34 @@ def supervision_of(
     return Supervision(sets, of_sentences, of_tokens)
 
 
+def token_weights(
+    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any
+) -> Array | None:
+    """How many times each token counts [T], for learners whose instances are tokens with known labels [T]."""
+    of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    if of_sentences is not None:
+        of_tokens = np.repeat(of_sentences, np.diff(offsets))
+    by_label = class_weights(class_weight, labels, gold)
+    if by_label is not None:
+        of_tokens = by_label[gold] if of_tokens is None else of_tokens * by_label[gold]
+    return instance_weights(of_tokens, len(gold))
+
+
+def instance_weights(given: Any, n: int) -> Array | None:
+    """The weights of so many instances [n], after a check."""
+    if given is None:
+        return None
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        weights = np.full(1, np.nan)
+    if weights.shape != (n,) or not ((weights >= 0) & (weights < np.inf)).all():
+        raise OptionError(f"sample_weight: expected a number of 0 or more for each of {n} instances, got {given!r:.40}")
+    if not weights.any():
+        raise OptionError("sample_weight: all are 0; nothing is left to learn from")
+    return weights
+
+
 def among(labels: Sequence[Any], own: Sequence[Any], codes: Array, sets: Array) -> tuple[Array, Array]:
     """Codes [T] and sets [K, own labels] of some data as codes and sets of the labels of a model, which include their
     own; a set of all their labels is one of all labels."""
