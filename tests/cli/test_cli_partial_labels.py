@@ -83,3 +83,14 @@ def test_what_cannot_be_done_is_one_line(run, files: Path, arguments: list[str],
     status, out, err = run(*placed)
     assert (status, out) == (2, "") or status == 1, err
     one_line(err, *parts)
+
+
+def test_allowed_labels_and_forbidden_transitions(run, files: Path) -> None:
+    (files / "words.txt").write_text("sleeps O\nSmith I-PER B-LOC\n")
+    options = ["--allowed-labels", files / "words.txt", "--forbid", "O I-PER", "--forbid", "B-LOC I-PER"]
+    status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK, *options)
+    assert status == 0, err
+    assert "15 tokens with a label, 3 tokens with a set, 0 tokens unknown" in err
+    assert labelwright.load(files / "m").forbidden_transitions == [["O", "I-PER"], ["B-LOC", "I-PER"]]
+    status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK, "--forbid", "O")
+    one_line(err, "--forbid: expected two labels separated by a space, got 'O'")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from labelwright import CRF
+from labelwright.corpus.allowed_labels import read_allowed_labels, with_allowed_labels
 from labelwright.corpus.partial_labels import check_known, how_many_known, label_codes
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.unmarked import unmarked_unknown
@@ -69,3 +70,16 @@ def test_weights_stand_in_a_column() -> None:
         weighted(corpus, token="word")
     with pytest.raises(OptionError, match="name a column"):
         weighted(corpus)
+
+
+def test_a_dictionary_narrows_labels_that_are_open(tmp_path) -> None:
+    (tmp_path / "words.txt").write_text("can\tN V\n\nthe D\ncan X\n")
+    allowed = read_allowed_labels(str(tmp_path / "words.txt"))
+    assert allowed == {"can": {"N", "V", "X"}, "the": {"D"}}
+    y = [["D", None, {"V", "D"}, "_", "A|B"]]
+    assert with_allowed_labels([["the", "can", "can", "dog", "the"]], y, allowed) == [
+        ["D", {"N", "V", "X"}, {"V"}, "_", "A|B"]
+    ]
+    (tmp_path / "words.txt").write_text("can\n")
+    with pytest.raises(CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'can'"):
+        read_allowed_labels(str(tmp_path / "words.txt"))

@@ -63,6 +63,18 @@ def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None) -> None:
 
 
 def opened_labels(data: "Data", asked: Request) -> "Data":
+    """The training data with labels as --unmarked and --allowed-labels have them."""
+    data = _unmarked(data, asked)
+    if asked.get("allowed_labels") is None:
+        return data
+    if has_attributes(data):
+        raise OptionError(f"{asked.place('allowed_labels')}: CRFsuite's data have no words; leave it out")
+    from labelwright.corpus.allowed_labels import allowed_in, read_allowed_labels
+
+    return allowed_in(data, read_allowed_labels(asked.values["allowed_labels"]))
+
+
+def _unmarked(data: "Data", asked: Request) -> "Data":
     """The training data; with --unmarked unknown, O says nothing."""
     if asked.get("unmarked") != "unknown":
         return data

@@ -111,6 +111,15 @@ def of_labels(
         Help("What O says: outside of any span, or unknown, since only some spans are marked."),
         Default("outside"),
     ] = None,
+    allowed_labels: Annotated[
+        str | None,
+        FileName(),
+        Needs("partial_labels"),
+        Group(DATA),
+        Help(
+            "Words, each with the labels that it may have, on lines of a file: for tokens whose label is unknown (_)."
+        ),
+    ] = None,
     sentence_weight: Annotated[
         str | None,
         Needs("sample_weight"),
@@ -272,7 +281,7 @@ TRAIN = inspect.Parameter(
 )
 RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
-    "learning_curve", "unmarked", "sentence_weight", "token_weight",
+    "learning_curve", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
 )  # fmt: skip
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -239,6 +239,7 @@ class Cascade(LayeredAnswers):
             "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
             "arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
             "dev_arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
+            "allowed_labels": "a cascade has labels in each layer; write them in the file, as in NN|VB",
             "unmarked": "a cascade has labels in each layer; write _ in the file where they are unknown",
         }
         if setting in known:

@@ -63,6 +63,8 @@ def as_json(value: Any) -> Any:
         return {str(k): as_json(v) for k, v in value.items() if isinstance(v, Real)} or None
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, list | tuple) and value and all(isinstance(pair, list | tuple) for pair in value):
+        return [[as_json(item) for item in pair] for pair in value]
     return value if isinstance(value, bool | int | float | str | None) else None
 
 

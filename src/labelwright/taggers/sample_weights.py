@@ -133,6 +133,6 @@ def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: St
             reached = space.arc[reached].any(axis=0) & right[code]
         if not (reached & space.end).any():
             raise CorpusError(
-                f"training labels: sentence {n}: no labelling within its sets of labels keeps the label scheme; mend "
-                f"them or train without constraints"
+                f"training labels: sentence {n}: no labelling within its sets of labels keeps the label scheme "
+                f"and the forbidden transitions; mend them or train without constraints"
             )
