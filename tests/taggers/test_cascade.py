@@ -375,3 +375,28 @@ def test_parameters_of_layers_have_their_name_in_front():
         model.set_params(tag__l2=1.0)
     with pytest.raises(OptionError, match="CRF: no parameter 'l3'"):
         model.set_params(pos__l3=1.0)
+
+
+@pytest.mark.parametrize("passing", ["joint", "marginal", "best"])
+def test_further_sentences_bring_words_and_labels(passing, tmp_path):
+    model = cascade(passing).partial_fit(X, Y)
+    model.partial_fit(
+        [["quickly", "sings", "Ann"]] * 5, {"pos": [["R", "V", "P"]] * 5, "chunk": [["O", "B-VP", "B-X"]] * 5}
+    )
+    model.save(tmp_path / "m")
+    for trained in (model, labelwright.load(tmp_path / "m")):
+        assert trained.predict([["quickly", "sings", "Ann"]]) == {
+            "pos": [["R", "V", "P"]],
+            "chunk": [["O", "B-VP", "B-X"]],
+        }
+        assert trained.predict(X)["pos"] == POS
+    assert model.layers_["pos"].training_["sentences"] == 17
+
+
+def test_a_cascade_that_cannot_grow_says_so():
+    with pytest.raises(OptionError, match="partial_fit: the lexicon is of all training data"):
+        cascade(lexicon="pos").fit(X, Y).partial_fit(X, Y)
+    perceptrons = cascade("best", Perceptron(), Perceptron()).fit(X, Y)
+    assert perceptrons.partial_fit(X, Y).predict(X)["pos"] == POS
+    with pytest.raises(OptionError):
+        cascade("best", SemiCRF(max_iter=3)).fit(X, Y).partial_fit(X, Y)

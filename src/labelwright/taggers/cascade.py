@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from labelwright.taggers.cascade_answers import LayeredAnswers, columns_of_input
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layer_labels import labelled_layers
-from labelwright.taggers.layer_runs import LayerRun
+from labelwright.taggers.layer_runs import LayerRun, grown_layers
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
 from labelwright.taggers.signature import signature
@@ -44,9 +44,6 @@ from labelwright.taggers.stacks import Version, some, stacks
 from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[Any]
 FOLDS = 5
@@ -203,6 +200,22 @@ class Cascade(LayeredAnswers):
             "labelwright": __version__,
         }
         self._remember_tokenizer(tokenizer)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
+        """Every layer in turn learns from further sentences by its own `partial_fit`, over what the layers below say of
+        them; layers do not learn together here.
+
+        X, y, sample_weight : as in `fit`
+        """
+        if "layers_" not in vars(self):
+            return self.fit(X, y, sample_weight=sample_weight)
+        self._check_parameters()
+        if self.lexicon is not None:
+            raise OptionError("partial_fit: the lexicon is of all training data; fit the cascade again")
+        X, gold = labelled_layers(X, y, list(self.layers_), partial=True)
+        self.layers_ = grown_layers(self.layers_, self._passed, self._input(X), gold, sample_weight)
+        self.training_ = self.training_ | {"layers": {name: layer.training_ for name, layer in self.layers_.items()}}
         return self
 
     def _check_parameters(self) -> None:

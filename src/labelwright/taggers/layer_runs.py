@@ -1,9 +1,32 @@
 """The layers of a cascade, trained one after the other."""
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from labelwright.errors import OptionError
+from labelwright.structures.passing import Layered, Passed
 from labelwright.taggers.training import TrainableModel
+
+
+def grown_layers(
+    layers: Mapping[str, TrainableModel],
+    passed: Callable[[TrainableModel, Any], Passed],
+    source: Any,
+    gold: Mapping[str, Sequence[Sequence[Any]]],
+    sample_weight: Any,
+) -> dict[str, TrainableModel]:
+    """Copies of trained layers that have learnt from further sentences, each over what those below say of them."""
+    grown, read = dict[str, TrainableModel](), source
+    for name, model in layers.items():
+        if grown:
+            below = list(grown.values())[-1]
+            read = Layered(source, passed(below, read))
+        learn = getattr(model, "partial_fit", None)
+        if learn is None:
+            raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")
+        grown[name] = copy.copy(model).partial_fit(read, gold[name], sample_weight=sample_weight)  # type: ignore[attr-defined]
+    return grown
 
 
 class LayerRun:
