@@ -29,7 +29,7 @@ def supervision_of(
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
     given = of_tokens if of_sentences is None else of_sentences
     if not part and given is not None and len(given) and not given.any():
-        raise OptionError("sample_weight: all are 0; nothing is left to learn from")
+        raise OptionError("sample_weight: all are zero; nothing is left to learn from")
     by_label = class_weights(class_weight, labels, gold)
     if by_label is not None:
         allowed = Supervision(sets).allowed(len(labels))
@@ -64,7 +64,7 @@ def instance_weights(given: Any, n: int) -> Array | None:
     if weights.shape != (n,) or not ((weights >= 0) & (weights < np.inf)).all():
         raise OptionError(f"sample_weight: expected a number of 0 or more for each of {n} instances, got {given!r:.40}")
     if not weights.any():
-        raise OptionError("sample_weight: all are 0; nothing is left to learn from")
+        raise OptionError("sample_weight: all are zero; nothing is left to learn from")
     return weights
 
 
