@@ -160,7 +160,7 @@ class MemoryTagger(NgramModel):
         """The classifier with these settings."""
         return MemoryBased(**{name: getattr(self, name) for name in MemoryBased._parameter_names()})
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None) -> None:
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
         self.windows_, data = windows(X, self.template, given)
         self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names, often)
 

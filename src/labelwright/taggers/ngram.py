@@ -160,7 +160,7 @@ class NgramModel(Tagger):
 
     # -- what subclasses give ---------------------------------------------------------------------------------
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None) -> None:
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
         """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them, and
         `often` [T] how many times each token counts."""
         raise NotImplementedError
@@ -198,7 +198,8 @@ class NgramModel(Tagger):
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
         given = Given(self.dictionaries, self.clusters, self.vectors, labels=(labels, gold))
-        self._fit_classifier(X, classes, len(grams), given, often)
+        weights = {} if often is None else {"often": often}  # subclasses may do without
+        self._fit_classifier(X, classes, len(grams), given, **weights)
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         self.labels_, self.grams_, self.mark_ = list(labels), grams, os.urandom(8).hex()
         self.training_ = {
@@ -460,7 +461,7 @@ class NgramTagger(NgramModel):
                 f"classifier: expected an object with fit and one of {', '.join(ASK)}, got {self.classifier!r:.60}"
             )
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None) -> None:
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
         weights = {} if often is None else {"sample_weight": often}
         if weights and "sample_weight" not in inspect.signature(self.classifier.fit).parameters:
             raise OptionError(f"sample_weight: {type(self.classifier).__name__}.fit takes no weights; leave them out")
