@@ -293,7 +293,6 @@ def test_from_sequences_and_back():
         ([["a"], ["b"]], [["x"], ["y", "z"]], "y: sentence 1 has 2 labels, but X has 1 tokens"),
         ([["a", "b"]], [["x", 1]], "y: sentence 0, token 1: expected a string, got 1"),
         ([["a", "b"]], [[1, "x"]], "y: sentence 0, token 1: expected a label of type int, as those before it, got 'x'"),
-        ([["a"]], [[None]], "y: sentence 0, token 0: expected a string, got None"),
         (7, None, "got int, expected a list of sentences"),
         ([7], None, "sentence 0 is of type int"),
     ],

@@ -15,8 +15,8 @@ from labelwright.learn.joint import Joint
 from labelwright.parallel import Workers
 from labelwright.structures.lattice import covariance, label_marginals, posterior, sample
 from labelwright.structures.passing import Layered, certain, joined, likely, mixed, part
-from labelwright.taggers.cascade import _Run
 from labelwright.taggers.layer_labels import labelled_layers
+from labelwright.taggers.layer_runs import LayerRun
 from labelwright.taggers.linear import LinearTagger
 from labelwright.taggers.stacks import stacks
 
@@ -110,17 +110,18 @@ def test_what_is_passed_are_the_probabilities_of_labels_and_pairs(order, sizes, 
             assert np.allclose(found, pairs.reshape(-1) if t else [], atol=1e-9)
 
 
-def joint_problem(cascade, X, y):
+def joint_problem(cascade, X, y, weights=None):
     """The objective of joint training of a trained cascade, in float64, and its weights."""
     names = list(cascade.layers_)
-    source = cascade._input(labelled_layers(X, y, names)[0])
+    source = cascade._input(labelled_layers(X, y, names, partial=True)[0])
     inputs, versions = [source], []
     models = list(cascade.layers_.values())
+    run = LayerRun(cascade._fresh, None, weights)
     for k, model in enumerate(models[:-1]):
-        passed, said = cascade._trained_passing(_Run(cascade, None), names[k], model, inputs[k], y[names[k]])
+        passed, said = cascade._trained_passing(run, names[k], model, inputs[k], y[names[k]])
         versions.append(said)
         inputs.append(Layered(source, passed))
-    made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64)
+    made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64, weights)
     sizes = [len(model.weights_) for model in models]
     return Joint(made, sizes, [1.0, 0.5, 0.1][: len(sizes)]), np.concatenate([model.weights_ for model in models])
 
@@ -143,6 +144,30 @@ def assert_slopes(problem, weights):
     for part_of in problem.parts:
         for i in random.choice(np.arange(part_of.start, part_of.stop), 15, replace=False):
             assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
+
+
+@pytest.mark.parametrize("of", ["sentences", "tokens"])
+@pytest.mark.parametrize("jackknife", [False, True])
+def test_the_gradient_with_sets_and_weights_is_that_of_finite_differences(jackknife, of):
+    X, y = sentences(3, n=6)
+    random = np.random.default_rng(0)
+    for labels, some in zip(y.values(), ({"N", "V"}, {"p", "q"}, {"I", "O"}), strict=True):
+        for sentence in labels:
+            sentence[:] = [
+                None if r < 0.2 else some if r < 0.4 else label
+                for r, label in zip(random.random(9), sentence, strict=False)
+            ]
+    weights = [2.0, 0.5, 1.0, 0.0, 3.0, 1.5]
+    if of == "tokens":
+        weights = [random.uniform(0, 2, len(x)).tolist() for x in X]
+    layers = [
+        ("pos", CRF(template=LOWER[1], max_iter=3, class_weight={"N": 2.0})),
+        ("mid", LatentCRF(2, template=UPPER, max_iter=3, random_state=1)),
+        ("chunk", CRF(template=UPPER, max_iter=3, class_weight="balanced")),
+    ]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=jackknife, n_jobs=1)
+    cascade.fit(X, y, sample_weight=weights)
+    assert_slopes(*joint_problem(cascade, X, y, weights))
 
 
 @pytest.mark.slow

@@ -200,7 +200,7 @@ def test_wrong_words_are_named(words, message):
         ({"pos": None, "chunk": CHUNK}, "y: pos: expected a list of labels for each sentence, got None"),
         ({"pos": POS[:3], "chunk": CHUNK}, "pos: 3 sentences, but X has 12"),
         ({"pos": [*POS[:1], ["D"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has 1 labels, but X has 4 tokens"),
-        ({"pos": [*POS[:1], ["D", "_", "V", "R"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has a token without a"),
+        ({"pos": [*POS[:1], ["D", "", "V", "R"], *POS[2:]], "chunk": CHUNK}, "pos: sentence 1 has a token without a"),
     ],
 )
 def test_labels_that_are_not_there_are_named(y, message):
@@ -234,6 +234,31 @@ def test_joint_training_keeps_the_best_on_development_data():
     model = cascade(max_iter=12).fit(X, Y, dev=(X, Y))
     assert model.training_["joint"]["best_dev"] == 1.0
     assert model.training_["interrupted"] is False
+
+
+def test_layers_that_do_not_learn_together_keep_their_best_weights():
+    model = cascade("marginal").fit(X, Y, dev=(X, Y))
+    assert [layer.training_["best_dev"] for layer in model.layers_.values()] == [1.0, 1.0]
+    with_lexicon = cascade("best", lexicon="pos").fit(X, Y, dev=(X, Y))
+    assert all("best_dev" in layer.training_ for layer in with_lexicon.layers_.values())
+
+
+@pytest.mark.parametrize("passing", ["joint", "best"])
+def test_a_sentence_that_counts_twice_is_as_good_as_two(passing):
+    twice = cascade(passing).fit([*X, *X[:2]], {name: [*y, *y[:2]] for name, y in Y.items()})
+    weighted = cascade(passing).fit(X, Y, sample_weight=[2.0] * 2 + [1.0] * 10)
+    for name, layer in twice.layers_.items():
+        assert weighted.predict(X)[name] == twice.predict(X)[name]
+        assert layer.training_["loss"] == pytest.approx(weighted.layers_[name].training_["loss"], rel=1e-3)
+
+
+def test_labels_of_layers_may_be_unknown():
+    y = {"pos": [[None, *labels[1:]] for labels in POS[:4]] + POS[4:], "chunk": CHUNK}
+    for options in ({}, {"jackknife": True}, {"lexicon": "pos"}):
+        predicted = cascade(**options).fit(X, y).predict(X)
+        assert predicted["pos"][:2] == POS[:2]
+    with pytest.raises(CorpusError, match="pos: sentence 0, token 0: the label is unknown"):
+        cascade().fit(X, Y).score(X, y)
 
 
 def test_a_layer_keeps_a_seed_of_its_own():
@@ -350,3 +375,28 @@ def test_parameters_of_layers_have_their_name_in_front():
         model.set_params(tag__l2=1.0)
     with pytest.raises(OptionError, match="CRF: no parameter 'l3'"):
         model.set_params(pos__l3=1.0)
+
+
+@pytest.mark.parametrize("passing", ["joint", "marginal", "best"])
+def test_further_sentences_bring_words_and_labels(passing, tmp_path):
+    model = cascade(passing).partial_fit(X, Y)
+    model.partial_fit(
+        [["quickly", "sings", "Ann"]] * 5, {"pos": [["R", "V", "P"]] * 5, "chunk": [["O", "B-VP", "B-X"]] * 5}
+    )
+    model.save(tmp_path / "m")
+    for trained in (model, labelwright.load(tmp_path / "m")):
+        assert trained.predict([["quickly", "sings", "Ann"]]) == {
+            "pos": [["R", "V", "P"]],
+            "chunk": [["O", "B-VP", "B-X"]],
+        }
+        assert trained.predict(X)["pos"] == POS
+    assert model.layers_["pos"].training_["sentences"] == 17
+
+
+def test_a_cascade_that_cannot_grow_says_so():
+    with pytest.raises(OptionError, match="partial_fit: the lexicon is of all training data"):
+        cascade(lexicon="pos").fit(X, Y).partial_fit(X, Y)
+    perceptrons = cascade("best", Perceptron(), Perceptron()).fit(X, Y)
+    assert perceptrons.partial_fit(X, Y).predict(X)["pos"] == POS
+    with pytest.raises(OptionError):
+        cascade("best", SemiCRF(max_iter=3)).fit(X, Y).partial_fit(X, Y)

@@ -130,7 +130,7 @@ def test_what_is_a_set():
         ([["A", "B"]], {"sample_weight": [1, 2]}, OptionError, "2 entries, but X has 1 sentences"),
         ([["A", "B"]], {"sample_weight": [-1]}, OptionError, "sentence 0: expected a number of 0 or more, got -1"),
         ([["A", "B"]], {"sample_weight": [[1.0]]}, OptionError, "sentence 0 has 2 tokens, got 1 weights"),
-        ([["A", "B"]], {"sample_weight": [0]}, OptionError, "all are 0"),
+        ([["A", "B"]], {"sample_weight": [0]}, OptionError, "all are zero"),
         ([["A", "B"]], {"sample_weight": 3}, OptionError, "expected a number for each sentence"),
     ],
 )

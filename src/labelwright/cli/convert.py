@@ -161,6 +161,9 @@ def _label(corpus: "Corpus") -> str:
 
 def _relabelled(corpus: "Corpus", source: str | None, target: str | None, repair: bool) -> "Corpus":
     """Labels in another scheme; labels that break their own are an error unless they are to be repaired."""
+    from labelwright.corpus.partial_labels import check_known
+
+    check_known(corpus.y, corpus.source)
     scheme = _scheme(corpus, source)
     if not repair:
         _check_valid(corpus, scheme)

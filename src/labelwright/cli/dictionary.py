@@ -44,8 +44,10 @@ def command(
     from labelwright.corpus.compressed import write_bytes
     from labelwright.corpus.file_formats import FileOptions
     from labelwright.corpus.labelled_phrases import labelled_phrases
+    from labelwright.corpus.partial_labels import check_known
 
     corpus = read_labelled(source, columns, label, None, FileOptions(format, label_names, skip_bad_spans))
+    check_known(corpus.y, corpus.source)
     phrases = labelled_phrases(corpus)
     if type is not None and type not in phrases:
         known = f"; known: {', '.join(phrases)}" if phrases else ""

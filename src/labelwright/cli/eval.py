@@ -221,8 +221,10 @@ def scored_on(
 
 def _predictions(gold: "Corpus", predicted: list[list[str]], reading: str, scheme: str | None) -> Tested:
     """The scores of predictions that are there already."""
+    from labelwright.corpus.partial_labels import check_known
     from labelwright.evaluate import evaluate
 
+    check_known(gold.y, _place(gold, ""))
     report = evaluate(gold.y, predicted, reading=reading, scheme=scheme)
     return Tested({"": Scored(report, None, None, None)}, gold)
 
@@ -290,9 +292,11 @@ def _scored(
     name: str, tagger: Any, test: "Data", data: Any, labellings: list[list[str]], tally: how.Tally, asked: Asked
 ) -> Scored:
     """The scores of one output."""
+    from labelwright.corpus.partial_labels import check_known
     from labelwright.evaluate import evaluate
 
     gold = test.column(name) if name else test.y
+    check_known(gold, _place(test, name))
     strict = asked.reading == "strict" and not (name and tagger.scheme_ is None)
     reading = asked.reading if strict else "conlleval"
     scheme = asked.scheme if strict or not name else None
@@ -305,6 +309,12 @@ def _scored(
     if word == "decoder":
         described["options"] = choice.options
     return Scored(report, described | tally.as_dict(), tally, ceiling)
+
+
+def _place(test: "Data", name: str) -> str:
+    """What an error about true labels begins with."""
+    source = getattr(test, "source", "gold")
+    return f"{source}: column {name}" if name else source
 
 
 def _facts(scored: Scored) -> dict[str, Any]:

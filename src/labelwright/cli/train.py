@@ -30,6 +30,7 @@ from labelwright.cli.recipe import (
     unknown_option,
 )
 from labelwright.cli.train_grid import check_choices, joined_grid, settings_by_name, settings_to_try
+from labelwright.cli.train_labels import check_known_labels, opened_labels, read_dev, say_known, weighted_data
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
 from labelwright.cli.train_reports import Drawn, check_divisible, cross_validated, curve_of, draw, say_beforehand
 from labelwright.cli.train_search import how_many, searched
@@ -187,6 +188,9 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
         _check_plot(asked, [*inputs, output])
     tried = _to_try(model, asked)
     data, dev = read_data(source, asked, schemes)
+    data, weights = weighted_data(data, asked)
+    data = opened_labels(data, asked)
+    say_known(data, schemes, asked)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
     trials = Path(f"{output}.search")
@@ -201,7 +205,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
             record["folds"] = cross_validated(model, data, asked)
         drawn = drawn._replace(curve=curve_of(model, data, dev, asked))
         say_beforehand(model, data, asked)
-        _fit(model, data, dev, start, checkpoint, asked)
+        _fit(model, data, dev, start, checkpoint, asked, weights)
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)
         if record["search"]["stopped"] == "interrupted" or "stopped" not in model.training_:
@@ -277,7 +281,11 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
         return data, None
     dev = opened(asked.values["dev"], files.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
     by_itself = has_attributes(data) or dev.format in TEXTS
-    held_out = read(dev, *((None, None) if by_itself else (columns or ",".join(data.names), data.label)))
+    if by_itself:
+        held_out = read(dev, None, None)
+    else:
+        held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
+    check_known_labels(held_out, schemes)
     return data, _with_arrays(held_out, "dev_arrays", asked)
 
 
@@ -299,10 +307,18 @@ def _tokenizer(asked: Request) -> "Tokenizer | None":
     return tokenizer_given(*given, Tokenizer())
 
 
-def _fit(model: Any, data: "Data", dev: "Data | None", start: Any, checkpoint: Path | None, asked: Request) -> None:
+def _fit(
+    model: Any,
+    data: "Data",
+    dev: "Data | None",
+    start: Any,
+    checkpoint: Path | None,
+    asked: Request,
+    weights: list[Any] | None = None,
+) -> None:
     """Train with all that this tagger's fit takes."""
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
     if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
         say(f"labelwright: training without compiled code takes several times as long: {choice.why_not_available()}")
     if asked.can("dev"):

@@ -17,6 +17,7 @@ from labelwright.settings import (
     Group,
     Help,
     Needs,
+    OneOf,
     OptionOnly,
     Place,
     Setting,
@@ -98,6 +99,43 @@ def of_further_data(
     ] = None,
 ) -> None:
     """Labels, and files beside the training file."""
+
+
+def of_labels(
+    *,
+    unmarked: Annotated[
+        str | None,
+        OneOf("outside", "unknown"),
+        Needs("partial_labels"),
+        Group(DATA),
+        Help("What O says: outside of any span, or unknown, since only some spans are marked."),
+        Default("outside"),
+    ] = None,
+    allowed_labels: Annotated[
+        str | None,
+        FileName(),
+        Needs("partial_labels"),
+        Group(DATA),
+        Help(
+            "Words, each with the labels that it may have, on lines of a file: for tokens whose label is unknown (_)."
+        ),
+    ] = None,
+    sentence_weight: Annotated[
+        str | None,
+        Needs("sample_weight"),
+        Group(DATA),
+        Flag(metavar="COLUMN"),
+        Help("A column with the weight of the sentence, the same at all its tokens: it counts so many times."),
+    ] = None,
+    token_weight: Annotated[
+        str | None,
+        Needs("sample_weight"),
+        Group(DATA),
+        Flag(metavar="COLUMN"),
+        Help("A column with the weight of each token: how much a wrong label counts there."),
+    ] = None,
+) -> None:
+    """What the training file says of its labels beside them."""
 
 
 def of_tuning(
@@ -211,7 +249,7 @@ def of_most_taggers(
 # What a run is asked beside the settings of its tagger, in the order of the help.
 RUN = {
     name: setting
-    for part in (of_files, of_texts, of_further_data, of_tuning, of_training, of_output)
+    for part in (of_files, of_texts, of_further_data, of_labels, of_tuning, of_training, of_output)
     for name, setting in settings_of(part).items()
 }
 
@@ -243,7 +281,7 @@ TRAIN = inspect.Parameter(
 )
 RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
-    "learning_curve",
+    "learning_curve", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
 )  # fmt: skip
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labelwright.corpus.allowed_labels import read_allowed_labels as read_allowed_labels
+    from labelwright.corpus.allowed_labels import with_allowed_labels as with_allowed_labels
     from labelwright.corpus.annotations import read_doccano as read_doccano
     from labelwright.corpus.annotations import read_label_studio as read_label_studio
     from labelwright.corpus.brat import read_brat as read_brat
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from labelwright.corpus.table import RawText as RawText
     from labelwright.corpus.token_records import read_jsonl as read_jsonl
     from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
+    from labelwright.corpus.unmarked import unmarked_unknown as unmarked_unknown
+    from labelwright.corpus.weight_columns import weighted as weighted
 
 _HOMES = {
     "Allowed": "schemes",
@@ -58,6 +62,7 @@ _HOMES = {
     "convert": "schemes",
     "detect_scheme": "schemes",
     "labels_of": "spans",
+    "read_allowed_labels": "allowed_labels",
     "read_brat": "brat",
     "read_columns": "columns",
     "read_conllu": "conllu",
@@ -72,7 +77,10 @@ _HOMES = {
     "split_label": "schemes",
     "stream_columns": "columns",
     "synthetic_hmm": "synthetic",
+    "unmarked_unknown": "unmarked",
     "validate": "schemes",
+    "weighted": "weight_columns",
+    "with_allowed_labels": "allowed_labels",
     "write_columns": "columns",
     "write_conllu": "conllu",
 }
@@ -94,6 +102,7 @@ __all__ = [
     "convert",
     "detect_scheme",
     "labels_of",
+    "read_allowed_labels",
     "read_brat",
     "read_columns",
     "read_conllu",
@@ -108,7 +117,10 @@ __all__ = [
     "split_label",
     "stream_columns",
     "synthetic_hmm",
+    "unmarked_unknown",
     "validate",
+    "weighted",
+    "with_allowed_labels",
     "write_columns",
     "write_conllu",
 ]

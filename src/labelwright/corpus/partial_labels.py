@@ -1,6 +1,7 @@
 """Labels that are known in part: in Python None or a set of labels, in files `_` or labels separated by `|`."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from labelwright.errors import CorpusError
 Array = NDArray[Any]
 UNKNOWN = "_"
 BAR = "|"
+FEATURE = re.compile("[^=|]+=[^=|]+")  # of morphology, as in Case=Nom
 
 
 class LabelCodes(NamedTuple):
@@ -44,9 +46,73 @@ def is_set(value: Any) -> bool:
     return isinstance(value, frozenset | set | list)
 
 
-def is_partial(values: Iterable[Any]) -> bool:
-    """Do some of these leave several labels open?"""
-    return any(one_of(value) is not None for value in values)
+def sets_among(values: Sequence[Any]) -> list[frozenset[Any] | None]:
+    """What `one_of` says of each of the distinct values of a column; beside Case=Nom, `_` is a label: no features.
+
+    >>> sets_among(["_", "N"]), sets_among(["_", "Case=Nom"])
+    ([frozenset(), None], [None, None])
+    """
+    members = [one_of(value) for value in values]
+    if any(isinstance(value, str) and FEATURE.match(value) for value in values):
+        members = [None if value == UNKNOWN else found for value, found in zip(values, members, strict=True)]
+    return members
+
+
+def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
+    """Refuse labels of which some are unknown or one of several; what is no list of labels is refused elsewhere.
+
+    sentences : labels of each sentence
+    source : what the error begins with
+    """
+    sentences = list(sentences)
+    if any(isinstance(sentence, str) or not hasattr(sentence, "__len__") for sentence in sentences):
+        return
+    flat = [label for sentence in sentences for label in sentence if isinstance(label, Hashable)]
+    distinct = list(dict.fromkeys(flat))
+    left_open = {value for value, found in zip(distinct, sets_among(distinct), strict=True) if found is not None}
+    if not left_open and len(flat) == sum(map(len, sentences)):
+        return
+    for n, sentence in enumerate(sentences):
+        for t, label in enumerate(sentence):
+            if is_set(label) or (isinstance(label, Hashable) and label in left_open):
+                what = f"one of {written(label)}" if one_of(label) else f"unknown ({label})"
+                raise CorpusError(
+                    f"{source}: sentence {n}, token {t}: the label is {what}; label it, or leave the sentence out"
+                )
+
+
+def known_labels(labels: Sequence[Any]) -> list[Any]:
+    """The labels of tokens [T], None where several are possible.
+
+    >>> known_labels(["N", "_", {"N", "V"}])
+    ['N', None, None]
+    """
+    distinct = list(dict.fromkeys(label for label in labels if not is_set(label)))
+    members = dict(zip(distinct, sets_among(distinct), strict=True))
+    return [None if is_set(label) or members[label] is not None else label for label in labels]
+
+
+class Known(NamedTuple):
+    """How many tokens have a label, how many a set of labels, and of how many it is unknown."""
+
+    labels: int
+    sets: int
+    unknown: int
+
+
+def how_many_known(values: Sequence[Any], codes: Array) -> Known:
+    """How much is known of the labels of tokens, codes [T] into values [V].
+
+    >>> how_many_known(["N", "_", "V|X"], np.array([0, 0, 1, 2]))
+    Known(labels=2, sets=1, unknown=1)
+    """
+    members = sets_among(values)
+    every = {label for value, found in zip(values, members, strict=True) for label in found or _single(value, found)}
+    kinds = [
+        0 if _single(v, found) else 1 if found and found != every else 2
+        for v, found in zip(values, members, strict=True)
+    ]
+    return Known(*np.bincount(np.array(kinds, np.int64)[codes], minlength=3).tolist())
 
 
 def written(value: Any) -> Any:
@@ -66,7 +132,7 @@ def _single(value: Any, members: frozenset[Any] | None) -> list[Any]:
 
 def label_codes(values: Sequence[Any], codes: Array, source: str = "y") -> LabelCodes:
     """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels."""
-    members = [one_of(value) for value in values]
+    members = sets_among(values)
     if all(found is None for found in members):
         return LabelCodes(list(values), codes, np.empty((0, len(values)), np.bool_))
     alone = [_single(value, found) for value, found in zip(values, members, strict=True)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from labelwright.corpus.labels import plain_label, wrong_label
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.partial_labels import is_set
+from labelwright.corpus.partial_labels import check_known, is_set, sets_among
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
 from labelwright.errors import CorpusError, OptionError
@@ -271,8 +271,10 @@ class Corpus:
         if self.label is None:
             raise CorpusError(f"{self.source}: has no label column to write as {scheme}; name it with label=")
         number = self.names.index(self.label)
+        old = self.columns[number]
+        if any(found is not None for found in sets_among(old.values)):
+            check_known(self.y, f"{self.source}: column {self.label}: cannot be written as {scheme}")
         try:
-            old = self.columns[number]
             column = compacted(*convert_codes(old.values, old.codes, self.offsets, source, scheme))
         except OptionError as error:
             raise CorpusError(f"{self.source}: column {self.label}: {error}") from None

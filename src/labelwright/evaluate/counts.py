@@ -11,6 +11,7 @@ import numpy as np
 
 from labelwright.corpus.labels import plain_label, text_of, wrong_label
 from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.schemes import (
     ALIASES,
     Boundaries,
@@ -84,6 +85,7 @@ def intern(gold: Labels, **systems: Labels) -> Tokens:
     if not named["gold"]:
         raise CorpusError("gold: no sentences, expected at least one")
     lengths = _lengths("gold", named["gold"])
+    check_known(named["gold"], "gold")
     for name, sentences in named.items():
         if len(sentences) != len(lengths):
             raise CorpusError(f"{name}: {len(sentences)} sentences, expected {len(lengths)} as in gold")

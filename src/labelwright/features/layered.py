@@ -15,7 +15,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import template as find_template
-from labelwright.features.encoded import Extractor, Tensors, new_mark
+from labelwright.features.encoded import Extractor, Tensors, new_mark, other_kind
 from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.sources import NOTHING, Given
@@ -125,7 +125,10 @@ class LayeredFeatures:
         return ptr, np.concatenate(feature)[order], np.concatenate(slot)[order]
 
     def merged(self, new: Extractor) -> "LayeredFeatures":
-        raise OptionError("partial_fit: layers of a cascade do not grow; fit the cascade again")
+        """These features, then the further ones of the new extractor, of the input and of the labels below."""
+        if not isinstance(new, LayeredFeatures):
+            raise other_kind(self, new)
+        return LayeredFeatures(self.base.merged(new.base), self.above.merged(new.above))
 
     def numbers_in(self, merged: "LayeredFeatures") -> Longs:
         """The numbers [F] of these features in another extractor of the same input; those of the base and of the

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from labelwright.corpus.partial_labels import known_labels
 from labelwright.corpus.table import Column, Corpus
 from labelwright.errors import ModelFileError
 from labelwright.modelfile import read_strings, unpack_strings
@@ -23,13 +24,14 @@ class Lexicon:
     def learn(cls, corpus: Corpus, gold: Sequence[Sequence[str]]) -> tuple["Lexicon", Corpus]:
         """The lexicon, and the training corpus with a column of the labels that each word has at *other* tokens: with
         the label of the token itself, the model would learn to trust the lexicon too much."""
-        labels = [label for sentence in gold for label in sentence]
+        labels = known_labels([label for sentence in gold for label in sentence])
         order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
         words = corpus.tokens(corpus.names[0])
         seen: dict[str, dict[str, int]] = {}
         for word, label in zip(words, labels, strict=True):
             had = seen.setdefault(word, {})
-            had[label] = had.get(label, 0) + 1
+            if label is not None:
+                had[label] = had.get(label, 0) + 1
         elsewhere = [
             _had({other: n - (other == label) for other, n in seen[word].items()}, order)
             for word, label in zip(words, labels, strict=True)

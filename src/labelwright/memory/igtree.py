@@ -14,6 +14,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels import igtree as kernels
 from labelwright.memory.search import Answers
 from labelwright.memory.trie import entries_of
+from labelwright.memory.weights import counted_keys
 
 Array = NDArray[Any]
 
@@ -37,16 +38,17 @@ class IGTree(NamedTuple):
         return sum(a.nbytes for a in self)
 
 
-def igtree(codes: Array, classes: Array, n_classes: int, weights: Array) -> IGTree:
-    """The tree of instances: codes [M, F] of their values, and their classes [M]."""
+def igtree(codes: Array, classes: Array, n_classes: int, weights: Array, often: Array | None = None) -> IGTree:
+    """The tree of instances: codes [M, F] of their values, their classes [M], and how many times each counts [M]."""
     order = np.argsort(-weights, kind="stable")
-    frequency = np.bincount(classes, minlength=n_classes)
+    frequency = np.bincount(classes, often, n_classes)
     nodes = np.zeros(len(codes), np.int64)  # [M]  the node of this level that has each instance
     kept = np.arange(len(codes))  # instances of nodes that are split
     code, sizes, tables = [np.array([-1])], [], []
     n_nodes = 1
     for column in [*order, None]:
-        table = _classes_of(nodes, classes[kept], n_nodes, n_classes, frequency)
+        within = None if often is None else often[kept]
+        table = _classes_of(nodes, classes[kept], n_nodes, n_classes, frequency, within)
         tables.append(table)
         if column is None:
             break
@@ -95,10 +97,12 @@ class _Level(NamedTuple):
     often: Array
 
 
-def _classes_of(nodes: Array, classes: Array, n_nodes: int, n_classes: int, frequency: Array) -> _Level:
+def _classes_of(
+    nodes: Array, classes: Array, n_nodes: int, n_classes: int, frequency: Array, often: Array | None
+) -> _Level:
     """The classes of the instances of each node; the most frequent one, of several the one that is more frequent in all
     instances, then the first seen."""
-    keys, count = np.unique(nodes * n_classes + classes, return_counts=True)
+    keys, count = counted_keys(nodes * n_classes + classes, often)
     node, cls = keys // n_classes, keys % n_classes
     ranked = np.lexsort((cls, -frequency[cls], -count, node))
     first = np.flatnonzero(np.append(True, node[ranked][1:] != node[ranked][:-1])) if len(keys) else ranked

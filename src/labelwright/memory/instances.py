@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.table import compacted
 from labelwright.corpus.tabular import is_frame
 from labelwright.errors import CorpusError
 from labelwright.parallel import computed_once
@@ -140,6 +141,12 @@ class ValueNumbers:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ValueNumbers, (self.values,)  # a pickle does without the numbers
+
+
+def some_instances(data: Instances, kept: Array) -> Instances:
+    """Some of the instances, with only the values that occur in them; `kept` [M] says which."""
+    columns = [compacted(values, data.codes[kept, i]) for i, values in enumerate(data.values)]
+    return Instances(tuple(c.values for c in columns), np.stack([c.codes for c in columns], axis=1))
 
 
 def joined(old: Instances, new: Instances) -> Instances:

@@ -54,22 +54,23 @@ def learn(
     threshold: int,
     weights: str | Array,
     names: Sequence[str] | None = None,
+    often: Array | None = None,
 ) -> Learnt:
     """Learn weights and distances of values from instances and their classes [M]; `names` of columns are for error
-    messages."""
+    messages, and `often` [M] is how many times each instance counts."""
     tables, columns = [], []
     for i, (metric, values) in enumerate(zip(metrics, data.values, strict=True)):
         codes, place = data.codes[:, i], f"column {i if names is None else names[i]}"
-        table = counts(codes, len(values), classes, n_classes)
+        table = counts(codes, len(values), classes, n_classes, often)
         columns.append(column(metric, values, table, threshold, place))
         if metric == "numeric":
             bins = binned(columns[-1].number)
-            table = counts(bins[codes].astype(np.int32), int(bins.max()) + 1, classes, n_classes)
+            table = counts(bins[codes].astype(np.int32), int(bins.max()) + 1, classes, n_classes, often)
         tables.append(table)
     return Learnt(columns, tables, feature_weights(tables, weights))
 
 
-def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int) -> Memory:
+def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int, often: Array | None = None) -> Memory:
     """Sort instances with their classes [M] into a memory."""
     columns, tables, weight = learnt
     order = np.lexsort((np.array([c.n_codes for c in columns]), -weight))
@@ -84,7 +85,7 @@ def memory(learnt: Learnt, data: Instances, classes: Array, n_classes: int) -> M
         [column.code_of for column in sorted_columns],
         distances(sorted_columns, weight[order], place_of[fixed], n_classes, len(rows)),
         members,
-        class_groups(members, classes, n_classes),
+        class_groups(members, classes, n_classes, often),
         trie(rows),
     )
 

@@ -104,10 +104,18 @@ def _read_values(tensors: TensorReader, name: str, read: dict[str, Any]) -> list
     return values
 
 
-def read_index(tensors: TensorReader, data: Instances, n_classes: int) -> Memory | IGTree:
-    """What answers queries."""
+def read_often(tensors: TensorReader, n: int) -> Array | None:
+    """How many times each of the instances counts; None where all count once."""
+    if "often" not in tensors:
+        return None
+    return tensors.numbers("often", np.float64, n, least=math.ulp(0.0), most=HEAVIEST)
+
+
+def read_index(tensors: TensorReader, data: Instances, n_classes: int, often: Array | None) -> Memory | IGTree:
+    """What answers queries; `often` is how many times each instance counts."""
+    votes = (1.0, float(len(data.codes))) if often is None else (float(often.min()), float(often.sum()) * (1 + 1e-9))
     if "tree.code" in tensors:
-        return _read_tree(tensors.part("tree."), len(data.values), n_classes)
+        return _read_tree(tensors.part("tree."), len(data.values), n_classes, votes)
     N, F = data.codes.shape
     order = tensors.permutation("order", np.int64, F)
     d = tensors.part("distances.")
@@ -120,10 +128,11 @@ def read_index(tensors: TensorReader, data: Instances, n_classes: int) -> Memory
     g = tensors.part("grouped.")
     grouped = Grouped(g.pointers("ptr", M, N, least=1), g.permutation("members", np.int32, N))
     distances = _read_distances(d, first, n_classes)
-    return Memory(order, code_of, distances, grouped, _read_groups(tensors.part("groups."), M, N, n_classes), trie)
+    groups = _read_groups(tensors.part("groups."), M, votes, n_classes)
+    return Memory(order, code_of, distances, grouped, groups, trie)
 
 
-def _read_tree(tensors: TensorReader, F: int, n_classes: int) -> IGTree:
+def _read_tree(tensors: TensorReader, F: int, n_classes: int, votes: tuple[float, float]) -> IGTree:
     child = check_children("tree.child", tensors.array("child", np.int32, None))
     n = len(child) - 1
     code = tensors.array("code", np.int32, n)
@@ -137,7 +146,7 @@ def _read_tree(tensors: TensorReader, F: int, n_classes: int) -> IGTree:
         tensors.indices("best", np.int32, n_classes, n),
         tensors.pointers("ptr", n, len(classes), least=1),
         classes,
-        tensors.numbers("often", np.float64, len(classes), least=1),
+        tensors.numbers("often", np.float64, len(classes), least=votes[0], most=votes[1]),
     )
 
 
@@ -182,13 +191,14 @@ def _check_levels(child: Array, code: Array, begin: Array, columns: Array) -> No
         raise ModelFileError(f"tensor trie.child: more levels than the {len(columns)} columns")
 
 
-def _read_groups(tensors: TensorReader, M: int, N: int, n_classes: int) -> Groups:
+def _read_groups(tensors: TensorReader, M: int, votes: tuple[float, float], n_classes: int) -> Groups:
+    """The classes of each row; all counts lie between the least and the sum of the votes of instances."""
     classes = tensors.indices("classes", np.int32, n_classes, None)
     return Groups(
         tensors.pointers("ptr", M, len(classes), least=1),
         classes,
-        tensors.numbers("count", np.float64, len(classes), least=1, most=N),
-        tensors.numbers("frequency", np.float64, n_classes, least=0, most=N),
+        tensors.numbers("count", np.float64, len(classes), least=votes[0], most=votes[1]),
+        tensors.numbers("frequency", np.float64, n_classes, least=0, most=votes[1]),
     )
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels.neighbours import Groups, Trie
+from labelwright.memory.weights import counted_keys
 
 Array = NDArray[Any]
 SMALL = 128  # nodes of so many rows are not split further
@@ -37,13 +38,15 @@ def entries_of(ptr: Array, rows: Array) -> tuple[Array, Array]:
     return row_ptr, np.arange(row_ptr[-1]) + np.repeat(ptr[rows] - row_ptr[:-1], sizes)
 
 
-def class_groups(grouped: Grouped, classes: Array, n_classes: int) -> Groups:
-    """The classes of the instances of each row, and the frequency of each class."""
+def class_groups(grouped: Grouped, classes: Array, n_classes: int, often: Array | None = None) -> Groups:
+    """The classes of the instances of each row, and the frequency of each class; `often` is how many times each
+    instance counts."""
     n_rows = len(grouped.ptr) - 1
     row = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(grouped.ptr))
-    keys, count = np.unique(row * n_classes + classes[grouped.members], return_counts=True)
+    within = None if often is None else often[grouped.members]
+    keys, count = counted_keys(row * n_classes + classes[grouped.members], within)
     ptr = np.searchsorted(keys, np.arange(n_rows + 1, dtype=np.int64) * n_classes)
-    frequency = np.bincount(classes, minlength=n_classes).astype(np.float64)
+    frequency = np.bincount(classes, often, n_classes).astype(np.float64)
     return Groups(ptr, (keys % n_classes).astype(np.int32), count.astype(np.float64), frequency)
 
 

@@ -27,11 +27,20 @@ class Contingency(NamedTuple):
     classes: Array  # [C]  and each class
 
 
-def counts(codes: Array, n_values: int, classes: Array, n_classes: int) -> Contingency:
-    """The contingency table of a column [M] and the classes [M], without its zeros."""
-    keys, count = np.unique(codes.astype(np.int64) * n_classes + classes, return_counts=True)
-    values, frequency = np.bincount(codes, minlength=n_values), np.bincount(classes, minlength=n_classes)
+def counts(codes: Array, n_values: int, classes: Array, n_classes: int, often: Array | None = None) -> Contingency:
+    """The contingency table of a column [M] and the classes [M], without its zeros; `often` is how many times each
+    instance counts."""
+    keys, count = counted_keys(codes.astype(np.int64) * n_classes + classes, often)
+    values, frequency = np.bincount(codes, often, n_values), np.bincount(classes, often, n_classes)
     return Contingency(keys // n_classes, keys % n_classes, count, values, frequency)
+
+
+def counted_keys(keys: Array, often: Array | None) -> tuple[Array, Array]:
+    """The distinct keys, and how often each occurs where each of them [M] counts so many times."""
+    if often is None:
+        return np.unique(keys, return_counts=True)
+    distinct, number = np.unique(keys, return_inverse=True)
+    return distinct, np.bincount(number, often, len(distinct))
 
 
 def binned(numbers: Array) -> Array:

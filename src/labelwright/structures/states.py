@@ -50,12 +50,23 @@ class StateSpace(NamedTuple):
             end=self.end & permitted.end[label],
         )
 
+    def without(self, pairs: Sequence[tuple[int, int]]) -> "StateSpace":
+        """The same without the transitions from the first label of each pair to the second."""
+        permitted = np.ones((self.n_labels, self.n_labels), np.bool_)
+        for before, after in pairs:
+            permitted[before, after] = False
+        return self._replace(arc=self.arc & permitted[np.ix_(self.label_of, self.label_of)])
+
 
 def state_space(
-    labels: Sequence[str], n_latent: int | Sequence[int] = 1, order: int = 1, scheme: str | None = None
+    labels: Sequence[str],
+    n_latent: int | Sequence[int] = 1,
+    order: int = 1,
+    scheme: str | None = None,
+    forbidden: Sequence[tuple[int, int]] = (),
 ) -> StateSpace:
     """Labels with their latent states (one number for all labels, or one per label), all transitions allowed except
-    those that a label scheme forbids: for these, order 2 builds no pairs.
+    those that a label scheme forbids, or pairs of labels: for these, order 2 builds no pairs.
 
     >>> state_space(["O", "B"], 2).label_of.tolist()
     [0, 0, 1, 1]
@@ -75,6 +86,8 @@ def state_space(
     free = assembled(tuple(labels), first, yes, np.ones((len(yes), len(yes)), np.bool_), yes, 1)
     if scheme is not None:
         free = free.constrained(scheme)
+    if forbidden:
+        free = free.without(forbidden)
     return free if order == 1 else assembled(free.labels, first, free.start, free.arc, free.end, order)
 
 

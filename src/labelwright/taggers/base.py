@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from labelwright.answers.batch import Batch, joined
 from labelwright.answers.labellings import Labellings
 from labelwright.answers.passed import passed_by
+from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.schemes import SAME_AS, SCHEMES, same_rules
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
@@ -660,4 +661,5 @@ def true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Sequen
     gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else listed(y)
     if gold is None:
         raise OptionError(f"{asker}: give the true labels y")
+    check_known(gold, asker)
     return gold

@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from labelwright.taggers.cascade_answers import LayeredAnswers, columns_of_input
 from labelwright.taggers.estimator import Summary, untrained
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layer_labels import labelled_layers
+from labelwright.taggers.layer_runs import LayerRun, grown_layers
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
 from labelwright.taggers.signature import signature
@@ -45,9 +46,6 @@ from labelwright.taggers.stacks import Version, some, stacks
 from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[Any]
 FOLDS = 5
@@ -115,7 +113,9 @@ class Cascade(LayeredAnswers):
     """
 
     can = _OfItsLayers()  # type: ignore[assignment]
-    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "layer_progress"})
+    training_options: ClassVar[frozenset[str]] = frozenset(
+        {"dev", "progress", "layer_progress", "sample_weight", "partial_labels"}
+    )
     training_: dict[str, Any]
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
 
@@ -155,21 +155,25 @@ class Cascade(LayeredAnswers):
         dev: Any = None,
         progress: Callable[[Record, int], None] | None = None,
         layer_progress: Callable[[str, TrainableModel], Any] | None = None,
+        sample_weight: Sequence[Any] | None = None,
     ) -> Self:
         """Train on sentences X and the labels of every layer: y = {name: labels}, or a Corpus with columns so named.
         For scikit-learn, which chooses among sentences, y may also have an item for each sentence: a list with a tuple
         of labels for each token, or a frame with a column for each layer.
 
-        X, y : the data, as above
-        dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean of the layers' scores
+        X, y : the data, as above; labels may be unknown or sets of labels, as those of a CRF
+        dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean of the layers'
+            scores; without joint training every layer keeps its best weights and stops early
         progress : called with every iteration of joint training
         layer_progress : called with the name and the model of each layer before it is trained (once for each part of
             the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be
+        sample_weight : a number for each sentence, or a list of numbers, one for each token; for all layers
         """
         self._check_parameters()
         expect_much()
         names = [name for name, _ in self.layers]
-        X, gold = labelled_layers(X, y, names)
+        X, gold = labelled_layers(X, y, names, partial=True)
+        sample_weight = None if sample_weight is None else list(sample_weight)
         development = None if dev is None else labelled_layers(*labelled_pair(dev), names, "dev: ")
         for attribute in ("layers_", "before_"):
             self.__dict__.pop(attribute, None)
@@ -180,14 +184,15 @@ class Cascade(LayeredAnswers):
         source = self._input(X)
         if self.lexicon is not None:
             self.lexicon_, source = Lexicon.learn(columns_of_input(X), gold[self.lexicon])
-        run = _Run(self, layer_progress)
-        self.layers_, inputs, versions = self._train_layers(run, source, gold)
+        run = LayerRun(self._fresh, layer_progress, sample_weight)
+        by_layer = None if self.learns_together else development
+        self.layers_, inputs, versions = self._train_layers(run, source, gold, by_layer)
         self.history_ = [dict(record) for record in self.layers_[names[-1]].history_]
         self.training_ = {"layers": {name: model.training_ for name, model in self.layers_.items()}}
         try:
             if self.learns_together and not run.interrupted:
                 self.before_ = self._with_weights(np.concatenate([model.weights_ for model in self.layers_.values()]))
-                self._learn_together(inputs, gold, versions, development, progress)
+                self._learn_together(inputs, gold, versions, sample_weight, development, progress)
         except BaseException:
             del self.layers_  # no mixture of weights is left behind
             raise
@@ -197,6 +202,22 @@ class Cascade(LayeredAnswers):
             "labelwright": __version__,
         }
         self._remember_tokenizer(tokenizer)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
+        """Every layer in turn learns from further sentences by its own `partial_fit`, over what the layers below say of
+        them; layers do not learn together here.
+
+        X, y, sample_weight : as in `fit`
+        """
+        if "layers_" not in vars(self):
+            return self.fit(X, y, sample_weight=sample_weight)
+        self._check_parameters()
+        if self.lexicon is not None:
+            raise OptionError("partial_fit: the lexicon is of all training data; fit the cascade again")
+        X, gold = labelled_layers(X, y, list(self.layers_), partial=True)
+        self.layers_ = grown_layers(self.layers_, self._passed, self._input(X), gold, sample_weight)
+        self.training_ = self.training_ | {"layers": {name: layer.training_ for name, layer in self.layers_.items()}}
         return self
 
     def _check_parameters(self) -> None:
@@ -233,6 +254,8 @@ class Cascade(LayeredAnswers):
             "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
             "arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
             "dev_arrays": "the layers of a cascade read columns and labels, and no arrays; leave it out",
+            "allowed_labels": "a cascade has labels in each layer; write them in the file, as in NN|VB",
+            "unmarked": "a cascade has labels in each layer; write _ in the file where they are unknown",
         }
         if setting in known:
             return known[setting]
@@ -294,21 +317,35 @@ class Cascade(LayeredAnswers):
         return fresh
 
     def _train_layers(
-        self, run: "_Run", source: Any, gold: Mapping[str, Sequence[Sequence[str]]]
+        self,
+        run: LayerRun,
+        source: Any,
+        gold: Mapping[str, Sequence[Sequence[str]]],
+        development: tuple[Any, dict[str, Any]] | None,
     ) -> tuple[dict[str, TrainableModel], list[Any], list[list[Version]]]:
         """The layers, trained one after the other, with what each reads and (but of the last) which models say what it
         passes."""
         trained, inputs, versions = dict[str, TrainableModel](), [source], []
+        held_out = None if development is None else self._input(development[0])
         for k, (name, model) in enumerate(self.layers):
-            trained[name] = run.train(name, model, inputs[k], gold[name])
+            read = None if held_out is None else self._read(held_out, list(trained.values()))
+            dev = None if development is None else (read, development[1][name])
+            trained[name] = run.train(name, model, inputs[k], gold[name], dev=dev)
             if k + 1 < len(self.layers):
                 passed, of_layer = self._trained_passing(run, name, trained[name], inputs[k], gold[name])
                 versions.append(of_layer)
                 inputs.append(Layered(source, passed))
         return trained, inputs, versions
 
+    def _read(self, source: Any, below: Sequence[TrainableModel]) -> Any:
+        """What a layer reads over these trained layers."""
+        X = source
+        for model in below:
+            X = Layered(source, self._passed(model, X))
+        return X
+
     def _trained_passing(
-        self, run: "_Run", name: str, trained: TrainableModel, X: Any, gold: Sequence[Sequence[str]]
+        self, run: LayerRun, name: str, trained: TrainableModel, X: Any, gold: Sequence[Sequence[str]]
     ) -> tuple[Passed, list[Version]]:
         """What a layer passes of its training data, and the models that say so of which sentences."""
         n = len(gold)
@@ -320,7 +357,7 @@ class Cascade(LayeredAnswers):
         for a, b in pairwise(bounds):
             other = trained
             if not run.interrupted:
-                other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]])
+                other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]], (a, b))
             parts.append(self._passed(other, some(X, [(a, b)])).relabelled(trained.space_.labels))
             versions.append(Version(a, b, other))
         return joined(parts), versions
@@ -330,6 +367,7 @@ class Cascade(LayeredAnswers):
         inputs: list[Any],
         gold: Mapping[str, Sequence[Sequence[str]]],
         versions: list[list[Version]],
+        sample_weight: list[Any] | None,
         development: tuple[Any, dict[str, Any]] | None,
         progress: Any,
     ) -> None:
@@ -345,7 +383,7 @@ class Cascade(LayeredAnswers):
         sizes = [len(model.weights_) for model in models]
         workers = Workers(self.n_jobs)
         with monitor, one_blas_thread():
-            made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers)
+            made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers, sample_weight=sample_weight)
             l2 = [float(getattr(model, "l2", 0.0)) for model in models]
             weights = lbfgs(Joint(made, sizes, l2), start, 0.0, monitor, workers)
         if bar is not None:
@@ -535,23 +573,3 @@ class Cascade(LayeredAnswers):
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
         cascade.training_, cascade.history_ = read_record(header)
         return cascade
-
-
-class _Run:
-    """Trains fresh copies of layers and shows it; after Ctrl-C the rest is trained for one iteration only."""
-
-    def __init__(self, cascade: Cascade, progress: Callable[[str, TrainableModel], Any] | None):
-        self.cascade, self.progress, self.interrupted = cascade, progress, False
-
-    def train(self, name: str, model: TrainableModel, X: Any, gold: Sequence[Sequence[str]]) -> TrainableModel:
-        fresh = self.cascade._fresh(model)
-        limit = fresh.max_iter
-        fresh.max_iter = 1 if self.interrupted else limit
-        shown = self.progress(name, fresh) if self.progress is not None else None
-        try:
-            fresh.fit(X, gold, progress=shown)
-        finally:
-            fresh.max_iter = limit
-            getattr(shown, "close", lambda: None)()
-        self.interrupted |= fresh.training_["stopped"] == "interrupted"
-        return fresh

@@ -39,6 +39,7 @@ class CRF(PrunableModel):
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
+        forbidden_transitions: declared.ForbiddenTransitions = None,
     ):
         self.template = template
         self.order = order
@@ -60,3 +61,4 @@ class CRF(PrunableModel):
         self.clusters = clusters
         self.vectors = vectors
         self.class_weight = class_weight
+        self.forbidden_transitions = forbidden_transitions

@@ -1,6 +1,6 @@
 """Settings that several taggers share, each declared here once; constructors give them a place and a default."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from labelwright.features.template import Template as Parsed
@@ -20,6 +20,7 @@ from labelwright.settings import (
     Signed,
 )
 from labelwright.taggers.kinds import (
+    LabelPairs,
     NumberOrAuto,
     Phrases,
     SchemeName,
@@ -80,6 +81,14 @@ Constraints = Annotated[
     Signed(),
     Group(FEATURES),
     Help("Permit only labellings that the label scheme allows."),
+]
+
+ForbiddenTransitions = Annotated[
+    Sequence[tuple[str, str]] | None,
+    LabelPairs(),
+    Group(FEATURES),
+    Flag("--forbid"),
+    Help("Two labels of which the second never follows the first, in training and in tagging; may be repeated."),
 ]
 
 # -- training ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from labelwright.features.sources import Given
 from labelwright.scoring.parameters import Before, make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
+from labelwright.taggers.forbidden import forbidden_codes
 from labelwright.taggers.sample_weights import among, check_paths, supervision_of
 from labelwright.taggers.training import Data, TrainableModel, cut, labelled
 
@@ -42,10 +43,11 @@ def grow(
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
         scheme = model._checked_scheme(of_labels, [] if said.partial else cut([labels[g] for g in gold], offsets))
-    space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme)
+    forbidden = forbidden_codes(model.forbidden_transitions, labels, gold, offsets, more=True)
+    space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme, forbidden)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
-    if said.partial and scheme is not None:
+    if said.partial and not space.arc.all():
         check_paths(said, gold, offsets, space)
     inputs = incidences, extractor.n_features, gold, offsets, space, model.cells
     parameters = make_parameters(*inputs, before, said.sets)

@@ -117,6 +117,30 @@ class WeightsByLabel(Kind):
         return {label: float(number) for label, number in pairs}
 
 
+class LabelPairs(Kind):
+    """Pairs of labels; in options and recipes "B-PER B-PER"."""
+
+    expected = "pairs of labels, as in 'O I-PER'"
+    metavar = "'LABEL LABEL'"
+    repeated = True
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Sequence) and not isinstance(value, str) and all(map(self._is_pair, value))
+
+    def _is_pair(self, pair: Any) -> bool:
+        return isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+
+    def from_texts(self, texts: list[str], flag: str) -> Any:
+        for text in texts:
+            if len(text.split()) != 2:
+                raise OptionError(f"{flag}: expected two labels separated by a space, got {text!r}")
+        return [tuple(text.split()) for text in texts]
+
+    def from_recipe(self, value: Any, place: Place) -> Any:
+        texts = isinstance(value, list) and all(isinstance(text, str) for text in value)
+        return self.from_texts(value, place.name) if texts else value
+
+
 class NumberOrAuto(Kind):
     """A number of 0 or more, or "auto"."""
 

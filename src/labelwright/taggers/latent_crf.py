@@ -52,6 +52,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
+        forbidden_transitions: declared.ForbiddenTransitions = None,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -74,6 +75,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.clusters = clusters
         self.vectors = vectors
         self.class_weight = class_weight
+        self.forbidden_transitions = forbidden_transitions
 
     def _start(self, trained: Trained, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from labelwright.answers.batch import check_lengths
 from labelwright.corpus.labels import labels_by_layer
+from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.tabular import is_missing
 from labelwright.errors import CorpusError, OptionError
@@ -15,9 +16,10 @@ from labelwright.taggers.base import listed
 
 
 def labelled_layers(
-    X: Any, y: Any, names: list[str], place: str = ""
+    X: Any, y: Any, names: list[str], place: str = "", partial: bool = False
 ) -> tuple[Any, dict[str, Sequence[Sequence[str]]]]:
-    """The input without labels, and the labels of every layer; `place` is what errors begin with."""
+    """The input without labels, and the labels of every layer; `place` is what errors begin with, and `partial` labels
+    may be unknown, or sets."""
     if y is None and isinstance(X, Corpus):
         missing = [name for name in names if name not in X.names]
         if missing:
@@ -41,7 +43,7 @@ def labelled_layers(
         X = Corpus.from_sequences(X)
     lengths = np.diff(X.offsets).tolist() if isinstance(X, Corpus) else [len(sentence) for sentence in X]
     for name in names:
-        _check_labels(labels[name], lengths, f"{place}{name}")
+        _check_labels(labels[name], lengths, f"{place}{name}", partial)
     return X, labels
 
 
@@ -55,11 +57,13 @@ def _check_names(labels: Mapping[str, Any], names: Sequence[str], place: str) ->
             raise OptionError(f"{place}no layer {name!r}, expected {', '.join(names)}")
 
 
-def _check_labels(labellings: Any, lengths: Sequence[int], place: str) -> None:
+def _check_labels(labellings: Any, lengths: Sequence[int], place: str, partial: bool) -> None:
     """Refuse labels of a layer that do not fit its sentences, or are missing."""
     if not isinstance(labellings, Sequence) or isinstance(labellings, str):
         raise OptionError(f"{place}: expected a list of labels for each sentence, got {labellings!r:.40}")
     check_lengths(labellings, lengths, place=place)
     for n, labels in enumerate(labellings):
-        if any(is_missing(label) or label in ("", "_") for label in labels):
+        if any(label == "" or (label is not None and is_missing(label)) for label in labels):
             raise CorpusError(f"{place}: sentence {n} has a token without a label; label it, or leave the sentence out")
+    if not partial:
+        check_known(labellings, place)

@@ -185,5 +185,5 @@ class LogLinearModel(TrainableModel):
             return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
         labels = self.space_.labels
         gold, sets = among(labels, *codes_of(y))
-        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight)
+        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight, part=True)
         return Data(incidences, kept, gold, said)

@@ -21,7 +21,7 @@ from labelwright.memory import store
 from labelwright.memory.classes import numbered_classes, sorted_classes
 from labelwright.memory.distances import METRICS, numbers_of
 from labelwright.memory.igtree import IGTree
-from labelwright.memory.instances import Instances, ValueNumbers, instances, joined
+from labelwright.memory.instances import Instances, ValueNumbers, instances, joined, some_instances
 from labelwright.memory.search import VOTES, Answers, Searcher
 from labelwright.memory.store import Memory
 from labelwright.memory.stored import (
@@ -31,6 +31,7 @@ from labelwright.memory.stored import (
     read_classes,
     read_index,
     read_instances,
+    read_often,
 )
 from labelwright.memory.weights import WEIGHTS
 from labelwright.parallel import Workers
@@ -45,6 +46,7 @@ from labelwright.taggers.packing import (
     header_of,
     read_record,
 )
+from labelwright.taggers.sample_weights import instance_weights
 from labelwright.taggers.signature import signature
 from labelwright.validation import HeaderReader, TensorReader
 
@@ -142,6 +144,7 @@ class MemoryBased(Estimator):
     _search: Searcher | None  # of an index that is a Memory
     targets_: Array  # [N] int32  its classes, in order of first appearance
     seen_: list[Any]  # [C]  and what they are
+    often_: Array | None = None  # [N]  how many times each instance counts; None: once
     names_: Sequence[str] | None  # [F]  of columns, for complaints
 
     def __init__(
@@ -166,25 +169,27 @@ class MemoryBased(Estimator):
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remember the rows of X (a 2-D array or a list of rows) and their classes y.
 
         X : rows of symbols and numbers
         y : the class of each row
+        sample_weight : how many times each row counts; those that count 0 times are not remembered
         """
         self._check_parameters()
         data = X if isinstance(X, Instances) else instances(X)
         seen, targets = numbered_classes(y, len(data.codes))
-        return self._remember(data, targets, seen, frame_names(X))
+        return self._remember(data, targets, seen, frame_names(X), instance_weights(sample_weight, len(targets)))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Remember further instances: the same as `fit` on all of them.  `classes` is not needed, and not used.
 
         X, y : rows and their classes
         classes : taken for scikit-learn's sake
+        sample_weight : how many times each row counts
         """
         if not hasattr(self, "data_"):
-            return self.fit(X, y)
+            return self.fit(X, y, sample_weight)
         self._check_parameters()
         new = instances(X)
         self._check_names(X)
@@ -192,21 +197,41 @@ class MemoryBased(Estimator):
         seen, targets = numbered_classes(y, len(new.codes))
         index = {label: i for i, label in enumerate(dict.fromkeys([*self.seen_, *seen]))}
         numbers = np.array([index[label] for label in seen], np.int32)
-        targets = np.concatenate([self.targets_, numbers[targets]])
-        return self._remember(joined(self.data_, new), targets, list(index), self.names_)
+        often = instance_weights(sample_weight, len(targets))
+        return self._remember_more(new, numbers[targets], list(index), often)
 
-    def _remember(self, data: Instances, targets: Array, seen: list[Any], columns: Sequence[str] | None = None) -> Self:
-        """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns."""
+    def _remember_more(self, new: Instances, targets: Array, seen: list[Any], often: Array | None) -> Self:
+        """Remember further instances with their classes, of which `seen` are the names: old ones, then new ones."""
+        weights = None
+        if often is not None or self.often_ is not None:
+            both = (self.often_, len(self.targets_)), (often, len(targets))
+            weights = np.concatenate([np.ones(n) if given is None else given for given, n in both])
+        targets = np.concatenate([self.targets_, targets])
+        return self._remember(joined(self.data_, new), targets, seen, self.names_, weights)
+
+    def _remember(
+        self,
+        data: Instances,
+        targets: Array,
+        seen: list[Any],
+        columns: Sequence[str] | None = None,
+        often: Array | None = None,
+    ) -> Self:
+        """Keep instances with their classes, of which `seen` are the names; `columns` are those of the columns, and
+        `often` [M] how many times each instance counts."""
+        if often is not None and not often.all():
+            data, targets, often = some_instances(data, often > 0), targets[often > 0], often[often > 0]
         expect(len(data.codes))
         metrics = self._metrics(len(data.values))
         weights = self._given_weights(len(data.values))
-        learnt = store.learn(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns)
+        learnt = store.learn(data, targets, len(seen), metrics, self.mvdm_threshold, weights, columns, often)
         index: Memory | IGTree
         if self.algorithm == "igtree":
-            index = trees.igtree(data.codes, targets, len(seen), learnt.weights)
+            index = trees.igtree(data.codes, targets, len(seen), learnt.weights, often)
         else:
-            index = store.memory(learnt, data, targets, len(seen))
+            index = store.memory(learnt, data, targets, len(seen), often)
         self.index_, self.data_, self.targets_, self.names_ = index, data, targets, columns
+        self.often_ = often
         self._search = Searcher(index) if isinstance(index, Memory) else None
         self._known = ValueNumbers(data.values)
         self.feature_weights_, self.n_features_in_ = learnt.weights, len(data.values)
@@ -391,6 +416,8 @@ class MemoryBased(Estimator):
 
     def _tensors(self) -> dict[str, Array]:
         tensors = {"targets": self.targets_, "codes": self.data_.codes, "weights": self.feature_weights_}
+        if self.often_ is not None:
+            tensors["often"] = self.often_
         for i, values in enumerate(self.data_.values):
             tensors |= packed_values(f"values{i}", values)
         return tensors | packed_values("seen", self.seen_) | packed_index(self.index_)
@@ -399,7 +426,8 @@ class MemoryBased(Estimator):
         seen, n_columns = read_classes(tensors), header.whole("columns", 1, 1 << 31)
         self.data_, self.targets_ = read_instances(tensors, n_columns, len(seen))
         self._known = ValueNumbers(self.data_.values)
-        self.index_ = read_index(tensors, self.data_, len(seen))
+        self.often_ = read_often(tensors, len(self.targets_))
+        self.index_ = read_index(tensors, self.data_, len(seen), self.often_)
         self._search = Searcher(self.index_) if isinstance(self.index_, Memory) else None
         self.feature_weights_ = tensors.numbers("weights", np.float64, n_columns, least=0, most=HEAVIEST)
         self.n_features_in_ = n_columns

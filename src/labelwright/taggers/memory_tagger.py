@@ -1,5 +1,7 @@
 """MemoryTagger: memory-based learning of label n-grams, which labels sequences."""
 
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -7,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.sources import Given
@@ -17,7 +20,7 @@ from labelwright.inspection.known import by_memory
 from labelwright.memory.grid import SEARCHED, settings_with
 from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
 from labelwright.structures.distributions import Distributions
-from labelwright.structures.ngrams import check_order, gram_name
+from labelwright.structures.ngrams import check_order, gram_name, ngram_classes
 from labelwright.structures.proposals import propose
 from labelwright.taggers import declared
 from labelwright.taggers.base import NEIGHBOURS, listed
@@ -46,6 +49,7 @@ from labelwright.taggers.packing import (
     read_scheme,
     template_setting,
 )
+from labelwright.taggers.sample_weights import BALANCED, token_weights
 from labelwright.taggers.signature import signature
 from labelwright.validation import HeaderReader, TensorReader, check_indices
 from labelwright.wording import counted
@@ -65,7 +69,7 @@ class MemoryTagger(NgramModel):
     """
 
     can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
-    training_options: ClassVar[frozenset[str]] = frozenset({"search"})
+    training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight"})
     searched: ClassVar[tuple[str, ...]] = SEARCHED
     learner_: MemoryBased
     windows_: Windows
@@ -88,6 +92,7 @@ class MemoryTagger(NgramModel):
         verbose: declared.Verbose = 0,
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
+        class_weight: declared.ClassWeight = None,
     ):
         self.k = k
         self.metric = metric
@@ -105,14 +110,59 @@ class MemoryTagger(NgramModel):
         self.verbose = verbose
         self.dictionaries = dictionaries
         self.clusters = clusters
+        self.class_weight = class_weight
+
+    def partial_fit(
+        self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
+    ) -> Self:
+        """Remember further sentences: the same as `fit` on all of them.
+
+        X, y : sentences and their labels, or a Corpus
+        sample_weight : as in `fit`
+        """
+        if not self._is_fitted():
+            return self.fit(X, y, sample_weight=sample_weight)
+        self._check_parameters()
+        if self.ngram != self.grams_.shape[1]:
+            raise OptionError(f"ngram: the model was trained with {self.grams_.shape[1]}, got {self.ngram}; fit again")
+        if self.class_weight == BALANCED:
+            raise OptionError("class_weight: 'balanced' depends on all sentences; fit again, or name a weight by label")
+        begun = time.perf_counter()
+        X, labels, gold, offsets = self._complete(listed(X), listed(y))
+        known = {label: code for code, label in enumerate(dict.fromkeys([*self.labels_, *labels]))}
+        gold = np.array([known[label] for label in labels], np.int32)[gold]
+        often = token_weights(gold, offsets, list(known), self.class_weight, sample_weight)
+        grams, classes = ngram_classes(gold, offsets, self.ngram)
+        data, _ = self.windows_.instances(X, Given(self.dictionaries, self.clusters, labels=(list(known), gold)))
+        number = {gram: code for code, gram in enumerate(map(tuple, self.grams_.tolist()))}
+        numbers = np.array([number.setdefault(tuple(gram), len(number)) for gram in grams.tolist()], np.int32)
+        self.learner_._remember_more(data, numbers[classes], list(range(len(number))), often)
+        self.grams_ = np.array(list(number), np.int32).reshape(-1, self.ngram)
+        self.labels_, self.mark_ = list(known), os.urandom(8).hex()
+        pairs = self._pairs() if self.ngram > 1 else pairs_of_codes(self.labels_, gold, offsets)
+        self.scheme_ = detect_scheme(self.labels_, pairs=pairs)
+        added = {"sentences": len(offsets) - 1, "tokens": len(gold), "seconds": round(time.perf_counter() - begun, 3)}
+        self.training_ = self.training_ | {name: self.training_.get(name, 0) + n for name, n in added.items()}
+        return self
+
+    def _pairs(self) -> dict[tuple[str | None, str | None], int]:
+        """How often each label follows each other in the n-grams of all instances; None is the edge of a sentence."""
+        half, names = self.ngram // 2, [*self.labels_, None]
+        often = np.bincount(self.learner_.targets_, minlength=len(self.grams_)).tolist()
+        pairs: dict[tuple[str | None, str | None], int] = {}
+        for gram, n in zip(self.grams_.tolist(), often, strict=True):
+            before, label, after = (names[code] for code in gram[half - 1 : half + 2])
+            for pair in [(before, label)] + [(label, None)] * (after is None):
+                pairs[pair] = pairs.get(pair, 0) + n
+        return pairs
 
     def _learner(self) -> MemoryBased:
         """The classifier with these settings."""
         return MemoryBased(**{name: getattr(self, name) for name in MemoryBased._parameter_names()})
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
         self.windows_, data = windows(X, self.template, given)
-        self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names)
+        self.learner_ = self._learner()._remember(data, classes, list(range(n_classes)), self.windows_.names, often)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
         return remembered(self._asked(), self.windows_, X)

@@ -3,6 +3,7 @@
 Canisius, van den Bosch & Daelemans (2006), "Constraint satisfaction inference".
 """
 
+import inspect
 import os
 import sys
 import time
@@ -53,6 +54,7 @@ from labelwright.taggers.base import (
 )
 from labelwright.taggers.kinds import WholeNumbers
 from labelwright.taggers.linear import with_arrays
+from labelwright.taggers.sample_weights import token_weights
 from labelwright.taggers.training import labelled
 
 Array = NDArray[Any]
@@ -147,6 +149,7 @@ class NgramModel(Tagger):
     dictionaries: Mapping[str, Any] | None = None
     clusters: Mapping[str, Mapping[str, str]] | None = None
     vectors: Any = None
+    class_weight: str | Mapping[str, float] | None = None
 
     # What fit learns.
     labels_: list[str]  # [L]
@@ -157,8 +160,9 @@ class NgramModel(Tagger):
 
     # -- what subclasses give ---------------------------------------------------------------------------------
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
-        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them."""
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
+        """Learn to predict the classes [T] of the tokens of X; `given` is what the template reads beside them, and
+        `often` [T] how many times each token counts."""
         raise NotImplementedError
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
@@ -167,33 +171,35 @@ class NgramModel(Tagger):
 
     # -- fit --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Sequence[Sequence[str]] | None = None, *, arrays: Sequence[Any] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None = None,
+        *,
+        arrays: Sequence[Any] | None = None,
+        sample_weight: Sequence[Any] | None = None,
+    ) -> Self:
         """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
 
         X, y : sentences and their labels, or a Corpus
         arrays : numbers beside words and columns, an array [tokens, D] for each sentence, as predict takes them; not
             for memories, which compare symbols
+        sample_weight : a number for each sentence, or a list of numbers, one for each token: its tokens, or the token,
+            count so many times
         """
         self._check_parameters()
         X, y = listed(X), listed(y)
         if arrays is not None:
             X, y = self._with_arrays(X, arrays, y), None
         tokenizer = getattr(X, "tokenizer", None)
-        X, labels, gold, sets = labelled(X, y)
-        if len(sets):
-            raise OptionError(
-                f"y: a {type(self).__name__} learns from complete labels, got unknown ones or sets; use a CRF"
-            )
-        offsets = _offsets(X)
-        if y is not None:
-            check_lengths(y, np.diff(offsets).tolist())
-        if not len(gold):
-            raise CorpusError("X: got no tokens, expected at least one")
+        X, labels, gold, offsets = self._complete(X, y)
+        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight)
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
         given = Given(self.dictionaries, self.clusters, self.vectors, labels=(labels, gold))
-        self._fit_classifier(X, classes, len(grams), given)
+        weights = {} if often is None else {"often": often}  # subclasses may do without
+        self._fit_classifier(X, classes, len(grams), given, **weights)
         self.scheme_ = detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
         self.labels_, self.grams_, self.mark_ = list(labels), grams, os.urandom(8).hex()
         self.training_ = {
@@ -205,6 +211,20 @@ class NgramModel(Tagger):
         }
         self._remember_tokenizer(tokenizer)
         return self
+
+    def _complete(self, X: Any, y: Any) -> tuple[Any, list[Any], Array, Array]:
+        """Training data, their labels, the label of every token [T], and where sentences begin [N+1]."""
+        X, labels, gold, sets = labelled(X, y)
+        if len(sets):
+            raise OptionError(
+                f"y: a {type(self).__name__} learns from complete labels, got unknown ones or sets; use a CRF"
+            )
+        offsets = _offsets(X)
+        if y is not None:
+            check_lengths(y, np.diff(offsets).tolist())
+        if not len(gold):
+            raise CorpusError("X: got no tokens, expected at least one")
+        return X, list(labels), gold, offsets
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -413,6 +433,7 @@ class NgramTagger(NgramModel):
         dictionaries: declared.Dictionaries = None,
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
+        class_weight: declared.ClassWeight = None,
     ):
         self.classifier = classifier
         self.ngram = ngram
@@ -426,6 +447,7 @@ class NgramTagger(NgramModel):
         self.dictionaries = dictionaries
         self.clusters = clusters
         self.vectors = vectors
+        self.class_weight = class_weight
 
     @property
     def _compares_symbols(self) -> bool:
@@ -439,10 +461,13 @@ class NgramTagger(NgramModel):
                 f"classifier: expected an object with fit and one of {', '.join(ASK)}, got {self.classifier!r:.60}"
             )
 
-    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given) -> None:
+    def _fit_classifier(self, X: Any, classes: Array, n_classes: int, given: Given, often: Array | None = None) -> None:
+        weights = {} if often is None else {"sample_weight": often}
+        if weights and "sample_weight" not in inspect.signature(self.classifier.fit).parameters:
+            raise OptionError(f"sample_weight: {type(self.classifier).__name__}.fit takes no weights; leave them out")
         if self._compares_symbols:  # a MemoryBased
             self.windows_, data = windows(X, self.template, given)
-            self.classifier_ = _copy_of(self.classifier).fit(data, classes)
+            self.classifier_ = _copy_of(self.classifier).fit(data, classes, **weights)
             return
         self.extractor_, incidences, _ = learn(X, self.template, self.min_count, given=given)
         matrix = feature_matrix(incidences["state"], self.extractor_.n_features)
@@ -453,12 +478,12 @@ class NgramTagger(NgramModel):
             return
         self.dense_ = False
         try:
-            self.classifier_ = _copy_of(self.classifier).fit(matrix, classes)
+            self.classifier_ = _copy_of(self.classifier).fit(matrix, classes, **weights)
         except TypeError as error:
             if "parse" not in str(error):
                 raise
             self.dense_ = True  # it takes no sparse matrix
-            self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes)
+            self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes, **weights)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
         if self._compares_symbols:

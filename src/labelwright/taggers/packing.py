@@ -13,6 +13,7 @@ Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exac
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,9 +62,11 @@ def header_of(model: Any) -> dict[str, Any]:
 def as_json(value: Any) -> Any:
     """A setting as JSON; templates and phrases of dictionaries are stored with the features."""
     if isinstance(value, Mapping):
-        return {str(k): int(v) for k, v in value.items() if isinstance(v, int | np.integer)} or None
+        return {str(k): as_json(v) for k, v in value.items() if isinstance(v, Real)} or None
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, list | tuple) and value and all(isinstance(pair, list | tuple) for pair in value):
+        return [[as_json(item) for item in pair] for pair in value]
     return value if isinstance(value, bool | int | float | str | None) else None
 
 

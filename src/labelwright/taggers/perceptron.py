@@ -93,6 +93,7 @@ class Perceptron(ScoredModel):
         vectors: declared.Vectors = None,
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
+        forbidden_transitions: declared.ForbiddenTransitions = None,
     ):
         self.template = template
         self.order = order
@@ -121,6 +122,7 @@ class Perceptron(ScoredModel):
         self.vectors = vectors
         self.calibration = calibration
         self.class_weight = class_weight
+        self.forbidden_transitions = forbidden_transitions
 
     def partial_fit(
         self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
@@ -285,11 +287,12 @@ class LatentPerceptron(LatentStates, Perceptron):
         vectors: declared.Vectors = None,
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
+        forbidden_transitions: declared.ForbiddenTransitions = None,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors, calibration, class_weight,
+            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start

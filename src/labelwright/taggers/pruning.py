@@ -104,6 +104,8 @@ class PrunableModel(LogLinearModel):
         """What the candidates of a token cannot have."""
         if said.partial or said.weighted:
             return "candidates are trained on complete labels that all count alike"
+        if self.forbidden_transitions:
+            return "candidates know no forbidden transitions"
         if self.optimizer != "lbfgs":
             return f"candidates are trained by L-BFGS, got optimizer={self.optimizer!r}"
         if tuple(extractor.cell_kinds) != ("state",):

@@ -16,10 +16,20 @@ BALANCED = "balanced"
 
 
 def supervision_of(
-    sets: Array, gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any
+    sets: Array,
+    gold: Array,
+    offsets: Array,
+    labels: Sequence[Any],
+    class_weight: Any,
+    sample_weight: Any,
+    part: bool = False,
 ) -> Supervision:
-    """What is said beside labels [T]: sets of labels, and the weights of all sentences that have tokens."""
+    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens; those of a part
+    of the data may all be 0."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    given = of_tokens if of_sentences is None else of_sentences
+    if not part and given is not None and len(given) and not given.any():
+        raise OptionError("sample_weight: all are zero; nothing is left to learn from")
     by_label = class_weights(class_weight, labels, gold)
     if by_label is not None:
         allowed = Supervision(sets).allowed(len(labels))
@@ -28,6 +38,34 @@ def supervision_of(
     if of_sentences is not None:
         of_sentences = of_sentences[np.diff(offsets) > 0]
     return Supervision(sets, of_sentences, of_tokens)
+
+
+def token_weights(
+    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any
+) -> Array | None:
+    """How many times each token counts [T], for learners whose instances are tokens with known labels [T]."""
+    of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    if of_sentences is not None:
+        of_tokens = np.repeat(of_sentences, np.diff(offsets))
+    by_label = class_weights(class_weight, labels, gold)
+    if by_label is not None:
+        of_tokens = by_label[gold] if of_tokens is None else of_tokens * by_label[gold]
+    return instance_weights(of_tokens, len(gold))
+
+
+def instance_weights(given: Any, n: int) -> Array | None:
+    """The weights of so many instances [n], after a check."""
+    if given is None:
+        return None
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        weights = np.full(1, np.nan)
+    if weights.shape != (n,) or not ((weights >= 0) & (weights < np.inf)).all():
+        raise OptionError(f"sample_weight: expected a number of 0 or more for each of {n} instances, got {given!r:.40}")
+    if not weights.any():
+        raise OptionError("sample_weight: all are zero; nothing is left to learn from")
+    return weights
 
 
 def among(labels: Sequence[Any], own: Sequence[Any], codes: Array, sets: Array) -> tuple[Array, Array]:
@@ -65,10 +103,7 @@ def _numbers(given: Sequence[Any], of: str) -> Array:
     for place, weight in enumerate(given):
         if not isinstance(weight, Real | np.number) or isinstance(weight, bool) or not 0 <= float(weight) < np.inf:
             raise OptionError(f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}")
-    weights = np.array(given, np.float64)
-    if len(weights) and not weights.any():
-        raise OptionError("sample_weight: all are 0; nothing is left to learn from")
-    return weights
+    return np.array(given, np.float64)
 
 
 def class_weights(given: Any, labels: Sequence[Any], gold: Array) -> Array | None:
@@ -98,6 +133,6 @@ def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: St
             reached = space.arc[reached].any(axis=0) & right[code]
         if not (reached & space.end).any():
             raise CorpusError(
-                f"training labels: sentence {n}: no labelling within its sets of labels keeps the label scheme; mend "
-                f"them or train without constraints"
+                f"training labels: sentence {n}: no labelling within its sets of labels keeps the label scheme "
+                f"and the forbidden transitions; mend them or train without constraints"
             )

@@ -37,6 +37,7 @@ def stacks(
     shares: Mapping[str, float],
     workers: Workers,
     dtype: Any = np.float32,
+    sample_weight: list[Any] | None = None,
 ) -> list[Stack]:
     """All layers over all sentences, with their shares of the loss.
 
@@ -46,12 +47,12 @@ def stacks(
     parts = [(version.begin, version.end) for version in versions[0]]
     top = len(models) - 1
     if len(parts) == 1:
-        return [_stack(models, inputs, gold, None, top, workers, dtype)._replace(shares=counted)]
-    made = [_stack(models, inputs, gold, None, 0, workers, dtype)._replace(shares=counted[:1])]
+        return [_stack(models, inputs, gold, None, top, workers, dtype, sample_weight)._replace(shares=counted)]
+    made = [_stack(models, inputs, gold, None, 0, workers, dtype, sample_weight)._replace(shares=counted[:1])]
     for k in range(1, top + 1):
         for i in range(len(parts)):
             below = [of_layer[i] for of_layer in versions[:k]]
-            stack = _stack(models, inputs, gold, below, k, workers, dtype)
+            stack = _stack(models, inputs, gold, below, k, workers, dtype, sample_weight)
             made.append(stack._replace(shares=[0.0] * k + counted[k : k + 1]))
     return made
 
@@ -64,9 +65,11 @@ def _stack(
     top: int,
     workers: Workers,
     dtype: Any,
+    sample_weight: list[Any] | None,
 ) -> Stack:
     """The layers up to `top`, over all sentences or over those of these versions of the layers below."""
     a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
+    weights = None if sample_weight is None else sample_weight[a:b]
     layers, constants, shifts = [], [], []
     for k, (name, model) in enumerate(list(models.items())[: top + 1]):
         X = inputs[k] if below is None else some(inputs[k], [(a, b)])
@@ -74,7 +77,7 @@ def _stack(
         if k < top:
             passed = inputs[k + 1].passed
             above = (passed if below is None else part(passed, a, b)).candidates
-        layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype)
+        layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype, weights)
         layers.append(layer)
         constants.append(fixed)
         other = model if below is None or k == top else below[k].model

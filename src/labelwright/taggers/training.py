@@ -31,6 +31,7 @@ from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
+from labelwright.taggers.forbidden import forbidden_codes
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
 from labelwright.taggers.sample_weights import check_paths, supervision_of
 from labelwright.wording import counted, plural
@@ -44,7 +45,9 @@ class TrainableModel(LinearTagger):
     """A linear model that learns its weights from data; subclasses say how (`_optimise`) and when to stop."""
 
     can: ClassVar[frozenset[str]] = LinearTagger.can | {LAYER}
-    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "init", "checkpoint", "progress", "memory_map"})
+    training_options: ClassVar[frozenset[str]] = frozenset(
+        {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels"}
+    )
 
     template: str | Template
     order: int
@@ -60,6 +63,7 @@ class TrainableModel(LinearTagger):
     clusters: Mapping[str, Mapping[str, str]] | None
     vectors: Any
     class_weight: str | Mapping[str, float] | None
+    forbidden_transitions: Sequence[tuple[str, str]] | None = None
     _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
@@ -145,6 +149,7 @@ class TrainableModel(LinearTagger):
         workers: Workers,
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
+        sample_weight: Any = None,
     ) -> tuple[Any, Array]:
         """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
         the layer is passed; `candidates` are what it passes."""
@@ -204,7 +209,8 @@ class TrainableModel(LinearTagger):
         said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight)
         data = Data(incidences, np.unique(offsets), gold, said)  # sentences without tokens teach nothing
         states = self._latent_states(labels, more)
-        return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels), extractor)
+        forbidden = forbidden_codes(self.forbidden_transitions, labels, gold, offsets, more)
+        return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels, forbidden), extractor)
 
     def _given_features(self, labels: Sequence[Any], gold: Array) -> Given:
         """What the template reads beside the data, with the labels of all tokens; one that is not known is none."""
@@ -215,9 +221,9 @@ class TrainableModel(LinearTagger):
 
     def _with_parameters(self, data: "Data", labels: "Labels", extractor: Extractor) -> tuple["Data", Trained]:
         """The state space, and which weights exist."""
-        space = state_space(labels.labels, labels.states, self.order, labels.constraints)
+        space = state_space(labels.labels, labels.states, self.order, labels.constraints, labels.forbidden)
         incidences, offsets, gold, said = data
-        if said.partial and labels.constraints is not None:
+        if said.partial and not space.arc.all():
             check_paths(said, gold, offsets, space)
         inputs = incidences, extractor.n_features, gold, offsets, space, self.cells
         parameters = make_parameters(*inputs, sets=said.sets)
@@ -398,6 +404,7 @@ class Labels(NamedTuple):
     states: list[int]  # of each
     constraints: str | None  # the scheme that is enforced
     scheme: str | None  # the scheme that they follow
+    forbidden: Sequence[tuple[int, int]] = ()  # transitions
 
 
 class Data(NamedTuple):

@@ -1,0 +1,118 @@
+"""labelwright train: labels that are known in part, and columns of weights."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from labelwright.cli.common import counted, say
+from labelwright.cli.reading import has_attributes
+from labelwright.cli.recipe import Request
+from labelwright.errors import CorpusError, OptionError
+
+if TYPE_CHECKING:
+    from labelwright.cli.reading import Data
+
+WEIGHTS = {"sentence_weight": "sentence", "token_weight": "token"}  # options, and what they give weights of
+SAMPLED = ("search", "folds", "learning_curve")  # options that train and score on samples
+
+
+def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None]":
+    """The training data without the column of weights that an option names, and the weights."""
+    named = _weight_columns(asked)
+    if not named:
+        return data, None
+    from labelwright.corpus.weight_columns import weighted
+
+    option, column = next(iter(named.items()))
+    if has_attributes(data):
+        raise OptionError(f"{asked.place(option)}: CRFsuite's data have no columns; leave it out")
+    sampled = next((asked.place(name) for name in SAMPLED if asked.get(name)), None)
+    if sampled is not None or len(named) > 1:
+        other = sampled or asked.place(list(named)[1])
+        raise OptionError(f"{asked.place(option)}: not together with {other}; leave one of them out")
+    return weighted(data, **{WEIGHTS[option]: column})
+
+
+def _weight_columns(asked: Request) -> dict[str, str]:
+    """The columns of weights, by the option that names each."""
+    return {option: asked.values[option] for option in WEIGHTS if asked.get(option) is not None}
+
+
+def read_dev(read: Callable[[str], "Data"], names: str, asked: Request) -> "Data":
+    """Development data with the columns of the training data; those of weights may be missing and are not read."""
+    weights = _weight_columns(asked).values()
+    try:
+        dev = read(names)
+    except CorpusError:
+        if not weights:
+            raise
+        return read(",".join(name for name in names.split(",") if name not in weights))
+    if has_attributes(dev) or not weights:
+        return dev
+    return dev.select([name for name in dev.names if name not in weights])
+
+
+def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None) -> None:
+    """Refuse development data with labels that are not known: they are scored."""
+    from labelwright.corpus.partial_labels import check_known
+
+    if has_attributes(dev):
+        check_known(dev.y, "dev")
+        return
+    for name in schemes or ([dev.label] if dev.label else []):
+        check_known(dev.column(name), f"{dev.source}: column {name}" if schemes else dev.source)
+
+
+def opened_labels(data: "Data", asked: Request) -> "Data":
+    """The training data with labels as --unmarked and --allowed-labels have them."""
+    data = _unmarked(data, asked)
+    if asked.get("allowed_labels") is None:
+        return data
+    if has_attributes(data):
+        raise OptionError(f"{asked.place('allowed_labels')}: CRFsuite's data have no words; leave it out")
+    from labelwright.corpus.allowed_labels import allowed_in, read_allowed_labels
+
+    return allowed_in(data, read_allowed_labels(asked.values["allowed_labels"]))
+
+
+def _unmarked(data: "Data", asked: Request) -> "Data":
+    """The training data; with --unmarked unknown, O says nothing."""
+    if asked.get("unmarked") != "unknown":
+        return data
+    if has_attributes(data):
+        from labelwright.corpus.unmarked import unmarked_unknown
+
+        return data._replace(y=unmarked_unknown(data.y))
+    from labelwright.corpus.unmarked import with_unmarked_unknown
+
+    return with_unmarked_unknown(data)
+
+
+def say_known(data: "Data", schemes: Mapping[str, Any] | None, asked: Request) -> None:
+    """One line on each label column that is known in part; what cannot be done with it is refused."""
+    for name, (values, codes, source) in _columns(data, schemes).items():
+        from labelwright.corpus.partial_labels import how_many_known
+
+        known = how_many_known(values, codes)
+        if not known.sets + known.unknown:
+            continue
+        if not asked.can("partial_labels"):
+            raise OptionError(f"{source}: some labels are unknown, but a {asked.name} needs the label of every token")
+        for option in SAMPLED:
+            if asked.get(option) and (option == "folds" or "dev" not in asked.values):
+                mend = "leave it out" if option == "folds" else "add --dev FILE"
+                raise OptionError(f"{asked.place(option)}: scores need a label for every token; {mend}")
+        if not asked.get("quiet"):
+            of = f"{source}: column {name}" if schemes else source
+            sets, unknown = counted(known.sets, "token"), counted(known.unknown, "token")
+            say(f"{of}: {counted(known.labels, 'token')} with a label, {sets} with a set, {unknown} unknown")
+
+
+def _columns(data: "Data", schemes: Mapping[str, Any] | None) -> dict[str, tuple[Any, Any, str]]:
+    """The label columns of training data: distinct values, codes [T] and the file."""
+    if has_attributes(data):
+        from labelwright.corpus.table import intern_labels
+
+        column = intern_labels([label for sentence in data.y for label in sentence], data.y, "y")
+        return {"": (column.values, column.codes, "labels")}
+    names = list(schemes) if schemes else [data.label] if data.label else []
+    return {name: (data.values(name), data.codes(name), data.source) for name in names}

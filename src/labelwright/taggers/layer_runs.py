@@ -1,0 +1,67 @@
+"""The layers of a cascade, trained one after the other."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from labelwright.errors import OptionError
+from labelwright.structures.passing import Layered, Passed
+from labelwright.taggers.training import TrainableModel
+
+
+def grown_layers(
+    layers: Mapping[str, TrainableModel],
+    passed: Callable[[TrainableModel, Any], Passed],
+    source: Any,
+    gold: Mapping[str, Sequence[Sequence[Any]]],
+    sample_weight: Any,
+) -> dict[str, TrainableModel]:
+    """Copies of trained layers that have learnt from further sentences, each over what those below say of them."""
+    grown, read = dict[str, TrainableModel](), source
+    for name, model in layers.items():
+        if grown:
+            below = list(grown.values())[-1]
+            read = Layered(source, passed(below, read))
+        learn = getattr(model, "partial_fit", None)
+        if learn is None:
+            raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")
+        grown[name] = copy.copy(model).partial_fit(read, gold[name], sample_weight=sample_weight)  # type: ignore[attr-defined]
+    return grown
+
+
+class LayerRun:
+    """Trains fresh copies of layers and shows it; after Ctrl-C the rest is trained for one iteration only."""
+
+    def __init__(
+        self,
+        fresh: Callable[[TrainableModel], TrainableModel],
+        progress: Callable[[str, TrainableModel], Any] | None,
+        sample_weight: list[Any] | None = None,
+    ):
+        self.fresh, self.progress, self.sample_weight = fresh, progress, sample_weight
+        self.interrupted = False
+
+    def train(
+        self,
+        name: str,
+        model: TrainableModel,
+        X: Any,
+        gold: Sequence[Sequence[Any]],
+        left_out: tuple[int, int] = (0, 0),
+        dev: tuple[Any, Any] | None = None,
+    ) -> TrainableModel:
+        """A layer, trained on all sentences but begin:end of `left_out`; `dev` are what it reads of development data,
+        and their labels."""
+        layer, weights = self.fresh(model), self.sample_weight
+        if weights is not None:
+            weights = [*weights[: left_out[0]], *weights[left_out[1] :]]
+        limit = layer.max_iter
+        layer.max_iter = 1 if self.interrupted else limit
+        shown = self.progress(name, layer) if self.progress is not None else None
+        try:
+            layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights)
+        finally:
+            layer.max_iter = limit
+            getattr(shown, "close", lambda: None)()
+        self.interrupted |= layer.training_["stopped"] == "interrupted"
+        return layer

@@ -1,0 +1,96 @@
+"""Partial labels and weights on the command line."""
+
+from pathlib import Path
+
+import pytest
+from command import one_line
+
+import labelwright
+
+FULL = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nsees O\nParis B-LOC\n\n" * 3
+PARTIAL = "John 2 B-PER\nSmith 2 I-PER|B-LOC\nsleeps 2 _\n\nMary 1 B-PER\nsees 1 O\nParis 1 B-LOC\n\n" * 3
+QUICK = ["--iterations", 5, "--columns", "word,n,ner"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "full.txt").write_text(FULL)
+    (tmp_path / "partial.txt").write_text(PARTIAL)
+    return tmp_path
+
+
+def test_train_says_how_much_is_known(run, files: Path) -> None:
+    status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK)
+    assert status == 0
+    assert err.startswith(f"{files / 'partial.txt'}: 12 tokens with a label, 3 tokens with a set, 3 tokens unknown\n")
+    assert sorted(labelwright.load(files / "m").classes_) == ["B-LOC", "B-PER", "I-PER", "O"]
+    assert run("train", files / "partial.txt", "-o", files / "m", *QUICK, "-q") == (0, "", "")
+
+
+@pytest.mark.parametrize("option", ["--sentence-weight", "--token-weight"])
+def test_weights_in_a_column_are_no_feature(run, files: Path, option: str) -> None:
+    weights = [2.0, 1.0] * 3 if option == "--sentence-weight" else [[2.0] * 3, [1.0] * 3] * 3
+    status, *_ = run(
+        "train", files / "partial.txt", "-o", files / "m", *QUICK, option, "n", "--dev", files / "full.txt"
+    )
+    model = labelwright.load(files / "m")
+    assert status == 0
+    assert model.reads().columns == ("word",)
+    corpus = labelwright.read_columns(files / "partial.txt", names="word,n,ner").select(["word", "ner"])
+    twin = labelwright.CRF(max_iter=5).fit(corpus, dev=model_dev(files), sample_weight=weights)
+    assert twin.score(model_dev(files)) == model.score(model_dev(files))
+    assert twin.weights_ == pytest.approx(model.weights_, abs=1e-5)
+
+
+def model_dev(files: Path) -> labelwright.Corpus:
+    return labelwright.read_columns(files / "full.txt", names="word,ner")
+
+
+def test_class_weights_come_back_from_the_model_file(run, files: Path) -> None:
+    for given, kept in (("O=0.5,B-PER=2", {"O": 0.5, "B-PER": 2.0}), ("balanced", "balanced")):
+        assert run("train", files / "full.txt", "-o", files / "m", "-q", "--class-weight", given)[0] == 0
+        assert labelwright.load(files / "m").class_weight == kept
+
+
+def test_unmarked_tokens_may_be_unknown(run, files: Path) -> None:
+    status, _, err = run("train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 5)
+    assert status == 0
+    assert "12 tokens with a label, 6 tokens with a set, 0 tokens unknown" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (
+            ["eval", "m", "partial.txt", "--columns", "word,n,ner"],
+            ["partial.txt: sentence 0, token 1: the label is one"],
+        ),
+        (["eval", "partial.txt", "partial.txt"], ["partial.txt: sentence 0, token 1: the label is one"]),
+        (["errors", "partial.txt", "partial.txt"], ["partial.txt: sentence 0, token 1: the label is one"]),
+        (["convert", "partial.txt", "-", "--to-scheme", "bioes"], ["sentence 0, token 1: the label is one of"]),
+        (["dictionary", "partial.txt"], ["sentence 0, token 1: the label is one of"]),
+        (["train", "full.txt", "-o", "x", "--dev", "partial.txt", "--columns", "word,ner"], ["partial.txt"]),
+        (["train", "partial.txt", "-o", "x", "--dev", "partial.txt"], ["sentence 0, token 1: the label is one of"]),
+        (["train", "partial.txt", "-o", "x", "--folds", "2"], ["--folds: scores need a label for every token"]),
+        (["train", "partial.txt", "-o", "x", "--token-weight", "pos", "--folds", "2"], ["not together with --folds"]),
+        (["train", "partial.txt", "-o", "x", "--token-weight", "w"], ["no column 'w'"]),
+        (["train", "partial.txt", "-o", "x", "--model", "memory"], ["partial.txt: some labels are unknown"]),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(run, files: Path, arguments: list[str], parts: list[str]) -> None:
+    run("train", files / "full.txt", "-o", files / "m", "-q", "--columns", "word,ner")
+    placed = [files / a if a in ("m", "x", "full.txt", "partial.txt") else a for a in arguments]
+    status, out, err = run(*placed)
+    assert (status, out) == (2, "") or status == 1, err
+    one_line(err, *parts)
+
+
+def test_allowed_labels_and_forbidden_transitions(run, files: Path) -> None:
+    (files / "words.txt").write_text("sleeps O\nSmith I-PER B-LOC\n")
+    options = ["--allowed-labels", files / "words.txt", "--forbid", "O I-PER", "--forbid", "B-LOC I-PER"]
+    status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK, *options)
+    assert status == 0, err
+    assert "15 tokens with a label, 3 tokens with a set, 0 tokens unknown" in err
+    assert labelwright.load(files / "m").forbidden_transitions == [["O", "I-PER"], ["B-LOC", "I-PER"]]
+    status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK, "--forbid", "O")
+    one_line(err, "--forbid: expected two labels separated by a space, got 'O'")
