@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 def test_errors_of_a_model(folder, capsys):
     assert main(["errors", str(folder / "a.crf"), str(folder / "test.txt"), "--top", "3"]) == 0
     text = capsys.readouterr().out
-    for part in ("kind of error", "confused types", "missed most often", "with an unseen word", "examples (10 of"):
+    for part in ("kind of error", "confused types", "missed most often", "with an unseen token", "examples (10 of"):
         assert part in text
     assert "[" in text[text.index("examples") :]
 

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import time
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,12 @@ def test_what_has_no_pieces_comes_whole(tmp_path: Path) -> None:
             [read_corpus(piece) for piece in pieces_of(str(path))]
     with pytest.raises(CorpusError, match="none: cannot read: no such file"):
         list(pieces_of(str(tmp_path / "none")))
+
+
+def test_a_file_of_one_long_line_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"He ran. " * 100_000 + b"\n")
+    started = time.process_time()
+    (piece,) = pieces_of(str(path), "text")
+    assert len(piece.getvalue()) == 800_001
+    assert time.process_time() - started < 5  # minutes, if the search began anew at each letter

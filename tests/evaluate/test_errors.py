@@ -96,7 +96,7 @@ def test_labels_of_tokens_have_marginals():
         assert error.gold is not None
         expected = marginals[error.sentence][error.gold.start].get(error.gold.type, 0.0)
         assert error.gold.probability == pytest.approx(expected)
-    assert "words" in str(analysis)
+    assert "unseen tokens" in str(analysis)
 
 
 def test_a_tagger_without_probabilities_has_errors_without_them(trained):
@@ -170,7 +170,7 @@ def test_chunks_without_a_type_beside_others_are_named() -> None:
 @pytest.mark.parametrize(("labels", "dashes"), [("N", 1), ("B-X", 3)])
 def test_shares_of_nothing_are_dashes(labels: str, dashes: int) -> None:
     analysis = evaluate([[labels]], [[labels]]).errors([["a"]], train=[["a"]])
-    last = next(line for line in str(analysis).splitlines() if "unseen word" in line)
+    last = next(line for line in str(analysis).splitlines() if "unseen token" in line)
     assert last.split()[-dashes:] == ["-"] * dashes
 
 

@@ -109,7 +109,7 @@ def test_frequent_words_come_first_and_rare_ones_have_no_vector():
 @pytest.mark.parametrize(
     ("sentences", "settings", "message"),
     [
-        ([["a", "b"]], {}, "no word occurs 2 times"),
+        ([["a", "b"]], {}, "no word of X occurs 2 times"),
         ([["a"], ["a"], ["b"], ["b"]], {}, "no word has typical neighbours"),
         (PATTERN, {"words": 0}, "words: expected a whole number of 1 or more, got 0"),
         (PATTERN, {"window": -1}, "window: expected"),

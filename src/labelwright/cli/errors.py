@@ -46,7 +46,7 @@ def command(
     arrays: Arrays = None,
     train: Annotated[
         str | None,
-        option("Training data: words that are not in them are unseen. [default: what the model knows]", "FILE", DATA),
+        option("Training data: tokens that are not in them are unseen. [default: what the model knows]", "FILE", DATA),
     ] = None,
     strict: Strict = False,
     scheme: StrictScheme = None,
@@ -62,7 +62,7 @@ def command(
     html: Annotated[str | None, option("Write a page to look through all errors in a browser.", "FILE", OUTPUT)] = None,
     threads: Threads = None,
 ) -> None:
-    """See what goes wrong: kinds of errors, confused types, phrases that are missed or invented, unseen words, and
+    """See what goes wrong: kinds of errors, confused types, phrases that are missed or invented, unseen tokens, and
     examples with the probability of the gold and of the predicted label.
 
     \b
@@ -71,7 +71,7 @@ def command(
       labelwright errors model.crf test.txt --kind type --type ORG --examples 50
       labelwright errors gold.txt tagged.txt --train train.txt
 
-    Probabilities need a model that has them; unseen words need a model that knows its words, or --train.
+    Probabilities need a model that has them; unseen tokens need a model that knows its words, or --train.
     """
     from labelwright.corpus.file_formats import FileOptions
 

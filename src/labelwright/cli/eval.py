@@ -70,7 +70,7 @@ class Tested(NamedTuple):
     model: Any = None  # None where a file has the predictions
 
     def errors(self, train: Any = None) -> "dict[str, ErrorAnalysis]":
-        """The errors of every output; `train` are sentences whose words are no longer unseen."""
+        """The errors of every output; `train` are sentences whose tokens are no longer unseen."""
         return {
             name: scored.report.errors(self.inputs, model=self.model, layer=name, train=train)
             for name, scored in self.scores.items()

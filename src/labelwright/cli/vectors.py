@@ -25,7 +25,7 @@ def command(
     dimensions: Annotated[int, option("How many numbers a vector has.", "N", COUNTING)] = 50,
     window: Annotated[int, option("How many words to either side are neighbours.", "N", COUNTING)] = 2,
     min_count: Annotated[int, option("Leave out words that occur less often.", "N", COUNTING)] = 2,
-    bits: Annotated[int, option("Length of the bit strings of clusters.", "N", COUNTING)] = 10,
+    bits: Annotated[int | None, option("Length of the bit strings of clusters. [default: 10]", "N", COUNTING)] = None,
     seed: Annotated[int, option("Seed of all randomness.", "N", COUNTING)] = 0,
     quiet: Annotated[bool, option("No summary.", None, OUTPUT, "--quiet", "-q")] = False,
 ) -> None:
@@ -41,13 +41,15 @@ def command(
         check_target(target, texts)
     if clusters == output:
         raise OptionError(f"--clusters: {output} gets the vectors; name another file")
+    if bits is not None and clusters is None:
+        raise OptionError("--bits: only with --clusters; add it")
     from labelwright.corpus.words import read_words
-    from labelwright.features.counting import cluster_words, count_vectors, write_clusters
+    from labelwright.features.counting import BITS, cluster_words, count_vectors, write_clusters
     from labelwright.features.numbers import write_vectors
 
     corpus = read_words(texts, format, columns)
     vectors = count_vectors(corpus, words, dimensions, window, min_count, random_state=seed)
-    table = cluster_words(vectors, bits) if clusters is not None else {}
+    table = cluster_words(vectors, BITS if bits is None else bits) if clusters is not None else {}
     write_vectors(vectors, output)
     if clusters is not None:
         write_clusters(table, clusters)

@@ -19,7 +19,7 @@ from labelwright.corpus.parquet import MAGIC
 SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
 WHOLE = ("parquet", "spacy", "label-studio", "brat")  # formats that have no pieces
 LINE_END = re.compile(rb"\n")
-_TWO_LINES = re.compile(rb"\S[^\n]*\n\s*\S[^\n]*\n")
+_TWO_LINES = re.compile(rb"^[^\S\n]*\S[^\n]*\n\s*\S[^\n]*\n", re.MULTILINE)  # from ^ on: a long line is read once
 _CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # neither a range nor an empty node
 
 

@@ -24,16 +24,20 @@ def read_words(paths: Iterable[str], format: str | None = None, columns: str | N
     Files are read piece by piece: in memory is a number for each token.
     """
     number: dict[str, int] = {}  # of each word
+    names: list[str] = []
     codes, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
     for path in paths:
         for piece in pieces_of(path, format, named=columns is not None):
+            if piece.name not in names:
+                names.append(piece.name)
             corpus = _words_of(piece, format, columns)
             column = corpus.columns[0]
             own = [number.setdefault(word, len(number)) for word in column.values]
             codes.append(np.array(own, np.int32)[column.codes])
             lengths.append(np.diff(corpus.offsets))
     column = Column(list(number), np.concatenate(codes))
-    return Corpus(("word",), (column,), offsets_from(np.concatenate(lengths)), source="words")
+    source = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
+    return Corpus(("word",), (column,), offsets_from(np.concatenate(lengths)), source=source)
 
 
 def _words_of(piece: OpenFile, format: str | None, columns: str | None) -> Corpus:

@@ -54,7 +54,7 @@ BODY = """<section class="tables" id="tables"></section>
 <label>kind of error<select name="kind"></select></label>
 <label>gold<select name="gold"></select></label>
 <label>predicted<select name="predicted"></select></label>
-<label id="words" hidden>words<select name="unseen"><option value="">all</option><option value="true">an unseen one
+<label id="words" hidden>tokens<select name="unseen"><option value="">all</option><option value="true">an unseen one
 </option><option value="false">all seen</option></select></label>
 <label>order<select name="order"><option value="">by sentence</option><option value="certain">most certain first
 </option><option value="close">closest calls first</option></select></label>
@@ -132,9 +132,9 @@ function tables() {
     cells: [named(c.gold) + " \\u2192 " + named(c.predicted), c.n],
     filters: {gold: named(c.gold), predicted: named(c.predicted)},
     share: c.n / top})));
-  if (data.vocabulary) table("Words of the training data", chunks ? ["chunks", "gold", "precision", "recall", "f1"]
+  if (data.vocabulary) table("Tokens of the training data", chunks ? ["chunks", "gold", "precision", "recall", "f1"]
       : ["tokens", "gold", "accuracy"], Object.entries(data.vocabulary).map(([name, s]) => ({
-    cells: [chunks ? {seen: "only seen words", unseen: "with an unseen word"}[name] : name + " words", s.gold,
+    cells: [chunks ? {seen: "only seen tokens", unseen: "with an unseen token"}[name] : name + " tokens", s.gold,
       ...(chunks ? [percent(s.precision, s.predicted), percent(s.recall, s.gold), percent(s.f1, s.gold + s.predicted)]
         : [percent(s.recall, s.gold)])]})));
   const wrong = row => kinds.reduce((sum, kind) => sum + row[kind], 0);
@@ -143,7 +143,7 @@ function tables() {
       ...(chunks ? kinds : ["wrong"])], types.map(([name, row]) => ({
     cells: [named(name), row.gold, row.predicted, row.correct, ...kinds.map(k => row[k])],
     filters: {gold: named(name)}})), chunks);
-  const names = {missed: "Missed most often", invented: "Invented most often", label: "Words"};
+  const names = {missed: "Missed most often", invented: "Invented most often", label: "Tokens"};
   for (const kind of kinds) if (names[kind] && data.phrases[kind]) {
     const of = kind === "invented" ? "of predicted" : "of gold";
     const types = p => [p.gold, p.predicted].filter(x => x !== null).map(named).join(" \\u2192 ");
@@ -153,7 +153,7 @@ function tables() {
         cells: [p.text, ...(shown ? [types(p)] : []), p.n, p.total],
         filters: {kind: chunks ? kind : "", text: p.text, ...sides(p)}})));
   }
-  table("Words at wrong boundaries", ["words", "place", "errors"], data.boundaries.slice(0, 200).map(b => ({
+  table("Tokens at wrong boundaries", ["tokens", "place", "errors"], data.boundaries.slice(0, 200).map(b => ({
     cells: [b.text, b.place, b.n], filters: {kind: "boundary", text: b.text}})));
 }
 
@@ -200,7 +200,7 @@ function draw() {
   box.replaceChildren(...rows.slice(0, shown).map(error => {
     const item = make("article"), about = make("div", null, {className: "about"});
     about.append(make("span", "sentence " + error.sentence), make("b", error.kind));
-    if (error.unseen) about.append(make("span", "with an unseen word"));
+    if (error.unseen) about.append(make("span", "with an unseen token"));
     item.append(about);
     const words = data.sentences[error.sentence];
     for (const name of ["gold", "predicted"]) if (error[name]) item.append(side(name, error[name], words));

@@ -13,7 +13,7 @@ Facts = Mapping[str, Any]  # what ErrorAnalysis.as_dict returns
 
 
 def text_of(analysis: Facts, top: int = 10, examples: int = 10, chosen: Sequence[Facts] | None = None) -> list[str]:
-    """Lines: totals, kinds of errors, types, confusions, phrases, seen and unseen words, and examples.
+    """Lines: totals, kinds of errors, types, confusions, phrases, seen and unseen tokens, and examples.
 
     top : rows of each table
     examples : errors that are shown in their sentences
@@ -93,7 +93,7 @@ def _phrases(analysis: Facts, kind: str, top: int) -> list[str]:
     phrases = analysis["phrases"][kind]
     if not phrases:
         return []
-    title = {"missed": "missed most often", "invented": "invented most often", "label": "words"}[kind]
+    title = {"missed": "missed most often", "invented": "invented most often", "label": "tokens"}[kind]
     of = "of predicted" if kind == "invented" else "of gold"
     rows: list[tuple[str, ...]] = [(title, "type" if kind != "label" else "gold -> predicted", "errors", of)]
     for each in phrases[:top]:
@@ -112,7 +112,7 @@ def _boundaries(analysis: Facts, top: int) -> list[str]:
     listed = analysis["boundaries"]
     if not listed:
         return []
-    rows = [("words at wrong boundaries", "place", "errors")]
+    rows = [("tokens at wrong boundaries", "place", "errors")]
     rows += [(_short(each["text"]), each["place"], f"{each['n']:,}") for each in listed[:top]]
     return [*align(rows), *_more(listed, top)]
 
@@ -122,7 +122,7 @@ def _vocabulary(analysis: Facts) -> list[str]:
     if groups is None:
         return []
     chunks = analysis["unit"] == "chunk"
-    names = ("only seen words", "with an unseen word") if chunks else ("seen words", "unseen words")
+    names = ("only seen tokens", "with an unseen token") if chunks else ("seen tokens", "unseen tokens")
     rows: list[tuple[str, ...]] = [("", "gold", "predicted", "correct", "precision", "recall", "f1")]
     for name, score in zip(names, (groups["seen"], groups["unseen"]), strict=True):
         counts = (f"{score[column]:,}" for column in ("gold", "predicted", "correct"))
@@ -148,7 +148,7 @@ def _examples(analysis: Facts, errors: Sequence[Facts], n: int) -> list[str]:
     ranked = _in_turn(sorted(errors, key=lambda error: -_certainty(error)))
     lines = [f"examples ({min(n, len(ranked)):,} of {len(ranked):,})"]
     for error in ranked[:n]:
-        new = ", with an unseen word" if error["unseen"] else ""
+        new = ", with an unseen token" if error["unseen"] else ""
         lines.append(f"sentence {error['sentence']}: {error['kind']}{new}")
         words = analysis["sentences"].get(str(error["sentence"]))
         for side in ("gold", "predicted"):

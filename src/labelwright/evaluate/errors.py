@@ -39,7 +39,7 @@ class Error(NamedTuple):
     gold: Span | None  #: with the probability that the model gives it; None where nothing is there
     predicted: Span | None  #: the predicted chunk, None where a gold chunk was missed
     text: str  #: the words of the gold chunk, or else of the predicted one
-    unseen: bool | None  #: is one of its words missing from the training data?  None: not known
+    unseen: bool | None  #: is one of its tokens missing from the training data?  None: not known
 
     @property
     def type(self) -> str:
@@ -93,7 +93,7 @@ class ErrorAnalysis:
     confusions: list[Confusion]  #: the most frequent first, as in the lists below
     phrases: dict[str, list[Phrase]]  #: by kind of error; empty where the words are not known
     boundaries: list[Boundary]  #: words by which boundaries are wrong
-    vocabulary: dict[str, Score] | None  #: "seen" and "unseen": chunks without and with a word that is new
+    vocabulary: dict[str, Score] | None  #: "seen" and "unseen": chunks without and with a token that is new
     errors: list[Error]  #: in the order of the sentences
     sentences: dict[int, list[str]]  #: the words of the sentences that have errors
 

@@ -44,12 +44,12 @@ class Report:
         return self.token_accuracy if self.f1 is None else self.f1
 
     def errors(self, X: Any = None, *, model: Any = None, layer: str = "", train: Any = None) -> ErrorAnalysis:
-        """What goes wrong: kinds of errors, confused types, phrases, unseen words, every error in its sentence.
+        """What goes wrong: kinds of errors, confused types, phrases, unseen tokens, every error in its sentence.
 
         X : the sentences, for their words and for the probabilities of the model
         model : the tagger that predicted the labels; it adds probabilities, and which words it knows, as far as it can
         layer : the layer of a cascade that predicted them
-        train : the training sentences; words that are not in them are unseen
+        train : the training sentences; tokens that are not in them are unseen
         """
         if self.labels is None:
             raise OptionError("errors: this report has counts alone; make it with evaluate(gold, predicted)")

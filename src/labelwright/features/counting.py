@@ -86,10 +86,12 @@ def count_vectors(
         if value < 1:
             raise OptionError(f"{name}: expected a whole number of 1 or more, got {value}")
     corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
+    if not corpus.n_tokens:
+        raise CorpusError(f"{corpus.source}: no words; give text, labelled or not")
     values, codes = corpus.columns[0]
     rank, frequent = _frequent(values, codes, words, min_count)
     if not frequent:
-        raise CorpusError(f"{corpus.source}: no word occurs {min_count} times; give more text, or a smaller min_count")
+        raise CorpusError(f"min_count: no word of {corpus.source} occurs {min_count} times; give more text")
     matrix = mutual_information(count_pairs(rank[codes], corpus.offsets, window, len(frequent)), len(frequent))
     known = np.flatnonzero(np.diff(matrix.ptr))  # words with neighbours that say something
     if not len(known):
