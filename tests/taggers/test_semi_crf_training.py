@@ -67,6 +67,18 @@ def test_sets_of_labels_and_weights(scheme, given):
     assert loss == pytest.approx(expected, abs=1e-9)
 
 
+def test_labels_that_break_the_scheme_and_segments_that_are_cut_can_have_weights():
+    X = [["a", "b", "c", "d"], ["d", "c"], ["a"]]
+    y = [["B-X", "I-X", "I-X", "I-X"], ["I-Y", "I-X"], ["O"]]
+    model = SemiCRF("U:%x[0,0]", max_length=2, n_jobs=1)
+    with pytest.warns(RuntimeWarning, match="cut into several"):
+        plain = model.untrained().fit(X, y)
+    with pytest.warns(RuntimeWarning, match="cut into several"):
+        weighted = model.untrained().fit(X, y, sample_weight=[1, 1, 1])
+    assert weighted.history_[-1]["loss"] == pytest.approx(plain.history_[-1]["loss"], rel=1e-4)
+    assert weighted.predict(X) == plain.predict(X)
+
+
 def test_a_share_of_the_loss_has_that_share_of_the_gradient():
     problem, _ = objective(SemiCRF(TEMPLATE, n_jobs=1), labelled("iob2"))
     n = problem.parameters.n_weights

@@ -3,13 +3,13 @@
 A segmentation agrees with the data where the labels it is written as are all allowed.  One sentence at a time: the
 graph of its segments is summed over twice, with all arcs and with those that agree."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import CorpusError
 from labelwright.kernels import segments as kernels
 from labelwright.learn.expectations import Rows
 from labelwright.learn.segments import SegmentAssembly, SegmentExpectations
@@ -37,7 +37,6 @@ class PartialSegmentExpectations(SegmentExpectations):
         self,
         assembly: SegmentAssembly,
         codes: Array,
-        labels: Sequence[str],
         supervision: Supervision,
         offsets: Array,
         candidates: Candidates | None = None,
@@ -45,14 +44,16 @@ class PartialSegmentExpectations(SegmentExpectations):
         super().__init__(assembly, np.empty(0, np.int32), offsets, candidates)
         space = assembly.space
         self._arcs = arcs_for(space, int(np.diff(offsets).max()))
-        known = supervision.allowed(len(labels))
-        allowed = np.zeros((len(known), len(space.labels)), np.bool_)
-        allowed[:, [space.labels.index(label) for label in labels]] = known
-        allowed[known.all(axis=1)] = True  # unknown: it may also be a label that the data do not have
+        allowed = supervision.allowed(len(space.labels))
         self._said = list[Said]()
         for n, (a, b) in enumerate(pairwise(offsets.tolist())):
             arcs = self._arcs.of(b - a, space)
-            self._said.append(_said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b)))
+            said = _said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
+            if dag.sums(arcs.dag, np.where(said.right, 0.0, -np.inf)).log_z == -np.inf:
+                raise CorpusError(
+                    f"training labels: sentence {n}: no segmentation has labels within its sets of labels"
+                )
+            self._said.append(said)
 
     def _count(
         self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array

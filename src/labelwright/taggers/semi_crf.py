@@ -31,6 +31,7 @@ from labelwright.scoring.trained import Trained
 from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, Signed
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
+    Segments,
     SegmentSpace,
     arcs_for,
     check_rows,
@@ -50,7 +51,7 @@ from labelwright.taggers.base import RULES, Forced
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
-from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.sample_weights import among, supervision_of
 from labelwright.taggers.training import OUTSIDE, Data, codes_of, labelled
 from labelwright.validation import HeaderReader
 from labelwright.wording import counted
@@ -76,8 +77,7 @@ class SegmentData(NamedTuple):
     offsets: Array  # [N+1]
     gold: Array  # [rows]  type of every row that is a segment; -1 elsewhere
     said: Supervision
-    codes: Array  # [T]  labels, or sets of labels
-    labels: list[str]
+    codes: Array  # [T]  labels of the segment space, or sets of them
 
 
 class SemiCRF(LogLinearModel):
@@ -176,7 +176,9 @@ class SemiCRF(LogLinearModel):
         parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
-        return cast(Data, SegmentData(incidences, offsets, gold.kinds, said, codes, labels)), trained
+        written, sets = _written(space, segments, offsets, *among(space.labels, labels, codes, sets))
+        said = said._replace(sets=sets)
+        return cast(Data, SegmentData(incidences, offsets, gold.kinds, said, written)), trained
 
     @staticmethod
     def _filled(labels: list[str], codes: Array) -> tuple[list[str], Array]:
@@ -253,8 +255,8 @@ class SemiCRF(LogLinearModel):
         assert trained.segments is not None
         assembly = SegmentAssembly(trained.segments, trained.parameters)
         if data.said.partial or data.said.weighted:
-            _, offsets, _, said, codes, labels = cast(SegmentData, data)
-            return PartialSegmentExpectations(assembly, codes, labels, said, offsets, candidates)
+            _, offsets, _, said, codes = cast(SegmentData, data)
+            return PartialSegmentExpectations(assembly, codes, said, offsets, candidates)
         return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
 
     # -- graphs out ---------------------------------------------------------------------------------------------------
@@ -307,9 +309,11 @@ class SemiCRF(LogLinearModel):
         known, filled = self._filled(labels, codes) if len(sets) else (labels, codes)
         segments = segments_in(space, known, filled, offsets)
         check_rows(offsets, space.max_length)
-        gold = gold_of(cut_segments(segments, kept, space), kept, space).kinds
+        segments = cut_segments(segments, kept, space)
         said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
-        return cast(Data, SegmentData(incidences, kept, gold, said, codes, labels))
+        written, sets = _written(space, segments, kept, *among(space.labels, labels, codes, sets))
+        gold, said = gold_of(segments, kept, space).kinds, said._replace(sets=sets)
+        return cast(Data, SegmentData(incidences, kept, gold, said, written))
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
@@ -349,6 +353,18 @@ class SegmentScores:
                 scores[~permitted_arcs(space, arcs, permitted[t0:t1])] = -np.inf
             graphs.append(SegmentGraph(arcs, scores, space))
         return graphs
+
+
+def _written(space: SegmentSpace, segments: Segments, offsets: Array, codes: Array, sets: Array) -> tuple[Array, Array]:
+    """Labels [T] and sets of labels; sentences whose labels are all known have those that their segments are written
+    as: others, where labels break the scheme or long segments were cut."""
+    codes, number = codes.copy(), {label: code for code, label in enumerate(space.labels)}
+    for a, b in pairwise(offsets.tolist()):
+        if (codes[a:b] < len(space.labels)).all():
+            own = slice(*np.searchsorted(segments.start, [a, b]).tolist())
+            labels = space.labels_of(Segments(segments.start[own], segments.end[own], segments.kind[own]))
+            codes[a:b] = [number[label] for label in labels]
+    return codes, sets
 
 
 def _taken(given: Any, kept: Array) -> Any:
