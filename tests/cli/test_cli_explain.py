@@ -174,3 +174,20 @@ def test_what_is_refused(run, models: Path, monkeypatch: pytest.MonkeyPatch) -> 
         code, out, err = run("explain", *arguments)
         assert (code, out) == (2, ""), arguments
         one_line(err, part)
+
+
+def test_a_text_without_tokens_is_one_line(run, tmp_path: Path) -> None:
+    labelwright.CRF(n_jobs=1, max_iter=3).fit([["Ada", "ran"]], [["B-PER", "O"]]).save(tmp_path / "names")
+    (tmp_path / "empty.txt").write_text("\n\n")
+    code, out, err = run("explain", tmp_path / "names", tmp_path / "empty.txt", "--text")
+    assert (code, out) == (2, "")
+    one_line(err)
+    assert "no tokens" in err
+
+
+def test_a_huge_word_is_cut(run, tmp_path: Path) -> None:
+    labelwright.CRF(n_jobs=1, max_iter=3).fit([["Ada", "ran"]], [["B-PER", "O"]]).save(tmp_path / "names")
+    (tmp_path / "huge.txt").write_text(f"{'x' * 5000}\n")
+    code, out, err = run("explain", tmp_path / "names", tmp_path / "huge.txt")
+    assert code == 0
+    assert max(map(len, [*out.splitlines(), *err.splitlines()])) < 500

@@ -19,7 +19,7 @@ from labelwright.cli.common import (
 from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
 from labelwright.cli.reading import ToTag, whole_file
 from labelwright.cli.tag_text import Characters, Sentences, TokenPattern, tokenizer_given
-from labelwright.errors import OptionError
+from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.corpus.split_texts import SplitTexts
@@ -98,6 +98,8 @@ def command(
     rows = rows_for(tagger, arrays)
     data = whole_file(tagger, file, "text" if text else None, columns, tokenizer)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
+    if not data.data.n_tokens:
+        raise CorpusError(f"{file}: has no tokens to explain")
     numbers = _numbers(data.data, file, sentence, first, html is not None)
     facts: dict[str, Any] = {"model": model, "kind": type(tagger).__name__, "file": file}
     facts["sentences"] = [_explained(tagger, data, file, number, question) for number in numbers]

@@ -58,7 +58,7 @@ def _line(each: dict[str, Any]) -> list[str]:
     return [
         str(each["token"]),
         f"{each['start']}-{each['end']}" if "start" in each else "",
-        each["word"] or "",
+        _short(each["word"] or ""),
         each["label"],
         chance,
         each["runner_up"] or "-",

@@ -202,8 +202,9 @@ class Corpus:
                 raise CorpusError(f"arrays: sentence {n}: expected {wanted}, got an array of shape {shape}")
         stacked = [np.asarray(rows, np.float32) for _, rows in filled]
         flat = np.concatenate(stacked) if stacked else np.empty((0, 0), np.float32)
-        if not np.isfinite(flat).all():
-            raise CorpusError("arrays: expected finite numbers")
+        finite = np.isfinite(flat).all(axis=1)
+        if not finite.all():
+            raise CorpusError(f"arrays: row {int(finite.argmin())}: expected finite numbers, got infinity or NaN")
         return replace(self, arrays=flat)
 
     def split(self, fraction: float, random_state: int | None = 0) -> tuple["Corpus", "Corpus"]:

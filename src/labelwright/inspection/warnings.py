@@ -43,7 +43,7 @@ def nothing_known(model: Any, corpus: Corpus) -> str | None:
     name = corpus.input_names[0]
     first = corpus.values(name)[int(corpus.codes(name)[0])]
     return (
-        f"{corpus.source}: no value of column {name} is known to the model (the first is {first!r}); "
+        f"{corpus.source}: no value of column {name} is known to the model (the first is {first!r:.40}); "
         "check the order of the columns, the tokenisation and the language"
     )
 
