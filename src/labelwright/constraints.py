@@ -1,18 +1,21 @@
 """Hard and soft rules on labellings, written by the user: `tagger.decode(X, constraints=[at_least(1, "VP")])`.
 
-They are solved exactly (rules.solver, rules.lattices); this needs the extra labelwright[constraints].
+They are solved exactly: by automata (rules.automata), or, where these are too large, by the solver of the extra
+labelwright[constraints] (rules.lattices, rules.solver).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from labelwright.decode.checks import check_whole
 from labelwright.errors import OptionError
+from labelwright.rules.events import At, Sentence
 from labelwright.rules.formulas import Some
+from labelwright.rules.patterns import read_pattern
 from labelwright.rules.rules import (
-    At,
     Compared,
     Count,
     Forbidden,
@@ -20,7 +23,6 @@ from labelwright.rules.rules import (
     Linear,
     Restricted,
     Rule,
-    Sentence,
     Soft,
     Term,
     called,
@@ -31,6 +33,7 @@ from labelwright.rules.rules import (
     places_of,
     valid_scheme,
 )
+from labelwright.rules.sequence_rules import Lexicon, Matched, Once, Required
 
 __all__ = [
     "Rule",
@@ -41,32 +44,53 @@ __all__ = [
     "differ",
     "exactly",
     "forbid",
+    "forbid_pattern",
     "implies",
+    "lexicon",
     "linear",
+    "once",
     "only",
+    "require",
+    "require_pattern",
     "soft",
     "valid_scheme",
 ]
 OPERATORS = (">=", "<=", "==", "!=", ">", "<")
 
 
-def at_least(n: int, what: str | Sequence[str], at: At = None) -> Rule:
+def once(*labels: str) -> Rule:
+    """Each of these chunk types and labels at most once in a sentence; without any, every one of them (but O).
+
+    A chunk is one occurrence, and so is a run of equal labels that follow no scheme.
+
+    >>> once("PER").satisfied(["B-PER", "I-PER", "O", "B-LOC"]), once("PER").satisfied(["B-PER", "B-PER"])
+    (True, False)
+    >>> once().satisfied(["Street", "Street", "City"]), once().satisfied(["Street", "City", "Street"])
+    (True, False)
+    """
+    name = called("once", *labels)
+    return Once(name, names_of(labels, name) if labels else None)
+
+
+def at_least(n: int, what: str | Sequence[str], at: At = None, runs: bool = False) -> Rule:
     """At least n chunks of a type (`"VP"`), or n tokens with a label (`"B-VP"`), beginning at the tokens `at`.
+
+    runs : neighbouring tokens with the same label count once, as a chunk does
 
     >>> at_least(1, "VP"), at_least(2, ["B-PER", "B-ORG"], at=slice(0, 5))
     (at_least(1, 'VP'), at_least(2, ['B-PER', 'B-ORG'], at=slice(0, 5, None)))
     """
-    return _count("at_least", n, what, at, (True, False))
+    return _count("at_least", n, what, at, runs, (True, False))
 
 
-def at_most(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """At most n chunks of a type, or n tokens with a label."""
-    return _count("at_most", n, what, at, (False, True))
+def at_most(n: int, what: str | Sequence[str], at: At = None, runs: bool = False) -> Rule:
+    """At most n chunks of a type, or n tokens (with `runs`, runs of tokens) with a label."""
+    return _count("at_most", n, what, at, runs, (False, True))
 
 
-def exactly(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """Exactly n chunks of a type, or n tokens with a label."""
-    return _count("exactly", n, what, at, (True, True))
+def exactly(n: int, what: str | Sequence[str], at: At = None, runs: bool = False) -> Rule:
+    """Exactly n chunks of a type, or n tokens (with `runs`, runs of tokens) with a label."""
+    return _count("exactly", n, what, at, runs, (True, True))
 
 
 def agree(*positions: Any, types: bool = False) -> Rule:
@@ -93,6 +117,63 @@ def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, 
     """
     name = called("forbid", what, after=after, at=at)
     return Forbidden(name, names_of(what, name), None if after is None else names_of(after, name), places_of(at, name))
+
+
+def require(
+    what: str | Sequence[str], after: str | Sequence[str] | None = None, before: str | Sequence[str] | None = None
+) -> Rule:
+    """Directly after (or before) every token with one of the labels `after` (`before`) there is one of the labels
+    `what`, if there is a token at all.
+
+    >>> require("I-X", after="B-X").satisfied(["B-X", "O"]), require("I-X", after="B-X").satisfied(["O", "B-X"])
+    (False, True)
+    """
+    name = called("require", what, after=after, before=before)
+    if after is None and before is None:
+        raise OptionError(f"{name}: expected after= or before=; for a number of labels use at_least")
+    sides = (None if names is None else names_of(names, name) for names in (after, before))
+    return Required(name, names_of(what, name), *sides)
+
+
+def forbid_pattern(pattern: str) -> Rule:
+    """No part of the labelling matches the pattern: labels and chunk types separated by spaces, with `.` for any label,
+    `...` for any number of labels, `!X` for any but X, `( | )`, `? * +`, and `^` and `$` for begin and end.
+
+    >>> city_after_zip = forbid_pattern("Zip ... City")
+    >>> city_after_zip.satisfied(["City", "Zip"]), city_after_zip.satisfied(["Zip", "State", "City"])
+    (True, False)
+    """
+    name = called("forbid_pattern", pattern)
+    return Matched(name, read_pattern(pattern, name), False)
+
+
+def require_pattern(pattern: str) -> Rule:
+    """Some part of the labelling matches the pattern (with ^ and $ all of it); see forbid_pattern.
+
+    >>> require_pattern("^ Number Street+ ... $").satisfied(["Number", "Street", "Street", "City"])
+    True
+    """
+    name = called("require_pattern", pattern)
+    return Matched(name, read_pattern(pattern, name), True)
+
+
+def lexicon(
+    allowed: Mapping[str, str | Sequence[str]], column: int | str = 0, word: Callable[[Any], Any] | None = None
+) -> Rule:
+    """Words of a dictionary have one of the labels (or chunk types) that it lists for them; others may have any.
+
+    column : of the word, where tokens have several columns
+    word : a function of the token that returns the word to look up, as in word=str.lower
+
+    >>> known = lexicon({"Avenue": "StreetType", "St": ["StreetType", "City"]})
+    >>> known
+    lexicon(2 words)
+    """
+    listed = {key: names_of(labels, f"lexicon, {key!r}") for key, labels in dict(allowed).items()}
+    at = itemgetter(column)
+    return Lexicon(
+        f"lexicon({len(listed)} words)", listed, word or (lambda token: token if isinstance(token, str) else at(token))
+    )
 
 
 def only(at: At, labels: str | Sequence[str]) -> Rule:
@@ -140,11 +221,13 @@ def soft(rule: Any, weight: float) -> Rule:
     return Soft(name, kept, float(weight))
 
 
-def _count(word: str, n: int, what: str | Sequence[str], at: At, sides: tuple[bool, bool]) -> Rule:
-    name = called(word, n, what, at=at)
+def _count(
+    word: str, n: int, what: str | Sequence[str], at: At, runs: bool, sides: tuple[bool, bool]
+) -> Rule:
+    name = called(word, n, what, at=at, runs=runs or None)
     check_whole(name, n, 0)
     low, high = (int(n) if side else None for side in sides)
-    return Count(name, names_of(what, name), low, high, places_of(at, name))
+    return Count(name, names_of(what, name), low, high, places_of(at, name), bool(runs))
 
 
 def _compared(word: str, positions: tuple[Any, ...], same: bool, types: bool) -> Rule:

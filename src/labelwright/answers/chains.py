@@ -192,8 +192,8 @@ class Chain:
     def _decode_with_rules(
         self, decoder: str, number: int, rules: Any, words: Any, options: dict[str, Any]
     ) -> Decoding:
+        from labelwright.rules.events import Sentence
         from labelwright.rules.lattices import candidates_of, solve_lattice
-        from labelwright.rules.rules import Sentence
 
         space = self.chains.space
         tokens = None if words is None else words[number]

@@ -1,13 +1,14 @@
-"""The best labelling of a lattice that satisfies users' rules, proven: n-best labellings, then OR-Tools' CP-SAT.
+"""The best labelling of a lattice that satisfies users' rules, proven: by automata, or by OR-Tools' CP-SAT.
 
-Labellings of a lattice come in the order of their weight, so the first one that satisfies all hard rules is the best.
+Rules become automata (automata.py).  Where these are too large, and where a labelling is worth the sum over its latent
+paths, labellings are listed in the order of their weight: the first one that satisfies all hard rules is the best.
 Where it does not come soon, a flow of 0/1 variables through the nodes and arcs of the lattice is posted into CP-SAT
 together with the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling within that
 reach beats all that use other arcs, so the optimum is not lost.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,14 @@ from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.rules import program as programs
-from labelwright.rules.formulas import All, Formula, Row
-from labelwright.rules.program import Answer, Clock, Program, contradiction, cp_sat, late, minimise
-from labelwright.rules.rules import Bound, Sentence, bind
-from labelwright.structures.lattice import Lattice, labelling_weight, margins, posterior
+from labelwright.rules.automata import Ruled, contradiction_in
+from labelwright.rules.events import Sentence
+from labelwright.rules.labelled_graphs import graph_of_lattice
+from labelwright.rules.local import Unit, is_local, local_rules, masked, units_of
+from labelwright.rules.product import TooLargeError
+from labelwright.rules.program import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
+from labelwright.rules.rules import Bound, bind
+from labelwright.structures.lattice import Lattice, best_path, labelling_weight, margins, posterior
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
@@ -35,6 +40,15 @@ class _Best(NamedTuple):
 
     value: float  # log weight less the price of soft rules
     codes: Array  # [T]
+
+
+class _Solved(NamedTuple):
+    """The answer, and how it was proven."""
+
+    best: _Best
+    status: str
+    method: str
+    bound: float  # what another labelling can weigh at most, where that is not proven
 
 
 class _Listed(NamedTuple):
@@ -64,48 +78,103 @@ def solve_lattice(
     "time limit"; or "limit" where sums over latent paths leave no proof.
     """
     clock = Clock(time_limit)
-    cp = cp_sat()
     if sentence is None:
         sentence = Sentence(candidates_of(lattice, space), space.labels)
     bound = bind(rules, sentence)
+    units = units_of(bound)
+    pruned = masked(lattice, local_rules(units, space.labels))
     sums = space.latent if sums is None else sums and space.latent
-    pruned = _pruned(lattice, space, bound)
-    listed = _listed(pruned, space, bound, sums, max_expansions, clock)
-    best, status = listed.best, "optimal" if listed.proven else "time limit" if clock.left == 0 else "limit"
-    if listed.proven and best is None:
-        raise _no_labelling(cp, lattice, space, bound, sentence)
-    if not listed.proven and (best is None or not sums):
-        best, status = _flow(cp, pruned, space, bound, listed, clock)
-        if best is None and status == "infeasible":
-            raise _no_labelling(cp, lattice, space, bound, sentence)
-        if best is None:
-            raise late(sentence.number, time_limit)
-        if sums and status == "optimal":
-            status = "limit"  # the best path, but not of the best labelling
-    assert best is not None
-    return _record(lattice, space, bound, best.codes, status, sums, probabilities, listed.bound)
+    if sums:
+        solved = _best_sum(lattice, pruned, space, bound, units, max_expansions, clock, sentence)
+    else:
+        solved = _best_path(lattice, pruned, space, bound, units, clock, sentence)
+    return _record(lattice, space, bound, solved, sums, probabilities)
+
+
+def _best_path(
+    lattice: Lattice,
+    pruned: Lattice,
+    space: StateSpace,
+    bound: Bound,
+    units: Sequence[Unit],
+    clock: Clock,
+    sentence: Sentence,
+) -> "_Solved":
+    """The labelling with the best path: by automata, or by the solver."""
+    try:
+        best = _by_automata(pruned, space, bound, units)
+    except TooLargeError:
+        listed = _listed(pruned, space, bound, False, None, clock)
+        if listed.proven and listed.best is not None:
+            return _Solved(listed.best, "optimal", "search", listed.bound)
+        return _by_solver(pruned, space, bound, listed, clock, sentence)
+    if best is None:
+        raise contradiction_in(graph_of_lattice(lattice), bound, space.labels, len(lattice.node), sentence.number)
+    return _Solved(best, "optimal", "automaton", best.value)
+
+
+def _by_automata(pruned: Lattice, space: StateSpace, bound: Bound, units: Sequence[Unit]) -> "_Best | None":
+    path, score = best_path(pruned)
+    codes = pruned.graph.label_of_node[path]
+    labels = [space.labels[y] for y in codes.tolist()]
+    if score > -np.inf and bound.satisfied(labels) and bound.cost(labels) == 0:
+        return _Best(score, codes)
+    others = [unit for unit in units if not is_local(unit)]
+    paths = Ruled(graph_of_lattice(pruned), others, space.labels, len(pruned.node)).best()
+    return _Best(paths[0].value, paths[0].codes) if paths else None
+
+
+def _best_sum(
+    lattice: Lattice,
+    pruned: Lattice,
+    space: StateSpace,
+    bound: Bound,
+    units: Sequence[Unit],
+    max_expansions: int | None,
+    clock: Clock,
+    sentence: Sentence,
+) -> "_Solved":
+    """The labelling whose paths have the largest sum, of those that were listed; otherwise the one of the best path."""
+    listed = _listed(pruned, space, bound, True, max_expansions, clock)
+    status = "optimal" if listed.proven else "time limit" if clock.left == 0 else "limit"
+    if listed.best is not None:
+        return _Solved(listed.best, status, "search", listed.bound)
+    solved = _best_path(lattice, pruned, space, bound, units, clock, sentence)
+    return solved._replace(status="limit" if solved.status == "optimal" else solved.status, bound=listed.bound)
+
+
+def _by_solver(
+    pruned: Lattice, space: StateSpace, bound: Bound, listed: "_Listed", clock: Clock, sentence: Sentence
+) -> "_Solved":
+    """The labelling with the best path, by CP-SAT."""
+    cp = cp_sat()
+    best, status = _flow(cp, pruned, space, bound, listed, clock)
+    if best is None and status == "infeasible":
+        raise _no_labelling(cp, pruned, space, bound, sentence)
+    if best is None:
+        raise late(sentence.number, clock.seconds)
+    return _Solved(best, status, "solver", listed.bound)
 
 
 def _no_labelling(cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, sentence: Sentence) -> OptionError:
-    def build(wanted: Bound) -> tuple[Any, Any]:
+    def impossible(wanted: Bound, seconds: float) -> bool:
         flow = _Flow(cp, lattice, _Range(lattice), np.inf)
         flow.program(space).post(wanted)
-        return cp, flow.model
+        return programs.search(cp, flow.model, seconds).status == "infeasible"
 
     possible = np.isfinite(_Range(lattice).best)
-    return contradiction(sentence.number, bound if possible else Bound([], []), build, ", or leave it out")
+    return contradiction(sentence.number, bound if possible else Bound([], []), impossible, ADVICE)
 
 
 def _record(
     lattice: Lattice,
     space: StateSpace,
     bound: Bound,
-    codes: Array,
-    status: str,
+    solved: _Solved,
     sums: bool,
     probabilities: bool,
-    most: float,
 ) -> Decoding:
+    (_, codes), status, method, most = solved
     codes = codes.astype(np.int32)
     labels = [space.labels[y] for y in codes.tolist()]
     exact = status == "optimal" and (sums or not space.latent)
@@ -114,7 +183,7 @@ def _record(
     if space.latent and not sums:
         score = margins(lattice, codes).best
     if not probabilities and not sums:
-        return Decoding(labels, score, None, exact, 0.0 if exact else None, status=status)
+        return Decoding(labels, score, None, exact, 0.0 if exact else None, status=status, method=method)
     log_z = posterior(lattice).log_z
     log_p = min(0.0, weight - log_z)
     p, gap = math.exp(log_p), 0.0
@@ -122,77 +191,14 @@ def _record(
         exact = p >= 0.5 and not bound.soft  # no other labelling can have more
         above = math.exp(min(0.0, most - log_z)) if sums else 1.0 - p
         gap = 0.0 if exact else max(5e-324, above - p)
-    return Decoding(labels, score, log_p, exact, None if bound.soft and not exact else gap, status=status)
+    gap_shown = None if bound.soft and not exact else gap
+    return Decoding(labels, score, log_p, exact, gap_shown, status=status, method=method)
 
 
 def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
     """The labels that each token may have."""
     of, possible = lattice.graph.label_of_node, np.isfinite(lattice.node)[:, : lattice.graph.n_nodes]
     return [[space.labels[y] for y in np.unique(of[row]).tolist()] for row in possible]
-
-
-# Rules on one token, or on two neighbours, become part of the lattice.
-
-
-def _rows(formulas: Sequence[Formula]) -> Iterator[Row]:
-    for formula in formulas:
-        if isinstance(formula, Row):
-            yield formula
-        elif isinstance(formula, All):
-            yield from _rows(formula.parts)
-
-
-def _pruned(lattice: Lattice, space: StateSpace, bound: Bound) -> Lattice:
-    """The lattice without the labels, and pairs of neighbouring labels, that hard rules forbid by themselves."""
-    L, T = space.n_labels, len(lattice.node)
-    single: dict[int, Array] = {}  # token: which labels it may have [L]
-    double: dict[int, Array] = {}  # second token: which pairs of labels [L, L]
-    masks: dict[frozenset[str], Array] = {}
-
-    def mask(names: frozenset[str]) -> Array:
-        if names not in masks:
-            masks[names] = np.array([label in names for label in space.labels])
-        return masks[names]
-
-    for row in _rows([formula for _, formula in bound.hard]):
-        places = sorted({t for _, event in row.terms for t, _ in event})
-        if not places or places[-1] - places[0] > 1:
-            continue
-        last = places[-1]
-        total = np.zeros((L, L) if len(places) == 2 else (1, L), np.int64)
-        for coefficient, event in row.terms:
-            part = np.ones_like(total, np.bool_)
-            for t, names in event:
-                part &= mask(names) if t == last else mask(names)[:, None]
-            total += coefficient * part
-        right = np.ones_like(total, np.bool_)
-        if row.low is not None:
-            right &= total >= row.low
-        if row.high is not None:
-            right &= total <= row.high
-        if len(places) == 1:
-            single[last] = single.get(last, True) & right[0]
-        elif not right.all():
-            double[last] = double.get(last, True) & right
-    if not single and not double:
-        return lattice
-    node, arc, graph = lattice.node.copy(), lattice.arc, lattice.graph
-    of = graph.label_of_node
-    for t, right in single.items():
-        node[t, : graph.n_nodes][~right[of]] = -np.inf
-    if double and graph.order == 2:
-        inner = np.flatnonzero(graph.previous >= 0)
-        pairs = graph.label_of_state[graph.previous[inner]], of[inner]
-        for t, right in double.items():
-            node[t, inner[~right[pairs]]] = -np.inf
-    elif double:
-        source, target = graph.ends
-        arc = np.array(np.broadcast_to(arc, (T, arc.shape[1])))
-        inside = np.flatnonzero((source < graph.n_nodes) & (target < graph.n_nodes))
-        pairs = of[source[inside]], of[target[inside]]
-        for t, right in double.items():
-            arc[t, inside[~right[pairs]]] = -np.inf
-    return Lattice(node, arc, graph)
 
 
 # First try: labellings in the order of their weight.
