@@ -1,11 +1,14 @@
 """Hard and soft rules on labellings, written by the user: `tagger.decode(X, constraints=[at_least(1, "VP")])`.
 
-They are solved exactly: by automata (rules.automata), or, where these are too large, by the solver of the extra
+They are solved exactly: by automata (rules.ruled_paths), or, where these are too large, by the solver of the extra
 labelwright[constraints] (rules.lattices, rules.solver).
 """
 
+import ast
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,7 @@ from labelwright.rules.rules import (
     valid_scheme,
 )
 from labelwright.rules.sequence_rules import Lexicon, Matched, Once, Required
+from labelwright.wording import did_you_mean
 
 __all__ = [
     "Rule",
@@ -50,12 +54,15 @@ __all__ = [
     "linear",
     "once",
     "only",
+    "read_rule",
+    "read_rules",
     "require",
     "require_pattern",
     "soft",
     "valid_scheme",
 ]
 OPERATORS = (">=", "<=", "==", "!=", ">", "<")
+WRITTEN = [name for name in __all__ if name.islower() and not name.startswith("read_")]  # what rules in files may call
 
 
 def once(*labels: str) -> Rule:
@@ -158,10 +165,13 @@ def require_pattern(pattern: str) -> Rule:
 
 
 def lexicon(
-    allowed: Mapping[str, str | Sequence[str]], column: int | str = 0, word: Callable[[Any], Any] | None = None
+    allowed: Mapping[str, str | Sequence[str]] | str | os.PathLike[str],
+    column: int | str = 0,
+    word: Callable[[Any], Any] | None = None,
 ) -> Rule:
     """Words of a dictionary have one of the labels (or chunk types) that it lists for them; others may have any.
 
+    allowed : {word: labels}, or a file with a word and its labels on each line, separated by spaces
     column : of the word, where tokens have several columns
     word : a function of the token that returns the word to look up, as in word=str.lower
 
@@ -169,11 +179,9 @@ def lexicon(
     >>> known
     lexicon(2 words)
     """
-    listed = {key: names_of(labels, f"lexicon, {key!r}") for key, labels in dict(allowed).items()}
-    at = itemgetter(column)
-    return Lexicon(
-        f"lexicon({len(listed)} words)", listed, word or (lambda token: token if isinstance(token, str) else at(token))
-    )
+    given = _lexicon_file(allowed) if isinstance(allowed, str | os.PathLike) else dict(allowed)
+    listed = {key: names_of(labels, f"lexicon, {key!r}") for key, labels in given.items()}
+    return Lexicon(f"lexicon({len(listed)} words)", listed, word or _Column(column))
 
 
 def only(at: At, labels: str | Sequence[str]) -> Rule:
@@ -221,9 +229,7 @@ def soft(rule: Any, weight: float) -> Rule:
     return Soft(name, kept, float(weight))
 
 
-def _count(
-    word: str, n: int, what: str | Sequence[str], at: At, runs: bool, sides: tuple[bool, bool]
-) -> Rule:
+def _count(word: str, n: int, what: str | Sequence[str], at: At, runs: bool, sides: tuple[bool, bool]) -> Rule:
     name = called(word, n, what, at=at, runs=runs or None)
     check_whole(name, n, 0)
     low, high = (int(n) if side else None for side in sides)
@@ -240,3 +246,88 @@ def _compared(word: str, positions: tuple[Any, ...], same: bool, types: bool) ->
             raise OptionError(f"{name}: expected two positions or more, {word}(3, 7), or pairs, {word}([(3, 7), ...])")
         checked.append(places)
     return Compared(name, tuple(checked), same, bool(types))
+
+
+# -- rules in files and on the command line ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The word of a token: the token itself, or one of its columns."""
+
+    column: int | str
+
+    def __call__(self, token: Any) -> Any:
+        return token if isinstance(token, str) else token[self.column]
+
+
+def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
+    """The lines of a file that are not empty and no comments (#), with their numbers."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise OptionError(f"{os.fspath(path)}: cannot be read: {reason}") from None
+    stripped = ((number, line.strip()) for number, line in enumerate(lines, 1))
+    return [(number, line) for number, line in stripped if line and not line.startswith("#")]
+
+
+def _lexicon_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    words: dict[str, list[str]] = {}
+    for number, line in _lines(path):
+        word, *labels = line.split()
+        if not labels:
+            raise OptionError(f"{os.fspath(path)}:{number}: expected a word and its labels, got {line!r}")
+        words.setdefault(word, []).extend(labels)
+    return words
+
+
+def read_rules(path: str | os.PathLike[str]) -> list[Rule]:
+    """The rules of a file, one on each line as in Python; `#` begins a comment line."""
+    rules = []
+    for number, line in _lines(path):
+        try:
+            rules.append(read_rule(line))
+        except OptionError as error:
+            raise OptionError(f"{os.fspath(path)}:{number}: {error}") from None
+    return rules
+
+
+def read_rule(text: str) -> Rule:
+    """A rule written as in Python; a name alone is a call without arguments.
+
+    >>> read_rule("once"), read_rule('at_most(2, "PER") | ~forbid("LOC", after="O")')
+    (once(), (at_most(2, 'PER') | ~forbid('LOC', after='O')))
+    """
+    try:
+        rule = _evaluated(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError):
+        rule = None
+    if not isinstance(rule, Rule):
+        raise OptionError(f'rule {text!r}: expected a rule as in Python, once() or at_most(2, "PER")')
+    return rule
+
+
+def _evaluated(node: ast.expr) -> Any:
+    """The value of an expression of rules and literals."""
+    if isinstance(node, ast.Name) and node.id not in ("True", "False", "None"):
+        return _called(node.id, [], {})
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        named = {keyword.arg or "**": _evaluated(keyword.value) for keyword in node.keywords}
+        return _called(node.func.id, [_evaluated(argument) for argument in node.args], named)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+        one, other = _evaluated(node.left), _evaluated(node.right)
+        return one & other if isinstance(node.op, ast.BitAnd) else one | other
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return ~_evaluated(node.operand)
+    return ast.literal_eval(node)
+
+
+def _called(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
+    functions: dict[str, Callable[..., Any]] = {each: globals()[each] for each in WRITTEN} | {"slice": slice}
+    if name not in functions:
+        raise OptionError(f"no rule {name!r}, expected one of {', '.join(WRITTEN)}{did_you_mean(name, WRITTEN)}")
+    try:
+        return functions[name](*arguments, **named)
+    except TypeError as error:
+        raise OptionError(f"{name}: {error}") from None

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,11 +78,30 @@ class Batch:
         likely = self.calibrated.log_probabilities([record.labels for record in records])
         return [d._replace(confidence=float(np.exp(p))) for d, p in zip(records, likely, strict=True)]
 
-    def nbest(self, n: int, max_expansions: int | None = None) -> list[list[tuple[list[str], float]]]:
-        """Up to n labellings of each sentence, the best first, with their probabilities (or scores)."""
+    def under(self, rules: Any, words: Any = None) -> "Batch":
+        """The same sentences with only the labellings that satisfy users' rules (labelwright.rules)."""
+        calibrated = None if self._calibrate is None else lambda: self.sure.under(rules, words)
+        ruled = [
+            None if sentence is None else self._ruled(n, sentence, rules, words)
+            for n, sentence in enumerate(self.sentences)
+        ]
+        return Batch(ruled, self.first, self.probabilistic, calibrated)
+
+    def _ruled(self, number: int, sentence: Scored, rules: Any, words: Any) -> Scored:
+        from labelwright.answers.ruled import under_rules
+
+        return under_rules(cast(Any, sentence), rules, words, self.first + number)
+
+    def nbest(
+        self, n: int, max_expansions: int | None = None, *, rules: Any = None, words: Any = None
+    ) -> list[list[tuple[list[str], float]]]:
+        """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
+
+        rules : only labellings that satisfy them; probabilities are those of the model without rules"""
 
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
-            ranked = sentence.best(n, max_expansions)
+            source = self._ruled(number, sentence, rules, words) if rules else sentence
+            ranked = source.best(n, max_expansions)
             if not ranked.codes:
                 raise impossible(self.first + number)
             values = [float(weight) for weight in ranked.weights]

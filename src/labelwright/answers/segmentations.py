@@ -1,6 +1,7 @@
 """Scored sentences whose structure is a segment graph: every path is a segmentation."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from labelwright.structures.segments import (
     segments_in,
 )
 
+if TYPE_CHECKING:
+    from labelwright.rules.labelled_graphs import LabelledGraph
+
 Array = NDArray[Any]
 DECODERS = ("viterbi", "exact")  # two names for one thing: every path is a segmentation
 
@@ -27,6 +31,7 @@ class SegmentGraph:
     """One sentence: the graph of its segmentations, with scores on the arcs [A]."""
 
     decoders = DECODERS
+    path_of_labelling = "only"
 
     def __init__(self, arcs: Arcs, scores: Array, space: SegmentSpace):
         self.arcs, self.scores, self.space = arcs, scores, space
@@ -44,10 +49,32 @@ class SegmentGraph:
     def fingerprint(self) -> Array:
         return self.scores
 
+    @property
+    def of_labels(self) -> str | None:
+        return self.space.scheme
+
+    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
+        from labelwright.rules.labelled_graphs import graph_of_segments
+
+        yield graph_of_segments(self.arcs, self.scores, self.space)
+
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **_: Any) -> Decoding:
-        """The best segmentation as labels, which is proven to be the most probable."""
+    def decode(
+        self,
+        decoder: str,
+        *,
+        number: int = 0,
+        probabilities: bool = True,
+        rules: Any = None,
+        words: Any = None,
+        **_: Any,
+    ) -> Decoding:
+        """The best segmentation as labels, which is proven to be the most probable (that keeps the rules)."""
+        if rules:
+            from labelwright.answers.ruled import under_rules
+
+            return under_rules(self, rules, words, number).decode(decoder, probabilities=probabilities)
         path, score = dag.best_path(self.arcs.dag, self.scores)
         if not len(path):
             raise impossible(number)

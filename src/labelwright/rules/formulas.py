@@ -1,4 +1,4 @@
-"""Conditions on labellings, evaluated on a whole labelling, token by token (machine.py) or in a solver (program.py).
+"""Conditions on labellings, evaluated on a whole labelling, token by token (automaton.py) or in a solver (program.py).
 
 An *event* is that some tokens have labels out of some sets.  A *row* keeps a weighted sum of events between bounds, a
 *language* is a deterministic automaton that must accept the labels, and formulas join these by "all of", "some of" and
@@ -51,7 +51,13 @@ Formula: TypeAlias = Row | Language | All | Some | Not
 def holds(formula: Formula, labels: Sequence[str]) -> bool:
     """Whether a labelling satisfies a formula."""
     if isinstance(formula, Row):
-        total = sum(c for c, event in formula.terms if all(labels[t] in names for t, names in event))
+        total = 0
+        for coefficient, event in formula.terms:
+            for t, names in reversed(event):  # what is rarest stands last
+                if labels[t] not in names:
+                    break
+            else:
+                total += coefficient
         return (formula.low is None or total >= formula.low) and (formula.high is None or total <= formula.high)
     if isinstance(formula, Language):
         state = 0

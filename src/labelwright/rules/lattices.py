@@ -1,6 +1,6 @@
 """The best labelling of a lattice that satisfies users' rules, proven: by automata, or by OR-Tools' CP-SAT.
 
-Rules become automata (automata.py).  Where these are too large, and where a labelling is worth the sum over its latent
+Rules become automata (ruled_paths.py).  Where these are too large, and where a labelling is worth the sum of latent
 paths, labellings are listed in the order of their weight: the first one that satisfies all hard rules is the best.
 Where it does not come soon, a flow of 0/1 variables through the nodes and arcs of the lattice is posted into CP-SAT
 together with the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling within that
@@ -8,7 +8,6 @@ reach beats all that use other arcs, so the optimum is not lost.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +18,12 @@ from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.rules import program as programs
-from labelwright.rules.automata import Ruled, contradiction_in
 from labelwright.rules.events import Sentence
 from labelwright.rules.labelled_graphs import graph_of_lattice
 from labelwright.rules.local import Unit, is_local, local_rules, masked, units_of
 from labelwright.rules.product import TooLargeError
 from labelwright.rules.program import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
+from labelwright.rules.ruled_paths import RuledPaths, contradiction_in
 from labelwright.rules.rules import Bound, bind
 from labelwright.structures.lattice import Lattice, best_path, labelling_weight, margins, posterior
 from labelwright.structures.states import StateSpace
@@ -83,97 +82,87 @@ def solve_lattice(
     bound = bind(rules, sentence)
     units = units_of(bound)
     pruned = masked(lattice, local_rules(units, space.labels))
+    task = _Task(lattice, pruned, space, bound, units, clock, sentence.number)
     sums = space.latent if sums is None else sums and space.latent
-    if sums:
-        solved = _best_sum(lattice, pruned, space, bound, units, max_expansions, clock, sentence)
-    else:
-        solved = _best_path(lattice, pruned, space, bound, units, clock, sentence)
-    return _record(lattice, space, bound, solved, sums, probabilities)
+    solved = _best_sum(task, max_expansions) if sums else _best_path(task)
+    return _record(task, solved, sums, probabilities)
 
 
-def _best_path(
-    lattice: Lattice,
-    pruned: Lattice,
-    space: StateSpace,
-    bound: Bound,
-    units: Sequence[Unit],
-    clock: Clock,
-    sentence: Sentence,
-) -> "_Solved":
+class _Task(NamedTuple):
+    """What is to be solved."""
+
+    lattice: Lattice
+    pruned: Lattice  # by the rules on tokens and neighbours
+    space: StateSpace
+    bound: Bound
+    units: list[Unit]  # parts of the rules
+    clock: Clock
+    number: int  # of the sentence
+
+
+def _best_path(task: _Task) -> "_Solved":
     """The labelling with the best path: by automata, or by the solver."""
     try:
-        best = _by_automata(pruned, space, bound, units)
+        best = _by_automata(task)
     except TooLargeError:
-        listed = _listed(pruned, space, bound, False, None, clock)
+        listed = _listed(task, False, None)
         if listed.proven and listed.best is not None:
             return _Solved(listed.best, "optimal", "search", listed.bound)
-        return _by_solver(pruned, space, bound, listed, clock, sentence)
+        return _by_solver(task, listed)
     if best is None:
-        raise contradiction_in(graph_of_lattice(lattice), bound, space.labels, len(lattice.node), sentence.number)
+        graph = graph_of_lattice(task.lattice)
+        raise contradiction_in(graph, task.bound, task.space.labels, len(task.lattice.node), task.number)
     return _Solved(best, "optimal", "automaton", best.value)
 
 
-def _by_automata(pruned: Lattice, space: StateSpace, bound: Bound, units: Sequence[Unit]) -> "_Best | None":
-    path, score = best_path(pruned)
-    codes = pruned.graph.label_of_node[path]
-    labels = [space.labels[y] for y in codes.tolist()]
-    if score > -np.inf and bound.satisfied(labels) and bound.cost(labels) == 0:
+def _by_automata(task: _Task) -> "_Best | None":
+    """The labelling with the best path, by automata; None where there is none."""
+    path, score = best_path(task.pruned)
+    if score == -np.inf:
+        return None
+    labels = task.space.labels
+    codes = task.pruned.graph.label_of_node[path]
+    named = [labels[y] for y in codes.tolist()]
+    if task.bound.satisfied(named) and task.bound.cost(named) == 0:
         return _Best(score, codes)
-    others = [unit for unit in units if not is_local(unit)]
-    paths = Ruled(graph_of_lattice(pruned), others, space.labels, len(pruned.node)).best()
+    others = [unit for unit in task.units if not is_local(unit)]
+    paths = RuledPaths(graph_of_lattice(task.pruned), others, labels, len(codes)).best(known=codes)
     return _Best(paths[0].value, paths[0].codes) if paths else None
 
 
-def _best_sum(
-    lattice: Lattice,
-    pruned: Lattice,
-    space: StateSpace,
-    bound: Bound,
-    units: Sequence[Unit],
-    max_expansions: int | None,
-    clock: Clock,
-    sentence: Sentence,
-) -> "_Solved":
+def _best_sum(task: _Task, max_expansions: int | None) -> "_Solved":
     """The labelling whose paths have the largest sum, of those that were listed; otherwise the one of the best path."""
-    listed = _listed(pruned, space, bound, True, max_expansions, clock)
-    status = "optimal" if listed.proven else "time limit" if clock.left == 0 else "limit"
+    listed = _listed(task, True, max_expansions)
+    status = "optimal" if listed.proven else "time limit" if task.clock.left == 0 else "limit"
     if listed.best is not None:
         return _Solved(listed.best, status, "search", listed.bound)
-    solved = _best_path(lattice, pruned, space, bound, units, clock, sentence)
+    solved = _best_path(task)
     return solved._replace(status="limit" if solved.status == "optimal" else solved.status, bound=listed.bound)
 
 
-def _by_solver(
-    pruned: Lattice, space: StateSpace, bound: Bound, listed: "_Listed", clock: Clock, sentence: Sentence
-) -> "_Solved":
+def _by_solver(task: _Task, listed: "_Listed") -> "_Solved":
     """The labelling with the best path, by CP-SAT."""
     cp = cp_sat()
-    best, status = _flow(cp, pruned, space, bound, listed, clock)
+    best, status = _flow(cp, task, listed)
     if best is None and status == "infeasible":
-        raise _no_labelling(cp, pruned, space, bound, sentence)
+        raise _no_labelling(cp, task)
     if best is None:
-        raise late(sentence.number, clock.seconds)
+        raise late(task.number, task.clock.seconds)
     return _Solved(best, status, "solver", listed.bound)
 
 
-def _no_labelling(cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, sentence: Sentence) -> OptionError:
+def _no_labelling(cp: Any, task: _Task) -> OptionError:
     def impossible(wanted: Bound, seconds: float) -> bool:
-        flow = _Flow(cp, lattice, _Range(lattice), np.inf)
-        flow.program(space).post(wanted)
+        flow = _Flow(cp, task.lattice, _Range(task.lattice), np.inf)
+        flow.program(task.space).post(wanted)
         return programs.search(cp, flow.model, seconds).status == "infeasible"
 
-    possible = np.isfinite(_Range(lattice).best)
-    return contradiction(sentence.number, bound if possible else Bound([], []), impossible, ADVICE)
+    possible = np.isfinite(_Range(task.lattice).best)
+    return contradiction(task.number, task.bound if possible else Bound([], []), impossible, ADVICE)
 
 
-def _record(
-    lattice: Lattice,
-    space: StateSpace,
-    bound: Bound,
-    solved: _Solved,
-    sums: bool,
-    probabilities: bool,
-) -> Decoding:
+def _record(task: _Task, solved: "_Solved", sums: bool, probabilities: bool) -> Decoding:
+    lattice, space, bound = task.lattice, task.space, task.bound
     (_, codes), status, method, most = solved
     codes = codes.astype(np.int32)
     labels = [space.labels[y] for y in codes.tolist()]
@@ -204,10 +193,9 @@ def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
 # First try: labellings in the order of their weight.
 
 
-def _listed(
-    lattice: Lattice, space: StateSpace, bound: Bound, sums: bool, max_expansions: int | None, clock: Clock
-) -> _Listed:
+def _listed(task: _Task, sums: bool, max_expansions: int | None) -> _Listed:
     """Try more and more of the best labellings until one is proven to be the best that satisfies the rules."""
+    lattice, space, bound, clock = task.pruned, task.space, task.bound, task.clock
     judged: dict[bytes, float | None] = {}  # the price of a labelling; None where it breaks a hard rule
 
     def price(codes: Array) -> float | None:
@@ -322,13 +310,12 @@ class _Flow:
         return np.array([next(q for q, literal in row.items() if answer.true(literal)) for row in self.nodes])
 
 
-def _flow(
-    cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, listed: _Listed, clock: Clock
-) -> tuple[_Best | None, str]:
+def _flow(cp: Any, task: _Task, listed: _Listed) -> tuple[_Best | None, str]:
     """The best path that satisfies the rules, and "optimal", "time limit", "infeasible" or "unknown".
 
     Only what lies within `reach` of the best path is posted.  An optimum there that lies within reach itself is the
     optimum; else the reach grows, at once to the loss of that path."""
+    lattice, space, bound, clock = task.pruned, task.space, task.bound, task.clock
     ways = _Range(lattice)
     if not np.isfinite(ways.best):
         return None, "infeasible"

@@ -49,8 +49,13 @@ def is_local(unit: Unit) -> bool:
     """Is it a hard rule on one token, or on two neighbours?"""
     if unit.price is not None or not isinstance(unit.formula, Row):
         return False
-    places = {t for _, event in unit.formula.terms for t, _ in event}
-    return bool(places) and max(places) - min(places) <= 1
+    first, last = None, None
+    for _, event in unit.formula.terms:
+        for t, _ in event:
+            first, last = t if first is None else min(first, t), t if last is None else max(last, t)
+            if last - first > 1:
+                return False
+    return first is not None
 
 
 def local_rules(units: Sequence[Unit], labels: Sequence[str]) -> Local:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.rules.labelled_graphs import LabelledGraph
-from labelwright.rules.machine import Machine, States, Steps
+from labelwright.rules.automaton import Automaton, States, Steps
+from labelwright.rules.labelled_graphs import LabelledArcs
 from labelwright.structures.dag import Dag
 
 Array = NDArray[Any]
-MOST_ARCS = 1 << 21  # of a product: some hundred bytes each
-MOST_STATES = 1 << 14  # of the automaton, after any token
+MOST_ARCS = 1 << 20  # of a product: some hundred bytes each
+MOST_NUMBERS = 1 << 24  # of the values of atoms, in one step of the automaton
 
 
 class TooLargeError(Exception):
@@ -48,19 +48,20 @@ class _Part(NamedTuple):
     arc: Array
 
 
-def product(graph: LabelledGraph, machine: Machine) -> Product:
-    """The paths of the graph whose labels the automaton accepts."""
-    states, parts, n_nodes, n_arcs = machine.begin(), list[_Part](), 1, 0
+def product(graph: LabelledArcs, sinks: Array, automaton: Automaton) -> Product:
+    """The paths along these arcs whose labels the automaton accepts."""
+    states, parts, n_nodes, n_arcs = automaton.begin(), list[_Part](), 1, 0
     zero = np.zeros(1, np.int64)
     made = _Nodes(zero, zero, zero)
     for begin, end in _runs(2 * graph.token + (graph.label >= 0)):
-        arcs = graph.with_arcs(slice(begin, end))
+        arcs = graph.taken(slice(begin, end))
         steps = None
         if arcs.label[0] >= 0:
-            steps = machine.read(int(arcs.token[0]), states, np.unique(arcs.label))
-            states = steps.states
-            if len(states.values) > MOST_STATES:
+            labels = np.unique(arcs.label)
+            if len(labels) * states.values.size > MOST_NUMBERS:
                 raise TooLargeError
+            steps = automaton.read(int(arcs.token[0]), states, labels)
+            states = steps.states
         part, reached = _joined(arcs, made, steps, n_nodes, len(states.values))
         n_nodes, n_arcs = n_nodes + len(reached.node), n_arcs + len(part.arc)
         if n_arcs > MOST_ARCS:
@@ -74,7 +75,7 @@ def product(graph: LabelledGraph, machine: Machine) -> Product:
     if not parts:  # a graph without arcs
         none = np.zeros(0, np.int32)
         return Product(Dag(none, none, 0, none, none), np.zeros(0), none)
-    return _trimmed(parts, made, graph.sinks, n_nodes)
+    return _trimmed(parts, made, sinks, n_nodes)
 
 
 def _runs(key: Array) -> list[tuple[int, int]]:
@@ -83,9 +84,7 @@ def _runs(key: Array) -> list[tuple[int, int]]:
     return list(zip([0, *cuts.tolist()], [*cuts.tolist(), len(key)], strict=True)) if len(key) else []
 
 
-def _joined(
-    arcs: LabelledGraph, made: _Nodes, steps: Steps | None, n_nodes: int, n_states: int
-) -> tuple[_Part, _Nodes]:
+def _joined(arcs: LabelledArcs, made: _Nodes, steps: Steps | None, n_nodes: int, n_states: int) -> tuple[_Part, _Nodes]:
     """Each of these arcs from every node of the product that it leaves; arcs and new nodes are numbered."""
     first = np.searchsorted(made.node, arcs.source, side="left")
     count = np.searchsorted(made.node, arcs.source, side="right") - first

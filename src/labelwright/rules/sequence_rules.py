@@ -20,11 +20,8 @@ class Once(Rule):
     what: tuple[str, ...] | None
 
     def formula(self, sentence: Sentence) -> Formula:
-        rows = []
-        for what in self._names(sentence):
-            events = [e for t in range(len(sentence)) for e in occurrences(what, t, sentence, self.name, runs=True)]
-            rows.append(Row(tuple((1, event) for event in events), None, 1))
-        return All(tuple(rows))
+        where = len(sentence), sentence.labels, sentence.strict
+        return All(tuple(_at_most_one(what, *where, self.name) for what in self._names(sentence)))
 
     def _names(self, sentence: Sentence) -> Sequence[str]:
         """The chunk types; of labels that make no chunks, the candidates."""
@@ -32,6 +29,14 @@ class Once(Rule):
             return self.what
         candidates = dict.fromkeys(label for row in sentence.candidates for label in row)
         return chunk_table(sentence.labels).types or [label for label in candidates if label != "O"]
+
+
+@lru_cache(maxsize=1 << 14)
+def _at_most_one(what: str, T: int, labels: tuple[str, ...], strict: bool, rule: str) -> Row:
+    """At most one of the tokens begins a run of a label, or a chunk of a type."""
+    sentence = Sentence([[]] * T, labels, strict=strict)
+    events = [event for t in range(T) for event in occurrences(what, t, sentence, rule, runs=True)]
+    return Row(tuple((1, event) for event in events), None, 1)
 
 
 @dataclass(frozen=True, repr=False)

@@ -31,6 +31,7 @@ from labelwright.taggers.base import (
     NBEST,
     PROBABILITY,
     RULES,
+    Constraints,
     Forced,
     Tagger,
     listed,
@@ -300,7 +301,7 @@ class LinearTagger(Tagger):
         return decoder_options(decoder)
 
     def predict_marginals(
-        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
         """The probability of every label at every token; with latent=True of every latent state (`B-NP#2`)."""
         if not latent or not self.probabilistic:

@@ -11,7 +11,7 @@ from labelwright.answers.batch import Batch
 from labelwright.answers.chains import PATH_DECODERS, Chains
 from labelwright.corpus.spans import Span
 from labelwright.errors import OptionError
-from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Forced
+from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Constraints, Forced
 from labelwright.taggers.training import Data, Development, TrainableModel
 
 GOLDEN = (np.sqrt(5) - 1) / 2
@@ -92,11 +92,11 @@ class ScoredModel(TrainableModel):
         return self._ask(held_out.X, question)
 
     def predict_confidences(
-        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
         """The confidence in every label at every token, from a calibrated model."""
         self._check_calibrated()
-        return self._ask(X, lambda batch: batch.sure.marginals(), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.sure.marginals(), forced, constraints)
 
     def span_confidences(
         self,
@@ -104,7 +104,7 @@ class ScoredModel(TrainableModel):
         spans: Sequence[Sequence[Span]],
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
     ) -> list[list[Span]]:
         """These spans of each sentence with the confidence in each in place of a probability."""
         self._check_calibrated()

@@ -25,7 +25,7 @@ class States(NamedTuple):
     """States of the automaton between two tokens."""
 
     values: Array  # [K, R]  of the atoms
-    before: Array  # [K]  the class of the label before (see Machine)
+    before: Array  # [K]  the class of the label before (see Automaton)
 
 
 class Steps(NamedTuple):
@@ -51,7 +51,7 @@ class TooFarApartError(Exception):
     """An event of tokens that are not neighbours."""
 
 
-class Machine:
+class Automaton:
     """The automaton of formulas over the labels of T tokens.
 
     Labels that every event treats alike as the label *before* a token are one class: states remember no more."""
@@ -145,16 +145,16 @@ class Machine:
         for r, (table, _) in self._tables.items():
             reached[:, :, r] = table[reached[:, 0, r]][:, labels]
         reached += self._gains[t][before][:, labels]
-        reached = reached.reshape(K * G, R)
-        reached[was_done] = DONE
-        alive, cost = self._decide(t, reached)
+        rows: Array = reached.reshape(K * G, R)
+        rows[was_done] = DONE
+        alive, cost = self._decide(t, rows)
         alive &= self._permitted(t, before, labels).reshape(-1)
         after = np.tile(self.classes[labels], K)
         following = np.full(K * G, -1)
         kept = np.flatnonzero(alive)
-        first, following[kept] = _distinct(reached[kept], after[kept])
+        first, following[kept] = _distinct(rows[kept], after[kept])
         chosen = kept[first]
-        return Steps(States(reached[chosen], after[chosen]), following.reshape(K, G), cost.reshape(K, G))
+        return Steps(States(rows[chosen], after[chosen]), following.reshape(K, G), cost.reshape(K, G))
 
     def _permitted(self, t: int, before: Array, labels: Array) -> Array:
         """Whether token t may have these labels after those of the states [K, G]."""
@@ -194,7 +194,7 @@ class Machine:
             return 1 - parts[0]
         if not parts:
             return np.full(len(values), TRUE if tree.kind is All else FALSE)
-        return np.minimum.reduce(parts) if tree.kind is All else np.maximum.reduce(parts)
+        return np.asarray((np.minimum if tree.kind is All else np.maximum).reduce(parts))
 
     def _truth_of_atom(self, t: int, r: int, value: Array) -> Array:
         atom = self.atoms[r]

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.rules.automaton import Automaton, TooFarApartError
 from labelwright.rules.formulas import holds
 from labelwright.rules.labelled_graphs import LabelledGraph
 from labelwright.rules.local import NOTHING, Local, Unit, is_local, local_rules, units_of
-from labelwright.rules.machine import Machine, TooFarApartError
 from labelwright.rules.product import Product, TooLargeError, product
 from labelwright.rules.program import ADVICE, InfeasibleError, contradiction
 from labelwright.rules.rules import Bound
@@ -37,7 +37,7 @@ class Path(NamedTuple):
     codes: Array  # [T]  its labels
 
 
-class Ruled:
+class RuledPaths:
     """The labellings of one sentence under rules.
 
     units : the rules that automata follow
@@ -49,15 +49,15 @@ class Ruled:
         self.graph, self.units, self.labels, self.T, self.local = graph, list(units), tuple(labels), T, local
 
     @staticmethod
-    def of(graph: LabelledGraph, bound: Bound, labels: Sequence[str], T: int) -> "Ruled":
+    def of(graph: LabelledGraph, bound: Bound, labels: Sequence[str], T: int) -> "RuledPaths":
         """The labellings of a graph under the rules of its sentence."""
         units = units_of(bound)
         others = [unit for unit in units if not is_local(unit)]
-        return Ruled(graph, others, labels, T, local_rules(units, labels))
+        return RuledPaths(graph, others, labels, T, local_rules(units, labels))
 
-    def _machine(self, units: Sequence[Unit]) -> Machine:
+    def _automaton(self, units: Sequence[Unit]) -> Automaton:
         try:
-            return Machine([(unit.formula, unit.price) for unit in units], self.labels, self.T, self.local)
+            return Automaton([(unit.formula, unit.price) for unit in units], self.labels, self.T, self.local)
         except TooFarApartError:
             raise TooLargeError from None
 
@@ -66,15 +66,18 @@ class Ruled:
         labels = [self.labels[code] for code in codes.tolist()]
         return [number for number, unit in enumerate(self.units) if not holds(unit.formula, labels)]
 
-    def best(self, n: int = 1) -> list[Path]:
+    def best(self, n: int = 1, known: Array | None = None) -> list[Path]:
         """Up to n best paths whose labels satisfy the rules; none where there is none.  With latent states, several
-        may have the same labels."""
+        may have the same labels.
+
+        known : the labels [T] of the best path without rules"""
         loss, top = self.graph.losses()
         if top == -np.inf:
             return []
         slack = SLACK * (1 + abs(top))
         order = np.sort(loss)
-        n_arcs, reach, active = FIRST_ARCS * self.T, None, set[int]()
+        n_arcs, reach = FIRST_ARCS * self.T, None
+        active = set(self.broken(known)) if known is not None else set[int]()
         while True:
             limit = (order[min(n_arcs, len(order)) - 1] if reach is None else reach) + slack
             whole = limit >= order[-1]
@@ -91,7 +94,7 @@ class Ruled:
 
     def _paths(self, kept: Array, active: Sequence[int], n: int) -> list[Path]:
         """The n best paths along some arcs under some rules."""
-        made = product(self.graph.with_arcs(kept), self._machine([self.units[u] for u in active]))
+        made = product(self.graph.arcs.taken(kept), self.graph.sinks, self._automaton([self.units[u] for u in active]))
         if not len(made.arc):
             return []
         if n == 1:
@@ -101,12 +104,12 @@ class Ruled:
         return [self._path(kept[made.arc[path]], score) for path, score in zip(paths, scores.tolist(), strict=True)]
 
     def _path(self, arcs: Array, value: float) -> Path:
-        labels = self.graph.label[arcs]
+        labels = self.graph.arcs.label[arcs]
         return Path(float(value), arcs, labels[labels >= 0])
 
     def whole(self) -> Product:
         """The product with all rules: its sums are those of all labellings that satisfy them."""
-        return product(self.graph, self._machine(self.units))
+        return product(self.graph.arcs, self.graph.sinks, self._automaton(self.units))
 
 
 def contradiction_in(graph: LabelledGraph, bound: Bound, labels: Sequence[str], T: int, number: int) -> InfeasibleError:
@@ -114,7 +117,7 @@ def contradiction_in(graph: LabelledGraph, bound: Bound, labels: Sequence[str], 
 
     def impossible(wanted: Bound, seconds: float) -> bool:
         try:
-            return not Ruled.of(graph, wanted, labels, T).best()
+            return not RuledPaths.of(graph, wanted, labels, T).best()
         except TooLargeError:
             return False
 

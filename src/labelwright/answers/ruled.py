@@ -1,0 +1,187 @@
+"""A scored sentence under users' rules: its labellings are those that satisfy the rules, whatever its structure.
+
+Everything is read off the product of its graph with the automaton of the rules (rules.product).  Marginals, spans,
+samples and probabilities are those among the labellings that satisfy the rules; a soft rule that is broken makes a
+labelling less probable by the factor exp(-weight)."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.protocol import Ranked, Scored
+from labelwright.corpus.spans import Span
+from labelwright.decode.record import Decoding
+from labelwright.errors import OptionError
+from labelwright.parallel import computed_once
+from labelwright.rules.events import Sentence
+from labelwright.rules.labelled_graphs import LabelledGraph
+from labelwright.rules.product import Product, TooLargeError
+from labelwright.rules.ruled_paths import RuledPaths, contradiction_in
+from labelwright.rules.rules import Bound, bind
+from labelwright.rules.span_formulas import span_formula
+from labelwright.structures import dag
+
+Array = NDArray[Any]
+LISTED = 1000  # labellings that are examined where a labelling has many paths
+MOST_PATHS = 1 << 14
+
+
+class Structured(Scored, Protocol):
+    """A scored sentence that rules can be put on."""
+
+    @property
+    def of_labels(self) -> str | None:
+        """The scheme of its labels."""
+        ...
+
+    @property
+    def path_of_labelling(self) -> str:
+        """What a labelling is worth: its "only" path, its "best" one, or the "sum" of several."""
+        ...
+
+    def labelled_graphs(self) -> Iterator[LabelledGraph]:
+        """Its labellings as paths of a graph; then of larger ones, for rules that no labelling of the first keeps."""
+        ...
+
+
+def under_rules(sentence: Structured, rules: Any, words: Any, number: int) -> "RuledSentence":
+    """The sentence under rules; of several graphs that it may have, the first with a labelling that satisfies them."""
+    graphs = sentence.labelled_graphs()
+    ruled = RuledSentence(sentence, next(graphs), rules, words, number)
+    for graph in graphs:
+        if ruled.paths.best():
+            break
+        ruled = RuledSentence(sentence, graph, rules, words, number)
+    return ruled
+
+
+class RuledSentence:
+    """One sentence, the labellings of which satisfy rules."""
+
+    decoders = ("viterbi", "exact")
+
+    def __init__(self, base: Structured, graph: LabelledGraph, rules: Any, words: Any, number: int):
+        self.base, self.labels, self.number = base, base.labels, number
+        tokens = None if words is None else words[number]
+        candidates = graph.candidates(self.labels, len(base))
+        self.bound = bind(rules, Sentence(candidates, self.labels, tokens, number, base.of_labels))
+        self.paths = RuledPaths.of(graph, self.bound, self.labels, len(base))
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    @property
+    def fingerprint(self) -> Array:
+        return self.base.fingerprint
+
+    # -- the best labellings ------------------------------------------------------------------------------------------
+
+    def decode(self, decoder: str, *, probabilities: bool = True, **_: Any) -> Decoding:
+        """The best labelling, proven; its probability is that of the model without the rules."""
+        paths = self.paths.best()
+        if not paths:
+            raise contradiction_in(self.paths.graph, self.bound, self.labels, len(self), self.number)
+        score = float(self.paths.graph.arcs.score[paths[0].arcs].sum())
+        log_p = min(0.0, score - self.base.log_z()) if probabilities else None
+        labels = [self.labels[code] for code in paths[0].codes.tolist()]
+        return Decoding(labels, score, log_p, True, 0.0, status="optimal", method="automaton")
+
+    def best(self, n: int, max_expansions: int | None = None) -> Ranked:
+        """Up to n labellings in order; the weights do not include the prices of soft rules."""
+        try:
+            ranked = self._listed(n) if self.base.path_of_labelling == "sum" else self._ranked(n)
+        except TooLargeError:
+            ranked = self._listed(n)
+        if not ranked.codes and self._impossible():
+            raise contradiction_in(self.paths.graph, self.bound, self.labels, len(self), self.number)
+        if not ranked.codes:
+            raise OptionError(
+                f"sentence {self.number}: none of the {LISTED:,} best labellings satisfies the rules; use decode"
+            )
+        return ranked
+
+    def _impossible(self) -> bool:
+        try:
+            return not self.paths.best()
+        except TooLargeError:
+            return False
+
+    def _ranked(self, n: int) -> Ranked:
+        """By the best paths; of those with the same labels the first counts."""
+        n_paths = n
+        while True:
+            paths = self.paths.best(n_paths)
+            distinct = list({path.codes.tobytes(): path for path in reversed(paths)}.values())[::-1]
+            if len(distinct) >= n or len(paths) < n_paths or n_paths >= MOST_PATHS:
+                chosen = distinct[:n]
+                score = self.paths.graph.arcs.score
+                return Ranked([path.codes for path in chosen], [float(score[path.arcs].sum()) for path in chosen])
+            n_paths *= 4
+
+    def _listed(self, n: int) -> Ranked:
+        """Those of the best labellings without rules that satisfy them."""
+        every = self.base.best(max(n, LISTED))
+        rows = []
+        for codes, weight in zip(every.codes, every.weights, strict=True):
+            labels = [self.labels[code] for code in codes.tolist()]
+            if self.bound.satisfied(labels):
+                rows.append((weight - self.bound.cost(labels), weight, codes))
+        rows.sort(key=lambda row: -row[0])
+        return Ranked([codes for *_, codes in rows[:n]], [weight for _, weight, _ in rows[:n]])
+
+    # -- sums ---------------------------------------------------------------------------------------------------------
+
+    @computed_once
+    def _product(self) -> Product:
+        return self._whole(self.paths)
+
+    def _whole(self, paths: RuledPaths) -> Product:
+        try:
+            return paths.whole()
+        except TooLargeError:
+            raise OptionError(
+                f"sentence {self.number}: the automaton of the rules is too large for probabilities; give fewer rules, "
+                "or ask decode or predict_nbest, which need only a part of it"
+            ) from None
+
+    @computed_once
+    def _sums(self) -> dag.Sums:
+        return dag.sums(self._product.dag, self._product.score)
+
+    def log_z(self) -> float:
+        """Over the labellings that satisfy the rules."""
+        return self._sums.log_z
+
+    def marginals(self) -> Array:
+        """P(label at t) [T, L]."""
+        rows, arcs = np.zeros((len(self), len(self.labels))), self.paths.graph.arcs.taken(self._product.arc)
+        reads = np.flatnonzero(arcs.label >= 0)
+        np.add.at(rows, (arcs.token[reads], arcs.label[reads]), self._sums.arcs[reads])
+        return np.clip(rows, 0.0, 1.0)
+
+    def weight_of(self, codes: Array) -> float:
+        """The weight of a labelling; minus infinity where it breaks a hard rule."""
+        labels = [self.labels[code] for code in np.asarray(codes).tolist()]
+        return self.base.weight_of(codes) - self.bound.cost(labels) if self.bound.satisfied(labels) else -np.inf
+
+    def spans_in(self, labels: list[str]) -> list[Span]:
+        return self.base.spans_in(labels)
+
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        return self.base.span_types
+
+    def span(self, span: Span) -> float:
+        """The probability of exactly this span: the share of the labellings that have it."""
+        sentence = Sentence([[]] * len(self), self.labels, scheme=self.base.of_labels)
+        wanted = "span", span_formula(span, sentence, runs=self.base.of_labels is None)
+        bound = Bound([*self.bound.hard, wanted], self.bound.soft)
+        product = self._whole(RuledPaths.of(self.paths.graph, bound, self.labels, len(self)))
+        return min(1.0, float(np.exp(dag.sums(product.dag, product.score).log_z - self.log_z())))
+
+    def sample(self, n: int, rng: "np.random.Generator") -> Array:
+        label = self.paths.graph.arcs.label[self._product.arc]
+        labels = [label[path] for path in dag.sample(self._product.dag, self._product.score, n, rng)]
+        return np.stack([row[row >= 0] for row in labels])
