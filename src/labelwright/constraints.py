@@ -301,6 +301,8 @@ def read_rule(text: str) -> Rule:
     """
     try:
         rule = _evaluated(ast.parse(text.strip(), mode="eval").body)
+    except OptionError:
+        raise
     except (SyntaxError, ValueError):
         rule = None
     if not isinstance(rule, Rule):

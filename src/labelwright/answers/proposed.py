@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from labelwright.answers.protocol import Ranked
 from labelwright.corpus.schemes import Allowed
 from labelwright.corpus.spans import Span, spans_of
+from labelwright.decode.checks import check_seconds
 from labelwright.decode.csi import ANYTHING, best_labellings, csi, labelling_graph
 from labelwright.decode.inference import INFERENCE
 from labelwright.decode.record import Decoding
@@ -141,6 +142,7 @@ class ProposalSentence:
         from labelwright.rules.product import TooLargeError
         from labelwright.rules.solver import solve_candidates
 
+        check_seconds(time_limit)
         with suppress(TooLargeError, TooWideError):
             return under_rules(self, rules, words, number).decode("csi", probabilities=False)
         block = self.block

@@ -18,7 +18,7 @@ from labelwright.parallel import computed_once
 from labelwright.rules.events import Sentence
 from labelwright.rules.labelled_graphs import LabelledGraph
 from labelwright.rules.product import Product, TooLargeError
-from labelwright.rules.ruled_paths import RuledPaths, contradiction_in
+from labelwright.rules.ruled_paths import Path, RuledPaths, contradiction_in
 from labelwright.rules.rules import Bound, bind
 from labelwright.rules.span_formulas import span_formula
 from labelwright.structures import dag
@@ -113,7 +113,10 @@ class RuledSentence:
         n_paths = n
         while True:
             paths = self.paths.best(n_paths)
-            distinct = list({path.codes.tobytes(): path for path in reversed(paths)}.values())[::-1]
+            first = dict[bytes, Path]()
+            for path in paths:
+                first.setdefault(path.codes.tobytes(), path)
+            distinct = list(first.values())
             if len(distinct) >= n or len(paths) < n_paths or n_paths >= MOST_PATHS:
                 chosen = distinct[:n]
                 score = self.paths.graph.arcs.score

@@ -1,8 +1,9 @@
 """Formulas as an automaton that reads the labels of a sentence from left to right.
 
 The automaton is never written down: its states are rows of whole numbers, one for each *atom* (a weighted sum of
-events, or the state of a Language), and all steps from some states by some labels are computed at once.  As soon as a
-formula is decided, whatever follows, its atoms are DONE and states that differed in them alone become one.  So
+events, or the state of a Language), and all steps from some states by some labels are computed at once.  As soon as an
+atom is decided, whatever follows, its value is HOLDS or FAILS, and when the formula is decided, all its atoms are DONE:
+states that differed in them alone become one.  So
 `at_most(2, "PER")` has three states and `agree(3, 7)` one for each label, between these tokens alone.
 """
 
@@ -17,6 +18,8 @@ from labelwright.rules.local import NOTHING, Local
 
 Array = NDArray[Any]
 DONE = np.iinfo(np.int64).min
+FAILS, HOLDS = DONE + 1, DONE + 2
+SETTLED = HOLDS  # up to here, values are no sums and no states
 FALSE, OPEN, TRUE = 0.0, 0.5, 1.0  # all of: the least; some of: the largest; not: 1 - x
 BEGIN = -1  # the label before the first token
 
@@ -140,13 +143,14 @@ class Automaton:
         """Where these states lead by each of these labels [G] of token t."""
         values, before = states
         K, G, R = len(values), len(labels), len(self.atoms)
-        was_done = np.repeat(values == DONE, G, axis=0)
-        reached = np.repeat(np.where(values == DONE, 0, values), G, axis=0).reshape(K, G, R)
+        before_rows = np.repeat(values, G, axis=0)
+        settled = before_rows <= SETTLED
+        reached = np.where(settled, 0, before_rows).reshape(K, G, R)
         for r, (table, _) in self._tables.items():
             reached[:, :, r] = table[reached[:, 0, r]][:, labels]
         reached += self._gains[t][before][:, labels]
         rows: Array = reached.reshape(K * G, R)
-        rows[was_done] = DONE
+        rows[settled] = before_rows[settled]
         alive, cost = self._decide(t, rows)
         alive &= self._permitted(t, before, labels).reshape(-1)
         after = np.tile(self.classes[labels], K)
@@ -185,10 +189,18 @@ class Automaton:
                 values[decided, r] = DONE
         return alive, cost
 
+    def _settle(self, t: int, atom: int, values: Array) -> Array:
+        """The truth of an atom after token t [n]; where it is decided, its value says so."""
+        truth = self._truth_of_atom(t, atom, values[:, atom])
+        live = values[:, atom] > SETTLED
+        values[live & (truth == TRUE), atom] = HOLDS
+        values[live & (truth == FALSE), atom] = FAILS
+        return truth
+
     def _truth(self, t: int, tree: _Tree, values: Array) -> Array:
         """TRUE, FALSE or OPEN after token t, for each of the states [n]."""
         if tree.kind is Row:
-            return self._truth_of_atom(t, tree.atom, values[:, tree.atom])
+            return self._settle(t, tree.atom, values)
         parts = [self._truth(t, part, values) for part in tree.parts]
         if tree.kind is Not:
             return 1 - parts[0]
@@ -198,17 +210,18 @@ class Automaton:
 
     def _truth_of_atom(self, t: int, r: int, value: Array) -> Array:
         atom = self.atoms[r]
+        known = np.where(value == HOLDS, TRUE, FALSE)
+        settled, value = value <= SETTLED, np.where(value <= SETTLED, 0, value)
         if isinstance(atom, Language):
-            state = np.where(value == DONE, 0, value)
-            if t == self.T - 1:
-                return np.array(atom.final)[state].astype(np.float64)
-            return self._tables[r][1][state]
-        value = np.where(value == DONE, 0, value)
+            _, decided = self._tables[r]
+            now = np.array(atom.final).astype(np.float64) if t == self.T - 1 else decided
+            return np.where(settled, known, now[value])
         least, most = value + self._least[t, r], value + self._most[t, r]
         low = -np.inf if atom.low is None else atom.low
         high = np.inf if atom.high is None else atom.high
         outside = (most < low) | (least > high)
-        return np.where(outside, FALSE, np.where((least >= low) & (most <= high), TRUE, OPEN))
+        truth = np.where(outside, FALSE, np.where((least >= low) & (most <= high), TRUE, OPEN))
+        return np.where(settled, known, truth)
 
 
 def _onwards(reached: Array, table: Array) -> Array:
@@ -232,13 +245,13 @@ def _distinct(values: Array, last: Array) -> tuple[Array, Array]:
     """Rows that differ in `values` [n, R] or `last` [n]: the first place of each, and its number for every row."""
     code, size = last.astype(np.int64), int(last.max(initial=0)) + 1
     for column in values.T:
-        is_done = column == DONE
-        low = column.min(initial=0, where=~is_done) - 1
-        width = int(column.max(initial=0, where=~is_done)) - int(low) + 1
+        settled = column <= SETTLED
+        low = int(column.min(initial=0, where=~settled)) - 3
+        width = int(column.max(initial=0, where=~settled)) - low + 1
         if size > (1 << 62) // width:  # too large a number: renumber what there is
             distinct, code = np.unique(code, return_inverse=True)
             size = len(distinct)
-        code = code * width + np.where(is_done, 0, column - low)
+        code = code * width + np.where(settled, column - DONE, np.where(settled, 0, column) - low)
         size *= width
     _, first, number = np.unique(code, return_index=True, return_inverse=True)
     return first, number

@@ -8,6 +8,7 @@ reach beats all that use other arcs, so the optimum is not lost.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ from labelwright.structures.lattice import Lattice, best_path, labelling_weight,
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
-N_BEST = (1, 50, 1000)  # paths that are tried before CP-SAT,
+FIRST_BEST = (1, 8)  # paths that are tried before automata: often one of the next best satisfies the rules,
+N_BEST = (50, 1000)  # paths that are tried before CP-SAT,
 N_BEST_SUMS = (1, 50, 1000)  # and labellings where each has many paths: only this proves these
 GROWTH = 1.5  # of the reach, where it contains no labelling
 
@@ -101,11 +103,14 @@ class _Task(NamedTuple):
 
 
 def _best_path(task: _Task) -> "_Solved":
-    """The labelling with the best path: by automata, or by the solver."""
+    """The labelling with the best path: one of the first, or by automata, or by the solver."""
+    listed = _listed(task, FIRST_BEST)
+    if listed.proven and listed.best is not None:
+        return _Solved(listed.best, "optimal", "search", listed.bound)
     try:
         best = _by_automata(task)
     except TooLargeError:
-        listed = _listed(task, False, None)
+        listed = _listed(task, N_BEST)
         if listed.proven and listed.best is not None:
             return _Solved(listed.best, "optimal", "search", listed.bound)
         return _by_solver(task, listed)
@@ -120,19 +125,15 @@ def _by_automata(task: _Task) -> "_Best | None":
     path, score = best_path(task.pruned)
     if score == -np.inf:
         return None
-    labels = task.space.labels
     codes = task.pruned.graph.label_of_node[path]
-    named = [labels[y] for y in codes.tolist()]
-    if task.bound.satisfied(named) and task.bound.cost(named) == 0:
-        return _Best(score, codes)
     others = [unit for unit in task.units if not is_local(unit)]
-    paths = RuledPaths(graph_of_lattice(task.pruned), others, labels, len(codes)).best(known=codes)
+    paths = RuledPaths(graph_of_lattice(task.pruned), others, task.space.labels, len(codes)).best(known=codes)
     return _Best(paths[0].value, paths[0].codes) if paths else None
 
 
 def _best_sum(task: _Task, max_expansions: int | None) -> "_Solved":
     """The labelling whose paths have the largest sum, of those that were listed; otherwise the one of the best path."""
-    listed = _listed(task, True, max_expansions)
+    listed = _listed(task, N_BEST_SUMS, True, max_expansions)
     status = "optimal" if listed.proven else "time limit" if task.clock.left == 0 else "limit"
     if listed.best is not None:
         return _Solved(listed.best, status, "search", listed.bound)
@@ -193,8 +194,9 @@ def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
 # First try: labellings in the order of their weight.
 
 
-def _listed(task: _Task, sums: bool, max_expansions: int | None) -> _Listed:
-    """Try more and more of the best labellings until one is proven to be the best that satisfies the rules."""
+def _listed(task: _Task, sizes: Sequence[int], sums: bool = False, max_expansions: int | None = None) -> _Listed:
+    """Try more and more of the best paths (with `sums`: labellings), as many as `sizes` says, until one is proven to be
+    the best that satisfies the rules."""
     lattice, space, bound, clock = task.pruned, task.space, task.bound, task.clock
     judged: dict[bytes, float | None] = {}  # the price of a labelling; None where it breaks a hard rule
 
@@ -206,7 +208,7 @@ def _listed(task: _Task, sums: bool, max_expansions: int | None) -> _Listed:
         return judged[key]
 
     listed = _Listed(None, False, np.inf, -np.inf)
-    for n in N_BEST_SUMS if sums else N_BEST:
+    for n in sizes:
         if sums:
             searched = labellings(lattice, n, max_expansions, clock.left)
             rows, weights, ordered = searched.labels, searched.log_weights, searched.proven

@@ -85,6 +85,7 @@ class SemiCRF(LogLinearModel):
     constraints = None
     warm_start = False
     decoders: ClassVar[tuple[str, ...]] = DECODERS
+    rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _inspection: ClassVar[Any] = inspection
     _given: SegmentSpace | None = None  # by `like`: the space that fit shall use
 
