@@ -42,7 +42,7 @@ def test_a_file_of_rules_n_best_and_probabilities(run, data, tmp_path):
 def test_eval_under_rules(run, data):
     code, out, _ = run("eval", data / "crf", data / "test.txt", "--rule", 'at_most(0, "VP")', "--json")
     assert code == 0
-    assert json.loads(out)["types"]["VP"]["predicted"] == 0
+    assert json.loads(out)["per_type"]["VP"]["predicted"] == 0
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,13 @@ def segments_of(model, truth, y):
     return [tuple(segment) for segment in truth.segments[truth.labels.index(y)]]
 
 
+def test_rules_that_are_too_large_for_segments_are_refused(monkeypatch):
+    model = segmentations.random_model("iob2")
+    monkeypatch.setattr(product, "MOST_ARCS", -1)
+    with pytest.raises(OptionError, match="sentence 0: the automaton of the rules is too large for a segment model"):
+        model.decode([segmentations.NEW], constraints=once("X"))
+
+
 @pytest.mark.parametrize("scheme", ["iob1", "ioe1"])
 def test_labels_that_depend_on_neighbours_take_no_rules(scheme):
     model = segmentations.random_model(scheme)

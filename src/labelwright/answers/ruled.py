@@ -51,7 +51,7 @@ def under_rules(sentence: Structured, rules: Any, words: Any, number: int) -> "R
     graphs = sentence.labelled_graphs()
     ruled = RuledSentence(sentence, next(graphs), rules, words, number)
     for graph in graphs:
-        if ruled.paths.best():
+        if not ruled.contradictory:
             break
         ruled = RuledSentence(sentence, graph, rules, words, number)
     return ruled
@@ -94,7 +94,7 @@ class RuledSentence:
             ranked = self._listed(n) if self.base.path_of_labelling == "sum" else self._ranked(n)
         except TooLargeError:
             ranked = self._listed(n)
-        if not ranked.codes and self._impossible():
+        if not ranked.codes and self.contradictory:
             raise contradiction_in(self.paths.graph, self.bound, self.labels, len(self), self.number)
         if not ranked.codes:
             raise OptionError(
@@ -102,7 +102,9 @@ class RuledSentence:
             )
         return ranked
 
-    def _impossible(self) -> bool:
+    @property
+    def contradictory(self) -> bool:
+        """Is it known that no labelling satisfies the rules?"""
         try:
             return not self.paths.best()
         except TooLargeError:

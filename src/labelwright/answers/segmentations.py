@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span
 from labelwright.decode.record import Decoding
+from labelwright.errors import OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.parallel import computed_once
 from labelwright.structures import dag
@@ -72,14 +73,24 @@ class SegmentGraph:
     ) -> Decoding:
         """The best segmentation as labels, which is proven to be the most probable (that keeps the rules)."""
         if rules:
-            from labelwright.answers.ruled import under_rules
-
-            return under_rules(self, rules, words, number).decode(decoder, probabilities=probabilities)
+            return self._decode_with_rules(decoder, number, rules, words, probabilities)
         path, score = dag.best_path(self.arcs.dag, self.scores)
         if not len(path):
             raise impossible(number)
         log_p = min(0.0, score - self._sums.log_z) if probabilities else None
         return Decoding(self.space.labels_of(self.arcs.segments(path)), score, log_p, True, 0.0)
+
+    def _decode_with_rules(self, decoder: str, number: int, rules: Any, words: Any, probabilities: bool) -> Decoding:
+        from labelwright.answers.ruled import under_rules
+        from labelwright.rules.product import TooLargeError
+
+        try:
+            return under_rules(self, rules, words, number).decode(decoder, probabilities=probabilities)
+        except TooLargeError:
+            raise OptionError(
+                f"sentence {number}: the automaton of the rules is too large for a segment model; give fewer rules, or "
+                "use a CRF, which has a solver for these"
+            ) from None
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings in order (nothing is searched for, so that no limit applies)."""

@@ -50,6 +50,9 @@ class _Part(NamedTuple):
 
 def product(graph: LabelledArcs, sinks: Array, automaton: Automaton) -> Product:
     """The paths along these arcs whose labels the automaton accepts."""
+    if not len(graph.token) or graph.token[0] > 0:  # no path begins
+        none = np.zeros(0, np.int32)
+        return Product(Dag(none, none, 0, none, none), np.zeros(0), none)
     states, parts, n_nodes, n_arcs = automaton.begin(), list[_Part](), 1, 0
     zero = np.zeros(1, np.int64)
     made = _Nodes(zero, zero, zero)
@@ -72,9 +75,6 @@ def product(graph: LabelledArcs, sinks: Array, automaton: Automaton) -> Product:
         else:
             used, number = np.unique(reached.state, return_inverse=True)
             made, states = reached._replace(state=number), States(*(array[used] for array in states))
-    if not parts:  # a graph without arcs
-        none = np.zeros(0, np.int32)
-        return Product(Dag(none, none, 0, none, none), np.zeros(0), none)
     return _trimmed(parts, made, sinks, n_nodes)
 
 
