@@ -1,18 +1,24 @@
 """Hard and soft rules on labellings, written by the user: `tagger.decode(X, constraints=[at_least(1, "VP")])`.
 
-They are solved exactly (rules.solver, rules.lattices); this needs the extra labelwright[constraints].
+They are solved exactly: by automata (rules.ruled_paths), or, where these are too large, by the solver of the extra
+labelwright[constraints] (rules.lattices, rules.solver).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import ast
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelwright.decode.checks import check_whole
 from labelwright.errors import OptionError
+from labelwright.rules.events import At, Sentence
 from labelwright.rules.formulas import Some
+from labelwright.rules.patterns import read_pattern
 from labelwright.rules.rules import (
-    At,
     Compared,
     Count,
     Forbidden,
@@ -20,7 +26,6 @@ from labelwright.rules.rules import (
     Linear,
     Restricted,
     Rule,
-    Sentence,
     Soft,
     Term,
     called,
@@ -31,6 +36,8 @@ from labelwright.rules.rules import (
     places_of,
     valid_scheme,
 )
+from labelwright.rules.sequence_rules import Lexicon, Matched, Once, Required
+from labelwright.wording import did_you_mean
 
 __all__ = [
     "Rule",
@@ -41,49 +48,76 @@ __all__ = [
     "differ",
     "exactly",
     "forbid",
+    "forbid_pattern",
     "implies",
+    "lexicon",
     "linear",
+    "once",
     "only",
+    "read_rule",
+    "read_rules",
+    "require",
+    "require_pattern",
     "soft",
     "valid_scheme",
 ]
 OPERATORS = (">=", "<=", "==", "!=", ">", "<")
+WRITTEN = [name for name in __all__ if name.islower() and not name.startswith("read_")]  # what rules in files may call
 
 
-def at_least(n: int, what: str | Sequence[str], at: At = None) -> Rule:
+def once(*labels: str) -> Rule:
+    """Each of these chunk types and labels at most once in a sentence; without any, every one of them (but O).
+
+    A chunk is one occurrence, and so is a run of equal labels that follow no scheme.
+
+    *labels : chunk types or labels
+
+    >>> once("PER").satisfied(["B-PER", "I-PER", "O", "B-LOC"]), once("PER").satisfied(["B-PER", "B-PER"])
+    (True, False)
+    >>> once().satisfied(["Street", "Street", "City"]), once().satisfied(["Street", "City", "Street"])
+    (True, False)
+    """
+    name = called("once", *labels)
+    return Once(name, names_of(labels, name) if labels else None)
+
+
+def at_least(n: int, what: str | Sequence[str], at: At = None, runs: bool = False) -> Rule:
     """At least n chunks of a type (`"VP"`), or n tokens with a label (`"B-VP"`), beginning at the tokens `at`.
 
     n : how many
     what : a chunk type or a label, or a list of them
     at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
         token; None: all
+    runs : neighbouring tokens with the same label count once, as a chunk does
 
     >>> at_least(1, "VP"), at_least(2, ["B-PER", "B-ORG"], at=slice(0, 5))
     (at_least(1, 'VP'), at_least(2, ['B-PER', 'B-ORG'], at=slice(0, 5, None)))
     """
-    return _count("at_least", n, what, at, (True, False))
+    return _count("at_least", n, what, at, runs, (True, False))
 
 
-def at_most(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """At most n chunks of a type, or n tokens with a label.
-
-    n : how many
-    what : a chunk type or a label, or a list of them
-    at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
-        token; None: all
-    """
-    return _count("at_most", n, what, at, (False, True))
-
-
-def exactly(n: int, what: str | Sequence[str], at: At = None) -> Rule:
-    """Exactly n chunks of a type, or n tokens with a label.
+def at_most(n: int, what: str | Sequence[str], at: At = None, runs: bool = False) -> Rule:
+    """At most n chunks of a type, or n tokens (with `runs`, runs of tokens) with a label.
 
     n : how many
     what : a chunk type or a label, or a list of them
     at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
         token; None: all
+    runs : neighbouring tokens with the same label count once, as a chunk does
     """
-    return _count("exactly", n, what, at, (True, True))
+    return _count("at_most", n, what, at, runs, (False, True))
+
+
+def exactly(n: int, what: str | Sequence[str], at: At = None, runs: bool = False) -> Rule:
+    """Exactly n chunks of a type, or n tokens (with `runs`, runs of tokens) with a label.
+
+    n : how many
+    what : a chunk type or a label, or a list of them
+    at : the tokens that count: a number (negative ones from the end), a list or slice of numbers, or a function of the
+        token; None: all
+    runs : neighbouring tokens with the same label count once, as a chunk does
+    """
+    return _count("exactly", n, what, at, runs, (True, True))
 
 
 def agree(*positions: Any, types: bool = False) -> Rule:
@@ -122,6 +156,72 @@ def forbid(what: str | Sequence[str], after: str | Sequence[str] | None = None, 
     """
     name = called("forbid", what, after=after, at=at)
     return Forbidden(name, names_of(what, name), None if after is None else names_of(after, name), places_of(at, name))
+
+
+def require(
+    what: str | Sequence[str], after: str | Sequence[str] | None = None, before: str | Sequence[str] | None = None
+) -> Rule:
+    """Directly after (or before) every token with one of the labels `after` (`before`) there is one of the labels
+    `what`, if there is a token at all.
+
+    what : labels or chunk types that must be there
+    after : labels (or types) of the token before
+    before : labels (or types) of the token that follows
+
+    >>> require("I-X", after="B-X").satisfied(["B-X", "O"]), require("I-X", after="B-X").satisfied(["O", "B-X"])
+    (False, True)
+    """
+    name = called("require", what, after=after, before=before)
+    if after is None and before is None:
+        raise OptionError(f"{name}: expected after= or before=; for a number of labels use at_least")
+    sides = (None if names is None else names_of(names, name) for names in (after, before))
+    return Required(name, names_of(what, name), *sides)
+
+
+def forbid_pattern(pattern: str) -> Rule:
+    """No part of the labelling matches the pattern: labels and chunk types separated by spaces, with `.` for any label,
+    `...` for any number of labels, `!X` for any but X, `( | )`, `? * +`, and `^` and `$` for begin and end.
+
+    pattern : as in "Zip ... City"
+
+    >>> city_after_zip = forbid_pattern("Zip ... City")
+    >>> city_after_zip.satisfied(["City", "Zip"]), city_after_zip.satisfied(["Zip", "State", "City"])
+    (True, False)
+    """
+    name = called("forbid_pattern", pattern)
+    return Matched(name, read_pattern(pattern, name), False)
+
+
+def require_pattern(pattern: str) -> Rule:
+    """Some part of the labelling matches the pattern (with ^ and $ all of it); see forbid_pattern.
+
+    pattern : as in "^ Number Street+ ... $"
+
+    >>> require_pattern("^ Number Street+ ... $").satisfied(["Number", "Street", "Street", "City"])
+    True
+    """
+    name = called("require_pattern", pattern)
+    return Matched(name, read_pattern(pattern, name), True)
+
+
+def lexicon(
+    allowed: Mapping[str, str | Sequence[str]] | str | os.PathLike[str],
+    column: int | str = 0,
+    word: Callable[[Any], Any] | None = None,
+) -> Rule:
+    """Words of a dictionary have one of the labels (or chunk types) that it lists for them; others may have any.
+
+    allowed : {word: labels}, or a file with a word and its labels on each line, separated by spaces
+    column : of the word, where tokens have several columns
+    word : a function of the token that returns the word to look up, as in word=str.lower
+
+    >>> known = lexicon({"Avenue": "StreetType", "St": ["StreetType", "City"]})
+    >>> known
+    lexicon(2 words)
+    """
+    given = _lexicon_file(allowed) if isinstance(allowed, str | os.PathLike) else dict(allowed)
+    listed = {key: names_of(labels, f"lexicon, {key!r}") for key, labels in given.items()}
+    return Lexicon(f"lexicon({len(listed)} words)", listed, word or _Column(column))
 
 
 def only(at: At, labels: str | Sequence[str]) -> Rule:
@@ -184,11 +284,11 @@ def soft(rule: Any, weight: float) -> Rule:
     return Soft(name, kept, float(weight))
 
 
-def _count(word: str, n: int, what: str | Sequence[str], at: At, sides: tuple[bool, bool]) -> Rule:
-    name = called(word, n, what, at=at)
+def _count(word: str, n: int, what: str | Sequence[str], at: At, runs: bool, sides: tuple[bool, bool]) -> Rule:
+    name = called(word, n, what, at=at, runs=runs or None)
     check_whole(name, n, 0)
     low, high = (int(n) if side else None for side in sides)
-    return Count(name, names_of(what, name), low, high, places_of(at, name))
+    return Count(name, names_of(what, name), low, high, places_of(at, name), bool(runs))
 
 
 def _compared(word: str, positions: tuple[Any, ...], same: bool, types: bool) -> Rule:
@@ -201,3 +301,95 @@ def _compared(word: str, positions: tuple[Any, ...], same: bool, types: bool) ->
             raise OptionError(f"{name}: expected two positions or more, {word}(3, 7), or pairs, {word}([(3, 7), ...])")
         checked.append(places)
     return Compared(name, tuple(checked), same, bool(types))
+
+
+# -- rules in files and on the command line ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The word of a token: the token itself, or one of its columns."""
+
+    column: int | str
+
+    def __call__(self, token: Any) -> Any:
+        return token if isinstance(token, str) else token[self.column]
+
+
+def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
+    """The lines of a file that are not empty and no comments (#), with their numbers."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise OptionError(f"{os.fspath(path)}: cannot be read: {reason}") from None
+    stripped = ((number, line.strip()) for number, line in enumerate(lines, 1))
+    return [(number, line) for number, line in stripped if line and not line.startswith("#")]
+
+
+def _lexicon_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    words: dict[str, list[str]] = {}
+    for number, line in _lines(path):
+        word, *labels = line.split()
+        if not labels:
+            raise OptionError(f"{os.fspath(path)}:{number}: expected a word and its labels, got {line!r}")
+        words.setdefault(word, []).extend(labels)
+    return words
+
+
+def read_rules(path: str | os.PathLike[str]) -> list[Rule]:
+    """The rules of a file, one on each line as in Python; `#` begins a comment line.
+
+    path : of the file
+    """
+    rules = []
+    for number, line in _lines(path):
+        try:
+            rules.append(read_rule(line))
+        except OptionError as error:
+            raise OptionError(f"{os.fspath(path)}:{number}: {error}") from None
+    return rules
+
+
+def read_rule(text: str) -> Rule:
+    """A rule written as in Python; a name alone is a call without arguments.
+
+    text : the rule, as in "once" or 'at_most(2, "PER")'
+
+    >>> read_rule("once"), read_rule('at_most(2, "PER") | ~forbid("LOC", after="O")')
+    (once(), (at_most(2, 'PER') | ~forbid('LOC', after='O')))
+    """
+    try:
+        rule = _evaluated(ast.parse(text.strip(), mode="eval").body)
+    except OptionError:
+        raise
+    except (SyntaxError, ValueError):
+        rule = None
+    if not isinstance(rule, Rule):
+        raise OptionError(f'rule {text!r}: expected a rule as in Python, once() or at_most(2, "PER")')
+    return rule
+
+
+def _evaluated(node: ast.expr) -> Any:
+    """The value of an expression of rules and literals."""
+    if isinstance(node, ast.Name) and node.id not in ("True", "False", "None"):
+        return _called(node.id, [], {})
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        named = {keyword.arg or "**": _evaluated(keyword.value) for keyword in node.keywords}
+        return _called(node.func.id, [_evaluated(argument) for argument in node.args], named)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+        one, other = _evaluated(node.left), _evaluated(node.right)
+        return one & other if isinstance(node.op, ast.BitAnd) else one | other
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return ~_evaluated(node.operand)
+    return ast.literal_eval(node)
+
+
+def _called(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
+    functions: dict[str, Callable[..., Any]] = {each: globals()[each] for each in WRITTEN} | {"slice": slice}
+    if name not in functions:
+        raise OptionError(f"no rule {name!r}, expected one of {', '.join(WRITTEN)}{did_you_mean(name, WRITTEN)}")
+    try:
+        return functions[name](*arguments, **named)
+    except TypeError as error:
+        raise OptionError(f"{name}: {error}") from None

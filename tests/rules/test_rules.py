@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases import Case, cases, chunks, hard
 from drawn import drawn
+from drawn_rules import lattices_with_rules, some_rules
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Scores
@@ -30,7 +31,7 @@ from labelwright.constraints import (
 from labelwright.corpus.schemes import validate
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import OptionError
-from labelwright.rules import lattices, program
+from labelwright.rules import lattices, product, program
 from labelwright.rules.lattices import solve_lattice
 from labelwright.rules.rules import bind, split_constraints
 from labelwright.rules.solver import solve_candidates
@@ -214,37 +215,6 @@ def test_mistakes_are_named_in_one_line(make, message):
 
 
 @st.composite
-def some_rules(draw, labels, T):
-    """One to four rules, hard and soft, over these labels and so many tokens."""
-    label, place, n = st.sampled_from(sorted(labels)), st.integers(-T, T - 1), st.integers(0, 3)
-    coefficient = st.sampled_from([-2, -1, -0.5, 0.25, 1, 3])
-    plain = st.one_of(
-        st.builds(at_least, n, label),
-        st.builds(at_most, n, label),
-        st.builds(exactly, n, label),
-        st.builds(agree, place, place),
-        st.builds(differ, place, place),
-        st.builds(forbid, label, label),
-        st.builds(only, place, st.lists(label, min_size=1, max_size=3)),
-        st.builds(
-            linear,
-            st.lists(st.tuples(coefficient, place, label), max_size=4),
-            st.sampled_from([">=", "<=", "==", "!=", "<", ">"]),
-            st.sampled_from([-1, 0, 0.5, 1]),
-        ),
-    )
-    joined = st.one_of(
-        plain,
-        plain,
-        st.builds(implies, plain, plain),
-        st.builds(lambda a, b: a | b, plain, plain),
-        st.builds(lambda a: ~a, plain),
-    )
-    weight = st.sampled_from([0.1, 0.7, 2.0, 50.0])
-    return draw(st.lists(st.one_of(joined, st.builds(soft, joined, weight)), min_size=1, max_size=4))
-
-
-@st.composite
 def problems(draw):
     """Candidates of a few tokens, factors on one to three of them, and rules."""
     T = draw(st.integers(1, 5))
@@ -309,13 +279,6 @@ def values_of(case, bound, by_sums):
     return found
 
 
-@st.composite
-def lattices_with_rules(draw, **limits):
-    case = draw(cases(max_paths=3000, max_tokens=5, **limits))
-    kinds = {label[2:] for label in case.space.labels if label != "O"}
-    return case, draw(some_rules([*case.space.labels, *kinds], len(case.scores.node)))
-
-
 def check_lattice(case, rules, by_sums):
     bound = bind(rules, Sentence(lattices.candidates_of(*case), case.space.labels))
     values = values_of(case, bound, by_sums)
@@ -351,6 +314,8 @@ def test_flows_through_lattices_against_enumeration(few, drawn):
     case, rules = drawn
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lattices, "N_BEST", few)
+        patch.setattr(product, "MOST_ARCS", -1)
+        patch.setattr(lattices, "FIRST_BEST", ())
         found = check_lattice(case, rules, by_sums=False)
     if found is not None:
         assert found.status == "optimal"
@@ -362,6 +327,8 @@ def test_flows_through_lattices_against_enumeration(few, drawn):
 def test_close_calls_against_enumeration(order, few, monkeypatch):
     """Scores near each other, and prices of their size: an answer that comes too soon is a wrong one."""
     monkeypatch.setattr(lattices, "N_BEST", few)
+    monkeypatch.setattr(product, "MOST_ARCS", -1)
+    monkeypatch.setattr(lattices, "FIRST_BEST", ())
     for seed in range(25):
         random = np.random.default_rng(seed)
         case = hard(5, seed, labels=3, latent=1 + seed % 2, order=order)
@@ -410,12 +377,18 @@ def test_rules_that_always_hold_change_nothing(case, flow):
     with pytest.MonkeyPatch.context() as patch:
         if flow:
             patch.setattr(lattices, "N_BEST", ())
+            patch.setattr(product, "MOST_ARCS", -1)
+            patch.setattr(lattices, "FIRST_BEST", ())
         found = solve_lattice(*case, [at_least(0, case.space.labels[0]), linear([], "<=", 0)])
     assert found.score == pytest.approx(best_path(case.lattice)[1], abs=1e-8 * case.size)
 
 
-def test_a_rule_far_from_the_best_labellings_needs_the_solver():
+@pytest.mark.parametrize("method", ["automaton", "solver"])
+def test_a_rule_far_from_the_best_labellings(method, monkeypatch):
     """A long sentence whose thousand best labellings differ in a token or two: the rule wants ten."""
+    if method == "solver":
+        monkeypatch.setattr(product, "MOST_ARCS", -1)
+        monkeypatch.setattr(lattices, "FIRST_BEST", ())
     random = np.random.default_rng(1)
     T = 30
     node = random.normal(size=(T, 4)) + np.array([3.0, 0, 0, 0])
@@ -423,7 +396,7 @@ def test_a_rule_far_from_the_best_labellings_needs_the_solver():
     case = Case(Scores(node, np.zeros((1, 4, 4))), space)
     found = solve_lattice(*case, exactly(10, "B-Y"))
     gains = np.sort(node[:, 3] - node[:, :3].max(axis=1))[::-1]
-    assert (found.status, found.labels.count("B-Y")) == ("optimal", 10)
+    assert (found.status, found.method, found.labels.count("B-Y")) == ("optimal", method, 10)
     assert found.score == pytest.approx(node[:, :3].max(axis=1).sum() + gains[:10].sum(), abs=1e-9)
 
 
@@ -472,6 +445,9 @@ def test_a_time_limit_is_reported(monkeypatch):
     monkeypatch.setattr(program, "search", stopped("time limit"))
     assert solve_candidates(problem, agree(0, 1), time_limit=5).status == "time limit"
     monkeypatch.setattr(lattices, "N_BEST", (1,))
+    assert solve_lattice(*case, rules, time_limit=5).method == "automaton"  # which needs no time to speak of
+    monkeypatch.setattr(product, "MOST_ARCS", -1)
+    monkeypatch.setattr(lattices, "FIRST_BEST", ())
     found = solve_lattice(*case, rules, time_limit=5)
     assert (found.status, found.exact) == ("time limit", False)
     assert found.gap > 0
@@ -483,10 +459,20 @@ def test_a_time_limit_is_reported(monkeypatch):
         solve_candidates(problem, [], time_limit=-1)
 
 
-def test_without_or_tools_one_line_says_what_to_install(monkeypatch):
+def test_without_or_tools_automata_do_and_otherwise_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    for solve in (lambda: solve_candidates(Problem([["A"]], []), []), lambda: solve_lattice(*hard(2), [])):
-        with pytest.raises(OptionError, match=r"pip install 'labelwright\[constraints\]'"):
+    rule = exactly(2, "l1") & exactly(6, "l2")
+    assert solve_lattice(*hard(8, latent=1), rule).method == "automaton"
+    with pytest.raises(OptionError, match=r"satisfies exactly\(9, 'l1'\); make it soft"):
+        solve_lattice(*hard(8, latent=1), [exactly(9, "l1"), at_least(1, "l2")])
+    monkeypatch.setattr(product, "MOST_ARCS", -1)
+    monkeypatch.setattr(lattices, "FIRST_BEST", ())
+    monkeypatch.setattr(lattices, "N_BEST", (1,))
+    for solve in (
+        lambda: solve_candidates(Problem([["A"]], []), []),
+        lambda: solve_lattice(*hard(8, latent=1), rule),
+    ):
+        with pytest.raises(OptionError, match=r"these rules need OR-Tools.*pip install 'labelwright\[constraints\]'"):
             solve()
 
 

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,15 +101,36 @@ class Batch:
             return [record._replace(log_probability=p) for record, p in pairs]
         return [record._replace(confidence=float(np.exp(p))) for record, p in pairs]
 
-    def nbest(self, n: int, max_expansions: int | None = None) -> list[list[tuple[list[str], float]]]:
+    def under(self, rules: Any, words: Any = None) -> "Batch":
+        """The same sentences with only the labellings that satisfy users' rules (labelwright.constraints).
+
+        rules : a rule, or a list of them
+        words : the sentences, for rules that read them
+        """
+        sentences = self._each(lambda n, sentence: self._ruled(n, sentence, rules, words), cast(Any, None))
+        ruled = Batch(sentences, self.first, self.probabilistic, self.calibration)
+        ruled._maps = self._maps
+        return ruled
+
+    def _ruled(self, number: int, sentence: Scored, rules: Any, words: Any) -> Scored:
+        from labelwright.answers.ruled import under_rules
+
+        return under_rules(cast(Any, sentence), rules, words, self.first + number)
+
+    def nbest(
+        self, n: int, max_expansions: int | None = None, *, rules: Any = None, words: Any = None
+    ) -> list[list[tuple[list[str], float]]]:
         """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
 
         n : how many
         max_expansions : limit of the search of a latent model
+        rules : only labellings that satisfy them; probabilities are those of the model without rules
+        words : the sentences, for rules that read them
         """
 
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
-            ranked = sentence.best(n, max_expansions)
+            source = self._ruled(number, sentence, rules, words) if rules else sentence
+            ranked = source.best(n, max_expansions)
             if not ranked.codes:
                 raise impossible(self.first + number)
             values = [float(weight) for weight in ranked.weights]

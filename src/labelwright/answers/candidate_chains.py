@@ -5,7 +5,8 @@ go to a small lattice that has only the labels of the sentence's candidates (`lo
 among labellings of candidates; a decoding says whether its labelling is proven to be the best of *all* labellings."""
 
 import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from labelwright.scoring.sparse_parameters import by_slot
 from labelwright.structures.candidates import LabelLists, chart
 from labelwright.structures.lattice import Lattice, Posterior
 from labelwright.structures.states import StateSpace, assembled
+
+if TYPE_CHECKING:
+    from labelwright.rules.labelled_graphs import LabelledGraph
 
 Array = NDArray[Any]
 ROUNDS = 12  # in which candidates are enlarged until the best labelling is proven
@@ -162,6 +166,19 @@ class PrunedChain:
             wider *= 2
         return chain
 
+    @property
+    def of_labels(self) -> str | None:
+        return self.chains.scores.scheme
+
+    path_of_labelling = "only"
+
+    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
+        from labelwright.rules.labelled_graphs import graph_of_lattice
+
+        local = self.possible.local
+        graph = graph_of_lattice(local.chain.lattice)
+        yield graph._replace(arcs=graph.arcs._replace(label=local.codes[graph.arcs.label].astype(np.int64)))
+
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def decode(
@@ -170,7 +187,7 @@ class PrunedChain:
         """The labelling that a decoder finds among candidates; "exact" adds candidates until it is proven."""
         chain = self.possible
         if rules:
-            record = chain.local.decode(decoder, number=number, rules=rules, words=words, **options)
+            record = chain.local.decode(decoder, number=number, rules=rules, words=words, names=self.labels, **options)
             return chain._judged(record)
         if chain.chains.paths[1][chain.n] == -np.inf:
             raise impossible(number)

@@ -2,9 +2,9 @@
 
 import inspect
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from labelwright.structures.lattice import (
 from labelwright.structures.span_sums import arc_sums, spans_of_type
 from labelwright.structures.states import StateSpace
 from labelwright.structures.timeorder import Best, Plan, plan, posteriors
+
+if TYPE_CHECKING:
+    from labelwright.rules.labelled_graphs import LabelledGraph
 
 Array = NDArray[Any]
 COLD = 1e6  # what the largest score becomes where sums of exponentials are to be their largest terms
@@ -176,14 +179,36 @@ class Chain:
     def fingerprint(self) -> Array:
         return self.lattice.node
 
+    @property
+    def of_labels(self) -> str | None:
+        return self.chains.scheme
+
+    @property
+    def path_of_labelling(self) -> str:
+        return "only" if not self.chains.space.latent else "best" if self.chains.by_paths else "sum"
+
+    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
+        from labelwright.rules.labelled_graphs import graph_of_lattice
+
+        yield graph_of_lattice(self.lattice)
+
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def decode(
-        self, decoder: str, *, number: int = 0, rules: Any = None, words: Any = None, **options: Any
+        self,
+        decoder: str,
+        *,
+        number: int = 0,
+        rules: Any = None,
+        words: Any = None,
+        names: tuple[str, ...] | None = None,
+        **options: Any,
     ) -> Decoding:
-        """The labelling that a decoder finds; with rules, the best one that keeps them."""
+        """The labelling that a decoder finds; with rules, the best one that keeps them.
+
+        names : the labels that rules may name, where a lattice has only some of them"""
         if rules:
-            record = self._decode_with_rules(decoder, number, rules, words, options)
+            record = self._decode_with_rules(decoder, number, rules, words, names or self.labels, options)
         else:
             find = DECODERS[decoder]
             known: dict[str, Any] = {"path": lambda: self._path, "sums": lambda: self._sums}
@@ -197,14 +222,14 @@ class Chain:
         return record._replace(log_probability=None, exact=proven, gap=0.0 if proven else None)
 
     def _decode_with_rules(
-        self, decoder: str, number: int, rules: Any, words: Any, options: dict[str, Any]
+        self, decoder: str, number: int, rules: Any, words: Any, names: tuple[str, ...], options: dict[str, Any]
     ) -> Decoding:
+        from labelwright.rules.events import Sentence
         from labelwright.rules.lattices import candidates_of, solve_lattice
-        from labelwright.rules.rules import Sentence
 
         space = self.chains.space
         tokens = None if words is None else words[number]
-        sentence = Sentence(candidates_of(self.lattice, space), space.labels, tokens, number, self.chains.scheme)
+        sentence = Sentence(candidates_of(self.lattice, space), names, tokens, number, self.chains.scheme)
         if self.chains.by_paths:
             options = {**options, "probabilities": False}
         return solve_lattice(self.lattice, space, rules, sentence=sentence, sums=decoder == "exact", **options)

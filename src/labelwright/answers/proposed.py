@@ -1,8 +1,8 @@
 """Scored sentences whose structure is a set of overlapping n-gram proposals: the score is the weight of what holds."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from labelwright.answers.protocol import Ranked
 from labelwright.corpus.schemes import Allowed
 from labelwright.corpus.spans import Span, spans_of
-from labelwright.decode.csi import ANYTHING, best_labellings, csi
+from labelwright.decode.checks import check_seconds
+from labelwright.decode.csi import ANYTHING, best_labellings, csi, labelling_graph
 from labelwright.decode.inference import INFERENCE
 from labelwright.decode.record import Decoding
 from labelwright.decode.vote import Inferred, satisfied
@@ -18,6 +19,9 @@ from labelwright.errors import OptionError
 from labelwright.parallel import Workers, computed_once
 from labelwright.structures import proposals
 from labelwright.structures.proposals import Proposals
+
+if TYPE_CHECKING:
+    from labelwright.rules.labelled_graphs import LabelledGraph
 
 Array = NDArray[Any]
 DECODERS = ("none", "vote", "csi")
@@ -71,6 +75,7 @@ class ProposalSentence:
     """One sentence of a block of proposals."""
 
     decoders = DECODERS
+    path_of_labelling = "only"
 
     def __init__(self, block: ProposalBlock, n: int):
         self.block, self.n = block, n
@@ -83,6 +88,18 @@ class ProposalSentence:
     @property
     def fingerprint(self) -> Array:
         return self.block.candidates.weights[self.begin : self.end]
+
+    @property
+    def of_labels(self) -> str | None:
+        return self.block.of_labels
+
+    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
+        """The labellings of candidates; then those of all labels."""
+        from labelwright.rules.labelled_graphs import graph_of_proposals
+
+        for one in (self._candidates, self.block.widened(self.n)):
+            with _too_wide(self.block.first + self.n, "rules"):
+                yield graph_of_proposals(*labelling_graph(one, self.block.allowed), len(self))
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -119,10 +136,15 @@ class ProposalSentence:
     def _decode_with_rules(
         self, number: int, rules: Any, words: Any, time_limit: float | None, best: list[str], wide: bool
     ) -> Decoding:
-        """The best labelling that keeps users' own rules, by the solver; all labels are candidates where those that
-        were proposed cannot keep the rules."""
+        """The best labelling that keeps users' own rules; all labels are candidates where those that were proposed
+        cannot keep the rules."""
+        from labelwright.answers.ruled import under_rules
+        from labelwright.rules.product import TooLargeError
         from labelwright.rules.solver import solve_candidates
 
+        check_seconds(time_limit)
+        with suppress(TooLargeError, TooWideError):
+            return under_rules(self, rules, words, number).decode("csi", probabilities=False)
         block = self.block
         one = block.widened(self.n) if wide else proposals.part(block.candidates, self.n, self.n + 1)
         solution = solve_candidates(
@@ -138,7 +160,7 @@ class ProposalSentence:
         )
         proven = solution.status == "optimal"
         gap = 0.0 if proven else None
-        return Decoding(solution.labels, solution.score, None, proven, gap, status=solution.status)
+        return Decoding(solution.labels, solution.score, None, proven, gap, status=solution.status, method="solver")
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings that satisfy most, the best first."""
@@ -205,13 +227,17 @@ def _impossible(sentence: int, scheme: Any) -> OptionError:
     )
 
 
+class TooWideError(OptionError):
+    """With every label a candidate, there are too many tuples of them."""
+
+
 @contextmanager
 def _too_wide(sentence: int, scheme: Any) -> Iterator[None]:
     """Say why the search of a sentence that was widened is too large."""
     try:
         yield
     except OptionError:
-        raise OptionError(
+        raise TooWideError(
             f"sentence {sentence}: its candidates make no valid labelling under constraints={scheme!r}, and with every "
             "label a candidate there are too many tuples of them; use a lower ngram, or decode it without constraints"
         ) from None

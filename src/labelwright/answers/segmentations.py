@@ -1,6 +1,7 @@
 """Scored sentences whose structure is a segment graph: every path is a segmentation."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span
 from labelwright.decode.record import Decoding
+from labelwright.errors import OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.parallel import computed_once
 from labelwright.structures import dag
@@ -20,6 +22,9 @@ from labelwright.structures.segments import (
     segments_in,
 )
 
+if TYPE_CHECKING:
+    from labelwright.rules.labelled_graphs import LabelledGraph
+
 Array = NDArray[Any]
 DECODERS = ("viterbi", "exact")  # two names for one thing: every path is a segmentation
 
@@ -28,6 +33,7 @@ class SegmentGraph:
     """One sentence: the graph of its segmentations, with scores on the arcs [A]."""
 
     decoders = DECODERS
+    path_of_labelling = "only"
 
     def __init__(self, arcs: Arcs, scores: Array, space: SegmentSpace):
         self.arcs, self.scores, self.space = arcs, scores, space
@@ -45,15 +51,47 @@ class SegmentGraph:
     def fingerprint(self) -> Array:
         return self.scores
 
+    @property
+    def of_labels(self) -> str | None:
+        return self.space.scheme
+
+    def labelled_graphs(self) -> "Iterator[LabelledGraph]":
+        from labelwright.rules.labelled_graphs import graph_of_segments
+
+        yield graph_of_segments(self.arcs, self.scores, self.space)
+
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def decode(self, decoder: str, *, number: int = 0, probabilities: bool = True, **_: Any) -> Decoding:
-        """The best segmentation as labels, which is proven to be the most probable."""
+    def decode(
+        self,
+        decoder: str,
+        *,
+        number: int = 0,
+        probabilities: bool = True,
+        rules: Any = None,
+        words: Any = None,
+        **_: Any,
+    ) -> Decoding:
+        """The best segmentation as labels, which is proven to be the most probable (that keeps the rules)."""
+        if rules:
+            return self._decode_with_rules(decoder, number, rules, words, probabilities)
         path, score = dag.best_path(self.arcs.dag, self.scores)
         if not len(path):
             raise impossible(number)
         log_p = min(0.0, score - self._sums.log_z) if probabilities else None
         return Decoding(self.space.labels_of(self.arcs.segments(path)), score, log_p, True, 0.0)
+
+    def _decode_with_rules(self, decoder: str, number: int, rules: Any, words: Any, probabilities: bool) -> Decoding:
+        from labelwright.answers.ruled import under_rules
+        from labelwright.rules.product import TooLargeError
+
+        try:
+            return under_rules(self, rules, words, number).decode(decoder, probabilities=probabilities)
+        except TooLargeError:
+            raise OptionError(
+                f"sentence {number}: the automaton of the rules is too large for a segment model; give fewer rules, or "
+                "use a CRF, which has a solver for these"
+            ) from None
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
         """Up to n labellings in order (nothing is searched for, so that no limit applies)."""

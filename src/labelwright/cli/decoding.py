@@ -15,6 +15,7 @@ from labelwright.wording import either
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
+    from labelwright.rules.rules import Rule
 
 
 def of_decoders(
@@ -59,6 +60,17 @@ def of_decoders(
     constraints: Annotated[
         str | None, option("Only labellings that the label scheme permits.", "scheme", DECODING)
     ] = None,
+    rule: Annotated[
+        list[str] | None,
+        option(
+            "Only labellings that satisfy a rule, written as in Python: once (every label at most once), "
+            "'at_most(2, \"PER\")', 'forbid_pattern(\"Zip ... City\")'; several times for several rules; of a cascade "
+            "LAYER:RULE. See docs/constraints.md.",
+            "RULE",
+            DECODING,
+        ),
+    ] = None,
+    rules: Annotated[str | None, option("A file of such rules, one on each line.", "FILE", DECODING)] = None,
 ) -> None:
     """How a model finds its labels."""
 
@@ -97,6 +109,13 @@ class Choice(NamedTuple):
     decoder: str
     options: dict[str, Any]
     constraints: str | None = None
+    rules: tuple["Rule", ...] = ()
+
+    def under(self, inputs: Any) -> dict[str, Any]:
+        """The rules, and the sentences that they may look at, as options of `Batch.decode`, `nbest` and `under`."""
+        from labelwright.taggers.base import rule_sentences
+
+        return {"rules": self.rules, "words": rule_sentences(inputs)} if self.rules else {}
 
 
 def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
@@ -106,18 +125,22 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     takes them."""
     named = {f"--{name}": decoding[name] for name in ("decoder", "inference")}
     schemes = _constraints_of(model, decoding["constraints"])
-    not_options = "decoder", "inference", "constraints"
+    rules = _rules_of(model, decoding["rule"], decoding["rules"])
+    not_options = "decoder", "inference", "constraints", "rule", "rules"
     given = {name: value for name, value in decoding.items() if value is not None and name not in not_options}
     choices, taken, by_default = {}, set[str](), decoding["decoder"] is None
     for name, tagger in model.outputs.items():
         with of_layer(name):
             decoder = _named_decoder(tagger, named)
             takes, scheme = tagger.decoder_options(decoder), schemes.get(name)
-            if len(model.outputs) == 1 or not by_default:
+            if rules[name]:
+                tagger.check_rules(decoder)
+                takes = list(tagger.rule_options)
+            elif len(model.outputs) == 1 or not by_default:
                 _check_options(tagger, decoder, given, by_default)
-            tagger.check_constraints(decoder, scheme)
+            tagger.check_constraints(decoder, rules[name] or scheme)
             options = {each: value for each, value in given.items() if each in takes}
-            choices[name], taken = Choice(decoder, options, scheme), taken | options.keys()
+            choices[name], taken = Choice(decoder, options, scheme, rules[name]), taken | options.keys()
     left = {each: value for each, value in given.items() if each not in taken}
     with of_layer(name):  # the last
         _check_options(tagger, choices[name].decoder, left, by_default=True)
@@ -177,6 +200,27 @@ def _constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
     if not chunked and len(outputs) > 1:
         raise OptionError("--constraints: no layer has labels that follow a chunk scheme (B-X, I-X, O, ...)")
     return dict.fromkeys(chunked or outputs, constraints)
+
+
+def _rules_of(model: Any, written: Sequence[str] | None, path: str | None) -> dict[str, tuple["Rule", ...]]:
+    """The rules of every output, from the command line and from a file; of a cascade, LAYER:RULE."""
+    rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(model.outputs, ())
+    if not written and path is None:
+        return rules
+    from labelwright.constraints import read_rule, read_rules
+
+    layers = list(model.outputs)
+    if path is not None and len(layers) > 1:
+        raise OptionError("--rules: not for a cascade; use --rule LAYER:RULE")
+    if path is not None:
+        rules[layers[0]] += tuple(read_rules(path))
+    for text in written or ():
+        layer, colon, rest = text.partition(":")
+        if len(layers) > 1 and (not colon or layer not in layers):
+            raise OptionError(f"--rule: got {text!r}, expected LAYER:RULE with a layer of {', '.join(layers)}")
+        name, text = (layer, rest) if len(layers) > 1 else (layers[0], text)
+        rules[name] += (read_rule(text),)
+    return rules
 
 
 def schemes_of(choices: Mapping[str, Choice]) -> dict[str, str]:
@@ -272,4 +316,5 @@ def proof(decoding: "Decoding") -> dict[str, Any]:
         "exact": decoding.exact,
         "gap": decoding.gap,
         **{name: value for name, value in counted.items() if value is not None},
+        **({} if decoding.status is None else {"status": decoding.status, "method": decoding.method}),
     }

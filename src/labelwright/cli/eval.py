@@ -262,12 +262,13 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
         choice = asked.choices[name]
-        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options)
+        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options, **under_rules[name])
         entities: list[Any] = [None] * len(batch)
         if asked.calibration:
             entities = batch.entities([decoding.labels for decoding in decodings])
         return list(zip(decodings, entities, strict=True))
 
+    under_rules = {name: choice.under(inputs) for name, choice in asked.choices.items()}
     tallies = {name: how.Tally() for name in asked.choices}
     answers = model.ask(data, question, None, how.schemes_of(asked.choices))
     scores = {}

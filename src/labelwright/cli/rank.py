@@ -114,7 +114,7 @@ def command(
             check_target(path, [model, input])
     tagger = load_model(model, threads)
     tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
-    pool = _read(tagger, input, text_format(text, format, None, False), columns, tokenizer)
+    pool = _read(tagger, input, text_format(text, format, None, as_json), columns, tokenizer)
     ranked = rank(tagger, pool.inputs, by, top=top, diverse=diverse, layer=layer)
     if target is not None:
         items = [_item(pool, number, each, by, scores) for number, each in enumerate(ranked, 1)]

@@ -55,8 +55,9 @@ def write_answers(model: Any, piece: ToTag, request: Request, out: BinaryIO) -> 
         raise OptionError("--nbest: this format has no place for several labellings; add --json")
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Answer]:
-        return _answers(tagger, batch, request, request.choices[name])
+        return _answers(tagger, batch, request, request.choices[name], under_rules[name])
 
+    under_rules = {name: choice.under(inputs) for name, choice in request.choices.items()}
     answers = model.ask(inputs, question, forced, how.schemes_of(request.choices))
     for name, tally in request.tallies.items():
         tally.add([answer.decoding for answer in answers[name]])
@@ -81,16 +82,20 @@ def _forced(corpus: "Corpus", known: str) -> list[list[str | None]]:
     return [[None if label == FREE else label for label in sentence] for sentence in corpus.column(known)]
 
 
-def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) -> list[Answer]:
+def _answers(
+    tagger: Any, batch: "Batch", request: Request, choice: how.Choice, under_rules: dict[str, Any]
+) -> list[Answer]:
     """All answers about sentences that are scored once."""
     listed = request.nbest is not None and not request.json
     decodings = [None] * len(batch) if listed else batch.decode(
-        choice.decoder, probabilities=request.json or bool(request.tallies), **choice.options
+        choice.decoder, probabilities=request.json or bool(request.tallies), **choice.options, **under_rules
     )  # fmt: skip
     limit = choice.options.get("max_expansions")
-    nbest = batch.nbest(request.nbest, limit) if request.nbest is not None else [[]] * len(batch)
+    nbest = batch.nbest(request.nbest, limit, **under_rules) if request.nbest is not None else [[]] * len(batch)
     sure = batch.sure
-    marginals = sure.marginals() if request.probabilities else [[]] * len(batch)
+    marginals: list[Any] = [[]] * len(batch)
+    if request.probabilities:
+        marginals = (sure.under(**under_rules) if under_rules else sure).marginals()
     labels: list[Any] = [[] if each is None else each.labels for each in decodings]
     spans: list[Any] = [[]] * len(batch)
     if request.least is not None:

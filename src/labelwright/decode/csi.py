@@ -52,7 +52,7 @@ def best_labellings(
     best = csi(one, allowed)
     if best.scores[0] == -np.inf:
         return [], []
-    graph, scores, label = _graph(one, allowed)
+    graph, scores, label = labelling_graph(one, allowed)
     if not len(label):
         return [best.labels], [0.0]
     paths, path_scores = dag.best_paths(graph, scores, n)
@@ -64,7 +64,7 @@ def best_labellings(
     return rows[:n], values[:n]
 
 
-def _graph(one: Proposals, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:
+def labelling_graph(one: Proposals, allowed: Allowed) -> tuple[dag.Dag, Array, Array]:
     """All labellings of one sentence as paths: the graph, the gain and the label of each arc [A]."""
     m = max(one.order - 1, 1)
     T, n_arcs = len(one.grams), int(_sizes(one, m)[1][0])

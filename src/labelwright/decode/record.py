@@ -22,6 +22,7 @@ class Decoding(NamedTuple):
     expansions: int | None = None  #: steps of the search for an exact answer
     confidence: float | None = None  #: of a calibrated model without probabilities
     status: str | None = None  #: with rules: "optimal", "time limit" or "limit" (of what could be proven)
+    method: str | None = None  #: with rules: "automaton", "search" (of the n best labellings) or "solver"
 
 
 def judged(decoding: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:

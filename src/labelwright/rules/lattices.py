@@ -1,13 +1,14 @@
-"""The best labelling of a lattice that satisfies users' rules, proven: n-best labellings, then OR-Tools' CP-SAT.
+"""The best labelling of a lattice that satisfies users' rules, proven: by automata, or by OR-Tools' CP-SAT.
 
-Labellings of a lattice come in the order of their weight, so the first one that satisfies all hard rules is the best.
+Rules become automata (ruled_paths.py).  Where these are too large, and where a labelling is worth the sum of latent
+paths, labellings are listed in the order of their weight: the first one that satisfies all hard rules is the best.
 Where it does not come soon, a flow of 0/1 variables through the nodes and arcs of the lattice is posted into CP-SAT
 together with the rules.  Only arcs on some path within `reach` of the best path are posted: a labelling within that
 reach beats all that use other arcs, so the optimum is not lost.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +19,19 @@ from labelwright.decode.paths import best_paths
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.rules import program as programs
-from labelwright.rules.formulas import All, Formula, Row
-from labelwright.rules.program import Answer, Clock, Program, contradiction, cp_sat, late, minimise
-from labelwright.rules.rules import Bound, Sentence, bind
-from labelwright.structures.lattice import Lattice, labelling_weight, margins, posterior
+from labelwright.rules.events import Sentence
+from labelwright.rules.labelled_graphs import graph_of_lattice
+from labelwright.rules.local import Unit, is_local, local_rules, masked, units_of
+from labelwright.rules.product import TooLargeError
+from labelwright.rules.program import ADVICE, Answer, Clock, Program, contradiction, cp_sat, late, minimise
+from labelwright.rules.ruled_paths import RuledPaths, contradiction_in
+from labelwright.rules.rules import Bound, bind
+from labelwright.structures.lattice import Lattice, best_path, labelling_weight, margins, posterior
 from labelwright.structures.states import StateSpace
 
 Array = NDArray[Any]
-N_BEST = (1, 50, 1000)  # paths that are tried before CP-SAT,
+FIRST_BEST = (1, 8)  # paths that are tried before automata: often one of the next best satisfies the rules,
+N_BEST = (50, 1000)  # paths that are tried before CP-SAT,
 N_BEST_SUMS = (1, 50, 1000)  # and labellings where each has many paths: only this proves these
 GROWTH = 1.5  # of the reach, where it contains no labelling
 
@@ -35,6 +41,15 @@ class _Best(NamedTuple):
 
     value: float  # log weight less the price of soft rules
     codes: Array  # [T]
+
+
+class _Solved(NamedTuple):
+    """The answer, and how it was proven."""
+
+    best: _Best
+    status: str
+    method: str
+    bound: float  # what another labelling can weigh at most, where that is not proven
 
 
 class _Listed(NamedTuple):
@@ -64,48 +79,92 @@ def solve_lattice(
     "time limit"; or "limit" where sums over latent paths leave no proof.
     """
     clock = Clock(time_limit)
-    cp = cp_sat()
     if sentence is None:
         sentence = Sentence(candidates_of(lattice, space), space.labels)
     bound = bind(rules, sentence)
+    units = units_of(bound)
+    pruned = masked(lattice, local_rules(units, space.labels))
+    task = _Task(lattice, pruned, space, bound, units, clock, sentence.number)
     sums = space.latent if sums is None else sums and space.latent
-    pruned = _pruned(lattice, space, bound)
-    listed = _listed(pruned, space, bound, sums, max_expansions, clock)
-    best, status = listed.best, "optimal" if listed.proven else "time limit" if clock.left == 0 else "limit"
-    if listed.proven and best is None:
-        raise _no_labelling(cp, lattice, space, bound, sentence)
-    if not listed.proven and (best is None or not sums):
-        best, status = _flow(cp, pruned, space, bound, listed, clock)
-        if best is None and status == "infeasible":
-            raise _no_labelling(cp, lattice, space, bound, sentence)
-        if best is None:
-            raise late(sentence.number, time_limit)
-        if sums and status == "optimal":
-            status = "limit"  # the best path, but not of the best labelling
-    assert best is not None
-    return _record(lattice, space, bound, best.codes, status, sums, probabilities, listed.bound)
+    solved = _best_sum(task, max_expansions) if sums else _best_path(task)
+    return _record(task, solved, sums, probabilities)
 
 
-def _no_labelling(cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, sentence: Sentence) -> OptionError:
-    def build(wanted: Bound) -> tuple[Any, Any]:
-        flow = _Flow(cp, lattice, _Range(lattice), np.inf)
-        flow.program(space).post(wanted)
-        return cp, flow.model
+class _Task(NamedTuple):
+    """What is to be solved."""
 
-    possible = np.isfinite(_Range(lattice).best)
-    return contradiction(sentence.number, bound if possible else Bound([], []), build, ", or leave it out")
+    lattice: Lattice
+    pruned: Lattice  # by the rules on tokens and neighbours
+    space: StateSpace
+    bound: Bound
+    units: list[Unit]  # parts of the rules
+    clock: Clock
+    number: int  # of the sentence
 
 
-def _record(
-    lattice: Lattice,
-    space: StateSpace,
-    bound: Bound,
-    codes: Array,
-    status: str,
-    sums: bool,
-    probabilities: bool,
-    most: float,
-) -> Decoding:
+def _best_path(task: _Task) -> "_Solved":
+    """The labelling with the best path: one of the first, or by automata, or by the solver."""
+    listed = _listed(task, FIRST_BEST)
+    if listed.proven and listed.best is not None:
+        return _Solved(listed.best, "optimal", "search", listed.bound)
+    try:
+        best = _by_automata(task)
+    except TooLargeError:
+        listed = _listed(task, N_BEST)
+        if listed.proven and listed.best is not None:
+            return _Solved(listed.best, "optimal", "search", listed.bound)
+        return _by_solver(task, listed)
+    if best is None:
+        graph = graph_of_lattice(task.lattice)
+        raise contradiction_in(graph, task.bound, task.space.labels, len(task.lattice.node), task.number)
+    return _Solved(best, "optimal", "automaton", best.value)
+
+
+def _by_automata(task: _Task) -> "_Best | None":
+    """The labelling with the best path, by automata; None where there is none."""
+    path, score = best_path(task.pruned)
+    if score == -np.inf:
+        return None
+    codes = task.pruned.graph.label_of_node[path]
+    others = [unit for unit in task.units if not is_local(unit)]
+    paths = RuledPaths(graph_of_lattice(task.pruned), others, task.space.labels, len(codes)).best(known=codes)
+    return _Best(paths[0].value, paths[0].codes) if paths else None
+
+
+def _best_sum(task: _Task, max_expansions: int | None) -> "_Solved":
+    """The labelling whose paths have the largest sum, of those that were listed; otherwise the one of the best path."""
+    listed = _listed(task, N_BEST_SUMS, True, max_expansions)
+    status = "optimal" if listed.proven else "time limit" if task.clock.left == 0 else "limit"
+    if listed.best is not None:
+        return _Solved(listed.best, status, "search", listed.bound)
+    solved = _best_path(task)
+    return solved._replace(status="limit" if solved.status == "optimal" else solved.status, bound=listed.bound)
+
+
+def _by_solver(task: _Task, listed: "_Listed") -> "_Solved":
+    """The labelling with the best path, by CP-SAT."""
+    cp = cp_sat()
+    best, status = _flow(cp, task, listed)
+    if best is None and status == "infeasible":
+        raise _no_labelling(cp, task)
+    if best is None:
+        raise late(task.number, task.clock.seconds)
+    return _Solved(best, status, "solver", listed.bound)
+
+
+def _no_labelling(cp: Any, task: _Task) -> OptionError:
+    def impossible(wanted: Bound, seconds: float) -> bool:
+        flow = _Flow(cp, task.lattice, _Range(task.lattice), np.inf)
+        flow.program(task.space).post(wanted)
+        return programs.search(cp, flow.model, seconds).status == "infeasible"
+
+    possible = np.isfinite(_Range(task.lattice).best)
+    return contradiction(task.number, task.bound if possible else Bound([], []), impossible, ADVICE)
+
+
+def _record(task: _Task, solved: "_Solved", sums: bool, probabilities: bool) -> Decoding:
+    lattice, space, bound = task.lattice, task.space, task.bound
+    (_, codes), status, method, most = solved
     codes = codes.astype(np.int32)
     labels = [space.labels[y] for y in codes.tolist()]
     exact = status == "optimal" and (sums or not space.latent)
@@ -114,7 +173,7 @@ def _record(
     if space.latent and not sums:
         score = margins(lattice, codes).best
     if not probabilities and not sums:
-        return Decoding(labels, score, None, exact, 0.0 if exact else None, status=status)
+        return Decoding(labels, score, None, exact, 0.0 if exact else None, status=status, method=method)
     log_z = posterior(lattice).log_z
     log_p = min(0.0, weight - log_z)
     p, gap = math.exp(log_p), 0.0
@@ -122,7 +181,8 @@ def _record(
         exact = p >= 0.5 and not bound.soft  # no other labelling can have more
         above = math.exp(min(0.0, most - log_z)) if sums else 1.0 - p
         gap = 0.0 if exact else max(5e-324, above - p)
-    return Decoding(labels, score, log_p, exact, None if bound.soft and not exact else gap, status=status)
+    gap_shown = None if bound.soft and not exact else gap
+    return Decoding(labels, score, log_p, exact, gap_shown, status=status, method=method)
 
 
 def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
@@ -131,77 +191,13 @@ def candidates_of(lattice: Lattice, space: StateSpace) -> list[list[str]]:
     return [[space.labels[y] for y in np.unique(of[row]).tolist()] for row in possible]
 
 
-# Rules on one token, or on two neighbours, become part of the lattice.
-
-
-def _rows(formulas: Sequence[Formula]) -> Iterator[Row]:
-    for formula in formulas:
-        if isinstance(formula, Row):
-            yield formula
-        elif isinstance(formula, All):
-            yield from _rows(formula.parts)
-
-
-def _pruned(lattice: Lattice, space: StateSpace, bound: Bound) -> Lattice:
-    """The lattice without the labels, and pairs of neighbouring labels, that hard rules forbid by themselves."""
-    L, T = space.n_labels, len(lattice.node)
-    single: dict[int, Array] = {}  # token: which labels it may have [L]
-    double: dict[int, Array] = {}  # second token: which pairs of labels [L, L]
-    masks: dict[frozenset[str], Array] = {}
-
-    def mask(names: frozenset[str]) -> Array:
-        if names not in masks:
-            masks[names] = np.array([label in names for label in space.labels])
-        return masks[names]
-
-    for row in _rows([formula for _, formula in bound.hard]):
-        places = sorted({t for _, event in row.terms for t, _ in event})
-        if not places or places[-1] - places[0] > 1:
-            continue
-        last = places[-1]
-        total = np.zeros((L, L) if len(places) == 2 else (1, L), np.int64)
-        for coefficient, event in row.terms:
-            part = np.ones_like(total, np.bool_)
-            for t, names in event:
-                part &= mask(names) if t == last else mask(names)[:, None]
-            total += coefficient * part
-        right = np.ones_like(total, np.bool_)
-        if row.low is not None:
-            right &= total >= row.low
-        if row.high is not None:
-            right &= total <= row.high
-        if len(places) == 1:
-            single[last] = single.get(last, True) & right[0]
-        elif not right.all():
-            double[last] = double.get(last, True) & right
-    if not single and not double:
-        return lattice
-    node, arc, graph = lattice.node.copy(), lattice.arc, lattice.graph
-    of = graph.label_of_node
-    for t, right in single.items():
-        node[t, : graph.n_nodes][~right[of]] = -np.inf
-    if double and graph.order == 2:
-        inner = np.flatnonzero(graph.previous >= 0)
-        pairs = graph.label_of_state[graph.previous[inner]], of[inner]
-        for t, right in double.items():
-            node[t, inner[~right[pairs]]] = -np.inf
-    elif double:
-        source, target = graph.ends
-        arc = np.array(np.broadcast_to(arc, (T, arc.shape[1])))
-        inside = np.flatnonzero((source < graph.n_nodes) & (target < graph.n_nodes))
-        pairs = of[source[inside]], of[target[inside]]
-        for t, right in double.items():
-            arc[t, inside[~right[pairs]]] = -np.inf
-    return Lattice(node, arc, graph)
-
-
 # First try: labellings in the order of their weight.
 
 
-def _listed(
-    lattice: Lattice, space: StateSpace, bound: Bound, sums: bool, max_expansions: int | None, clock: Clock
-) -> _Listed:
-    """Try more and more of the best labellings until one is proven to be the best that satisfies the rules."""
+def _listed(task: _Task, sizes: Sequence[int], sums: bool = False, max_expansions: int | None = None) -> _Listed:
+    """Try more and more of the best paths (with `sums`: labellings), as many as `sizes` says, until one is proven to be
+    the best that satisfies the rules."""
+    lattice, space, bound, clock = task.pruned, task.space, task.bound, task.clock
     judged: dict[bytes, float | None] = {}  # the price of a labelling; None where it breaks a hard rule
 
     def price(codes: Array) -> float | None:
@@ -212,7 +208,7 @@ def _listed(
         return judged[key]
 
     listed = _Listed(None, False, np.inf, -np.inf)
-    for n in N_BEST_SUMS if sums else N_BEST:
+    for n in sizes:
         if sums:
             searched = labellings(lattice, n, max_expansions, clock.left)
             rows, weights, ordered = searched.labels, searched.log_weights, searched.proven
@@ -316,13 +312,12 @@ class _Flow:
         return np.array([next(q for q, literal in row.items() if answer.true(literal)) for row in self.nodes])
 
 
-def _flow(
-    cp: Any, lattice: Lattice, space: StateSpace, bound: Bound, listed: _Listed, clock: Clock
-) -> tuple[_Best | None, str]:
+def _flow(cp: Any, task: _Task, listed: _Listed) -> tuple[_Best | None, str]:
     """The best path that satisfies the rules, and "optimal", "time limit", "infeasible" or "unknown".
 
     Only what lies within `reach` of the best path is posted.  An optimum there that lies within reach itself is the
     optimum; else the reach grows, at once to the loss of that path."""
+    lattice, space, bound, clock = task.pruned, task.space, task.bound, task.clock
     ways = _Range(lattice)
     if not np.isfinite(ways.best):
         return None, "infeasible"

@@ -14,11 +14,12 @@ import numpy as np
 
 from labelwright.decode.checks import check_seconds
 from labelwright.errors import OptionError
-from labelwright.rules.formulas import All, Event, Formula, Not, Row
+from labelwright.rules.formulas import All, Event, Formula, Language, Not, Row
 from labelwright.rules.rules import Bound
 
 DIGITS = 40  # bits of the largest score
 TOTAL = 52  # and of the sum of all scores
+ADVICE = ", or leave it out"  # where rules contradict each other
 DIAGNOSIS = 2.0  # seconds to determine which rules contradict each other
 
 
@@ -28,7 +29,7 @@ def cp_sat() -> Any:
         from ortools.sat.python import cp_model
     except ImportError:
         raise OptionError(
-            "constraints: rules need OR-Tools; install it with: pip install 'labelwright[constraints]'"
+            "constraints: these rules need OR-Tools; install it with: pip install 'labelwright[constraints]'"
         ) from None
     return cp_model
 
@@ -112,6 +113,8 @@ class Program:
         """A literal that is true just where a formula holds."""
         if isinstance(formula, Not):
             return self.literal(formula.part).negated()
+        if isinstance(formula, Language):
+            return self._accepted(formula)
         if isinstance(formula, Row):
             total, low, high, least, most = self._within(formula)
             if low <= least and most <= high:
@@ -134,6 +137,23 @@ class Program:
             self.model.add_implication(whole_side, side)
         self.model.add_bool_or([*(side.negated() for side in sides), whole_side])
         return whole
+
+    def _accepted(self, language: Language) -> Any:
+        """A literal that is true just where an automaton accepts the labels: it is in one state after each token."""
+        here = {0: self.model.new_constant(1)}
+        for t in sorted(self.domains):
+            steps = [
+                (literal, self.x[t, label], language.table[state][language.column[label]])
+                for state, literal in here.items()
+                for label in sorted(self.domains[t])
+            ]
+            here = {state: self.model.new_bool_var("") for state in dict.fromkeys(state for *_, state in steps)}
+            self.model.add_exactly_one(list(here.values()))
+            for before, label, after in steps:
+                self.model.add_bool_or([before.negated(), label.negated(), here[after]])
+        accepted = self.model.new_bool_var("")
+        self.model.add_exactly_one([accepted.negated(), *(x for state, x in here.items() if language.final[state])])
+        return accepted
 
     def post(self, bound: Bound) -> list[tuple[Any, float]]:
         """Post the rules; returns literals, and the price of each that is true."""
@@ -202,17 +222,18 @@ class InfeasibleError(OptionError):
     """No labelling satisfies the rules."""
 
 
-def contradiction(number: int, bound: Bound, build: Callable[[Bound], tuple[Any, Any]], advice: str) -> InfeasibleError:
+def contradiction(
+    number: int, bound: Bound, impossible: Callable[[Bound, float], bool], advice: str
+) -> InfeasibleError:
     """The error where no labelling satisfies the hard rules: it names a minimal set of rules that contradict each
-    other, by leaving out one after the other."""
+    other, by leaving out one after the other.  impossible(rules, seconds) says that some of the rules do."""
     rules, begun = list(bound.hard), time.monotonic()
     for rule in bound.hard:
         fewer = [other for other in rules if other is not rule]
         left = DIAGNOSIS - (time.monotonic() - begun)
         if left <= 0:
             break
-        cp, model = build(Bound(fewer, []))
-        if search(cp, model, left).status == "infeasible":
+        if impossible(Bound(fewer, []), left):
             rules = fewer
     names = " and ".join(name for name, _ in rules)
     where = f"sentence {number}: no labelling satisfies"

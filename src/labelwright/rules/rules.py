@@ -1,6 +1,7 @@
 """Users' rules on labellings: counts, agreement, label schemes, any linear constraint; hard or soft.
 
-    rule + sentence -> formula -> evaluated on a whole labelling (formulas.py), or posted into a solver (solver.py)
+    rule + sentence -> formula -> evaluated on a whole labelling (formulas.py), followed token by token by an automaton
+                                  (automaton.py), or posted into a solver (program.py)
 
 labelwright.constraints has the functions that make rules.
 """
@@ -9,130 +10,18 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import combinations
 from math import isfinite, lcm
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from labelwright.corpus.schemes import Boundaries, allowed, boundaries, check_scheme, detect_scheme
+from labelwright.corpus.schemes import allowed, check_scheme, detect_scheme
 from labelwright.errors import LabelwrightError, OptionError
+from labelwright.rules.events import At, Sentence, chosen, chunk_table, labels_named, occurrences, positions
 from labelwright.rules.formulas import All, Event, Formula, Not, Row, Some, holds
 
 LARGEST = 1 << 50  # the sum of the whole numbers of one row
-
-# -- sentences ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """What a rule may read: the words, the candidate labels of each token, and the number of the sentence."""
-
-    candidates: Sequence[Sequence[str]]  #: [T]  labels that each token may have
-    labels: tuple[str, ...]  #: [L]  all labels
-    tokens: Sequence[Any] | None = None  #: [T]  as in the user's input; None where they are unknown
-    number: int = 0  #: of the sentence in the data, from 0
-    scheme: str | None = None  #: of the labels
-    strict: bool = True  #: whether a label outside `labels` is an error
-
-    def __len__(self) -> int:
-        return len(self.candidates)
-
-    @property
-    def words(self) -> Sequence[Any]:
-        """The tokens as they were given to the tagger: words, tuples of columns, dicts or rows of numbers."""
-        if self.tokens is None:
-            raise OptionError(
-                "constraints: a rule reads the words; give the sentences themselves, not encoded data (and to "
-                "`satisfied` a Sentence with its tokens)"
-            )
-        return self.tokens
-
-
-@lru_cache(maxsize=256)
-def _table(labels: tuple[str, ...]) -> Boundaries:
-    return boundaries(labels)
-
-
-def _chosen(labels: Sequence[str], mask: "np.ndarray[Any, Any]") -> frozenset[str]:
-    return frozenset(label for label, chosen in zip(labels, mask.tolist(), strict=True) if chosen)
-
-
-def _of_type(kind: str, sentence: Sentence) -> frozenset[str] | None:
-    """The labels of chunks of a type; None where there is no such type."""
-    table = _table(sentence.labels)
-    if kind not in table.types:
-        return None
-    return _chosen(sentence.labels, table.type_of[:-1] == table.types.index(kind))
-
-
-def _unknown(what: str, sentence: Sentence, rule: str) -> OptionError:
-    table = _table(sentence.labels)
-    types = f"; chunk types {', '.join(table.types)}" if table.types else ""
-    return OptionError(
-        f"{rule}: no label or chunk type {what!r}, expected labels {', '.join(map(str, sentence.labels))}{types}"
-    )
-
-
-def _labels(names: Iterable[str], sentence: Sentence, rule: str) -> frozenset[str]:
-    """All labels with these names, or of chunk types with these names."""
-    labels: frozenset[str] = frozenset()
-    for name in names:
-        matching = frozenset([name]) if name in sentence.labels else _of_type(name, sentence)
-        if matching is None and sentence.strict:
-            raise _unknown(name, sentence, rule)
-        labels |= matching or frozenset()
-    return labels
-
-
-def _occurrences(what: str, place: int, sentence: Sentence, rule: str) -> list[Event]:
-    """That a token has a label, or that a chunk of a type begins there: events of which at most one happens."""
-    if what in sentence.labels:
-        return [((place, frozenset([what])),)]
-    of_type = _of_type(what, sentence)
-    if of_type is None:
-        if sentence.strict:
-            raise _unknown(what, sentence, rule)
-        return []
-    if place == 0:
-        return [((0, of_type),)]
-    groups: dict[frozenset[str], set[str]] = {}  # labels before which the others begin a chunk
-    starts = _table(sentence.labels).starts
-    for j, label in enumerate(sentence.labels):
-        if label in of_type:
-            before = frozenset(name for i, name in enumerate(sentence.labels) if starts[i, j])
-            groups.setdefault(before, set()).add(label)
-    every = frozenset(sentence.labels)
-    return [
-        ((place, frozenset(here)),) if before == every else ((place - 1, before), (place, frozenset(here)))
-        for before, here in groups.items()
-        if before
-    ]
-
-
-At: TypeAlias = int | Sequence[int] | slice | Callable[[Any], Any] | None
-
-
-def _positions(at: At, sentence: Sentence, rule: str) -> list[int]:
-    """The tokens at the positions `at`: all, those with these numbers (from the end where negative), or those of which
-    a function of the word is true."""
-    T = len(sentence)
-    if at is None:
-        return list(range(T))
-    if isinstance(at, slice):
-        return list(range(T))[at]
-    if callable(at):
-        return [t for t, word in enumerate(sentence.words) if at(word)]
-    positions = [at] if isinstance(at, int) else list(at)
-    for t in positions:
-        if not -T <= t < T:
-            raise OptionError(
-                f"{rule}: position {t} is outside sentence {sentence.number} of {T} tokens; where sentences differ, "
-                "give a function of the sentence that returns its rules"
-            )
-    return list(dict.fromkeys(t % T for t in positions))
-
 
 # -- rules -------------------------------------------------------------------------------------------------------------
 
@@ -198,19 +87,25 @@ class Negated(Rule):
 
 @dataclass(frozen=True, repr=False)
 class Count(Rule):
-    """How often labels occur, or chunks begin."""
+    """How often labels occur (each token, or with `runs` each run of equal labels), or chunks begin."""
 
     name: str
     what: tuple[str, ...]
     low: int | None
     high: int | None
     at: At
+    runs: bool = False
 
     def formula(self, sentence: Sentence) -> Formula:
-        places = _positions(self.at, sentence, self.name)
-        events = [event for t in places for what in self.what for event in _occurrences(what, t, sentence, self.name)]
+        places = positions(self.at, sentence, self.name)
+        events = [
+            event
+            for t in places
+            for what in self.what
+            for event in occurrences(what, t, sentence, self.name, self.runs)
+        ]
         if not places and sentence.strict:
-            _labels(self.what, sentence, self.name)
+            labels_named(self.what, sentence, self.name)
         return Row(tuple((1, event) for event in events), self.low, self.high)
 
 
@@ -226,7 +121,7 @@ class Compared(Rule):
     def formula(self, sentence: Sentence) -> Formula:
         rows: list[Formula] = []
         for group in self.groups:
-            for a, b in combinations(_positions(group, sentence, self.name), 2):
+            for a, b in combinations(positions(group, sentence, self.name), 2):
                 for names in self._kinds(sentence):
                     first, second = ((a, names),), ((b, names),)
                     rows.append(
@@ -238,8 +133,8 @@ class Compared(Rule):
         """The labels, in sets of those that count as the same."""
         if not self.types:
             return [frozenset([label]) for label in sentence.labels]
-        of = _table(sentence.labels).type_of[:-1]
-        return [_chosen(sentence.labels, of == kind) for kind in np.unique(of)]
+        of = chunk_table(sentence.labels).type_of[:-1]
+        return [chosen(sentence.labels, of == kind) for kind in np.unique(of)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,10 +154,10 @@ class Scheme(Rule):
         permitted = allowed(labels, scheme)
         groups: dict[frozenset[str], set[str]] = {}  # what may not follow: after which labels
         for i, label in enumerate(labels):
-            groups.setdefault(_chosen(labels, ~permitted.arc[i]), set()).add(label)
+            groups.setdefault(chosen(labels, ~permitted.arc[i]), set()).add(label)
         rows = [
-            Row(((1, ((0, _chosen(labels, ~permitted.start)),)),), None, 0),
-            Row(((1, ((T - 1, _chosen(labels, ~permitted.end)),)),), None, 0),
+            Row(((1, ((0, chosen(labels, ~permitted.start)),)),), None, 0),
+            Row(((1, ((T - 1, chosen(labels, ~permitted.end)),)),), None, 0),
         ]
         for wrong, after in groups.items():
             if wrong:
@@ -289,11 +184,11 @@ class Forbidden(Rule):
     at: At
 
     def formula(self, sentence: Sentence) -> Formula:
-        _labels(self.what, sentence, self.name)
-        before = None if self.after is None else _labels(self.after, sentence, self.name)
+        labels_named(self.what, sentence, self.name)
+        before = None if self.after is None else labels_named(self.after, sentence, self.name)
         rows: list[Formula] = []
-        for t in _positions(self.at, sentence, self.name):
-            for event in [e for what in self.what for e in _occurrences(what, t, sentence, self.name)]:
+        for t in positions(self.at, sentence, self.name):
+            for event in [e for what in self.what for e in occurrences(what, t, sentence, self.name)]:
                 if before is None:
                     rows.append(Row(((1, event),), None, 0))
                 elif t > 0:
@@ -311,8 +206,8 @@ class Restricted(Rule):
     labels: tuple[str, ...]
 
     def formula(self, sentence: Sentence) -> Formula:
-        names = _labels(self.labels, sentence, self.name)
-        return All(tuple(Row(((1, ((t, names),)),), 1, None) for t in _positions(self.at, sentence, self.name)))
+        names = labels_named(self.labels, sentence, self.name)
+        return All(tuple(Row(((1, ((t, names),)),), 1, None) for t in positions(self.at, sentence, self.name)))
 
 
 Term: TypeAlias = tuple[float, At, str | Sequence[str]]  # coefficient, positions, labels or chunk types
@@ -329,14 +224,14 @@ class Linear(Rule):
 
     def formula(self, sentence: Sentence) -> Formula:
         terms = self.terms(sentence) if callable(self.terms) else self.terms
-        occurrences: list[tuple[Fraction, Event]] = []
+        counted: list[tuple[Fraction, Event]] = []
         for coefficient, at, what in checked_terms(terms, self.name):
-            for t in _positions(at, sentence, self.name):
+            for t in positions(at, sentence, self.name):
                 for name in names_of(what, self.name):
-                    occurrences += [(coefficient, event) for event in _occurrences(name, t, sentence, self.name)]
+                    counted += [(coefficient, event) for event in occurrences(name, t, sentence, self.name)]
         bound = fraction(self.bound, self.name)
-        scale = lcm(bound.denominator, *(c.denominator for c, _ in occurrences))
-        whole = tuple((int(c * scale), event) for c, event in occurrences)
+        scale = lcm(bound.denominator, *(c.denominator for c, _ in counted))
+        whole = tuple((int(c * scale), event) for c, event in counted)
         b = int(bound * scale)
         if abs(b) + sum(abs(c) for c, _ in whole) > LARGEST:
             raise OptionError(f"{self.name}: the coefficients differ by too much; write them with fewer digits")

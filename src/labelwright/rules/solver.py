@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
 from labelwright.rules import program as programs
-from labelwright.rules.program import Clock, Program, contradiction, cp_sat, late, minimise
-from labelwright.rules.rules import Bound, Sentence, bind
+from labelwright.rules.events import Sentence
+from labelwright.rules.program import ADVICE, Clock, Program, contradiction, cp_sat, late, minimise
+from labelwright.rules.rules import Bound, bind
 from labelwright.structures.proposals import Problem
 
 
@@ -71,6 +72,9 @@ def solve_candidates(
         program = Program(cp, model, x)
         return program, program.post(wanted)
 
+    def impossible(wanted: Bound, seconds: float) -> bool:
+        return programs.search(cp, build(wanted)[0].model, seconds).status == "infeasible"
+
     program, priced = build(bound)
     for (positions, names), weight in _gathered(problem, number).items():
         event = tuple((t, frozenset([name])) for t, name in zip(positions, names, strict=True))
@@ -82,7 +86,7 @@ def solve_candidates(
             wider(), rules, clock, words=words, number=number, labels=labels, scheme=scheme, best=best
         )
     if answer.status == "infeasible":
-        raise contradiction(number, bound, lambda wanted: (cp, build(wanted)[0].model), ", or leave it out")
+        raise contradiction(number, bound, impossible, ADVICE)
     if answer.status == "unknown":
         raise late(number, clock.seconds)
     chosen = [next(label for label in domain if answer.true(program.x[t, label])) for t, domain in enumerate(domains)]

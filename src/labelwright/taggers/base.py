@@ -219,7 +219,7 @@ class Tagger(Estimator):
         n: int = 5,
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
         max_expansions: int | None = None,
     ) -> list[list[tuple[list[str], float]]]:
         """Up to n labellings of each sentence, the best first, with their exact probabilities (or their scores).
@@ -228,24 +228,25 @@ class Tagger(Estimator):
 
         X : sentences, a Corpus, or what `encode` returned
         n : how many
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`; with rules, probabilities are those of the model without them
         max_expansions : limit of the search of a latent model
         """
         check_whole("n", n, 1, MOST)
         self._check_fitted()
-        return self._ask(X, lambda batch: batch.nbest(n, max_expansions), forced, constraints)
+        X, scheme, under_rules = self._constrained_by(X, constraints)
+        return self._ask(X, lambda batch: batch.nbest(n, max_expansions, **under_rules), forced, scheme)
 
     def predict_marginals(
-        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token.
+        """The probability of every label at every token (among the labellings that satisfy the constraints).
 
         X : sentences, a Corpus, or what `encode` returned
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_fitted()
         self._require(PROBABILITY, "predict_marginals", self._instead("predict_confidences"))
-        return self._ask(X, lambda batch: batch.marginals(), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.marginals(), forced, constraints)
 
     def predict_spans(
         self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
@@ -305,13 +306,13 @@ class Tagger(Estimator):
         spans: Sequence[Sequence[Span]],
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
     ) -> list[list[Span]]:
         """These spans of each sentence with their exact probabilities.
 
         X : sentences, a Corpus, or what `encode` returned
         spans : those of each sentence; the type "PER|ORG" stands for either of the two
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_fitted()
         self._require(PROBABILITY, "span_probabilities", self._instead("span_confidences"))
@@ -323,14 +324,14 @@ class Tagger(Estimator):
         y: Forced,
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
     ) -> list[float]:
         """log P(y | x) of given labellings.
 
         X : sentences, a Corpus, or what `encode` returned
         y : labels of each sentence; where one is None or a set of labels, the answer is about all labellings that agree
             with the rest
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_fitted()
         self._require(PROBABILITY, "sequence_log_probabilities", self._instead("decode's confidence"))
@@ -398,19 +399,19 @@ class Tagger(Estimator):
         random_state: int | None = 0,
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
     ) -> list[list[tuple[list[str], float]]]:
         """n labellings of each sentence, drawn from their probabilities; equal ones once, with their share.
 
         X : sentences, a Corpus, or what `encode` returned
         n : how many
         random_state : the seed
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         check_whole("n", n, 1, MOST)
         self._check_fitted()
         self._require(PROBABILITY, "sample", "use predict_nbest")
-        return self._ask(X, lambda batch: batch.sample(n, random_state), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.sample(n, random_state), forced, constraints)
 
     def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
         """Fit on held-out sentences how sure the tagger may be: for taggers that have sums over all labellings.
@@ -502,9 +503,10 @@ class Tagger(Estimator):
         name: str,
         question: Callable[[Batch, Sequence[Any]], list[R]],
         forced: Forced | None,
-        constraints: str | None,
+        constraints: Constraints,
     ) -> list[R]:
         """Ask a question about something given for each sentence, in the blocks of the sentences."""
+        X, scheme, under_rules = self._constrained_by(X, constraints)
         data = self.encode(X)
         if len(given) != len(data):
             if name == "y":
@@ -512,12 +514,34 @@ class Tagger(Estimator):
             raise OptionError(f"{name}: expected one list for each of {len(data)} sentences, got {len(given)}")
 
         def part(batch: Batch) -> list[R]:
-            return question(batch, given[batch.first : batch.first + len(batch)])
+            part_given = given[batch.first : batch.first + len(batch)]
+            return question(batch.under(**under_rules) if under_rules else batch, part_given)
 
-        return self._ask(data, part, forced, constraints)
+        return self._ask(data, part, forced, scheme)
+
+    def _ask_under(
+        self, X: Any, question: Callable[[Batch], list[R]], forced: Forced | None, constraints: Constraints
+    ) -> list[R]:
+        """`_ask` about the labellings that satisfy the constraints."""
+        X, scheme, under_rules = self._constrained_by(X, constraints)
+        asked = (lambda batch: question(batch.under(**under_rules))) if under_rules else question
+        return self._ask(X, asked, forced, scheme)
+
+    def _constrained_by(self, X: Any, constraints: Constraints) -> tuple[Any, str | None, dict[str, Any]]:
+        """The sentences, the label scheme among the constraints, and the rules as options of `Batch.nbest`."""
+        scheme, rules = rules_among(constraints)
+        if not rules:
+            return X, scheme, {}
+        X = listed(X)
+        return X, scheme, self._with_rules(X, rules)
 
     def check_constraints(self, decoder: str, constraints: Constraints) -> None:
         """Refuse constraints that a decoder cannot keep."""
+
+    def check_rules(self, decoder: str) -> None:
+        """Refuse rules that this tagger, or this decoder, does not take."""
+        self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
+        self._check_options(decoder, (), True)
 
     def _with_rules(self, X: Any, rules: list[Any]) -> dict[str, Any]:
         """Rules as options of `Batch.decode`, with the words that they may look at."""
@@ -550,7 +574,7 @@ class Tagger(Estimator):
     def _scheme(self, constraints: str) -> str:
         """The label scheme that `constraints` names, which must be that of the training labels."""
         if not isinstance(constraints, str):
-            rules = "rules are for decode and predict_spans" if RULES in self.can else self.lacks(RULES)
+            rules = "rules are for decode, sample and predict_*" if RULES in self.can else self.lacks(RULES)
             raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; {rules}")
         scheme = scheme_named(constraints, self.scheme_)
         if self.scheme_ is not None and not same_rules(self.scheme_, scheme):

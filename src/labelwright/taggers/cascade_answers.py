@@ -255,33 +255,53 @@ class LayeredAnswers(Estimator):
         n: int = 5,
         *,
         forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, str] | None = None,
+        constraints: str | Mapping[str, Constraints] | None = None,
     ) -> dict[str, list[list[tuple[list[str], float]]]]:
         """Up to n labellings of each sentence with their probabilities, layer by layer.
 
         X : sentences, or a Corpus
         n : how many
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`; with rules, probabilities are those of the model without them
         """
         check_whole("n", n, 1, MOST)
-        return self.ask(X, lambda name, model, batch: batch.nbest(n), forced, constraints)
+        X = listed(X)
+        schemes, rules = self._layer_rules(X, constraints)
+        return self.ask(X, lambda name, model, batch: batch.nbest(n, **rules[name]), forced, schemes)
+
+    def _layer_rules(self, X: Any, constraints: Any) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """The label schemes, and for every layer its rules as options of `Batch.nbest` and `Batch.under`."""
+        self._check_fitted()
+        if not isinstance(constraints, str):
+            _check_layers("constraints", constraints, self.layers_)
+        schemes, rules = dict[str, str](), dict[str, dict[str, Any]]()
+        for name, model in self.layers_.items():
+            _, scheme, rules[name] = model._constrained_by(X, _constraints_of(model, name, constraints))
+            schemes |= {} if scheme is None else {name: scheme}
+        return schemes, rules
 
     def predict_marginals(
         self,
         X: Any,
         *,
         forced: Mapping[str, Forced] | None = None,
-        constraints: str | Mapping[str, str] | None = None,
+        constraints: str | Mapping[str, Constraints] | None = None,
     ) -> dict[str, list[list[dict[str, float]]]]:
-        """The probability of every label at every token, layer by layer.
+        """The probability of every label at every token (among the labellings that satisfy the constraints), layer by
+        layer.
 
         X : sentences, or a Corpus
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_fitted()
         for name, model in self.layers_.items():
             model._require(PROBABILITY, f"predict_marginals: layer {name}", "use predict_nbest")
-        return self.ask(X, lambda name, model, batch: batch.marginals(), forced, constraints)
+        X = listed(X)
+        schemes, rules = self._layer_rules(X, constraints)
+
+        def question(name: str, _: TrainableModel, batch: Batch) -> list[list[dict[str, float]]]:
+            return (batch.under(**rules[name]) if rules[name] else batch).marginals()
+
+        return self.ask(X, question, forced, schemes)
 
     def predict_spans(
         self,

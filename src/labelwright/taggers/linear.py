@@ -31,6 +31,7 @@ from labelwright.taggers.base import (
     NBEST,
     PROBABILITY,
     RULES,
+    Constraints,
     Forced,
     listed,
     permitted_labels,
@@ -306,13 +307,13 @@ class LinearTagger(Calibratable):
         return decoder_options(decoder)
 
     def predict_marginals(
-        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
         """The probability of every label at every token; with latent=True of every latent state (`B-NP#2`).
 
         X : sentences, a Corpus, or what `encode` returned
         latent : of latent states instead of labels
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`; no rules with latent=True
         """
         if not latent or not self.probabilistic:
             return super().predict_marginals(X, forced=forced, constraints=constraints)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from labelwright.answers.chains import PATH_DECODERS
 from labelwright.corpus.spans import Span
 from labelwright.errors import OptionError
-from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Forced
+from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Constraints, Forced
 from labelwright.taggers.training import Data, Development, TrainableModel
 
 
@@ -30,15 +30,15 @@ class ScoredModel(TrainableModel):
         return self.temperature_ is not None
 
     def predict_confidences(
-        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
         """The confidence in every label at every token, from a calibrated model.
 
         X : sentences, a Corpus, or what `encode` returned
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_calibrated()
-        return self._ask(X, lambda batch: batch.sure.marginals(), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.sure.marginals(), forced, constraints)
 
     def span_confidences(
         self,
@@ -46,13 +46,13 @@ class ScoredModel(TrainableModel):
         spans: Sequence[Sequence[Span]],
         *,
         forced: Forced | None = None,
-        constraints: str | None = None,
+        constraints: Constraints = None,
     ) -> list[list[Span]]:
         """These spans of each sentence with the confidence in each in place of a probability.
 
         X : sentences, a Corpus, or what `encode` returned
         spans : those of each sentence
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_calibrated()
         return self._ask_about(

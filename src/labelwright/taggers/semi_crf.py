@@ -47,7 +47,7 @@ from labelwright.structures.segments import (
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
-from labelwright.taggers.base import RULES, Forced
+from labelwright.taggers.base import Constraints, Forced
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
@@ -98,8 +98,8 @@ class SemiCRF(LogLinearModel):
     averaging = "none"
     constraints = None
     warm_start = False
-    can: ClassVar[frozenset[str]] = LogLinearModel.can - {RULES}
     decoders: ClassVar[tuple[str, ...]] = DECODERS
+    rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _inspection: ClassVar[Any] = inspection
     _given: SegmentSpace | None = None  # by `like`: the space that fit shall use
 
@@ -284,13 +284,13 @@ class SemiCRF(LogLinearModel):
         return "a SemiCRF decodes exactly"
 
     def predict_marginals(
-        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
         """The probability of every label at every token.
 
         X : sentences, a Corpus, or what `encode` returned
         latent : refused: segments have no latent states
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_fitted()
         if latent:

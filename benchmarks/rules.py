@@ -1,0 +1,92 @@
+"""Rules by automata beside the solver: "every label at most once" on addresses (docs/constraints.md).
+
+    python benchmarks/rules.py FOLDER
+
+FOLDER holds labelled addresses as XML: an <AddressString> for each, its tokens as elements whose names are labels, as
+the project usaddress publishes them.  Both ways decode the same addresses, the ones whose best labelling breaks the
+rule; their optima must be the same.  Times are CPU seconds of the process.
+"""
+
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from labelwright import CRF
+from labelwright.constraints import once
+from labelwright.rules import lattices, product
+
+TEMPLATE = "\n".join(f"U{i}:%{f}" for i, f in enumerate(
+    ["x[-1,0]", "x[0,0]", "x[1,0]", "lower[0,0]", "suffix[0,0,2]", "suffix[0,0,3]", "prefix[0,0,1]", "x[0,0]/%x[1,0]"]
+)) + "\nB\n"  # fmt: skip
+FILES = "labeled.xml", "us50_train_tagged.xml", "us50_messiest_manual_label.xml", "multi_word_state_addresses.xml"
+
+
+def addresses(folder: Path) -> list[tuple[list[str], list[str]]]:
+    """The words and labels of every address, each once."""
+    found = {}
+    for name in FILES:
+        for address in ElementTree.parse(folder / name).getroot():
+            tokens = [(part.text or "", part.tag) for part in address]
+            if tokens:
+                words, labels = map(list, zip(*tokens, strict=True))
+                found.setdefault(tuple(words), (words, labels))
+    return list(found.values())
+
+
+def timed(model: CRF, X: list[list[str]]) -> tuple[list, list[float]]:
+    """The answers, and the seconds of each."""
+    answers, seconds = [], []
+    for words in X:
+        begun = time.process_time()
+        answers += model.decode([words], constraints=once())
+        seconds.append(time.process_time() - begun)
+    return answers, seconds
+
+
+def main() -> None:
+    data = addresses(Path(sys.argv[1]))
+    n_train = int(sys.argv[2]) if len(sys.argv) > 2 else len(data) // 2
+    order = np.random.default_rng(0).permutation(len(data))
+    train, test = [data[i] for i in order[:n_train]], [data[i] for i in order[n_train:]]
+    model = CRF(TEMPLATE, n_jobs=1).fit(*map(list, zip(*train, strict=True)))
+    X = [words for words, _ in test]
+    plain = model.predict(X)
+    broken = [n for n, labels in enumerate(plain) if not once().satisfied(labels)]
+    print(f"{n_train} addresses to train, {len(X)} to test, {len(model.classes_)} labels; "
+          f"gold breaks the rule in {sum(not once().satisfied(labels) for _, labels in test)}, "
+          f"the model in {len(broken)}")  # fmt: skip
+    X_broken = [X[n] for n in broken]
+    model.decode(X[:1], constraints=once())
+    automaton, seconds = timed(model, X_broken)
+    begun = time.process_time()
+    everything = model.decode(X, constraints=once())
+    whole = time.process_time() - begun
+    begun = time.process_time()
+    model.decode(X)
+    free = time.process_time() - begun
+    ways = {"automaton": (automaton, seconds)}
+    most, product.MOST_ARCS = product.MOST_ARCS, -1
+    ways["n-best, then CP-SAT"] = timed(model, X_broken)
+    n_best, lattices.N_BEST = lattices.N_BEST, ()
+    ways["CP-SAT alone"] = timed(model, X_broken)
+    product.MOST_ARCS, lattices.N_BEST = most, n_best
+    for name, (answers, spent) in ways.items():
+        ms = sorted(1000 * s for s in spent)
+        same = np.allclose([d.score for d in automaton], [d.score for d in answers], rtol=1e-9)
+        methods = ", ".join(sorted({str(d.method) for d in answers}))
+        print(f"{name:20} median {median(ms):8.2f} ms, mean {np.mean(ms):8.2f} ms, largest {ms[-1]:8.1f} ms; "
+              f"{methods}; same optimum: {same}")  # fmt: skip
+    print(f"all test addresses: {1000 * whole / len(X):.2f} ms each with the rule, {1000 * free / len(X):.2f} without")
+    gold = [labels for _, labels in test]
+    for name, answers in (("without", plain), ("with", [d.labels for d in everything])):
+        tokens = [a == b for one, two in zip(gold, answers, strict=True) for a, b in zip(one, two, strict=True)]
+        whole_right = [one == two for one, two in zip(gold, answers, strict=True)]
+        print(f"{name:8} token accuracy {100 * np.mean(tokens):.2f}, whole addresses {100 * np.mean(whole_right):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Rules on the command line: --rule and --rules of tag and eval."""
+
+import json
+
+import pytest
+from cases import chunks
+
+from labelwright.constraints import at_most, lexicon, read_rule, read_rules
+from labelwright.errors import OptionError
+from labelwright.rules.events import Sentence
+
+
+def records(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_every_type_at_most_once(run, data):
+    code, out, _ = run("tag", data / "crf", data / "words.txt", "--rule", "once", "--json")
+    assert code == 0
+    rows = records(out)
+    for row in rows:
+        types = [span["type"] for span in row["spans"]]
+        assert len(types) == len(set(types))
+        assert (row["status"], row["exact"]) == ("optimal", True)
+        assert row["method"] in ("search", "automaton")
+    assert {row["method"] for row in rows} >= {"automaton"}
+
+
+def test_a_file_of_rules_n_best_and_probabilities(run, data, tmp_path):
+    rules = tmp_path / "rules.txt"
+    rules.write_text('# at most two\nat_most(2, "NP")\n\nforbid_pattern("VP ... VP") | at_least(3, "VP")\n')
+    options = "--rules", rules, "--rule", 'at_least(1, "NP")', "--json", "--nbest", 2, "--probabilities"
+    code, out, _ = run("tag", data / "crf", data / "words.txt", *options)
+    assert code == 0
+    for row in records(out):
+        for listed in row["nbest"]:
+            assert 1 <= len(chunks(listed["labels"], "NP")) <= 2
+        assert row["labels"] == row["nbest"][0]["labels"]
+        assert all(0 < p <= 1 for p in row["probabilities"])
+
+
+def test_eval_under_rules(run, data):
+    code, out, _ = run("eval", data / "crf", data / "test.txt", "--rule", 'at_most(0, "VP")', "--json")
+    assert code == 0
+    assert json.loads(out)["per_type"]["VP"]["predicted"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rule", "twice()"], "no rule 'twice', expected one of agree, at_least,"),
+        (["--rule", "onc()"], "did you mean 'once'?"),
+        (["--rule", "once("], "rule 'once(': expected a rule as in Python"),
+        (["--rule", "__import__('os')"], "no rule '__import__'"),
+        (["--rule", "3"], "rule '3': expected a rule"),
+        (["--rule", "at_most()"], "at_most: "),
+        (["--rule", "at_most(1, 'QQ')"], "no label or chunk type 'QQ'"),
+        (["--rules", "nowhere.txt"], "nowhere.txt: cannot be read: No such file"),
+        (["--rule", "once", "--decoder", "marginal"], "decoder marginal: rules are for the decoders viterbi and exact"),
+        (["--rule", "at_least(99, 'VP')"], "no labelling satisfies at_least(99, 'VP')"),
+    ],
+)
+def test_mistakes_are_one_line(run, data, arguments, message):
+    code, out, err = run("tag", data / "crf", data / "words.txt", *arguments)
+    assert code in (1, 2)
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_rules_in_files_are_read_line_by_line(tmp_path):
+    path = tmp_path / "rules.txt"
+    path.write_text("# nothing\nonce\nat_most(2, 'X', at=slice(0, 5)) & ~forbid('O')\n")
+    assert [repr(rule) for rule in read_rules(path)] == [
+        "once()",
+        "(at_most(2, 'X', at=slice(0, 5, None)) & ~forbid('O'))",
+    ]
+    path.write_text("once\nwhat is this\n")
+    with pytest.raises(OptionError, match=r"rules.txt:2: rule 'what is this': expected a rule"):
+        read_rules(path)
+    assert read_rule("at_most(1, 'X')") == at_most(1, "X")
+
+
+def test_a_lexicon_from_a_file(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("St Type City\nAvenue Type\nSt Name\n")
+    rule = read_rule(f"lexicon({str(path)!r})")
+    labels = ("Type", "City", "Name", "O")
+    sentence = Sentence([labels] * 3, labels, ["St", "of", "Avenue"])
+    assert rule.satisfied(["Name", "O", "Type"], sentence)
+    assert not rule.satisfied(["O", "O", "Type"], sentence)
+    columns = Sentence([labels] * 1, labels, [("NN", "Avenue")])
+    assert not lexicon({"Avenue": "Type"}, column=1).satisfied(["O"], columns)
+    assert lexicon({"avenue": "Type"}, word=lambda token: token[1].lower()).satisfied(["Type"], columns)
+    with pytest.raises(OptionError, match="no word in the token 7"):
+        lexicon({"a": "O"}).satisfied(["O"], Sentence([labels], labels, [7]))
+    path.write_text("alone\n")
+    with pytest.raises(OptionError, match=r"words.txt:1: expected a word and its labels, got 'alone'"):
+        lexicon(path)

@@ -1,0 +1,81 @@
+"""Patterns of labels against Python's regular expressions, over all short labellings."""
+
+import itertools
+import re
+
+import pytest
+
+from labelwright.constraints import forbid_pattern, require_pattern
+from labelwright.errors import OptionError
+from labelwright.rules.events import Sentence
+from labelwright.rules.formulas import holds
+
+LABELS = ("O", "B-X", "I-X", "B-Y")
+LETTER = dict(zip(LABELS, "obiy", strict=True))
+
+# A pattern, and the same as a regular expression over the letters above.
+SAME = [
+    ("B-X", "b"),
+    ("B-X I-X", "bi"),
+    ("B-X ... B-Y", "b.*y"),
+    ("X B-Y", "[bi]y"),
+    ("!X B-Y", "[oy]y"),
+    ("^ O+ B-X? .", "^o+b?."),
+    ("(B-X I-X* | O)+ $", "(bi*|o)+$"),
+    ("^ (O | X)* $", "^[obi]*$"),
+    ("B-Y !O* B-Y", "y[^o]*y"),
+    ("'B-X'", "b"),
+    ("^ . . $", "^..$"),
+    ("(B-X | ) O", "b?o"),
+    ("((O B-X)? B-Y)+ I-X", "((ob)?y)+i"),
+    ("^ $", "^$"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "expression"), SAME)
+def test_a_pattern_means_what_a_regular_expression_means(pattern, expression):
+    required, forbidden = require_pattern(pattern), forbid_pattern(pattern)
+    for T in range(5):
+        sentence = Sentence([list(LABELS)] * T, LABELS)
+        formulas = required.formula(sentence), forbidden.formula(sentence)
+        for y in itertools.product(LABELS, repeat=T):
+            there = re.search(expression, "".join(LETTER[label] for label in y)) is not None
+            assert (holds(formulas[0], y), holds(formulas[1], y)) == (there, not there), y
+
+
+def test_automata_are_as_small_as_can_be():
+    four = Sentence([list(LABELS)] * 4, LABELS)
+    assert len(require_pattern("B-X ... B-Y").formula(four).table) == 3
+    assert len(require_pattern("(B-X | B-X B-Y | B-X B-Y ...)").formula(four).table) == 2
+
+
+def test_labels_with_signs_of_patterns_stand_in_quotes():
+    rule = forbid_pattern("""'.' "''" $""")
+    assert not rule.satisfied(["N", ".", "''"])
+    assert rule.satisfied([".", "N", "''"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("", "expected a pattern of labels, as in 'A ... B', got ''"),
+        (7, "expected a pattern of labels"),
+        ("A (B", "expected a closing parenthesis in the pattern, got the end"),
+        ("A ) B", r"expected a label or the end .*got '\)'"),
+        ("* A", r"expected a label in the pattern, got '\*'"),
+        ("A !", "expected a label in the pattern, got the end"),
+        ("A $ B", "expected a label or the end"),
+        ("A ' B", 'cannot read the pattern from "\' B" on; quote such names'),
+    ],
+)
+def test_mistakes_in_patterns_are_named(pattern, message):
+    with pytest.raises(OptionError, match=f"^forbid_pattern.*{message}"):
+        forbid_pattern(pattern)
+
+
+def test_a_label_that_the_tagger_lacks_and_a_pattern_that_is_too_long(monkeypatch):
+    four = Sentence([list(LABELS)] * 4, LABELS)
+    with pytest.raises(OptionError, match=r"require_pattern\('B-Z'\): no label or chunk type 'B-Z'"):
+        require_pattern("B-Z").formula(four)
+    with pytest.raises(OptionError, match="more than 1,000 states; shorten it"):
+        require_pattern("O" + " ." * 12).formula(four)
