@@ -27,9 +27,9 @@ def test_a_set_of_all_labels_counts_as_unknown() -> None:
 @pytest.mark.parametrize("label", ["_", "N|V", None, frozenset("NV"), ["N", "V"]])
 def test_true_labels_must_be_known(label: object) -> None:
     with pytest.raises(CorpusError, match="gold: sentence 1, token 0: the label is"):
-        evaluate([["N"], [label]], [["N"], ["N"]])
+        evaluate([["N", "V"], [label]], [["N", "V"], ["N"]])
     with pytest.raises(CorpusError, match="dev: sentence 0, token 0: the label is"):
-        CRF(max_iter=2, n_jobs=1).fit([["a"]], [["N"]], dev=([["a"]], [[label]]))
+        CRF(max_iter=2, n_jobs=1).fit([["a"]], [["N"]], dev=([["a"], ["b", "c"]], [[label], ["N", "V"]]))
 
 
 def test_partial_labels_are_not_rewritten_in_another_scheme() -> None:

@@ -40,7 +40,7 @@ def test_what_cascades_can():
     assert CASCADES["of perceptrons"].can == answered | {"rules"}
     assert CASCADES["mixed"].can == answered | {"rules"}
     assert CASCADES["with segments"].can == answered | {"rules", "probability"}
-    assert cascade_of(SemiCRF(), SemiCRF()).can == answered | {"probability"}
+    assert cascade_of(SemiCRF(), SemiCRF()).can == answered | {"rules", "probability"}
     with pytest.raises(
         OptionError, match=r"^predict_marginals: layer chunk: a Perceptron has scores, not probabilities"
     ):

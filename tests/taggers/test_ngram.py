@@ -329,7 +329,7 @@ def test_constraints_that_cannot_be(tagger, split):
         tags.decode([["a"]], constraints="scheme")
     with pytest.raises(OptionError, match="time_limit: expected 0 seconds or more"):
         tagger.decode(test, constraints="scheme", time_limit=-1)
-    with pytest.raises(OptionError, match="rules are for decode"):
+    with pytest.raises(OptionError, match="constraints: expected rules, functions of the sentence"):
         tagger.predict_nbest(test, constraints=[object()])
 
 

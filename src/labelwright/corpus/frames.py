@@ -37,7 +37,7 @@ def read_frame(
     texts = [text_column(column_of(frame, name, source), f"{source}: column {name}", "row") for name in names]
     read = [intern_values(column, [], source) for column in texts]
     if label is not None:
-        values = column_of(frame, label, source)
+        values = [None if is_missing(value) else value for value in column_of(frame, label, source)]
         bounds = offsets.tolist()
         read.append(intern_labels(values, [values[a:b] for a, b in pairwise(bounds)], source))
         names.append(label)

@@ -47,12 +47,22 @@ def is_set(value: Any) -> bool:
 
 
 def sets_among(values: Sequence[Any]) -> list[frozenset[Any] | None]:
-    """What `one_of` says of each of the distinct values of a column; beside Case=Nom, `_` is a label: no features.
+    """What `one_of` says of each of the distinct values of a column.
+
+    A text with bars is a set only where each of its parts is a label of the column, too: NN|ly is a label. Beside
+    Case=Nom, `_` is a label: no features.
 
     >>> sets_among(["_", "N"]), sets_among(["_", "Case=Nom"])
     ([frozenset(), None], [None, None])
+    >>> sets_among(["NN|ly", "NN"]), sets_among(["N|V", "N", "V"])[1:]
+    ([None, None], [None, None])
     """
     members = [one_of(value) for value in values]
+    alone = {value for value, found in zip(values, members, strict=True) if found is None}
+    members = [
+        None if found and isinstance(value, str) and not found <= alone else found
+        for value, found in zip(values, members, strict=True)
+    ]
     if any(isinstance(value, str) and FEATURE.match(value) for value in values):
         members = [None if value == UNKNOWN else found for value, found in zip(values, members, strict=True)]
     return members
@@ -103,7 +113,7 @@ class Known(NamedTuple):
 def how_many_known(values: Sequence[Any], codes: Array) -> Known:
     """How much is known of the labels of tokens, codes [T] into values [V].
 
-    >>> how_many_known(["N", "_", "V|X"], np.array([0, 0, 1, 2]))
+    >>> how_many_known(["N", "_", "V|X", "V", "X"], np.array([0, 0, 1, 2]))
     Known(labels=2, sets=1, unknown=1)
     """
     members = sets_among(values)

@@ -680,10 +680,13 @@ def shown_words(X: Any) -> list[str | None]:
     return [word if isinstance(word, str) else None for word in words]
 
 
-def true_labels(asker: str, X: Any, y: Sequence[Sequence[str]] | None) -> Sequence[Sequence[str]]:
-    """The true labels: given, or those of a corpus."""
+def true_labels(
+    asker: str, X: Any, y: Sequence[Sequence[str]] | None, complete: bool = True
+) -> Sequence[Sequence[str]]:
+    """The true labels: given, or those of a corpus; `complete`: none may be open."""
     gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else listed(y)
     if gold is None:
         raise OptionError(f"{asker}: give the true labels y")
-    check_known(gold, asker)
+    if complete:
+        check_known(gold, asker)
     return gold

@@ -125,7 +125,7 @@ def sentences_and_labels(X: Any, y: Any) -> Labelled:
 
 def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
     """Sentences, encoded, after a check that they fit their labels."""
-    y = true_labels("calibrate", X, y)
+    y = true_labels("calibrate", X, y, complete=False)
     data = tagger.encode(X)
     lengths = tagger._ask(data, lambda batch: [0 if s is None else len(s) for s in batch])
     check_lengths(y, lengths, place="calibrate: y")
