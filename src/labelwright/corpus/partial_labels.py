@@ -13,6 +13,7 @@ Array = NDArray[Any]
 UNKNOWN = "_"
 BAR = "|"
 FEATURE = re.compile("[^=|]+=[^=|]+")  # of morphology, as in Case=Nom
+CHUNK = re.compile("[BIESLU]-.+|O")
 
 
 class LabelCodes(NamedTuple):
@@ -49,8 +50,8 @@ def is_set(value: Any) -> bool:
 def sets_among(values: Sequence[Any]) -> list[frozenset[Any] | None]:
     """What `one_of` says of each of the distinct values of a column.
 
-    A text with bars is a set only where each of its parts is a label of the column, too: NN|ly is a label. Beside
-    Case=Nom, `_` is a label: no features.
+    A text with bars is a set where each of its parts is a chunk label (B-PER|I-PER) or a label of the column, too:
+    NN|ly is a label. Beside Case=Nom, `_` is a label: no features.
 
     >>> sets_among(["_", "N"]), sets_among(["_", "Case=Nom"])
     ([frozenset(), None], [None, None])
@@ -60,7 +61,7 @@ def sets_among(values: Sequence[Any]) -> list[frozenset[Any] | None]:
     members = [one_of(value) for value in values]
     alone = {value for value, found in zip(values, members, strict=True) if found is None}
     members = [
-        None if found and isinstance(value, str) and not found <= alone else found
+        None if found and isinstance(value, str) and not all(x in alone or CHUNK.fullmatch(x) for x in found) else found
         for value, found in zip(values, members, strict=True)
     ]
     if any(isinstance(value, str) and FEATURE.match(value) for value in values):
