@@ -42,6 +42,15 @@ def either(names: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many letters.
+
+    >>> shortened("dictionary", 8), shortened("word", 8)
+    ('dicti...', 'word')
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The one likely correction of a misspelt name, to stand behind a message.
 

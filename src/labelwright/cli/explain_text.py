@@ -5,6 +5,7 @@ from typing import Any
 
 from labelwright.cli.common import aligned, heading, percent, show
 from labelwright.cli.layout import BAR, bar, show_rows
+from labelwright.wording import shortened
 
 REASONS = 3  # contributions of a token in short
 LONG = 48  # letters of a name in short
@@ -76,7 +77,7 @@ def _by_name(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LONG else f"{name[: LONG - 3]}..."
+    return shortened(name, LONG)
 
 
 # -- in full ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from labelwright.cli.common import aligned, counted, heading, inputs_of, percent
 from labelwright.cli.layout import BAR, bar, label_row, score_text, show_rows, show_text, size_of_data, template_row
 from labelwright.errors import OptionError
 from labelwright.structures.ngrams import gram_name
+from labelwright.wording import shortened
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
@@ -155,7 +156,7 @@ def show_sentence(facts: dict[str, Any], source: str) -> None:
     for token in facts["tokens"]:
         best = token["classes"][0]
         near = "" if token["distance"] is None else f"{token['distance']:.4f}"
-        word = token["word"] if len(token["word"]) <= LONG else f"{token['word'][: LONG - 3]}..."
+        word = shortened(token["word"], LONG)
         shown = str(token["token"]), word, token["label"], _text(best["labels"]), percent(best["share"]), near
         rows.append(shown)
     for line in aligned(rows, right={0, 4, 5}):

@@ -19,6 +19,7 @@ from labelwright.cli.options import DATA, OUTPUT, argument, option
 from labelwright.cli.reading import pieces_to_tag
 from labelwright.cli.tag_text import Characters, Sentences, TokenPattern, text_format, tokenizer_given
 from labelwright.errors import CorpusError, OptionError
+from labelwright.wording import shortened
 
 if TYPE_CHECKING:
     from labelwright.active.annotator_files import Place, ToAnnotate
@@ -228,8 +229,7 @@ def _marked(words: list[str], labels: list[str]) -> str:
         for span in spans_of(labels):
             words[span.start] = f"[{words[span.start]}"
             words[span.end - 1] += f" {span.type}]"
-    text = " ".join(words)
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
+    return shortened(" ".join(words), WIDTH)
 
 
 def _summary(pool: Pool, ranked: "list[RankedSentence]", by: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from labelwright.corpus.text import joined_text
 from labelwright.evaluate.scores import align
+from labelwright.wording import shortened
 
 CONTEXT = 6  # words on each side of an example
 WIDEST = 40  # letters of a phrase in a table
@@ -105,7 +106,7 @@ def _phrases(analysis: Facts, kind: str, top: int) -> list[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
+    return shortened(text, WIDEST)
 
 
 def _boundaries(analysis: Facts, top: int) -> list[str]:

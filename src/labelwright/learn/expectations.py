@@ -155,11 +155,11 @@ class Expectations:
         self._column[used[used >= 0]] = np.flatnonzero(used >= 0)
         self.candidates = candidates
         self.supervision = supervision
-        self.by_path = not (self.latent or supervision.partial or supervision.weighted)  # is there one path to learn?
+        self.by_path = supervision.plain and not self.latent  # is there one path to learn?
         self._right = np.empty(
             (0, graph.width), np.bool_
         )  # the nodes that the label or set of labels of a token allows
-        if supervision.partial or supervision.weighted:
+        if not supervision.plain:
             allowed = supervision.allowed(space.n_labels)
             self._right = np.zeros((len(allowed), graph.width), np.bool_)
             self._right[:, : graph.n_nodes] = allowed[:, graph.label_of_node]
@@ -336,8 +336,7 @@ class Expectations:
     ) -> tuple[Sums, Array]:
         """Sums over the paths that sets of labels allow, whose nodes have scores above minus infinity, and their
         logarithms [N]; arcs E that every token has for itself become their probabilities."""
-        top = np.empty(len(node), self.dtype)
-        (chain.exponentiate32 if self.dtype == np.float32 else chain.exponentiate64)(node, top, self.n_nodes)
+        top = self._exponentiate(node, self.n_nodes)
         assert data.said is not None
         node *= data.said.right  # small numbers are no zeros
         sums = timeorder.messages(node, E, self.products, data.plan, None, count=True)
@@ -402,16 +401,19 @@ class Expectations:
             score += chain.sum_at(row.reshape(-1), places[column >= 0])
         return score
 
+    def _exponentiate(self, scores: Array, width: int) -> Array:
+        """Make the first `width` columns of scores their exponentials, in place; what lies above all of a row [T]."""
+        top = np.empty(len(scores), self.dtype)
+        (chain.exponentiate32 if self.dtype == np.float32 else chain.exponentiate64)(scores, top, width)
+        return top
+
     def _exponentials(self, node: Array, row: Array, transitions: Transitions) -> tuple[Array, Array, Array]:
         """Exponentiate the scores of nodes [T, Q] in place, and those of arcs: (top [T], E [T or 1, A], arc_top)."""
-        top = np.empty(len(node), self.dtype)
-        exponentiate = chain.exponentiate32 if self.dtype == np.float32 else chain.exponentiate64
-        exponentiate(node, top, self.n_nodes)
+        top = self._exponentiate(node, self.n_nodes)
         if not self.assembly.by_token:
             return top, transitions.E, np.full(1, transitions.highest)
         used = self.assembly.used[self.assembly.arc_kind]
-        arc, arc_top = np.empty((len(row), self.graph.n_arcs), self.dtype), np.empty(len(row), self.dtype)
-        exponentiate(row, arc_top, len(used) + 1)
+        arc, arc_top = np.empty((len(row), self.graph.n_arcs), self.dtype), self._exponentiate(row, len(used) + 1)
         arc_top += transitions.highest
         chain.spread_exponentials(row, used, transitions.E[0], arc)
         return top, arc, arc_top

@@ -8,6 +8,7 @@ import numpy as np
 
 from labelwright.learn.monitor import ProgressBar
 from labelwright.search.trials import Setting, Trial, score_or_lowest
+from labelwright.wording import shortened
 
 Scoring = str | Callable[..., float]
 WIDEST = 24  # letters of a value in the table
@@ -100,8 +101,7 @@ class SearchBar(ProgressBar):
 
 
 def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+    return shortened(" ".join(str(value).split()), WIDEST)
 
 
 def _aligned(text: str, width: int, left: bool) -> str:

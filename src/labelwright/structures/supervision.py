@@ -29,6 +29,11 @@ class Supervision(NamedTuple):
         """Do sentences or tokens count more or less than others?"""
         return self.of_sentences is not None or self.of_tokens is not None
 
+    @property
+    def plain(self) -> bool:
+        """Is every label known, and does every one count once?"""
+        return not (self.partial or self.weighted)
+
     def allowed(self, n_labels: int) -> Array:
         """The labels that each code allows [L + K, L]."""
         alone = np.eye(n_labels, dtype=np.bool_)

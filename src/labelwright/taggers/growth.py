@@ -47,8 +47,7 @@ def grow(
     space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme, forbidden)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
-    if said.partial and not space.arc.all():
-        check_paths(said, gold, offsets, space)
+    check_paths(said, gold, offsets, space)
     inputs = incidences, extractor.n_features, gold, offsets, space, model.cells
     parameters = make_parameters(*inputs, before, said.sets)
     none = np.zeros(parameters.n_weights, np.float32)

@@ -56,6 +56,18 @@ class Threads(Kind):
         return int(text)
 
 
+def _by_label(text: str, number: str, option: str) -> dict[str, str]:
+    """The numbers, texts of this form, that LABEL=N,LABEL=N,... has for each label, which may hold commas."""
+    pairs = re.findall(rf"(.+?)=({number})(?:,|$)", text)
+    if not pairs or ",".join(f"{label}={found}" for label, found in pairs) != text.rstrip(","):
+        raise ValueError(text)
+    labels = [label for label, _ in pairs]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise OptionError(f"{option}: two numbers for the label {label!r}, expected one")
+    return dict(pairs)
+
+
 class StatesByLabel(Kind):
     """One number of latent states for all labels, or one for each label: 4, or B-NP=3,O=2."""
 
@@ -79,14 +91,7 @@ class StatesByLabel(Kind):
             return int(text)
         except ValueError:
             pass
-        pairs = re.findall(r"(.+?)=(-?\d+)(?:,|$)", text)  # a label may hold commas
-        if not pairs or ",".join(f"{label}={number}" for label, number in pairs) != text.rstrip(","):
-            raise ValueError(text)
-        labels = [label for label, _ in pairs]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise OptionError(f"--latent: two numbers for the label {label!r}, expected one")
-        return {label: int(number) for label, number in pairs}
+        return {label: int(number) for label, number in _by_label(text, r"-?\d+", "--latent").items()}
 
 
 class WeightsByLabel(Kind):
@@ -111,10 +116,7 @@ class WeightsByLabel(Kind):
         """
         if text == "balanced":
             return text
-        pairs = re.findall(r"(.+?)=([-+.\deE]+)(?:,|$)", text)  # a label may hold commas
-        if not pairs or ",".join(f"{label}={number}" for label, number in pairs) != text.rstrip(","):
-            raise ValueError(text)
-        return {label: float(number) for label, number in pairs}
+        return {label: float(number) for label, number in _by_label(text, r"[-+.\deE]+", "--class-weight").items()}
 
 
 class LabelPairs(Kind):

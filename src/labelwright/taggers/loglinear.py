@@ -11,7 +11,7 @@ from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.features.layered import encode_with_slots
 from labelwright.learn.around import AroundWeights
-from labelwright.learn.lbfgs import lbfgs
+from labelwright.learn.lbfgs import Objective, lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.owlqn import owlqn
@@ -49,8 +49,12 @@ class LogLinearModel(TrainableModel):
             raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
 
     def _stopping(self) -> dict[str, Any]:
-        batch = self.optimizer == "lbfgs"
-        max_iter, period = OPTIMIZERS[self.optimizer]
+        return self._stopping_of(self.optimizer)
+
+    def _stopping_of(self, optimizer: str) -> dict[str, Any]:
+        """When training by this optimizer stops: arguments of Monitor."""
+        batch = optimizer == "lbfgs"
+        max_iter, period = OPTIMIZERS[optimizer]
         return {
             "max_iter": self.max_iter or max_iter,
             "tol": self.tol if batch else 100 * self.tol if self.averaging == "none" else -np.inf,
@@ -76,14 +80,24 @@ class LogLinearModel(TrainableModel):
     ) -> Array:
         if self.optimizer == "sgd":
             incidences, offsets, gold, said = data
-            if said.partial or said.weighted:
+            if not said.plain:
                 raise OptionError("optimizer: SGD takes complete labels that all count alike; use optimizer='lbfgs'")
             run = SGD(incidences, offsets, gold, start.space, start.parameters, self.l2, self.random_state or 0)
             return sgd(run, start.weights, monitor, state, self._average_from)
-        problem = self._objective(start, data, workers)
+        return self._minimised(self._objective(start, data, workers), start.weights, monitor, workers, state)
+
+    def _minimised(
+        self,
+        problem: Objective,
+        start: Array,
+        monitor: Monitor,
+        workers: Workers,
+        state: dict[str, Array] | None = None,
+    ) -> Array:
+        """The weights that minimise a loss with the penalties of this model."""
         if self.l1 > 0:
-            return owlqn(problem, start.weights, self.l1, self.l2, monitor, workers, state)
-        return lbfgs(problem, start.weights, self.l2, monitor, workers, state)
+            return owlqn(problem, start, self.l1, self.l2, monitor, workers, state)
+        return lbfgs(problem, start, self.l2, monitor, workers, state)
 
     def _objective(
         self,
@@ -135,14 +149,10 @@ class LogLinearModel(TrainableModel):
         data, trained = grow(self, X, listed(y), sample_weight)
         start = trained._replace(weights=self._start(trained, 0, split=True))
         start = start._replace(weights=carry_over(self.trained_, start))
-        monitor, workers = Monitor(**self._stopping_of_batches()), Workers(self.n_jobs)
+        monitor, workers = Monitor(**self._stopping_of("lbfgs")), Workers(self.n_jobs)
         problem = AroundWeights(self._objective(start, data, workers), start.weights)
-        origin = np.zeros_like(start.weights)
         with monitor, one_blas_thread():
-            if self.l1 > 0:
-                change = owlqn(problem, origin, self.l1, self.l2, monitor, workers, None)
-            else:
-                change = lbfgs(problem, origin, self.l2, monitor, workers, None)
+            change = self._minimised(problem, np.zeros_like(start.weights), monitor, workers)
         before = self.training_
         self.trained_ = start._replace(weights=start.weights + change)
         self.history_ = [dict(record) for record in monitor.history]
@@ -153,10 +163,6 @@ class LogLinearModel(TrainableModel):
 
     def _check_can_grow(self) -> None:
         """Refuse `partial_fit` where features or labels cannot be added."""
-
-    def _stopping_of_batches(self) -> dict[str, Any]:
-        """When training by L-BFGS stops."""
-        return {"max_iter": self.max_iter or OPTIMIZERS["lbfgs"][0], "tol": self.tol, "period": 10, "first": 0}
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 

@@ -13,9 +13,7 @@ from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
 from labelwright.inspection import sparse_use
-from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor
-from labelwright.learn.owlqn import owlqn
 from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
@@ -102,7 +100,7 @@ class PrunableModel(LogLinearModel):
 
     def _why_not_pruned(self, extractor: Extractor, said: Supervision) -> str | None:
         """What the candidates of a token cannot have."""
-        if said.partial or said.weighted:
+        if not said.plain:
             return "candidates are trained on complete labels that all count alike"
         if self.forbidden_transitions:
             return "candidates know no forbidden transitions"
@@ -132,9 +130,7 @@ class PrunableModel(LogLinearModel):
         parameters: Any = start.parameters
         known = incidences["state"], offsets, gold, parameters, lists
         problem = PrunedLikelihood(*known, workers, start.space, prior, lost)
-        if self.l1 > 0:
-            return owlqn(problem, start.weights, self.l1, self.l2, monitor, workers, state)
-        return lbfgs(problem, start.weights, self.l2, monitor, workers, state)
+        return self._minimised(problem, start.weights, monitor, workers, state)
 
     def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         record = super()._record(data, best, monitors)

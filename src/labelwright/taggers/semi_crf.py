@@ -52,7 +52,7 @@ from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
 from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import OUTSIDE, Data, codes_of, labelled
+from labelwright.taggers.training import Data, codes_of, labelled, with_outside
 from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
@@ -145,7 +145,7 @@ class SemiCRF(LogLinearModel):
         self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
     ) -> tuple[Data, Trained]:
         corpus, labels, codes, sets = labelled(X, y)
-        known, filled = self._filled(labels, codes) if len(sets) else (labels, codes)
+        known, filled = _filled(labels, codes)
         given = self._given_features(labels, codes)._replace(dictionary_lines=False)
         tokens, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
         _refuse_pairs(tokens)
@@ -176,17 +176,8 @@ class SemiCRF(LogLinearModel):
         parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
-        written, sets = _written(space, segments, offsets, *among(space.labels, labels, codes, sets))
-        said = said._replace(sets=sets)
-        return cast(Data, SegmentData(incidences, offsets, gold.kinds, said, written)), trained
-
-    @staticmethod
-    def _filled(labels: list[str], codes: Array) -> tuple[list[str], Array]:
-        """Labels and codes [T] with O where a label is not known: the segments that are."""
-        if detect_scheme(labels) is None:
-            raise OptionError("y: a SemiCRF needs every label where labels follow no chunk scheme (B-X, I-X, O, ...)")
-        known = labels if OUTSIDE in labels else [*labels, OUTSIDE]
-        return known, np.where(codes < len(labels), codes, known.index(OUTSIDE))
+        data = Data(incidences, offsets, gold.kinds, said)
+        return data if said.plain else _with_labels(data, space, segments, labels, codes), trained
 
     def _check_can_grow(self) -> None:
         raise OptionError(
@@ -254,7 +245,7 @@ class SemiCRF(LogLinearModel):
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> SegmentExpectations:
         assert trained.segments is not None
         assembly = SegmentAssembly(trained.segments, trained.parameters)
-        if data.said.partial or data.said.weighted:
+        if not data.said.plain:
             _, offsets, _, said, codes = cast(SegmentData, data)
             return PartialSegmentExpectations(assembly, codes, said, offsets, candidates)
         return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
@@ -306,14 +297,13 @@ class SemiCRF(LogLinearModel):
         if y is None:
             return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
         labels, codes, sets = codes_of(y)
-        known, filled = self._filled(labels, codes) if len(sets) else (labels, codes)
+        known, filled = _filled(labels, codes)
         segments = segments_in(space, known, filled, offsets)
         check_rows(offsets, space.max_length)
         segments = cut_segments(segments, kept, space)
         said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
-        written, sets = _written(space, segments, kept, *among(space.labels, labels, codes, sets))
-        gold, said = gold_of(segments, kept, space).kinds, said._replace(sets=sets)
-        return cast(Data, SegmentData(incidences, kept, gold, said, written))
+        data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
+        return data if said.plain else _with_labels(data, space, segments, labels, codes)
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
@@ -355,16 +345,27 @@ class SegmentScores:
         return graphs
 
 
-def _written(space: SegmentSpace, segments: Segments, offsets: Array, codes: Array, sets: Array) -> tuple[Array, Array]:
-    """Labels [T] and sets of labels; sentences whose labels are all known have those that their segments are written
-    as: others, where labels break the scheme or long segments were cut."""
-    codes, number = codes.copy(), {label: code for code, label in enumerate(space.labels)}
-    for a, b in pairwise(offsets.tolist()):
+def _filled(labels: list[str], codes: Array) -> tuple[Sequence[str], Array]:
+    """Labels and codes [T] with O where a label is not known: the segments that are."""
+    if len(codes) and codes.max() >= len(labels) and detect_scheme(labels) is None:
+        raise OptionError("y: a SemiCRF needs every label where labels follow no chunk scheme (B-X, I-X, O, ...)")
+    return with_outside(labels, codes)
+
+
+def _with_labels(data: Data, space: SegmentSpace, segments: Segments, labels: list[str], codes: Array) -> Data:
+    """The data with the labels of all tokens, by the numbers of the segment space.
+
+    Sentences whose labels are all known have those that their segments are written as: others, where labels break the
+    scheme or long segments were cut."""
+    codes, sets = among(space.labels, labels, codes, data.said.sets)
+    number = {label: code for code, label in enumerate(space.labels)}
+    for a, b in pairwise(data.offsets.tolist()):
         if (codes[a:b] < len(space.labels)).all():
             own = slice(*np.searchsorted(segments.start, [a, b]).tolist())
-            labels = space.labels_of(Segments(segments.start[own], segments.end[own], segments.kind[own]))
-            codes[a:b] = [number[label] for label in labels]
-    return codes, sets
+            written = space.labels_of(Segments(segments.start[own], segments.end[own], segments.kind[own]))
+            codes[a:b] = [number[label] for label in written]
+    said = data.said._replace(sets=sets)
+    return cast(Data, SegmentData(data.incidences, data.offsets, data.gold, said, codes))
 
 
 def _taken(given: Any, kept: Array) -> Any:

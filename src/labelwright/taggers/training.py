@@ -214,17 +214,13 @@ class TrainableModel(LinearTagger):
 
     def _given_features(self, labels: Sequence[Any], gold: Array) -> Given:
         """What the template reads beside the data, with the labels of all tokens; one that is not known is none."""
-        if len(gold) and gold.max() >= len(labels):
-            named = labels if OUTSIDE in labels else [*labels, OUTSIDE]
-            labels, gold = named, np.where(gold < len(labels), gold, named.index(OUTSIDE)).astype(gold.dtype)
-        return Given(self.dictionaries, self.clusters, self.vectors, (labels, gold))
+        return Given(self.dictionaries, self.clusters, self.vectors, with_outside(labels, gold))
 
     def _with_parameters(self, data: "Data", labels: "Labels", extractor: Extractor) -> tuple["Data", Trained]:
         """The state space, and which weights exist."""
         space = state_space(labels.labels, labels.states, self.order, labels.constraints, labels.forbidden)
         incidences, offsets, gold, said = data
-        if said.partial and not space.arc.all():
-            check_paths(said, gold, offsets, space)
+        check_paths(said, gold, offsets, space)
         inputs = incidences, extractor.n_features, gold, offsets, space, self.cells
         parameters = make_parameters(*inputs, sets=said.sets)
         none = np.zeros(parameters.n_weights, np.float32)
@@ -428,6 +424,15 @@ def no_labels(corpus: Corpus) -> CorpusError:
     named = f"name one of {', '.join(corpus.names)} as the label"
     mend = named if len(corpus.names) > 1 else "give it one behind its only column"
     return CorpusError(f"{corpus.source}: has no label column; {mend}")
+
+
+def with_outside(labels: Sequence[Any], codes: Array) -> tuple[Sequence[Any], Array]:
+    """Labels and codes [T] with O where a label is not known."""
+    unknown = codes >= len(labels)
+    if not unknown.any():
+        return labels, codes
+    named = labels if OUTSIDE in labels else [*labels, OUTSIDE]
+    return named, np.where(unknown, named.index(OUTSIDE), codes).astype(codes.dtype)
 
 
 class Labelled(NamedTuple):
