@@ -32,6 +32,17 @@ def percent(share: float) -> str:
     return f"{min(99.99, max(0.01, 100 * share)):.2f} %"
 
 
+def duration(seconds: float) -> str:
+    """A time to read.
+
+    >>> duration(3.2), duration(200), duration(8000)
+    ('3 s', '3 min', '2.2 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def either(names: Iterable[str]) -> str:
     """Names to choose from.
 

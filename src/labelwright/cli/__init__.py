@@ -38,6 +38,7 @@ COMMANDS = {
     "dictionary": "List the phrases that labels mark.",
     "convert": "Convert file formats and label schemes.",
     "export": "Write a smaller copy of a model.",
+    "reproduce": "Run the experiments of the papers.",
     "warmup": "Compile all kernels once.",
     "demo": "See it all on built-in data.",
 }

@@ -6,8 +6,8 @@ from labelwright.cli.common import counted, say
 from labelwright.cli.plots import draw_training
 from labelwright.cli.reading import has_attributes
 from labelwright.cli.recipe import Request
-from labelwright.cli.train_search import duration
 from labelwright.errors import OptionError
+from labelwright.wording import duration
 
 USUAL = 50  # iterations, where no limit is set
 MINUTE = 60.0

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from labelwright.cli.common import aligned, say
 from labelwright.cli.reading import has_attributes
 from labelwright.cli.recipe import Request
+from labelwright.wording import duration
 
 FIRST = 500  # sentences of the first sample; the samples of a grid then double, or nearly
 SHOWN = 10  # settings of a search that are written out
@@ -86,17 +87,6 @@ class _Lines:
             f"{place}  {sizes[row['step'] - 1]:7,}  {_score(row):>6}  {row['seconds']:7.2f} s  {settings}{why}"
             f"  (about {left} left)"
         )
-
-
-def duration(seconds: float) -> str:
-    """A time to read.
-
-    >>> duration(3.2), duration(200), duration(8000)
-    ('3 s', '3 min', '2.2 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def table(rows: Any, chosen: dict[str, Any]) -> list[str]:

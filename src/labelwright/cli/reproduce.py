@@ -1,0 +1,69 @@
+"""labelwright reproduce: the experiments of the papers, from the corpus to a report beside the published figures."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from labelwright.cli.common import say, show
+from labelwright.cli.options import OUTPUT, argument, option
+from labelwright.errors import OptionError
+
+if TYPE_CHECKING:
+    from labelwright.reproduce.experiment import Experiment
+
+CORPORA = "LABELWRIGHT_CORPORA"
+
+
+def command(
+    name: Annotated[str, argument("Which experiment; `all` runs one after the other.", "NAME")],
+    corpora: Annotated[
+        str | None, option(f"Folder with a folder for each corpus; otherwise that of {CORPORA}.", "DIR")
+    ] = None,
+    out: Annotated[str, option("Folder for the report and for what a resumed run needs.", "DIR", OUTPUT, "--out", "-o")] = ".",
+    quick: Annotated[bool, option("A run of a minute or two on small parts of the data: figures mean nothing.")] = False,
+) -> None:
+    """Run the experiments of a paper and report their figures beside the published ones.
+
+    \b
+      labelwright reproduce latperc-synthetic -o papers
+      labelwright reproduce ldi-np --corpora corpora -o papers
+      labelwright reproduce all --corpora corpora -o papers --quick
+
+    \b
+    ldi-np, ldi-bioner    latent-dynamic inference (Sun & Tsujii 2009)
+    latperc-synthetic, latperc-np, latperc-bioner
+                          the latent perceptron (Sun et al. 2009)
+    multilayer            jointly trained cascades (Azuma & Matsumoto 2011)
+    csi                   constraint satisfaction inference (Canisius et al. 2006)
+
+    Writes NAME.md, NAME.html, NAME.results.json and figures.  An interrupted run resumes with the same command.
+    """
+    from labelwright.reproduce.registry import ALL, MODULES, experiment
+
+    experiments = [experiment(each) for each in (MODULES if name == ALL else [name])]
+    place = corpora or os.environ.get(CORPORA)
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise OptionError(f"{out}: cannot make this folder: {problem.strerror}") from None
+    for each in experiments:
+        _reproduce(each, None if place is None else Path(place), folder, quick)
+
+
+def _reproduce(experiment: "Experiment", corpora: Path | None, folder: Path, quick: bool) -> None:
+    from labelwright.reproduce.report import write_report
+    from labelwright.reproduce.work import Work
+
+    work = Work(experiment, corpora, folder, quick, say)
+    try:
+        results = work.run()
+    except KeyboardInterrupt:
+        say(f"{experiment.name}: interrupted after {len(work.results)} steps; the same command resumes there")
+        raise
+    asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
+    line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if quick else [])])
+    seconds = sum(result["step_seconds"] for result in results.values())
+    for path in write_report(experiment, experiment.findings(results, quick), folder, line, seconds):
+        show(str(path))

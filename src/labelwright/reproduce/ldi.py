@@ -1,0 +1,346 @@
+"""Sun & Tsujii (2009): latent-dynamic inference on Bio-NER (table 3, figure 4) and NP chunking (tables 4, 5, figures 2, 5).
+
+Both tasks run the same steps: variances and numbers of latent states on development data, figures on development data
+with the chosen model, then three seeds of each variant, decoded by every method on the test data.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from labelwright import CRF, LatentCRF
+from labelwright.reproduce.data import Parts, base_nps, biomedical, normalised
+from labelwright.reproduce.experiment import (
+    AS_PUBLISHED,
+    OURS,
+    Claim,
+    Curve,
+    Experiment,
+    Figure,
+    Findings,
+    Panel,
+    Result,
+    Row,
+    Step,
+)
+from labelwright.reproduce.measured import SCORES, best, decoded, differences, rows_of, scored, trained
+from labelwright.reproduce.work import Work
+
+SEEDS = (0, 1, 2)
+VARIANCES = tuple(10.0**k for k in range(-3, 4))
+STEPS_N = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+ALPHAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+DECODERS: dict[str, dict[str, Any]] = {  # by the paper's names; `exact` is ours
+    "LDI-A": {"decoder": "ldi", "n": 30},
+    "LDI-E": {"decoder": "ldi", "n": 10_000},
+    "BMP": {"decoder": "marginal"},
+    "BHP": {"decoder": "viterbi", "probabilities": False},
+    "LDI-A + MBR": {"decoder": "mbr", "candidates": "ldi", "n": 30},
+    "exact": {"decoder": "exact"},
+}
+
+
+class Task(NamedTuple):
+    """What differs between the two tasks."""
+
+    table: str
+    read: Callable[[Path], Parts]
+    settings: dict[str, Any]  # of both kinds of model
+    states: int  # per label, as published
+    states_tried: Sequence[int]
+    sweep: int  # training sentences of the sweeps
+    iterations: int
+    ours: dict[str, Any]  # settings of our variant's latent model
+    minutes: dict[str, float]
+    published: dict[str, dict[str, float | None]]
+    figure: str
+
+
+# -- steps --------------------------------------------------------------------------------------------------------------
+
+
+def _parts(task: Task, work: Work) -> Parts:
+    parts = work.read(task.read)
+    return parts.first(400, 150) if work.quick else parts
+
+
+def _latent(task: Task, variant: str, seed: int, quick: bool, **settings: Any) -> LatentCRF:
+    own = task.settings | {"n_latent": task.states} | (task.ours if variant == OURS else {}) | settings
+    limit = {"max_iter": 15 if quick else own.pop("max_iter", task.iterations)}
+    return LatentCRF(**own | limit, random_state=seed)
+
+
+def _crf(task: Task, quick: bool, **settings: Any) -> CRF:
+    return CRF(**task.settings | settings | {"max_iter": 15 if quick else task.iterations})
+
+
+def _swept(task: Task, kind: str, work: Work, **settings: Any) -> Result:
+    """F1 on development data of one setting, trained on a part of the training data."""
+    parts = _parts(task, work)
+    model = _crf(task, work.quick, **settings) if kind == "CRF" else _latent(task, AS_PUBLISHED, 0, work.quick, **settings)
+    model, seconds = trained(model, parts.train.take(slice(0, task.sweep)))
+    f1 = scored(parts.dev.y, model.predict(parts.dev))["F1"]
+    return {"F1": f1, "seconds": seconds, "shown": f"F1 {f1:.2f} on development data"}
+
+
+def _chosen(work: Work, kind: str) -> float:
+    """The penalty 1 / sigma^2 of the variance that was best on development data."""
+    variances = _variances(work.quick)
+    return 1 / best({v: work.results[f"{kind}, variance {v:g}"]["F1"] for v in variances})
+
+
+def _curves(task: Task, work: Work) -> Result:
+    """Figures 2, 4 and 5 and the alpha rule: a model of the training part, decoded on development data."""
+    parts = _parts(task, work)
+    model, seconds = trained(_latent(task, AS_PUBLISHED, 0, work.quick, l2=_chosen(work, "latent CRF")), parts.train)
+    ns = [n for n in STEPS_N if n <= (100 if work.quick else STEPS_N[-1])]
+    by_n = {str(n): decoded(work, f"dev n={n}", model, parts.dev, decoder="ldi", n=n) for n in ns}
+    by_alpha = {
+        f"{a:g}": decoded(work, f"dev alpha={a:g}", model, parts.dev, decoder="ldi", n=ns[-1], alpha=a) for a in ALPHAS
+    }
+    mass = [float(share) for share in model.path_mass(parts.dev, 100 if work.quick else 2000)]
+    at = by_n["30"]
+    shown = f"n = 30: F1 {at['F1']:.2f}, {at['exact']:.0f} % exact, {at['latent_paths']:.0f} latent paths"
+    return {"n": by_n, "alpha": by_alpha, "mass": mass, "train seconds": seconds, "shown": shown}
+
+
+def _baseline(task: Task, work: Work) -> Result:
+    parts = _parts(task, work)
+    model, seconds = trained(_crf(task, work.quick, l2=_chosen(work, "CRF")), parts.whole)
+    work.keep_model("CRF", model)
+    result = decoded(work, "CRF", model, parts.test, decoder="viterbi", probabilities=False)
+    return result | {"train seconds": seconds, "l2": model.l2, "shown": f"F1 {result['F1']:.2f}"}
+
+
+def _tested(task: Task, variant: str, seed: int, work: Work) -> Result:
+    """One seed: the model, decoded by every method."""
+    parts = _parts(task, work)
+    model = _latent(task, variant, seed, work.quick, **({} if variant == OURS else {"l2": _chosen(work, "latent CRF")}))
+    how = {"init": work.model("CRF")} if variant == OURS else {}
+    model, seconds = trained(model, parts.whole, **how)
+    answers = {}
+    for system, options in DECODERS.items():
+        limited = options | ({"n": 300} if work.quick and options.get("n", 0) > 300 else {})
+        answers[system] = decoded(work, f"{system}, {variant}, seed {seed}", model, parts.test, **limited)
+    shown = ", ".join(f"{system} {answers[system]['F1']:.2f}" for system in ("LDI-A", "BHP", "exact"))
+    return {"systems": answers, "train seconds": seconds, "settings": repr(model), "shown": f"F1 {shown}"}
+
+
+def _compared(task: Task, work: Work) -> Result:
+    """McNemar's test between all pairs of systems, of the first seed."""
+    gold = _parts(task, work).test.y
+    names = ["CRF", *(f"{system}, {AS_PUBLISHED}, seed 0" for system in DECODERS)]
+    return {"p": differences(work, gold, names)}
+
+
+def _variances(quick: bool) -> Sequence[float]:
+    return (0.1, 1.0, 10.0) if quick else VARIANCES
+
+
+def _seeds(quick: bool) -> Sequence[int]:
+    return SEEDS[:1] if quick else SEEDS
+
+
+def _steps(task: Task, quick: bool) -> list[Step]:
+    variances = _variances(quick)
+    takes = task.minutes
+    steps = [
+        Step(f"{kind}, variance {v:g}", takes[kind], partial(_swept, task, kind, l2=1 / v))
+        for kind in ("CRF", "latent CRF")
+        for v in variances
+    ]
+    steps += [
+        Step(f"latent states {n}", takes["latent CRF"], partial(_swept, task, "latent CRF", n_latent=n))
+        for n in (task.states_tried[:1] if quick else task.states_tried)
+    ]
+    steps.append(Step("search steps", takes["curves"], partial(_curves, task)))
+    steps.append(Step("CRF on the test data", takes["CRF test"], partial(_baseline, task)))
+    steps += [
+        Step(f"latent CRF, {variant}, seed {seed}", takes[variant], partial(_tested, task, variant, seed))
+        for variant in (AS_PUBLISHED, OURS)
+        for seed in _seeds(quick)
+    ]
+    return [*steps, Step("significance", 0.2, partial(_compared, task))]
+
+
+# -- findings -----------------------------------------------------------------------------------------------------------
+
+
+def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Findings:
+    rows, figures = [], _figures(task, results, quick)
+    crf = results["CRF on the test data"]
+    for system, paper in task.published.items():
+        if system == "CRF":
+            rows += rows_of(task.table, system, paper, [_timed(crf)], settings=f"l2 {crf['l2']:g}")
+            continue
+        for variant in (AS_PUBLISHED, OURS):
+            runs = [results[f"latent CRF, {variant}, seed {seed}"] for seed in _seeds(quick)]
+            rows += rows_of(task.table, system, paper, [_timed(run["systems"][system]) for run in runs], variant)
+    rows += _sweep_rows(task, results, quick)
+    return Findings(rows, _claims(task, results, rows), figures, _notes(task, results))
+
+
+def _timed(result: Result) -> Result:
+    return result | {"time": result["seconds"]}
+
+
+def _sweep_rows(task: Task, results: Mapping[str, Result], quick: bool) -> list[Row]:
+    table, rows = "Sweeps on development data (F1)", []
+    for name, result in results.items():
+        if ", variance" in name or name.startswith("latent states"):
+            rows.append(Row(table, name, "F1", None, result["F1"], seconds=result["seconds"]))
+    return rows
+
+
+def _value(rows: Sequence[Row], system: str, metric: str, variant: str = AS_PUBLISHED) -> float:
+    values = [row.ours for row in rows if (row.system, row.metric, row.variant) == (system, metric, variant)]
+    return values[0] if values and values[0] is not None else float("nan")
+
+
+def _claims(task: Task, results: Mapping[str, Result], rows: Sequence[Row]) -> list[Claim]:
+    claims, p = [], results["significance"]["p"]
+    orders = [("LDI-A", "BHP"), ("LDI-A", "CRF"), ("BHP", "CRF")]
+    orders += [("LDI-A", "BMP")] if "BMP" in task.published else []
+    orders += [("LDI-A + MBR", "LDI-A")] if "LDI-A + MBR" in task.published else []
+    for better, worse in orders:
+        a, b = (_value(rows, system, "F1") for system in (better, worse))
+        names = [name if name == "CRF" else f"{name}, {AS_PUBLISHED}, seed 0" for name in (better, worse)]
+        chance = p.get(" / ".join(names), p.get(" / ".join(reversed(names))))
+        claims.append(Claim(f"{better} is better than {worse} (F1)", a > b, f"{a:.2f} and {b:.2f}, p = {chance:.2g}"))
+    curve = results["search steps"]["n"]
+    largest = max(curve, key=int)
+    gain = curve[largest]["F1"] - curve["30"]["F1"]
+    claims.append(
+        Claim(
+            "F1 has reached its plateau at n = 30",
+            abs(gain) < 0.15,
+            f"development F1 {curve['1']['F1']:.2f} at n = 1, {curve['30']['F1']:.2f} at 30, {gain:+.2f} until {largest}",
+        )
+    )
+    if task.figure == "figure-4":
+        at = curve["30"]["exact"]
+        claims.append(Claim("83 % of the sentences are exact at n = 30", at >= 80, f"{at:.1f} %"))
+    return claims
+
+
+def _notes(task: Task, results: Mapping[str, Result]) -> list[str]:
+    pairs = ", ".join(f"{pair.replace(f', {AS_PUBLISHED}, seed 0', '')} {p:.2g}" for pair, p in results["significance"]["p"].items())
+    settings = results[f"latent CRF, {OURS}, seed 0"]["settings"]
+    published = results[f"latent CRF, {AS_PUBLISHED}, seed 0"]["settings"]
+    return [
+        f"McNemar's test on tokens, seed 0, as published, p: {pairs}.",
+        f"As published: `{published}`, from random weights. Ours: `{settings}`, from the CRF.",
+        "Times are seconds of decoding the encoded test data.",
+    ]
+
+
+def _figures(task: Task, results: Mapping[str, Result], quick: bool) -> list[Figure]:
+    curves = results["search steps"]
+    ns = [int(n) for n in curves["n"]]
+
+    def panel(metric: str, label: str) -> Panel:
+        lines = [Curve("limit on n", ns, [curves["n"][str(n)][metric] for n in ns])]
+        if metric == "F1":
+            alphas = curves["alpha"].values()
+            paths = [each["latent_paths"] for each in alphas]
+            lines.append(Curve("alpha rule (0.1 to 1), mean paths", paths, [each["F1"] for each in alphas]))
+        return Panel("n", label, lines, log_x=True)
+
+    panels = [
+        panel("F1", "F1 on development data (%)"),
+        panel("exact", "exactitude (%)"),
+        panel("latent_paths", "latent paths"),
+        panel("seconds", "seconds"),
+    ]
+    mass = [100 * share for share in curves["mass"]]
+    return [
+        Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.",
+               [Panel("n", "probability mass (%)", [Curve("", range(1, len(mass) + 1), mass)])]),
+        Figure(task.figure, "F1, exactitude, latent paths and time against the search steps n, development data.", panels),
+    ]  # fmt: skip
+
+
+# -- the two tasks ------------------------------------------------------------------------------------------------------
+
+
+def _published(lines: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, float | None]]:
+    return {system: dict(zip((*SCORES, "time"), values, strict=True)) for system, values in lines.items()}
+
+
+NP = Task(
+    table="Tables 4 and 5: NP chunking, words only",
+    read=partial(base_nps, columns=("word",), words=normalised),
+    settings={"template": "words-arcs"},
+    states=5,
+    states_tried=(2, 3, 4, 5, 6),
+    sweep=4000,
+    iterations=100,
+    ours={"optimizer": "sgd", "averaging": "avg", "l2": 0.3, "max_iter": 30},
+    minutes={"CRF": 0.3, "latent CRF": 1.0, "curves": 3.0, "CRF test": 0.5, AS_PUBLISHED: 3.0, OURS: 3.0},
+    published=_published(
+        {
+            "LDI-A": (60.98, 91.76, 90.59, 91.17, 42),
+            "LDI-E": (60.88, 91.72, 90.61, 91.16, 1000),
+            "BMP": (None, None, None, None, None),
+            "BHP": (59.34, 91.54, 90.30, 90.91, 25),
+            "LDI-A + MBR": (None, 92.22, 90.40, 91.30, 61),
+            "exact": (None, None, None, None, None),
+            "CRF": (58.37, 90.92, 90.33, 90.63, 18),
+        }
+    ),
+    figure="figure-5",
+)
+BIONER = Task(
+    table="Table 3: Bio-NER",
+    read=biomedical,
+    settings={"template": "bioner-arcs", "min_count": 15},
+    states=4,
+    states_tried=(2, 3, 4, 5),
+    sweep=4000,
+    iterations=100,
+    ours={"l2": 1.0},
+    minutes={"CRF": 0.5, "latent CRF": 2.0, "curves": 10.0, "CRF test": 1.0, AS_PUBLISHED: 8.0, OURS: 8.0},
+    published=_published(
+        {
+            "LDI-A": (40.64, 68.34, 66.50, 67.41, 400),
+            "LDI-E": (40.76, 68.36, 66.45, 67.39, 4000),
+            "BMP": (39.10, 65.85, 66.49, 66.16, 300),
+            "BHP": (39.93, 67.60, 65.46, 66.51, 100),
+            "LDI-A + MBR": (None, None, None, None, None),
+            "exact": (None, None, None, None, None),
+            "CRF": (37.44, 63.69, 64.66, 64.17, 100),
+        }
+    ),
+    figure="figure-4",
+)
+
+EXPERIMENTS = {
+    "ldi-np": Experiment(
+        "ldi-np",
+        "Latent-dynamic inference on NP chunking",
+        "Sun & Tsujii 2009",
+        ["conll2000"],
+        partial(_steps, NP),
+        partial(_findings, NP),
+        [
+            "Words are lower-cased and runs of digits made one 0: with raw words a CRF stays below the paper's.",
+            "The paper names no development data for this task: the last 894 training sentences are taken.",
+            "Features of table 2 on states and on pairs of states, those that occur in the training data.",
+        ],
+    ),
+    "ldi-bioner": Experiment(
+        "ldi-bioner",
+        "Latent-dynamic inference on Bio-NER",
+        "Sun & Tsujii 2009",
+        ["jnlpba"],
+        partial(_steps, BIONER),
+        partial(_findings, BIONER),
+        [
+            "The paper leaves out rare features without a number: those that occur less than 15 times are left out, as in "
+            "the later paper on the latent perceptron.",
+            "Orthography is the shape of words with their prefixes and suffixes; parts of speech are those of the corpus.",
+            "Models are trained on 1,800 abstracts, choices made on 200.",
+        ],
+    ),
+}

@@ -1,0 +1,216 @@
+"""The report of an experiment: one list of blocks, written as Markdown, as a page, and as JSON."""
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import labelwright
+from labelwright.html_page import html_page
+from labelwright.reproduce.experiment import Experiment, Findings, Row
+from labelwright.reproduce.figures import can_draw, draw
+from labelwright.reproduce.work import machine
+from labelwright.storage import replace_file
+
+TIMES = ("time", "train time")  # metrics in seconds
+KEPT = {True: "kept", False: "not kept", None: "not measured"}
+
+
+class Heading(NamedTuple):
+    text: str
+
+
+class Text(NamedTuple):
+    text: str
+
+
+class Bullets(NamedTuple):
+    lines: Sequence[str]
+
+
+class Grid(NamedTuple):
+    head: Sequence[str]
+    lines: Sequence[Sequence[str]]
+
+
+class Picture(NamedTuple):
+    file: Path
+    caption: str
+
+
+Block = Heading | Text | Bullets | Grid | Picture
+
+
+def write_report(experiment: Experiment, findings: Findings, folder: Path, command: str, seconds: float) -> list[Path]:
+    """Write NAME.results.json, NAME.md, NAME.html and the figures; return their paths."""
+    name = experiment.name
+    pictures = [folder / f"{name}.{figure.name}.png" for figure in findings.figures] if can_draw() else []
+    for figure, path in zip(findings.figures, pictures, strict=False):
+        draw(figure, path)
+    blocks = list(_blocks(experiment, findings, pictures, command, seconds))
+    title = f"{experiment.title} ({experiment.paper})"
+    contents = {
+        f"{name}.results.json": json.dumps(results(experiment, findings, command), indent=1, ensure_ascii=False) + "\n",
+        f"{name}.md": markdown(title, blocks),
+        f"{name}.html": page(title, blocks),
+    }
+    for file, text in contents.items():
+        replace_file(folder / file, text.encode())
+    return [folder / file for file in contents] + pictures
+
+
+def results(experiment: Experiment, findings: Findings, command: str) -> dict[str, Any]:
+    """What NAME.results.json holds."""
+    return {
+        "experiment": experiment.name,
+        "version": labelwright.__version__,
+        "machine": machine(),
+        "rows": [_record(row, command) for row in findings.rows],
+        "claims": [claim._asdict() for claim in findings.claims],
+        "notes": [*experiment.readings, *findings.notes],
+    }
+
+
+def _record(row: Row, command: str) -> dict[str, Any]:
+    """A row with rounded numbers."""
+
+    def short(value: float | None) -> float | None:
+        return None if value is None else round(float(value), 4)
+
+    return {
+        "table": row.table,
+        "system": row.system,
+        "metric": row.metric,
+        "paper": row.paper,
+        "ours": short(row.ours),
+        "spread": short(row.spread),
+        "seconds": short(row.seconds),
+        "command": command,
+        "variant": row.variant,
+        "settings": row.settings,
+    }
+
+
+def _blocks(
+    experiment: Experiment, findings: Findings, pictures: Sequence[Path], command: str, seconds: float
+) -> Iterable[Block]:
+    """What the report says, in its order."""
+    minutes = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+    yield Text(f"labelwright {labelwright.__version__}, {machine()}; {minutes} in all, by `{command}`.")
+    yield Text("A cell is ours ± half the spread over seeds, and in brackets the figure of the paper.")
+    for table in dict.fromkeys(row.table for row in findings.rows):
+        yield Heading(table)
+        yield _grid([row for row in findings.rows if row.table == table])
+    if findings.claims:
+        yield Heading("What the paper says, and whether it holds here")
+        lines = [[claim.text, KEPT[claim.kept], claim.evidence] for claim in findings.claims]
+        yield Grid(("claim", "here", "evidence"), lines)
+    for figure, path in zip(findings.figures, pictures, strict=False):
+        yield Heading(figure.name.replace("-", " ").capitalize())
+        yield Picture(path, figure.caption)
+    if findings.figures and not pictures:
+        yield Text("No figures: matplotlib is missing (pip install 'labelwright[plots]').")
+    notes = [*experiment.readings, *findings.notes]
+    if notes:
+        yield Heading("How it was read and run")
+        yield Bullets(notes)
+
+
+def _grid(rows: Sequence[Row]) -> Grid:
+    """A table of the paper: a line for each system and variant, a column for each metric."""
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    lines = []
+    for system, variant in dict.fromkeys((row.system, row.variant) for row in rows):
+        mine = {row.metric: row for row in rows if (row.system, row.variant) == (system, variant)}
+        cells = [_cell(mine[metric]) if metric in mine else "" for metric in metrics]
+        settings = next((row.settings for row in mine.values() if row.settings), "")
+        lines.append([system, variant, *cells, settings])
+    head = ["system", "variant", *metrics, "settings"]
+    if not any(line[-1] for line in lines):
+        head, lines = head[:-1], [line[:-1] for line in lines]
+    return Grid(head, lines)
+
+
+def _cell(row: Row) -> str:
+    shown = "-" if row.ours is None else _number(row.ours, row.metric)
+    if row.spread is not None and row.metric not in TIMES:
+        shown += f" ± {row.spread / 2:.2f}"
+    return shown if row.paper is None else f"{shown} ({_number(row.paper, row.metric)})"
+
+
+def _number(value: float, metric: str) -> str:
+    """A figure as its table shows it.
+
+    >>> _number(91.1666, "F1"), _number(4000, "time"), _number(0.031, "time")
+    ('91.17', '4,000 s', '0.03 s')
+    """
+    if metric in TIMES:
+        return f"{value:,.0f} s" if value >= 10 else f"{value:.2f} s"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+
+
+# -- as Markdown, and as a page -----------------------------------------------------------------------------------------
+
+
+def markdown(title: str, blocks: Iterable[Block]) -> str:
+    """The report as Markdown; pictures are files beside it."""
+    parts = [f"# {title}"]
+    for block in blocks:
+        match block:
+            case Heading(text):
+                parts.append(f"## {text}")
+            case Text(text):
+                parts.append(text)
+            case Bullets(lines):
+                parts.append("\n".join(f"- {line}" for line in lines))
+            case Grid(head, lines):
+                rows = [head, ["---"] * len(head), *lines]
+                parts.append("\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows))
+            case Picture(file, caption):
+                parts.append(f"![{caption}]({file.name})\n\n{caption}")
+    return "\n\n".join(parts) + "\n"
+
+
+def page(title: str, blocks: Iterable[Block]) -> str:
+    """The report as one file for a browser, pictures included."""
+    parts = [f"<h1>{escape(title)}</h1>"]
+    for block in blocks:
+        match block:
+            case Heading(text):
+                parts.append(f"<h2>{escape(text)}</h2>")
+            case Text(text):
+                parts.append(f"<p>{_code(text)}</p>")
+            case Bullets(lines):
+                parts.append("<ul>" + "".join(f"<li>{_code(line)}</li>" for line in lines) + "</ul>")
+            case Grid(head, lines):
+                parts.append(f'<div class="wide"><table>{_line("th", head)}')
+                parts.append("".join(_line("td", line) for line in lines) + "</table></div>")
+            case Picture(file, caption):
+                data = base64.b64encode(file.read_bytes()).decode()
+                parts.append(f'<figure><img src="data:image/png;base64,{data}" alt="{escape(caption)}">')
+                parts.append(f"<figcaption>{escape(caption)}</figcaption></figure>")
+    return html_page(title, STYLE, "\n".join(parts), "", {})
+
+
+def _line(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _code(text: str) -> str:
+    """Text with its parts in backticks as code."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+
+
+STYLE = """
+h2 { font-size: 1.05rem; margin: 1.6rem 0 .5rem; }
+th, td { text-align: left; padding: .28rem .7rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td:nth-child(n+3) { font-variant-numeric: tabular-nums; }
+code { background: var(--panel); padding: .1rem .3rem; border-radius: 4px; font-size: .9em; }
+.wide { overflow-x: auto; }
+figure { margin: 0; } img { max-width: 100%; background: #fff; border-radius: 6px; }
+figcaption { color: var(--quiet); font-size: .87rem; }
+"""
+

@@ -1,0 +1,133 @@
+"""Running the steps of an experiment: each result is a file, so that an interrupted run resumes where it stopped."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import labelwright
+from labelwright.errors import OptionError
+from labelwright.reproduce.experiment import Experiment, Result, Step
+from labelwright.storage import replace_file
+from labelwright.wording import duration
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+
+
+class Work:
+    """The folder of an experiment: results of steps, models and labels, and where the corpora are."""
+
+    def __init__(self, experiment: Experiment, corpora: Path | None, folder: Path, quick: bool, say: Say):
+        """Find what an earlier run of the same version left behind."""
+        self.experiment, self.corpora, self.quick, self.say = experiment, corpora, quick, say
+        self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
+        self.results: dict[str, Result] = {}
+        self._models: dict[str, Any] = {}
+        self._data: dict[Any, Any] = {}
+        for name in experiment.corpora:
+            if corpora is None or not (corpora / name).is_dir():
+                raise OptionError(
+                    f"{experiment.name}: needs the corpus {name}, and there is no folder {name} in "
+                    f"{corpora if corpora is not None else '--corpora'}; see docs/papers for where corpora come from"
+                )
+
+    def run(self) -> Mapping[str, Result]:
+        """The results of all steps; those that are already there are taken over."""
+        steps = self.experiment.steps(self.quick)
+        for part in ("steps", "models", "labels"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        todo = [step for step in steps if not self._taken_over(step)]
+        if len(todo) < len(steps):
+            self.say(f"{self.experiment.name}: {len(steps) - len(todo)} of {len(steps)} steps are done; resuming")
+        begun, spent = time.perf_counter(), 0.0
+        for step in steps:
+            if step.name in self.results:
+                continue
+            started = time.perf_counter()
+            result = step.run(self)
+            seconds = time.perf_counter() - started
+            self._keep(step, result | {"step_seconds": round(seconds, 2)})
+            spent += step.minutes
+            left = sum(step.minutes for step in todo) - spent
+            rate = (time.perf_counter() - begun) / max(spent, 1e-9)
+            self.say(_progress(len(self.results), len(steps), step, result, seconds, left * rate))
+        return {step.name: self.results[step.name] for step in steps}
+
+    def _taken_over(self, step: Step) -> bool:
+        """Whether the result of a step is there, made by this version of the experiment."""
+        path = self._place("steps", step.name, ".json")
+        try:
+            kept = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            return False
+        if kept.get("fingerprint") != self.fingerprint:
+            return False
+        self.results[step.name] = kept["result"]
+        return True
+
+    @property
+    def fingerprint(self) -> str:
+        """What results depend on: the version, and the corpora by the names and sizes of their files."""
+        files = [
+            (path.relative_to(self.corpora).as_posix(), path.stat().st_size)
+            for name in self.experiment.corpora
+            for path in sorted((self.corpora / name).iterdir())  # type: ignore[operator]
+            if path.is_file()
+        ]
+        facts = json.dumps([labelwright.__version__, self.quick, files])
+        return hashlib.sha256(facts.encode()).hexdigest()[:16]
+
+    def _keep(self, step: Step, result: Result) -> None:
+        self.results[step.name] = json.loads(json.dumps(result, default=float))
+        content = json.dumps({"fingerprint": self.fingerprint, "step": step.name, "result": result}, default=float)
+        replace_file(self._place("steps", step.name, ".json"), content.encode())
+
+    def _place(self, part: str, name: str, suffix: str) -> Path:
+        return self.folder / part / (re.sub(r"[^\w.=-]+", "-", name) + suffix)
+
+    def read(self, reader: Callable[[Path], T]) -> T:
+        """What a reader makes of the corpora, read once in a run."""
+        if reader not in self._data:
+            assert self.corpora is not None
+            self._data[reader] = reader(self.corpora)
+        parts: T = self._data[reader]
+        return parts
+
+    # -- what steps leave for later steps ---------------------------------------------------------------------------
+
+    def keep_model(self, name: str, model: Any) -> None:
+        """Save a model for later steps."""
+        self._models[name] = model
+        model.save(self._place("models", name, ".lw"))
+
+    def model(self, name: str) -> Any:
+        """A model that an earlier step, of this run or of an interrupted one, has saved."""
+        if name not in self._models:
+            self._models[name] = labelwright.load(self._place("models", name, ".lw"))
+        return self._models[name]
+
+    def keep_labels(self, name: str, labels: list[list[str]]) -> None:
+        """Save the labels that a system gave, a sentence on each line."""
+        text = "".join(" ".join(sentence) + "\n" for sentence in labels)
+        replace_file(self._place("labels", name, ".txt"), text.encode())
+
+    def labels(self, name: str) -> list[list[str]]:
+        """Labels that an earlier step has saved."""
+        return [line.split() for line in self._place("labels", name, ".txt").read_text().splitlines()]
+
+
+def _progress(done: int, n: int, step: Step, result: Result, seconds: float, left: float) -> str:
+    shown = result.get("shown", "")
+    time_left = f", about {duration(left)} left" if done < n else ""
+    return f"[{done:>{len(str(n))}}/{n}] {step.name}{': ' if shown else ''}{shown} ({duration(seconds)}{time_left})"
+
+
+def machine() -> str:
+    """The machine in words: processor architecture, cores, system, Python."""
+    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
