@@ -1,0 +1,272 @@
+"""Canisius, van den Bosch & Daelemans (2006): constraint satisfaction inference, tables 1 and 2, figures 1 and 2.
+
+Each row of table 1 has its own search of settings, with the same settings to choose from, on the same part of the
+training data: plain classes, class trigrams with majority voting, and with constraint satisfaction inference.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelwright import Corpus, MemoryTagger, ProgressiveSearch, read_columns
+from labelwright.evaluate import evaluate
+from labelwright.reproduce.experiment import (
+    AS_PUBLISHED,
+    Claim,
+    Curve,
+    Experiment,
+    Figure,
+    Findings,
+    Panel,
+    Result,
+    Row,
+    Step,
+)
+from labelwright.reproduce.measured import rows_of
+from labelwright.reproduce.work import Work
+
+
+class Task(NamedTuple):
+    """A corpus that stands for a task of the paper."""
+
+    stands_for: str
+    columns: str
+    inputs: tuple[str, ...]
+    minutes: float
+
+    @property
+    def letters(self) -> bool:
+        """Whether sequences are words of letters, which are right as a whole or not."""
+        return self.inputs == ("letter",)
+
+    @property
+    def label(self) -> str:
+        return self.columns.split(",")[-1]
+
+    @property
+    def metric(self) -> str:
+        return "word accuracy" if self.letters else "F1"
+
+
+WORDS = ("word", "pos")
+TASKS = {
+    "conll2000": Task("CHUNK", "word,pos,chunk", WORDS, 8),
+    "conll2003": Task("NER", "word,pos,chunk,ner", WORDS, 8),
+    "conll2002_ned": Task("MED", "word,pos,ner", WORDS, 8),
+    "bionlp13cg": Task("MED", "word,tag", ("word",), 5),
+    "jnlpba": Task("GENIA", "word,pos,tag", WORDS, 12),
+    "nettalk": Task("PHONEME", "letter,phoneme", ("letter",), 3),
+    "cmudict_aligned": Task("PHONEME", "letter,phones", ("letter",), 6),
+    "morph_nld_mbma_silver": Task("MORPHO", "letter,class", ("letter",), 8),
+    "morph_rus_tikhonov": Task("MORPHO", "letter,class", ("letter",), 6),
+}
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "baseline": {"ngram": 1, "inference": "none"},
+    "voting": {"ngram": 3, "inference": "vote"},
+    "CSInf": {"ngram": 3, "inference": "csi"},
+}
+PAPER = {
+    "CHUNK": (91.9, 92.7, 93.1, 95.8),
+    "NER": (77.2, 80.2, 81.8, 86.5),
+    "MED": (64.7, 67.5, 68.9, 74.9),
+    "GENIA": (55.8, 60.1, 61.8, 70.6),
+    "PHONEME": (79.0, 83.4, 84.5, 98.8),
+    "MORPHO": (41.3, 46.1, 51.9, 62.2),
+}
+TRIGRAMS = {  # table 2: accuracy of the classifier, candidate sequences
+    "CHUNK": (88.8, 38.4),
+    "NER": (91.6, 9.0),
+    "MED": (77.1, 9.3),
+    "GENIA": (71.8, 1719.3),
+    "PHONEME": (91.7, 1.8),
+    "MORPHO": (80.9, 2.8),
+}
+CURVE = "nettalk"
+QUALITIES: tuple[dict[str, Any], ...] = (
+    {"weights": "none"}, {}, {"metric": "mvdm", "k": 3}, {"metric": "mvdm", "k": 7, "votes": "inverse-distance"}
+)  # fmt: skip
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+
+
+def grid() -> list[dict[str, Any]]:
+    """What every search may choose from: metrics, feature weights, numbers of neighbours and their votes."""
+    basic = [
+        {"metric": metric, "weights": weights}
+        for metric in ("overlap", "mvdm", "jeffrey")
+        for weights in ("gain-ratio", "information-gain", "chi-squared", "shared-variance", "none")
+    ]
+    near: list[dict[str, Any]] = [{"k": 1}] + [
+        {"k": k, "votes": votes} for k in (3, 7, 11, 19, 35) for votes in ("inverse-distance", "inverse-linear")
+    ]
+    return [a | b for a in basic for b in near]
+
+
+# -- data -----------------------------------------------------------------------------------------------------------------
+
+
+def _read(name: str, folder: Path) -> tuple[Corpus, Corpus]:
+    """Training and test part of a task; chunks in iob1, the coding of the paper; jnlpba's training part 90 to 10."""
+    task = TASKS[name]
+
+    def part(which: str) -> Corpus:
+        path = folder / name / f"{which}.txt"
+        corpus = read_columns(path if path.exists() else path.with_suffix(".txt.xz"), names=task.columns.split(","))
+        corpus = corpus.select([*task.inputs, task.label], label=task.label)
+        return corpus if task.letters else corpus.with_scheme("iob1")
+
+    train = part("train")
+    if name == "jnlpba":
+        return train.take(slice(0, len(train) * 9 // 10)), train.take(slice(len(train) * 9 // 10, None))
+    return train, part("test")
+
+
+READERS = {name: partial(_read, name) for name in TASKS}
+
+
+def _parts(name: str, work: Work) -> tuple[Corpus, Corpus]:
+    train, test = work.read(READERS[name])
+    return (train.take(slice(0, 400)), test.take(slice(0, 100))) if work.quick else (train, test)
+
+
+def _score(task: Task, gold: Any, labels: Any) -> float:
+    if task.letters:
+        return 100 * evaluate(gold, labels, reading="token").sentence_accuracy
+    return 100 * (evaluate(gold, labels).f1 or 0.0)
+
+
+# -- steps ----------------------------------------------------------------------------------------------------------------
+
+
+def _searched(name: str, system: str, work: Work) -> Result:
+    """The best settings for one row, on sequences drawn from the training data: the same ones for every row."""
+    task, (train, _) = TASKS[name], _parts(name, work)
+    n = 60 if work.quick else 6000 if task.letters else 1500
+    drawn = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[:n]))
+    settings = grid()[::20] if work.quick else grid()
+    begun = time.perf_counter()
+    search = ProgressiveSearch(
+        MemoryTagger(**SYSTEMS[system]),
+        settings,
+        first=max(30, n // 12),
+        steps=2 if work.quick else 4,
+        scoring="sentence" if task.letters else "f1",
+        refit=False,
+    ).fit(drawn)
+    chosen = dict(search.best_params_)
+    shown = f"{', '.join(map(str, chosen.values()))}: {100 * search.best_score_:.2f} held out"
+    return {"settings": chosen, "seconds": time.perf_counter() - begun, "shown": shown}
+
+
+def _tested(name: str, work: Work) -> Result:
+    """Every row of a task on the test data, with the settings found for it."""
+    task, (train, test) = TASKS[name], _parts(name, work)
+    found: Result = {}
+    for system, how in SYSTEMS.items():
+        begun = time.perf_counter()
+        tagger = MemoryTagger(**how | work.results[f"{name}: search for {system}"]["settings"]).fit(train)
+        data = tagger.encode(test)
+        labels = [each.labels for each in tagger.decode(data)]
+        found[system] = {task.metric: _score(task, test.y, labels), "seconds": time.perf_counter() - begun}
+    found["oracle"] = {task.metric: _score(task, test.y, tagger.predict_oracle(data, test.y)), "seconds": 0.0}
+    found["trigrams"] = _trigrams(tagger, data, test)
+    shown = ", ".join(f"{system} {found[system][task.metric]:.2f}" for system in (*SYSTEMS, "oracle"))
+    return found | {"shown": shown}
+
+
+def _trigrams(tagger: MemoryTagger, data: Any, test: Corpus) -> Result:
+    """How many tokens get exactly the right trigram, and how many sequences the trigrams allow."""
+    right = n = 0
+    for labels, trigrams in zip(test.y, tagger.predict_ngrams(data), strict=True):
+        padded = [None, *labels, None]
+        right += sum(trigram == tuple(padded[t : t + 3]) for t, trigram in enumerate(trigrams))
+        n += len(labels)
+    return {"base accuracy": 100 * right / n, "sequences": float(np.mean(tagger.n_sequences(data))), "seconds": 0.0}
+
+
+def _curve(work: Work) -> Result:
+    """Figures 1 and 2: classifiers of all qualities, from few instances and poor settings to many and good ones."""
+    (train, test), task = _parts(CURVE, work), TASKS[CURVE]
+    points = []
+    for share in SHARES[-2:] if work.quick else SHARES:
+        part = train if share == 1 else train.split(share, random_state=0)[0]
+        for settings in QUALITIES:
+            tagger = MemoryTagger(**settings).fit(part)
+            data = tagger.encode(test)
+            point = _trigrams(tagger, data, test)
+            for system in ("vote", "csi"):
+                point[system] = _score(task, test.y, [each.labels for each in tagger.decode(data, system)])
+            point["oracle"] = _score(task, test.y, tagger.predict_oracle(data, test.y))
+            points.append(point)
+    return {"points": sorted(points, key=lambda point: point["base accuracy"])}
+
+
+def _tasks(quick: bool) -> list[str]:
+    return ["conll2000", CURVE] if quick else list(TASKS)
+
+
+def _steps(quick: bool) -> list[Step]:
+    steps = []
+    for name in _tasks(quick):
+        minutes = TASKS[name].minutes
+        for system in SYSTEMS:
+            steps.append(Step(f"{name}: search for {system}", minutes / 4, partial(_searched, name, system)))
+        steps.append(Step(f"{name}: test", minutes / 4, partial(_tested, name)))
+    return [*steps, Step("figures 1 and 2", 2, _curve)]
+
+
+# -- findings -------------------------------------------------------------------------------------------------------------
+
+
+def _findings(results: Mapping[str, Result], quick: bool) -> Findings:
+    rows: list[Row] = []
+    claims = []
+    for name in _tasks(quick):
+        task, found = TASKS[name], results[f"{name}: test"]
+        for system, published in zip((*SYSTEMS, "oracle"), PAPER[task.stands_for], strict=True):
+            settings = results[f"{name}: search for {system}"]["settings"] if system in SYSTEMS else {}
+            shown = ", ".join(str(value) for value in settings.values())
+            table = f"Table 1, {task.stands_for}: {name}"
+            rows += rows_of(table, system, {task.metric: published}, [found[system]], AS_PUBLISHED, shown)
+        for metric, published in zip(("base accuracy", "sequences"), TRIGRAMS[task.stands_for], strict=True):
+            rows += rows_of("Table 2", f"{task.stands_for}: {name}", {metric: published}, [found["trigrams"]])
+        scores = [found[system][task.metric] for system in SYSTEMS]
+        evidence = ", ".join(f"{score:.2f}" for score in scores)
+        ordered = scores[0] < scores[1] < scores[2]
+        claims.append(Claim(f"{name}: baseline < voting < constraint satisfaction inference", ordered, evidence))
+    return Findings(rows, claims, _figures(results["figures 1 and 2"]["points"]))
+
+
+def _figures(points: Sequence[Mapping[str, float]]) -> list[Figure]:
+    base = [point["base accuracy"] for point in points]
+    label = "accuracy of the classifier (%)"
+    names = {"oracle": "oracle", "csi": "constraint satisfaction inference", "vote": "majority voting"}
+    curves = [Curve(name, base, [point[key] for point in points]) for key, name in names.items()]
+    sequences = [Curve("", base, [point["sequences"] for point in points])]
+    return [
+        Figure("figure-1", f"Candidate sequences of a word ({CURVE}).",
+               [Panel(label, "candidate sequences", sequences, points=True)]),
+        Figure("figure-2", f"Words right ({CURVE}).", [Panel(label, "words right (%)", curves, points=True)]),
+    ]  # fmt: skip
+
+
+EXPERIMENTS = {
+    "csi": Experiment(
+        "csi",
+        "Constraint satisfaction inference",
+        "Canisius, van den Bosch & Daelemans 2006",
+        list(TASKS),
+        _steps,
+        _findings,
+        [
+            "CHUNK and NER are the paper's data. GENIA is jnlpba's training part, cut 90 to 10; MED, PHONEME and MORPHO "
+            "cannot be had: two corpora each stand for them, and their figures are not comparable.",
+            "Windows are of seven words and parts of speech, or of seven letters; chunks are coded in iob1.",
+            f"Every row had the same {len(grid())} settings to choose from, in a progressive search on the same 1,500 "
+            "sentences (6,000 words) of the training data; the paper used wrapped progressive sampling.",
+        ],
+    )
+}
