@@ -9,7 +9,7 @@ from labelwright.wording import did_you_mean
 MODULES = {
     "ldi-np": "ldi",
     "ldi-bioner": "ldi",
-    "latperc-synthetic": "latent_perceptron",
+    "latperc-synthetic": "synthetic",
     "latperc-np": "latent_perceptron",
     "latperc-bioner": "latent_perceptron",
     "multilayer": "multilayer",

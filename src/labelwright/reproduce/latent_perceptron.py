@@ -1,0 +1,322 @@
+"""Sun, Matsuzaki, Okanohara & Tsujii (2009): the latent perceptron on Bio-NER (table 2) and NP chunking (table 4).
+
+Every system is a line of a table: what it is, its settings, and the paper's figures.  Its number of passes is chosen on
+development data.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
+from labelwright.reproduce.data import Parts, base_nps, biomedical
+from labelwright.reproduce.experiment import (
+    AS_PUBLISHED,
+    OURS,
+    Claim,
+    Curve,
+    Experiment,
+    Figure,
+    Findings,
+    Panel,
+    Result,
+    Row,
+    Step,
+)
+from labelwright.reproduce.measured import best, differences, scored, trained
+from labelwright.reproduce.work import Work
+
+KINDS: dict[str, Any] = {"Lat-Perc": LatentPerceptron, "Perc": Perceptron, "DPLVM": LatentCRF, "CRF": CRF}
+SEEDED = ("Lat-Perc", "Perc", "DPLVM")
+FIGURE_1 = {"margin": 0.0, "shuffle": False, "all_passes": True, "calibration": False}  # the algorithm as it is printed
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "Lat-Perc": FIGURE_1 | {"start": "random"},
+    "Perc": FIGURE_1,
+    "DPLVM": {"l2": 1.0},
+    "CRF": {"l2": 1.0},
+}
+RESETS = (2, 4, 6, 8)
+
+
+class System(NamedTuple):
+    """A line of a table."""
+
+    kind: str
+    settings: dict[str, Any]
+    paper: float | None  # F1
+    minutes: float
+    variant: str = AS_PUBLISHED
+
+
+class Task(NamedTuple):
+    """A task with its table."""
+
+    table: str
+    read: Callable[[Path], Parts]
+    latent: int
+    tuning: dict[str, Any]  # settings of the runs on which k and the number of latent states are chosen
+    states: Sequence[int]
+    minutes: float  # of such a run
+    systems: dict[str, System]
+    stability: int  # passes after the plateau; 0: not measured
+    claims: Sequence[tuple[str, str]]  # better, worse
+
+
+# -- steps --------------------------------------------------------------------------------------------------------------
+
+
+def _parts(task: Task, work: Work) -> Parts:
+    parts = work.read(task.read)
+    return parts.first(300, 100) if work.quick else parts
+
+
+def _model(task: Task, system: System, work: Work, **settings: Any) -> Any:
+    """An untrained model of a system; the latent perceptron has the k that was chosen."""
+    own = (PUBLISHED[system.kind] if system.variant == AS_PUBLISHED else {"calibration": False}) | system.settings
+    if system.kind in ("Lat-Perc", "DPLVM"):
+        own = {"n_latent": task.latent} | own
+    if own.get("averaging") == "mavg" and work.results:
+        own = {"reset_every": _chosen_reset(work)} | own
+    if system.kind in SEEDED:
+        own = own | {"random_state": 0}
+    own = own | settings
+    if work.quick:
+        own["max_iter"] = min(3, own.get("max_iter", 3))
+    return KINDS[system.kind](**own)
+
+
+def _resets(quick: bool) -> Sequence[int]:
+    return RESETS[:2] if quick else RESETS
+
+
+def _chosen_reset(work: Work) -> int:
+    return int(best({k: work.results[f"k = {k}"]["F1"] for k in _resets(work.quick)}))
+
+
+def _tuned(task: Task, work: Work, **settings: Any) -> Result:
+    """The best F1 on development data of a latent perceptron with these settings."""
+    parts = _parts(task, work)
+    system = System("Lat-Perc", {**task.tuning, "averaging": "mavg"}, None, 0)
+    model, seconds = trained(_model(task, system, work, **settings), parts.train, dev=parts.dev)
+    f1 = 100 * max(record["dev"] for record in model.history_)
+    return {"F1": f1, "seconds": seconds, "shown": f"F1 {f1:.2f} on development data"}
+
+
+def _tested(task: Task, name: str, work: Work) -> Result:
+    """Passes chosen on development data, then, if there is more to train on, a model of all of it; on the test data."""
+    parts, system = _parts(task, work), task.systems[name]
+    model, seconds = trained(_model(task, system, work), parts.train, dev=parts.dev)
+    scores = [record.get("dev", 0.0) for record in model.history_]
+    passes = 1 + scores.index(max(scores))
+    if parts.whole is not parts.train:
+        model, seconds = trained(_model(task, system, work, max_iter=max(1, passes)), parts.whole)
+    labels = model.predict(parts.test)
+    work.keep_labels(name, labels)
+    result = scored(parts.test.y, labels)
+    shown = f"F1 {result['F1']:.2f}, {passes} {model.trains_in}s"
+    return result | {"seconds": seconds, "passes": passes, "settings": repr(model), "shown": shown}
+
+
+def _stability(task: Task, averaging: str, work: Work) -> Result:
+    """F1 on development data after every pass, with order 1."""
+    parts = _parts(task, work)
+    system = System("Lat-Perc", {**task.tuning, "averaging": averaging}, None, 0)
+    passes = 6 if work.quick else 30 + task.stability
+    model, seconds = trained(_model(task, system, work, max_iter=passes), parts.train, dev=parts.dev)
+    scores = [100 * record["dev"] for record in model.history_]
+    late = scores[len(scores) - task.stability if not work.quick else 3 :]
+    shown = f"from {min(late):.2f} to {max(late):.2f} after the plateau"
+    return {"scores": scores, "low": min(late), "high": max(late), "seconds": seconds, "shown": shown}
+
+
+def _compared(task: Task, work: Work) -> Result:
+    names = [name for name in task.systems if "F1" in work.results.get(name, {})]
+    return {"p": differences(work, _parts(task, work).test.y, names)}
+
+
+def _systems(task: Task, quick: bool) -> dict[str, System]:
+    if not quick:
+        return task.systems
+    return {name: system for name, system in task.systems.items() if system.settings.get("order", 1) == 1 or system.minutes < 1}
+
+
+def _steps(task: Task, quick: bool) -> list[Step]:
+    steps = [Step(f"k = {k}", task.minutes, partial(_tuned, task, reset_every=k)) for k in _resets(quick)]
+    steps += [
+        Step(f"latent states {n}", task.minutes, partial(_tuned, task, n_latent=n))
+        for n in (task.states[:1] if quick else task.states)
+    ]
+    steps += [Step(name, system.minutes, partial(_tested, task, name)) for name, system in _systems(task, quick).items()]
+    if task.stability:
+        minutes = task.minutes * 10
+        steps += [
+            Step(f"stability of {averaging}", minutes, partial(_stability, task, averaging))
+            for averaging in ("avg", "mavg")
+        ]
+    return [*steps, Step("significance", 0.2, partial(_compared, task))]
+
+
+# -- findings -----------------------------------------------------------------------------------------------------------
+
+
+def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Findings:
+    rows = []
+    for name, system in task.systems.items():
+        run = results.get(name, {})
+        shown = f"{run['passes']} iterations" if run else "not run: beyond the time of this experiment"
+        plain = name.removesuffix(f", {OURS}")
+        seconds = run.get("seconds")
+        rows.append(Row(task.table, plain, "F1", system.paper, run.get("F1"), None, seconds, system.variant, shown))
+        rows.append(Row(task.table, plain, "train time", None, seconds, None, seconds, system.variant, shown))
+    for name, result in results.items():
+        if name.startswith(("k = ", "latent states")):
+            rows.append(Row("Choices on development data", name, "F1", None, result["F1"], seconds=result["seconds"]))
+    return Findings(rows, _claims(task, results), _figures(task, results))
+
+
+def _claims(task: Task, results: Mapping[str, Result]) -> list[Claim]:
+    claims, p = [], results["significance"]["p"]
+    for better, worse in task.claims:
+        if better not in results or worse not in results:
+            claims.append(Claim(f"{better} is better than {worse}", None, "not run"))
+            continue
+        a, b = results[better]["F1"], results[worse]["F1"]
+        chance = p.get(f"{better} / {worse}", p.get(f"{worse} / {better}"))
+        claims.append(Claim(f"{better} is better than {worse}", a > b, f"{a:.2f} and {b:.2f}, p = {chance:.2g}"))
+    if task.stability and "stability of mavg" in results:
+        avg, mavg = results["stability of avg"], results["stability of mavg"]
+        half = [(run["high"] - run["low"]) / 2 for run in (avg, mavg)]
+        evidence = f"avg ± {half[0]:.2f}, mavg ± {half[1]:.2f} (the paper: 0.8 and 0.1)"
+        claims.append(Claim("After the plateau mavg fluctuates less than avg", half[1] < half[0], evidence))
+    pair = [name for name in results if name.endswith("cc=15, odr=1") and name.startswith(("Lat-Perc", "DPLVM-BFGS"))]
+    if len(pair) == 2:
+        fast, slow = sorted(results[name]["seconds"] for name in pair)
+        text = "Training the latent perceptron takes a small part of the time of batch training (the paper: 1/130)"
+        claims.append(Claim(text, slow > 10 * fast, f"{fast:.0f} s and {slow:.0f} s: 1/{slow / fast:.0f}"))
+    return claims
+
+
+def _figures(task: Task, results: Mapping[str, Result]) -> list[Figure]:
+    if not task.stability:
+        return []
+    curves = [
+        Curve(averaging, range(1, 1 + len(results[name]["scores"])), results[name]["scores"])
+        for averaging in ("avg", "mavg")
+        for name in [f"stability of {averaging}"]
+    ]
+    caption = "F1 of the latent perceptron on development data after each pass (order 1)."
+    return [Figure("stability", caption, [Panel("pass", "F1 (%)", curves)])]
+
+
+# -- the two tasks ------------------------------------------------------------------------------------------------------
+
+ORDER_2 = {"template": "np-triples", "order": 2}
+NP = Task(
+    table="Table 4: NP chunking",
+    read=partial(base_nps, columns=("word", "pos")),
+    latent=5,
+    tuning={"template": "np-arcs", "max_iter": 20},
+    states=(2, 4, 5, 6, 8),
+    minutes=0.8,
+    systems={
+        "Lat-Perc, mavg": System("Lat-Perc", ORDER_2 | {"averaging": "mavg", "max_iter": 20}, 94.37, 9),
+        "Lat-Perc, avg": System("Lat-Perc", ORDER_2 | {"averaging": "avg", "max_iter": 20}, 94.13, 9),
+        "Lat-Perc": System("Lat-Perc", ORDER_2 | {"averaging": "none", "max_iter": 20}, 92.06, 9),
+        "DPLVM-BFGS": System("DPLVM", {"template": "np-arcs", "max_iter": 150}, 94.29, 7),
+        "DPLVM-SGD": System("DPLVM", {"template": "np-arcs", "optimizer": "sgd", "max_iter": 20}, 94.03, 5),
+        "Perc, mavg": System("Perc", ORDER_2 | {"averaging": "mavg", "max_iter": 60}, 94.25, 2),
+        "Perc, avg": System("Perc", ORDER_2 | {"averaging": "avg", "max_iter": 60}, 94.27, 2),
+        "Perc": System("Perc", ORDER_2 | {"averaging": "none", "max_iter": 60}, 91.33, 2),
+        "CRF-BFGS": System("CRF", ORDER_2 | {"max_iter": 200}, 94.25, 3),
+        "Lat-Perc, mavg, ours": System("Lat-Perc", ORDER_2 | {"averaging": "mavg", "max_iter": 12}, 94.37, 8, OURS),
+    },
+    stability=200,
+    claims=[
+        ("Lat-Perc, mavg", "Lat-Perc, avg"),
+        ("Lat-Perc, avg", "Lat-Perc"),
+        ("Lat-Perc, mavg", "DPLVM-SGD"),
+        ("Lat-Perc, mavg", "CRF-BFGS"),
+        ("Perc, avg", "Perc"),
+    ],
+)
+
+
+def _line(kind: str, count: int, order: int = 1, **settings: Any) -> dict[str, Any]:
+    template = "bioner-triples" if order == 2 else "bioner-arcs"
+    average = {"Lat-Perc": {"averaging": "mavg"}, "Perc": {"averaging": "avg"}}.get(kind, {})
+    return {"template": template, "min_count": count, "order": order} | average | settings
+
+
+BIONER = Task(
+    table="Table 2: Bio-NER",
+    read=biomedical,
+    latent=4,
+    tuning={"template": "bioner-arcs", "min_count": 15, "max_iter": 8},
+    states=(2, 4, 6),
+    minutes=2,
+    systems={
+        "Lat-Perc, cc=2, odr=1": System("Lat-Perc", _line("Lat-Perc", 2, max_iter=8), 70.13, 3),
+        "DPLVM-SGD, cc=2, odr=1": System("DPLVM", _line("DPLVM", 2, optimizer="sgd", max_iter=4), 68.74, 9),
+        "Perc, cc=2, odr=1": System("Perc", _line("Perc", 2, max_iter=20), 68.93, 1),
+        "Lat-Perc, cc=5, odr=1": System("Lat-Perc", _line("Lat-Perc", 5, max_iter=8), 68.49, 3),
+        "DPLVM-BFGS, cc=5, odr=1": System("DPLVM", _line("DPLVM", 5, max_iter=25), None, 5),
+        "DPLVM-SGD, cc=5, odr=1": System("DPLVM", _line("DPLVM", 5, optimizer="sgd", max_iter=4), 66.01, 8),
+        "Perc, cc=5, odr=1": System("Perc", _line("Perc", 5, max_iter=20), 65.61, 1),
+        "CRF-BFGS, cc=5, odr=1": System("CRF", _line("CRF", 5, max_iter=200), 66.12, 3),
+        "Lat-Perc, cc=15, odr=1": System("Lat-Perc", _line("Lat-Perc", 15, max_iter=8), 67.33, 3),
+        "DPLVM-BFGS, cc=15, odr=1": System("DPLVM", _line("DPLVM", 15, max_iter=60), 67.41, 9),
+        "DPLVM-SGD, cc=15, odr=1": System("DPLVM", _line("DPLVM", 15, optimizer="sgd", max_iter=4), 65.96, 6),
+        "Perc, cc=15, odr=1": System("Perc", _line("Perc", 15, max_iter=20), 65.83, 1),
+        "CRF-BFGS, cc=15, odr=1": System("CRF", _line("CRF", 15, max_iter=200), 64.17, 3),
+        "Perc, cc=2, odr=2": System("Perc", _line("Perc", 2, 2, max_iter=20), 70.07, 3),
+        "Lat-Perc, cc=2, odr=2": System("Lat-Perc", _line("Lat-Perc", 2, 2, max_iter=5), 70.51, 22),
+    },
+    stability=0,
+    claims=[
+        ("Lat-Perc, cc=2, odr=2", "Lat-Perc, cc=2, odr=1"),
+        ("Lat-Perc, cc=2, odr=2", "Perc, cc=2, odr=2"),
+        ("Lat-Perc, cc=2, odr=1", "Perc, cc=2, odr=1"),
+        ("Lat-Perc, cc=2, odr=1", "DPLVM-SGD, cc=2, odr=1"),
+        ("Lat-Perc, cc=5, odr=1", "CRF-BFGS, cc=5, odr=1"),
+        ("Lat-Perc, cc=5, odr=1", "Perc, cc=5, odr=1"),
+        ("Lat-Perc, cc=15, odr=1", "DPLVM-SGD, cc=15, odr=1"),
+        ("Lat-Perc, cc=15, odr=1", "CRF-BFGS, cc=15, odr=1"),
+    ],
+)
+READING = (
+    "As published: figure 1's algorithm, from random weights near 0, sentences in their order, without a margin, and "
+    "without an early end."
+)
+EXPERIMENTS = {
+    "latperc-np": Experiment(
+        "latperc-np",
+        "The latent perceptron on NP chunking",
+        "Sun, Matsuzaki, Okanohara & Tsujii 2009",
+        ["conll2000"],
+        partial(_steps, NP),
+        partial(_findings, NP),
+        [
+            READING,
+            "The paper names no development data: the last 894 training sentences choose k, the number of latent states "
+            "and of passes; then a model is trained on all of the training data.",
+            "The order-2 models of the rows DPLVM have 79 million weights, and a pass takes minutes: both rows are of "
+            "order 1, with the same features on pairs instead of triples. So are the runs on stability.",
+            "Ours starts from a split perceptron and trains with a margin.",
+        ],
+    ),
+    "latperc-bioner": Experiment(
+        "latperc-bioner",
+        "The latent perceptron on Bio-NER",
+        "Sun, Matsuzaki, Okanohara & Tsujii 2009",
+        ["jnlpba"],
+        partial(_steps, BIONER),
+        partial(_findings, BIONER),
+        [
+            READING,
+            "Orthography is the shape of words with their prefixes and suffixes; parts of speech are those of the corpus.",
+            "The row DPLVM-SGD of order 2 is missing: the paper has no figure either.",
+            "DPLVM rows have fewer iterations than the paper's: those that end within the time of this experiment.",
+        ],
+    ),
+}
