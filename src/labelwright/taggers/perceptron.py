@@ -17,7 +17,7 @@ from labelwright.features.extract import Encoded
 from labelwright.kernels.perceptron import UpdateRule
 from labelwright.learn.convergence import convergence
 from labelwright.learn.monitor import Monitor
-from labelwright.learn.perceptron import EARLY, Averaged, Passes, perceptron
+from labelwright.learn.perceptron import EARLY, Averaged, Averaging, Passes, perceptron
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
@@ -94,6 +94,7 @@ class Perceptron(ScoredModel):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        all_passes: declared.AllPasses = False,
     ):
         self.template = template
         self.order = order
@@ -123,6 +124,7 @@ class Perceptron(ScoredModel):
         self.calibration = calibration
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
+        self.all_passes = all_passes
 
     def partial_fit(
         self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
@@ -190,10 +192,13 @@ class Perceptron(ScoredModel):
         super()._check_parameters()
         if self.update != "perceptron" and self.margin == 0:
             raise OptionError(f"margin: {self.update} updates need one above 0")
+        if self.all_passes and self.epsilon > 0:
+            raise OptionError("epsilon: with all_passes, no loss ends the training; leave one of them out")
 
     def _stopping(self) -> dict[str, Any]:
         limit = self.max_iter or PASSES
-        return {"max_iter": limit, "tol": -np.inf, "first": 1, "dev_every": 1, "patience": PATIENCE}
+        patience = limit + 1 if self.all_passes else PATIENCE
+        return {"max_iter": limit, "tol": -np.inf, "first": 1, "dev_every": 1, "patience": patience}
 
     def _rule(self) -> UpdateRule:
         passive, adaptive = self.update != "perceptron", self.update == "arow"
@@ -216,7 +221,9 @@ class Perceptron(ScoredModel):
         plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
         self._norm = passes.largest_norm() if plain else None
         self._start_norm = float(np.linalg.norm(start.weights.astype(np.float64)))
-        return perceptron(passes, start.weights, monitor, self.averaging, self.reset_every, self.epsilon, state)
+        averaging = Averaging(self.averaging, self.reset_every)
+        epsilon = None if self.all_passes else self.epsilon
+        return perceptron(passes, start.weights, monitor, averaging, epsilon, state)
 
     def _facts_of_run(self) -> list[str]:
         separable = percent(self.training_["convergence"]["separable"])
@@ -288,11 +295,12 @@ class LatentPerceptron(LatentStates, Perceptron):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        all_passes: declared.AllPasses = False,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions,
+            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions, all_passes,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start
@@ -321,7 +329,8 @@ class LatentPerceptron(LatentStates, Perceptron):
 
     def _plain(self, X: Any, y: Sequence[Sequence[str]] | None) -> Perceptron:
         """A perceptron with the same settings but one state for each label."""
-        own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "verbose": 0, "warm_start": False}
+        own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
+        own |= {"verbose": 0, "warm_start": False}
         settings = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
         return _whole(Perceptron(**settings | own).fit(X, y))
 
