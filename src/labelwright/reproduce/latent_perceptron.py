@@ -26,6 +26,7 @@ from labelwright.reproduce.experiment import (
 )
 from labelwright.reproduce.measured import best, differences, scored, trained
 from labelwright.reproduce.work import Work
+from labelwright.wording import counted
 
 KINDS: dict[str, Any] = {"Lat-Perc": LatentPerceptron, "Perc": Perceptron, "DPLVM": LatentCRF, "CRF": CRF}
 SEEDED = ("Lat-Perc", "Perc", "DPLVM")
@@ -76,7 +77,7 @@ def _model(task: Task, system: System, work: Work, **settings: Any) -> Any:
     own = (PUBLISHED[system.kind] if system.variant == AS_PUBLISHED else {"calibration": False}) | system.settings
     if system.kind in ("Lat-Perc", "DPLVM"):
         own = {"n_latent": task.latent} | own
-    if own.get("averaging") == "mavg" and work.results:
+    if own.get("averaging") == "mavg" and "reset_every" not in settings:
         own = {"reset_every": _chosen_reset(work)} | own
     if system.kind in SEEDED:
         own = own | {"random_state": 0}
@@ -104,17 +105,21 @@ def _tuned(task: Task, work: Work, **settings: Any) -> Result:
 
 
 def _tested(task: Task, name: str, work: Work) -> Result:
-    """Passes chosen on development data, then, if there is more to train on, a model of all of it; on the test data."""
+    """Scores on the test data; perceptrons after the number of passes that was best on development data."""
     parts, system = _parts(task, work), task.systems[name]
-    model, seconds = trained(_model(task, system, work), parts.train, dev=parts.dev)
-    scores = [record.get("dev", 0.0) for record in model.history_]
-    passes = 1 + scores.index(max(scores))
-    if parts.whole is not parts.train:
-        model, seconds = trained(_model(task, system, work, max_iter=max(1, passes)), parts.whole)
+    if system.kind in ("Lat-Perc", "Perc"):
+        model, seconds = trained(_model(task, system, work), parts.train, dev=parts.dev)
+        scores = [record["dev"] for record in model.history_]
+        passes = 1 + scores.index(max(scores))
+        if parts.whole is not parts.train:
+            model, seconds = trained(_model(task, system, work, max_iter=passes), parts.whole)
+    else:
+        model, seconds = trained(_model(task, system, work), parts.whole)
+        passes = model.training_["iterations"]
     labels = model.predict(parts.test)
     work.keep_labels(name, labels)
     result = scored(parts.test.y, labels)
-    shown = f"F1 {result['F1']:.2f}, {passes} {model.trains_in}s"
+    shown = f"F1 {result['F1']:.2f}, {counted(passes, model.trains_in)}"
     return result | {"seconds": seconds, "passes": passes, "settings": repr(model), "shown": shown}
 
 
@@ -125,7 +130,7 @@ def _stability(task: Task, averaging: str, work: Work) -> Result:
     passes = 6 if work.quick else 30 + task.stability
     model, seconds = trained(_model(task, system, work, max_iter=passes), parts.train, dev=parts.dev)
     scores = [100 * record["dev"] for record in model.history_]
-    late = scores[len(scores) - task.stability if not work.quick else 3 :]
+    late = scores[len(scores) // 2 if work.quick else 30 :]
     shown = f"from {min(late):.2f} to {max(late):.2f} after the plateau"
     return {"scores": scores, "low": min(late), "high": max(late), "seconds": seconds, "shown": shown}
 
@@ -135,19 +140,13 @@ def _compared(task: Task, work: Work) -> Result:
     return {"p": differences(work, _parts(task, work).test.y, names)}
 
 
-def _systems(task: Task, quick: bool) -> dict[str, System]:
-    if not quick:
-        return task.systems
-    return {name: system for name, system in task.systems.items() if system.settings.get("order", 1) == 1 or system.minutes < 1}
-
-
 def _steps(task: Task, quick: bool) -> list[Step]:
     steps = [Step(f"k = {k}", task.minutes, partial(_tuned, task, reset_every=k)) for k in _resets(quick)]
     steps += [
         Step(f"latent states {n}", task.minutes, partial(_tuned, task, n_latent=n))
         for n in (task.states[:1] if quick else task.states)
     ]
-    steps += [Step(name, system.minutes, partial(_tested, task, name)) for name, system in _systems(task, quick).items()]
+    steps += [Step(name, system.minutes, partial(_tested, task, name)) for name, system in task.systems.items()]
     if task.stability:
         minutes = task.minutes * 10
         steps += [

@@ -1,0 +1,131 @@
+"""Experiments run step by step, resume, and report the same results as Markdown, page and JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labelwright.cli import main
+from labelwright.errors import OptionError
+from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, Findings, Panel, Row, Step
+from labelwright.reproduce.registry import MODULES, experiment
+from labelwright.reproduce.report import markdown, results, write_report
+from labelwright.reproduce.work import Work
+
+
+def small(calls: list[str], fails: bool = False) -> Experiment:
+    """Two steps, the second of which uses the first."""
+
+    def first(work: Work) -> dict:
+        calls.append("first")
+        work.keep_labels("a|b", [["B-NP", "O"], ["O"]])
+        return {"F1": 91.0, "shown": "F1 91"}
+
+    def second(work: Work) -> dict:
+        calls.append("second")
+        if fails:
+            raise KeyboardInterrupt
+        return {"F1": work.results["first"]["F1"] + len(work.labels("a|b"))}
+
+    def findings(found, quick: bool) -> Findings:
+        rows = [Row("Table 1", "CRF | x", "F1", 90.63, found["second"]["F1"], 0.5, 12.3456789)]
+        panel = Panel("n", "F1", [Curve("a", [1, 2], [3.0, 4.0])])
+        return Findings(rows, [Claim("a > b", True, "93 and 90")], [Figure("figure-1", "A figure.", [panel])], ["Note."])
+
+    steps = [Step("first", 1, first), Step("second", 1, second)]
+    return Experiment("small", "A title", "Who 2009", [], lambda quick: steps, findings, ["Read so."])
+
+
+def test_an_interrupted_run_resumes_with_the_next_step(tmp_path: Path) -> None:
+    calls: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        Work(small(calls, fails=True), None, tmp_path, False, print).run()
+    lines: list[str] = []
+    found = Work(small(calls), None, tmp_path, False, lines.append).run()
+    assert calls == ["first", "second", "second"]
+    assert found["second"]["F1"] == 93.0
+    assert lines[0] == "small: 1 of 2 steps are done; resuming"
+    assert lines[1].startswith("[2/2] second (")
+
+
+def test_a_quick_run_never_takes_results_of_a_full_one(tmp_path: Path) -> None:
+    calls: list[str] = []
+    for quick in (False, True):
+        Work(small(calls), None, tmp_path, quick, print).run()
+    assert calls == ["first", "second"] * 2
+
+
+def test_damaged_results_are_made_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+    work = Work(small(calls), None, tmp_path, False, print)
+    work.run()
+    (work.folder / "steps" / "first.json").write_text("{")
+    Work(small(calls), None, tmp_path, False, print).run()
+    assert calls == ["first", "second", "first"]
+
+
+def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    made = small([])
+    found = Work(made, None, tmp_path, False, print).run()
+    paths = write_report(made, made.findings(found, False), tmp_path, "labelwright reproduce small", 75.0)
+    assert [path.name for path in paths] == ["small.results.json", "small.md", "small.html", "small.figure-1.png"]
+    record = json.loads(paths[0].read_text())
+    assert record["experiment"] == "small" and record["notes"] == ["Read so.", "Note."]
+    assert record["rows"] == [
+        {
+            "table": "Table 1",
+            "system": "CRF | x",
+            "metric": "F1",
+            "paper": 90.63,
+            "ours": 93.0,
+            "spread": 0.5,
+            "seconds": 12.3457,
+            "command": "labelwright reproduce small",
+            "variant": "as published",
+            "settings": "",
+        }
+    ]
+    text, page = paths[1].read_text(), paths[2].read_text()
+    assert "| CRF \\| x | as published | 93.00 ± 0.25 (90.63) |" in text
+    assert "![A figure.](small.figure-1.png)" in text
+    assert "<td>93.00 ± 0.25 (90.63)</td>" in page and "data:image/png;base64," in page
+    assert "| a > b | kept | 93 and 90 |" in text
+
+
+def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labelwright.reproduce.report.can_draw", lambda: False)
+    made = small([])
+    found = Work(made, None, tmp_path, False, print).run()
+    paths = write_report(made, made.findings(found, False), tmp_path, "x", 5.0)
+    assert len(paths) == 3 and "matplotlib is missing" in paths[1].read_text()
+
+
+def test_a_row_without_a_run_is_shown_as_missing() -> None:
+    made = small([])
+    findings = Findings([Row("T", "DPLVM", "F1", None, None), Row("T", "DPLVM", "time", 40.0, None)])
+    assert results(made, findings, "x")["rows"][0]["ours"] is None
+    from labelwright.reproduce.report import _grid
+
+    assert "| DPLVM | as published | - | - (40 s) |" in markdown("t", [_grid(findings.rows)])
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("quick", [False, True])
+def test_experiments_have_steps_of_different_names_and_end_in_time(name: str, quick: bool) -> None:
+    made = experiment(name)
+    steps = made.steps(quick)
+    assert made.name == name
+    assert len({step.name for step in steps}) == len(steps)
+    assert sum(step.minutes for step in made.steps(False)) <= 90
+
+
+def test_an_unknown_experiment_is_refused() -> None:
+    with pytest.raises(OptionError, match="unknown experiment 'ldi'"):
+        experiment("ldi")
+
+
+def test_a_missing_corpus_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "multilayer", "--corpora", str(tmp_path), "-o", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and "needs the corpus conll2000" in message
