@@ -15,7 +15,7 @@ from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.convergence import convergence
+from labelwright.learn.convergence import convergence, latent_separability
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.perceptron import EARLY, Averaged, Averaging, Passes, perceptron
 from labelwright.parallel import Workers
@@ -261,6 +261,8 @@ class LatentPerceptron(LatentStates, Perceptron):
 
     can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
     _first_states: dict[str, Any] | None = None  # where the states of the last fit came from
+    _separating: Trained | None = None  # the plain perceptron of this fit, where it separates the data,
+    _plain_margin: float = 0.0  # and its margin
 
     def __init__(
         self,
@@ -307,7 +309,7 @@ class LatentPerceptron(LatentStates, Perceptron):
         self.n_restarts = n_restarts
 
     def _before(self, init: Any, X: Any, y: Sequence[Sequence[str]] | None) -> Trained | None:
-        self._first_states = None
+        self._first_states = self._separating = None
         return super()._before(init, X, y)
 
     def _first_model(self, X: Any, y: Sequence[Sequence[str]] | None) -> TrainableModel | None:
@@ -319,6 +321,8 @@ class LatentPerceptron(LatentStates, Perceptron):
         if self.start != "likelihood":
             plain = self._plain(X, y)
             separable = plain.training_["convergence"]["separable"]
+            self._plain_margin = plain.training_["convergence"].get("margin") or 0.0
+            self._separating = plain.trained_ if self._plain_margin > 0 else None
             enough = self.start == "split" or separable >= GOOD
             self._first_states = {"of": "split" if enough else "likelihood", "plain_separable": separable}
         return plain if self._first_states["of"] == "split" else self._likely(X, y)
@@ -326,6 +330,16 @@ class LatentPerceptron(LatentStates, Perceptron):
     def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         record = super()._record(data, best, monitors)
         return record if self._first_states is None else record | {"start": self._first_states}
+
+    def _after(self, data: Data, development: Development | None) -> None:
+        super()._after(data, development)
+        plain, self._separating = self._separating, None
+        if plain is None or "margin" not in self.training_["convergence"]:
+            return
+        copied = carry_over(plain, self.trained_._replace(weights=np.zeros_like(self.weights_)))
+        norms = [float(np.linalg.norm(weights.astype(np.float64))) for weights in (copied, plain.weights)]
+        seen = latent_separability(self._plain_margin, norms[0] / norms[1], self._norm, self._start_norm)
+        self.training_["convergence"]["latent"] = seen._asdict()
 
     def _plain(self, X: Any, y: Sequence[Sequence[str]] | None) -> Perceptron:
         """A perceptron with the same settings but one state for each label."""
