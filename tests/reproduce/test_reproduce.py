@@ -30,7 +30,9 @@ def small(calls: list[str], fails: bool = False) -> Experiment:
     def findings(found, quick: bool) -> Findings:
         rows = [Row("Table 1", "CRF | x", "F1", 90.63, found["second"]["F1"], 0.5, 12.3456789)]
         panel = Panel("n", "F1", [Curve("a", [1, 2], [3.0, 4.0])])
-        return Findings(rows, [Claim("a > b", True, "93 and 90")], [Figure("figure-1", "A figure.", [panel])], ["Note."])
+        return Findings(
+            rows, [Claim("a > b", True, "93 and 90")], [Figure("figure-1", "A figure.", [panel])], ["Note."]
+        )
 
     steps = [Step("first", 1, first), Step("second", 1, second)]
     return Experiment("small", "A title", "Who 2009", [], lambda quick: steps, findings, ["Read so."])
@@ -71,7 +73,8 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
     paths = write_report(made, made.findings(found, False), tmp_path, "labelwright reproduce small", 75.0)
     assert [path.name for path in paths] == ["small.results.json", "small.md", "small.html", "small.figure-1.png"]
     record = json.loads(paths[0].read_text())
-    assert record["experiment"] == "small" and record["notes"] == ["Read so.", "Note."]
+    assert record["experiment"] == "small"
+    assert record["notes"] == ["Read so.", "Note."]
     assert record["rows"] == [
         {
             "table": "Table 1",
@@ -89,7 +92,8 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
     text, page = paths[1].read_text(), paths[2].read_text()
     assert "| CRF \\| x | as published | 93.00 ± 0.25 (90.63) |" in text
     assert "![A figure.](small.figure-1.png)" in text
-    assert "<td>93.00 ± 0.25 (90.63)</td>" in page and "data:image/png;base64," in page
+    assert "<td>93.00 ± 0.25 (90.63)</td>" in page
+    assert "data:image/png;base64," in page
     assert "| a > b | kept | 93 and 90 |" in text
 
 
@@ -98,7 +102,8 @@ def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pyte
     made = small([])
     found = Work(made, None, tmp_path, False, print).run()
     paths = write_report(made, made.findings(found, False), tmp_path, "x", 5.0)
-    assert len(paths) == 3 and "matplotlib is missing" in paths[1].read_text()
+    assert len(paths) == 3
+    assert "matplotlib is missing" in paths[1].read_text()
 
 
 def test_a_row_without_a_run_is_shown_as_missing() -> None:
@@ -128,4 +133,5 @@ def test_an_unknown_experiment_is_refused() -> None:
 def test_a_missing_corpus_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "multilayer", "--corpora", str(tmp_path), "-o", str(tmp_path)]) == 2
     message = capsys.readouterr().err
-    assert message.count("\n") == 1 and "needs the corpus conll2000" in message
+    assert message.count("\n") == 1
+    assert "needs the corpus conll2000" in message

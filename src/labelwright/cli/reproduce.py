@@ -20,8 +20,12 @@ def command(
     corpora: Annotated[
         str | None, option(f"Folder with a folder for each corpus; otherwise that of {CORPORA}.", "DIR")
     ] = None,
-    out: Annotated[str, option("Folder for the report and for what a resumed run needs.", "DIR", OUTPUT, "--out", "-o")] = ".",
-    quick: Annotated[bool, option("A run of a minute or two on small parts of the data: figures mean nothing.")] = False,
+    out: Annotated[
+        str, option("Folder for the report and for what a resumed run needs.", "DIR", OUTPUT, "--out", "-o")
+    ] = ".",
+    quick: Annotated[
+        bool, option("A run of a minute or two on small parts of the data: figures mean nothing.")
+    ] = False,
 ) -> None:
     """Run the experiments of a paper and report their figures beside the published ones.
 

@@ -105,7 +105,7 @@ def grid() -> list[dict[str, Any]]:
     return [a | b for a in basic for b in near]
 
 
-# -- data -----------------------------------------------------------------------------------------------------------------
+# -- data -------------------------------------------------------------------------------------------------------------
 
 
 def _read(name: str, folder: Path) -> tuple[Corpus, Corpus]:
@@ -138,7 +138,7 @@ def _score(task: Task, gold: Any, labels: Any) -> float:
     return 100 * (evaluate(gold, labels).f1 or 0.0)
 
 
-# -- steps ----------------------------------------------------------------------------------------------------------------
+# -- steps ------------------------------------------------------------------------------------------------------------
 
 
 def _searched(name: str, system: str, work: Work) -> Result:
@@ -218,7 +218,7 @@ def _steps(quick: bool) -> list[Step]:
     return [*steps, Step("figures 1 and 2", 2, _curve)]
 
 
-# -- findings -------------------------------------------------------------------------------------------------------------
+# -- findings ---------------------------------------------------------------------------------------------------------
 
 
 def _findings(results: Mapping[str, Result], quick: bool) -> Findings:
@@ -262,8 +262,8 @@ EXPERIMENTS = {
         _steps,
         _findings,
         [
-            "CHUNK and NER are the paper's data. GENIA is jnlpba's training part, cut 90 to 10; MED, PHONEME and MORPHO "
-            "cannot be had: two corpora each stand for them, and their figures are not comparable.",
+            "CHUNK and NER are the paper's data. GENIA is jnlpba's training part, cut 90 to 10; MED, PHONEME and "
+            "MORPHO cannot be had: two corpora each stand for them, and their figures are not comparable.",
             "Windows are of seven words and parts of speech, or of seven letters; chunks are coded in iob1.",
             f"Every row had the same {len(grid())} settings to choose from, in a progressive search on the same 1,500 "
             "sentences (6,000 words) of the training data; the paper used wrapped progressive sampling.",

@@ -64,7 +64,7 @@ class Task(NamedTuple):
     claims: Sequence[tuple[str, str]]  # better, worse
 
 
-# -- steps --------------------------------------------------------------------------------------------------------------
+# -- steps ------------------------------------------------------------------------------------------------------------
 
 
 def _parts(task: Task, work: Work) -> Parts:
@@ -156,7 +156,7 @@ def _steps(task: Task, quick: bool) -> list[Step]:
     return [*steps, Step("significance", 0.2, partial(_compared, task))]
 
 
-# -- findings -----------------------------------------------------------------------------------------------------------
+# -- findings ---------------------------------------------------------------------------------------------------------
 
 
 def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Findings:
@@ -208,7 +208,7 @@ def _figures(task: Task, results: Mapping[str, Result]) -> list[Figure]:
     return [Figure("stability", caption, [Panel("pass", "F1 (%)", curves)])]
 
 
-# -- the two tasks ------------------------------------------------------------------------------------------------------
+# -- the two tasks ----------------------------------------------------------------------------------------------------
 
 ORDER_2 = {"template": "np-triples", "order": 2}
 NP = Task(
@@ -297,8 +297,8 @@ EXPERIMENTS = {
         partial(_findings, NP),
         [
             READING,
-            "The paper names no development data: the last 894 training sentences choose k, the number of latent states "
-            "and of passes; then a model is trained on all of the training data.",
+            "The paper names no development data: the last 894 training sentences choose k, the number of latent "
+            "states and of passes; then a model is trained on all of the training data.",
             "The order-2 models of the rows DPLVM have 79 million weights, and a pass takes minutes: both rows are of "
             "order 1, with the same features on pairs instead of triples. So are the runs on stability.",
             "Ours starts from a split perceptron and trains with a margin.",
@@ -313,7 +313,8 @@ EXPERIMENTS = {
         partial(_findings, BIONER),
         [
             READING,
-            "Orthography is the shape of words with their prefixes and suffixes; parts of speech are those of the corpus.",
+            "Orthography is the shape of words with their prefixes and suffixes; parts of speech are those of the "
+            "corpus.",
             "The row DPLVM-SGD of order 2 is missing: the paper has no figure either.",
             "DPLVM rows have fewer iterations than the paper's: those that end within the time of this experiment.",
         ],

@@ -1,4 +1,4 @@
-"""Sun & Tsujii (2009): latent-dynamic inference on Bio-NER (table 3, figure 4) and NP chunking (tables 4, 5, figures 2, 5).
+"""Sun & Tsujii (2009): latent-dynamic inference on Bio-NER (table 3, figure 4) and NP chunking (tables 4 and 5).
 
 Both tasks run the same steps: variances and numbers of latent states on development data, figures on development data
 with the chosen model, then three seeds of each variant, decoded by every method on the test data.
@@ -57,7 +57,7 @@ class Task(NamedTuple):
     figure: str
 
 
-# -- steps --------------------------------------------------------------------------------------------------------------
+# -- steps ------------------------------------------------------------------------------------------------------------
 
 
 def _parts(task: Task, work: Work) -> Parts:
@@ -78,7 +78,9 @@ def _crf(task: Task, quick: bool, **settings: Any) -> CRF:
 def _swept(task: Task, kind: str, work: Work, **settings: Any) -> Result:
     """F1 on development data of one setting, trained on a part of the training data."""
     parts = _parts(task, work)
-    model = _crf(task, work.quick, **settings) if kind == "CRF" else _latent(task, AS_PUBLISHED, 0, work.quick, **settings)
+    model = (
+        _crf(task, work.quick, **settings) if kind == "CRF" else _latent(task, AS_PUBLISHED, 0, work.quick, **settings)
+    )
     model, seconds = trained(model, parts.train.take(slice(0, task.sweep)))
     f1 = scored(parts.dev.y, model.predict(parts.dev))["F1"]
     return {"F1": f1, "seconds": seconds, "shown": f"F1 {f1:.2f} on development data"}
@@ -87,7 +89,7 @@ def _swept(task: Task, kind: str, work: Work, **settings: Any) -> Result:
 def _chosen(work: Work, kind: str) -> float:
     """The penalty 1 / sigma^2 of the variance that was best on development data."""
     variances = _variances(work.quick)
-    return 1 / best({v: work.results[f"{kind}, variance {v:g}"]["F1"] for v in variances})
+    return 1 / float(best({v: work.results[f"{kind}, variance {v:g}"]["F1"] for v in variances}))
 
 
 def _curves(task: Task, work: Work) -> Result:
@@ -164,7 +166,7 @@ def _steps(task: Task, quick: bool) -> list[Step]:
     return [*steps, Step("significance", 0.2, partial(_compared, task))]
 
 
-# -- findings -----------------------------------------------------------------------------------------------------------
+# -- findings ---------------------------------------------------------------------------------------------------------
 
 
 def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Findings:
@@ -215,7 +217,8 @@ def _claims(task: Task, results: Mapping[str, Result], rows: Sequence[Row]) -> l
         Claim(
             "F1 has reached its plateau at n = 30",
             abs(gain) < 0.15,
-            f"development F1 {curve['1']['F1']:.2f} at n = 1, {curve['30']['F1']:.2f} at 30, {gain:+.2f} until {largest}",
+            f"development F1 {curve['1']['F1']:.2f} at n = 1, {curve['30']['F1']:.2f} at 30, {gain:+.2f} until "
+            f"{largest}",
         )
     )
     if task.figure == "figure-4":
@@ -225,7 +228,9 @@ def _claims(task: Task, results: Mapping[str, Result], rows: Sequence[Row]) -> l
 
 
 def _notes(task: Task, results: Mapping[str, Result]) -> list[str]:
-    pairs = ", ".join(f"{pair.replace(f', {AS_PUBLISHED}, seed 0', '')} {p:.2g}" for pair, p in results["significance"]["p"].items())
+    pairs = ", ".join(
+        f"{pair.replace(f', {AS_PUBLISHED}, seed 0', '')} {p:.2g}" for pair, p in results["significance"]["p"].items()
+    )
     settings = results[f"latent CRF, {OURS}, seed 0"]["settings"]
     published = results[f"latent CRF, {AS_PUBLISHED}, seed 0"]["settings"]
     return [
@@ -257,11 +262,11 @@ def _figures(task: Task, results: Mapping[str, Result], quick: bool) -> list[Fig
     return [
         Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.",
                [Panel("n", "probability mass (%)", [Curve("", range(1, len(mass) + 1), mass)])]),
-        Figure(task.figure, "F1, exactitude, latent paths and time against the search steps n, development data.", panels),
+        Figure(task.figure, "F1, exactitude, latent paths and time against the search steps n (development data).", panels),
     ]  # fmt: skip
 
 
-# -- the two tasks ------------------------------------------------------------------------------------------------------
+# -- the two tasks ----------------------------------------------------------------------------------------------------
 
 
 def _published(lines: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, float | None]]:
@@ -337,9 +342,10 @@ EXPERIMENTS = {
         partial(_steps, BIONER),
         partial(_findings, BIONER),
         [
-            "The paper leaves out rare features without a number: those that occur less than 15 times are left out, as in "
-            "the later paper on the latent perceptron.",
-            "Orthography is the shape of words with their prefixes and suffixes; parts of speech are those of the corpus.",
+            "The paper leaves out rare features without a number: those that occur less than 15 times are left out, as"
+            " in the later paper on the latent perceptron.",
+            "Orthography is the shape of words with their prefixes and suffixes; parts of speech are those of the "
+            "corpus.",
             "Models are trained on 1,800 abstracts, choices made on 200.",
         ],
     ),

@@ -1,4 +1,4 @@
-"""Azuma & Matsumoto (2011), table 2: POS tags and chunks of CoNLL-2000 from words alone, three ways to pass tags upwards."""
+"""Azuma & Matsumoto (2011), table 2: POS tags and chunks of CoNLL-2000 from words, and three ways to pass tags."""
 
 import time
 from collections.abc import Mapping
@@ -93,8 +93,8 @@ def _significance(variant: str, work: Work) -> Result:
     p = {}
     for a, b in (("CRF + CRF", "CRF + CRF-MF"), ("CRF + CRF-MF", "CRF + CRF-BP"), ("CRF + CRF", "CRF + CRF-BP")):
         for layer in ("pos", "chunk"):
-            found = (work.labels(f"{name}, {variant}, {layer}") for name in (a, b))
-            p[f"{layer}: {a} / {b}"] = compare(test.column(layer), *found).bootstrap.p_value
+            one, other = (work.labels(f"{name}, {variant}, {layer}") for name in (a, b))
+            p[f"{layer}: {a} / {b}"] = compare(test.column(layer), one, other).bootstrap.p_value
     return {"p": p}
 
 
@@ -132,8 +132,9 @@ EXPERIMENTS = {
         _steps,
         _findings,
         [
-            "As published: features of table 1, with the word and its suffixes at the same token only, and with features of "
-            "the first and the last node and arc; a layer is trained for 80 iterations, both together for 60.",
+            "As published: features of table 1, with the word and its suffixes at the same token only, and with "
+            "features of the first and the last node and arc; a layer is trained for 80 iterations, both together for "
+            "60.",
             "Ours: the templates `multilayer` and `multilayer-above`, which also read the neighbouring words.",
             "The paper does not say how significance was tested: a paired bootstrap over sentences, 10,000 samples.",
             "Its first two systems share a POS tagger; so do ours.",

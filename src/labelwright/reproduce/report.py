@@ -151,7 +151,7 @@ def _number(value: float, metric: str) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
 
 
-# -- as Markdown, and as a page -----------------------------------------------------------------------------------------
+# -- as Markdown, and as a page ---------------------------------------------------------------------------------------
 
 
 def markdown(title: str, blocks: Iterable[Block]) -> str:
@@ -167,7 +167,9 @@ def markdown(title: str, blocks: Iterable[Block]) -> str:
                 parts.append("\n".join(f"- {line}" for line in lines))
             case Grid(head, lines):
                 rows = [head, ["---"] * len(head), *lines]
-                parts.append("\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows))
+                parts.append(
+                    "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+                )
             case Picture(file, caption):
                 parts.append(f"![{caption}]({file.name})\n\n{caption}")
     return "\n\n".join(parts) + "\n"
@@ -213,4 +215,3 @@ code { background: var(--panel); padding: .1rem .3rem; border-radius: 4px; font-
 figure { margin: 0; } img { max-width: 100%; background: #fff; border-radius: 6px; }
 figcaption { color: var(--quiet); font-size: .87rem; }
 """
-
