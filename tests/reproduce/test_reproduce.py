@@ -57,6 +57,13 @@ def test_a_quick_run_never_takes_results_of_a_full_one(tmp_path: Path) -> None:
     assert calls == ["first", "second"] * 2
 
 
+def test_a_fresh_run_begins_anew(tmp_path: Path) -> None:
+    calls: list[str] = []
+    for fresh in (False, True):
+        Work(small(calls), None, tmp_path, False, print, fresh).run()
+    assert calls == ["first", "second"] * 2
+
+
 def test_damaged_results_are_made_again(tmp_path: Path) -> None:
     calls: list[str] = []
     work = Work(small(calls), None, tmp_path, False, print)

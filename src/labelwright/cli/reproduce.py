@@ -53,14 +53,14 @@ def command(
     except OSError as problem:
         raise OptionError(f"{out}: cannot make this folder: {problem.strerror}") from None
     for each in experiments:
-        _reproduce(each, None if place is None else Path(place), folder, quick)
+        _reproduce(each, None if place is None else Path(place), folder, quick, fresh)
 
 
-def _reproduce(experiment: "Experiment", corpora: Path | None, folder: Path, quick: bool) -> None:
+def _reproduce(experiment: "Experiment", corpora: Path | None, folder: Path, quick: bool, fresh: bool) -> None:
     from labelwright.reproduce.report import write_report
     from labelwright.reproduce.work import Work
 
-    work = Work(experiment, corpora, folder, quick, say)
+    work = Work(experiment, corpora, folder, quick, say, fresh)
     try:
         results = work.run()
     except KeyboardInterrupt:

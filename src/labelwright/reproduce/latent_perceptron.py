@@ -269,7 +269,7 @@ BIONER = Task(
         "Perc, cc=15, odr=1": System("Perc", _line("Perc", 15, max_iter=20), 65.83, 1),
         "CRF-BFGS, cc=15, odr=1": System("CRF", _line("CRF", 15, max_iter=200), 64.17, 3),
         "Perc, cc=2, odr=2": System("Perc", _line("Perc", 2, 2, max_iter=20), 70.07, 3),
-        "Lat-Perc, cc=2, odr=2": System("Lat-Perc", _line("Lat-Perc", 2, 2, max_iter=5), 70.51, 22),
+        "Lat-Perc, cc=2, odr=2": System("Lat-Perc", _line("Lat-Perc", 2, 2, max_iter=4), 70.51, 17),
     },
     stability=0,
     claims=[

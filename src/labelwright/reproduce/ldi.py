@@ -259,11 +259,11 @@ def _figures(task: Task, results: Mapping[str, Result], quick: bool) -> list[Fig
         panel("seconds", "seconds"),
     ]
     mass = [100 * share for share in curves["mass"]]
+    masses = Panel("n", "probability mass (%)", [Curve("", range(1, len(mass) + 1), mass)])
     return [
-        Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.",
-               [Panel("n", "probability mass (%)", [Curve("", range(1, len(mass) + 1), mass)])]),
-        Figure(task.figure, "F1, exactitude, latent paths and time against the search steps n (development data).", panels),
-    ]  # fmt: skip
+        Figure("figure-2", "Probability mass of the n best latent paths, mean over development sentences.", [masses]),
+        Figure(task.figure, "F1, exactitude, latent paths and time against the search steps n, on dev.", panels),
+    ]
 
 
 # -- the two tasks ----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,11 +24,15 @@ Say = Callable[[str], None]
 class Work:
     """The folder of an experiment: results of steps, models and labels, and where the corpora are."""
 
-    def __init__(self, experiment: Experiment, corpora: Path | None, folder: Path, quick: bool, say: Say):
-        """Find what an earlier run of the same version left behind."""
+    def __init__(
+        self, experiment: Experiment, corpora: Path | None, folder: Path, quick: bool, say: Say, fresh: bool = False
+    ):
+        """A folder for one experiment; `fresh` forgets what an earlier run left behind."""
         self.experiment, self.corpora, self.quick, self.say = experiment, corpora, quick, say
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
         self.results: dict[str, Result] = {}
+        if fresh:
+            shutil.rmtree(self.folder / "steps", ignore_errors=True)
         self._models: dict[str, Any] = {}
         self._data: dict[Any, Any] = {}
         for name in experiment.corpora:
