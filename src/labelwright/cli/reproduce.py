@@ -26,6 +26,7 @@ def command(
     quick: Annotated[
         bool, option("A run of a minute or two on small parts of the data: figures mean nothing.")
     ] = False,
+    fresh: Annotated[bool, option("Begin anew, whatever an earlier run has left.")] = False,
 ) -> None:
     """Run the experiments of a paper and report their figures beside the published ones.
 
