@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from problems import ARCS, EVERYTHING, LABELS, NAMES, ORDERS, STATES, TRIPLES, Problem, dicts, differences, words
 
-from labelwright.structures.supervision import PLAIN, Supervision
+from labelwright.structures.supervision import COMPLETE, PARTIAL, PLAIN, UNLABELLED, Supervision, kinds_of
 
 CASES = {  # data, template, states per label, cells, scheme, order
     "states": (words, STATES, 1, "observed", None, 1),
@@ -66,6 +66,25 @@ def test_loss_and_gradient(case, given):
     np.testing.assert_allclose(gradient[at], differences(problem.true_loss, weights, at), atol=1e-7)
     more = np.arange(0, len(weights), max(1, len(weights) // 100))
     np.testing.assert_allclose(gradient[more], differences(lambda w: problem(w)[0], weights, more), atol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["arcs, all cells", "latent", "order 2", "order 2, latent triples"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sentences_of_every_kind(case, weighted):
+    """Complete labels, sets and no labels in the same data: each kind is learnt from in its own way."""
+    make, template, sizes, cells, scheme, order = CASES[case]
+    X, y = make(9, seed=6, longest=3)
+    codes = partially(y, 2)
+    codes = [[LABELS.index(label) for label in y[n]] if n % 3 == 0 else codes[n] for n in range(9)]
+    codes = [[4] * len(sentence) if n % 3 == 1 else sentence for n, sentence in enumerate(codes)]
+    supervision = said(y, 3, sentences=weighted, tokens=weighted)
+    problem = Problem(X, codes, template, cells, scheme, sizes=sizes, order=order, supervision=supervision)
+    assert set(kinds_of(problem.gold, problem.offsets, supervision, len(LABELS))) == {COMPLETE, PARTIAL, UNLABELLED}
+    weights = problem.random_weights()
+    loss, gradient = problem(weights)
+    assert loss == pytest.approx(problem.true_loss(weights), rel=1e-9)
+    at = np.random.default_rng(1).permutation(len(weights))[:10]
+    np.testing.assert_allclose(gradient[at], differences(problem.true_loss, weights, at), atol=1e-7)
 
 
 @pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.features.segments import SegmentFeatures
 from labelwright.kernels import segments as kernels
-from labelwright.learn.expectations import Batch, Counts, Rows, Shard, Sizes, pieces_of
+from labelwright.learn.expectations import Counts, Rows
+from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Plain, padded
 from labelwright.scoring.parameters import Cells, Parameters, make_parameters
