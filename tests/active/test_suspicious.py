@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, MemoryTagger, Perceptron, SemiCRF
+from labelwright import CRF, LatentCRF, MemoryBased, Perceptron, SemiCRF
 from labelwright.active import doubts
 from labelwright.corpus import Span, builtin_corpus
 from labelwright.errors import CorpusError, OptionError
@@ -149,7 +149,7 @@ def test_what_is_refused():
         doubts(CRF(), X, CHUNKS, by="word")
     with pytest.raises(OptionError, match=r"^folds: expected a whole number"):
         doubts(CRF(), X, CHUNKS, folds=1)
-    with pytest.raises(OptionError, match=r"^model: a MemoryTagger has scores, not probabilities; use another tagger"):
-        doubts(MemoryTagger(), X, CHUNKS)
+    with pytest.raises(OptionError, match=r"^model: a MemoryBased has no probabilities; use another tagger"):
+        doubts(MemoryBased(), X, CHUNKS)
     with pytest.raises(CorpusError, match=r"5-fold cross-validation needs at least 5 sentences, got 3"):
         doubts(CRF(), X[:3], CHUNKS[:3])

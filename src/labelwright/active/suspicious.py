@@ -168,7 +168,7 @@ def _asked(model: Any, asked: str, data: tuple[Any, Any], by: str) -> list[Held]
 
 def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[str]], by: str) -> list[Held]:
     sure = batch.sure
-    best = [record.labels for record in batch.decode(tagger.default_decoder, probabilities=False)]
+    best = [record.labels for record in batch.decode(tagger.checked_decoder(None), probabilities=False)]
     spans = sure.likely_spans(LIKELY) if by == "span" else [[]] * len(batch)
     of_sentences = sure.log_probabilities(gold) if by == "sentence" else [0.0] * len(batch)
     answers = []
