@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, is_partial
 from labelwright.answers.calibrated import LEAST, Calibration, MonotoneMap
+from labelwright.corpus.partial_labels import left_open
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus, listed
@@ -131,12 +132,12 @@ def sentences_and_labels(X: Any, y: Any) -> Labelled:
 
 def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
     """Sentences, encoded, after a check that they fit their labels."""
-    y = true_labels("calibrate", X, y, complete=False)
+    y = left_open(true_labels("calibrate", X, y, complete=False))
     data = tagger.encode(X)
     ask = tagger._asker(data)
     lengths = ask(lambda batch: [0 if s is None else len(s) for s in batch])
     check_lengths(y, lengths, place="calibrate: y")
-    return HeldOut(tagger, data, [list(labels) for labels in y], ask)
+    return HeldOut(tagger, data, y, ask)
 
 
 def folded(X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> list[tuple[Labelled, Labelled]]:
