@@ -28,9 +28,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         given = ["--model", "memory", "-q"] if kind == "memory" else [*extra, *options]
         given = given if kind != "perceptron" else [*extra, "--template", place / "t.txt", "-q"]
         assert main([str(a) for a in ["train", file, "-o", place / kind, *given]]) == 0
-        if kind != "memory":
-            dev = place / ("pos-dev.txt" if kind == "pos-crf" else "dev.txt")
-            assert main([str(a) for a in ["calibrate", place / kind, dev, "-o", place / f"{kind}.sure", "-q"]]) == 0
+        dev = place / ("pos-dev.txt" if kind == "pos-crf" else "dev.txt")
+        assert main([str(a) for a in ["calibrate", place / kind, dev, "-o", place / f"{kind}.sure", "-q"]]) == 0
     return place
 
 
@@ -96,7 +95,6 @@ def test_calibrate_a_cascade(run, folder: Path, tmp_path: Path) -> None:
 def test_calibrate_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     for arguments, told in [
-        ([place / "memory", place / "dev.txt", "-o", new], "has scores, not probabilities"),
         ([place / "crf", place / "dev.txt", "-o", new, "--method", "platt"], "--method: expected one of temperature"),
         ([place / "crf", place / "dev.txt", "-o", new, "--folds", 1], "--folds: "),
         ([place / "crf", place / "dev.txt", "-o", "-"], "--output: expected the name of a model file"),
@@ -154,7 +152,6 @@ def test_eval_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
         ([place / "perceptron", test, "--calibration"], "or calibrate it"),
         ([test, test, "--calibration"], "--calibration: only with a model"),
         ([test, test, "--uncalibrated"], "--uncalibrated: only with a model"),
-        ([place / "memory", test, "--uncalibrated"], "--uncalibrated: a MemoryTagger cannot be calibrated"),
     ]:
         code, out, err = run("eval", *arguments)
         assert (code, out) == (2, "")
@@ -223,6 +220,24 @@ def test_probabilities_without_calibration(run, place: Path) -> None:
     assert run("tag", place / "crf.sure", place / "test.txt", "--json", "--uncalibrated")[1] == raw
     assert run("tag", place / "crf.sure", place / "test.txt", "--json")[1] != raw
     assert run("tag", place / "crf.sure", place / "test.txt")[1] == run("tag", place / "crf", place / "test.txt")[1]
+
+
+def test_memory_based_models_have_confidences(run, place: Path) -> None:
+    code, out, err = run("eval", place / "memory.sure", place / "test.txt", "--calibration")
+    assert (code, err) == (0, "")
+    assert "expected calibration error" in out
+    _, out, _ = run("tag", place / "memory.sure", place / "test.txt", "--json")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert all(0 < record["confidence"] <= 1 and "probability" not in record for record in records)
+    _, kept, _ = run("tag", place / "memory.sure", place / "test.txt", "--min-confidence", 0.9, "--json")
+    labels = [[record["labels"] for record in map(json.loads, text.splitlines())] for text in (out, kept)]
+    assert sum(label != "O" for row in labels[1] for label in row) < sum(
+        label != "O" for row in labels[0] for label in row
+    )
+    code, out, err = run("inspect", place / "memory.sure")
+    assert "temperature" in out
+    code, out, err = run("rank", place / "memory.sure", place / "test.txt", "--by", "sequence", "--top", 3)
+    assert (code, err) == (0, "")
 
 
 def test_tag_refuses_in_one_line(run, place: Path) -> None:

@@ -206,7 +206,6 @@ def test_recipes_and_layers(run, folder, tmp_path):
         (["--by", "word"], ["--by: expected one of span, token, sentence, got 'word'"]),
         (["--folds", 1], ["--folds: expected a whole number of 2 or more, got 1"]),
         (["--top", 0], ["--top: expected a whole number of 1 or more, got 0"]),
-        (["--model", "memory"], ["a MemoryTagger has scores, not probabilities; use another tagger"]),
         (["--model", "crff"], ["--model: expected one of", "did you mean 'crf'?"]),
         (["--latent", 2], ["not for --model crf, only for"]),
         (["--to", "doccano"], ["--to: says what -o writes; add -o FILE"]),

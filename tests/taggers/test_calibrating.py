@@ -10,10 +10,11 @@ from problems import ARCS, EVERYTHING, STATES, Truth, words
 from small_models import MODELS, trained
 
 import labelwright
-from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, Perceptron, SemiCRF, Span
+from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, NgramTagger, Perceptron, SemiCRF, Span
 from labelwright.answers.calibrated import Calibration, MonotoneMap
 from labelwright.corpus import Corpus
 from labelwright.corpus.generated import builtin_corpus
+from labelwright.corpus.spans import spans_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.taggers import calibrating
 
@@ -241,9 +242,6 @@ def test_what_cannot_be_fitted_is_refused(fitted, entities):
     with pytest.raises(CorpusError, match=r"^calibrate: y: sentence 0 has 1 labels"):
         model.calibrate(X, [["O"], *y[1:]])
     assert model.temperature_ is None
-    X, y = words(6, 1)
-    with pytest.raises(OptionError, match=r"^calibrate: a MemoryTagger has scores, not probabilities"):
-        MemoryTagger(n_jobs=1).fit(X, y).calibrate(X, y)
 
 
 def test_partial_labels_say_what_they_can(fitted, entities):
@@ -266,6 +264,45 @@ def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
     assert loaded.calibration_ == model.calibration_
     spans = model.predict_spans(X[:5])
     assert loaded.predict_spans(X[:5]) == spans
+
+
+@pytest.mark.parametrize("inference", ["csi", "vote", "none"])
+@pytest.mark.parametrize("name", ["memory", "ngram"])
+def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_path):
+    monkeypatch.setattr(calibrating, "LEAST", 10)
+    X, y = words(60, 5)
+    model = MemoryTagger(inference=inference, n_jobs=1)
+    if name == "ngram":
+        naive_bayes = pytest.importorskip("sklearn.naive_bayes")
+        model = NgramTagger(naive_bayes.MultinomialNB(), inference=inference, n_jobs=1)
+    labels = model.fit(X, y).predict(X)
+    with pytest.raises(OptionError, match="r has scores, not probabilities; calibrate it on held-out data first"):
+        model.predict_confidences(X)
+    new, gold = words(60, 6)
+    assert not model.is_sure
+    assert model.calibrate(new, gold, method="isotonic").is_sure
+    assert not model.probabilistic
+    assert model.predict(X) == labels
+    rows = [list(row.values()) for sentence in model.predict_confidences(new) for row in sentence]
+    np.testing.assert_allclose(np.sum(rows, axis=1), 1.0)
+    spans = model.span_confidences(new, model.predict_spans(new))
+    said = np.array([span.probability for row in spans for span in row])
+    true = [{span[:3] for span in spans_of(labels)} for labels in gold]
+    right = [span[:3] in known for row, known in zip(spans, true, strict=True) for span in row]
+    assert said.mean() == pytest.approx(np.mean(right), abs=0.05)
+    assert all(record.log_probability is None and 0 < record.confidence < 1 for record in model.decode(new))
+    assert all(0 <= p <= 1 for p in model.occurrence_confidences(new, "X"))
+    with pytest.raises(OptionError, match=r"^span_probabilities: .* calibrate it and use span_confidences"):
+        model.span_probabilities(new, spans)
+    assert sum(map(len, model.predict_confident(new, 0.0))) == sum(map(len, new))
+    if name == "memory":
+        model.save(tmp_path / "m")
+        loaded = labelwright.load(tmp_path / "m")
+        assert loaded.calibration_ == model.calibration_
+        assert loaded.predict_confidences(new) == model.predict_confidences(new)
+        assert model.partial_fit(new, gold).temperature_ is None
+    assert model.calibrate(X, y, folds=2).temperature_ > 0
+    assert model.fit(X, y).temperature_ is None
 
 
 def test_a_model_that_is_trained_again_is_no_longer_calibrated(fitted, entities):

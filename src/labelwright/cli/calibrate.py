@@ -62,8 +62,7 @@ def command(
       labelwright eval calibrated.crf test.txt --calibration
 
     No label changes.  Every command shows the calibrated probabilities of OUT (--uncalibrated shows the others), and
-    OUT may be MODEL itself.  Perceptrons have confidences once they are calibrated.  Memory-based models cannot be
-    calibrated.
+    OUT may be MODEL itself.  Perceptrons and memory-based models have confidences once they are calibrated.
 
     The table shows the calibration error of the entities of DEV (of labels, where they make no chunks) before and
     after (not with --folds); that of sentences which were used for nothing is shown by `labelwright eval OUT TEST

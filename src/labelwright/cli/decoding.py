@@ -230,13 +230,12 @@ def schemes_of(choices: Mapping[str, Choice]) -> dict[str, str]:
 
 def why_unsure(tagger: Any) -> str:
     """Why a tagger has no probabilities, and what helps."""
-    from labelwright.taggers.base import CONFIDENCE, NEIGHBOURS, PROBABILITY
+    from labelwright.taggers.base import CONFIDENCE, PROBABILITY
 
     lacks: str = tagger.lacks(PROBABILITY)
     if CONFIDENCE in tagger.can:
-        return f"{lacks}; train it with --dev FILE, or calibrate it, then it has confidences to show"
-    if NEIGHBOURS in tagger.can:
-        return f"{lacks}; inspect --data FILE shows the votes for a token's labels"
+        train = "train it with --dev FILE, or " if "dev" in tagger.training_options else ""
+        return f"{lacks}; {train}calibrate it, then it has confidences to show"
     return f"{lacks}; use --nbest"
 
 

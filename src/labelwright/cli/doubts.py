@@ -38,7 +38,8 @@ A doubt is a span to which the model prefers another, or none, or a probable spa
 or a token with a label to which it prefers another (--by token).  -o writes the sentences with doubts, the most
 doubtful first: as columns, the file with three more columns (the predicted label, the probability of the annotated
 label, and the number of the doubt on its tokens, _ on others).  Labels that no other fold has get probability 0.
-Settings of a recipe for a search or development data are not used.
+Of labels that are known in part, those that are unknown (_) are never doubted, and sets (B-PER|B-ORG) by the
+probability of the whole set.  Settings of a recipe for a search or development data are not used.
 """
 
 
@@ -202,9 +203,9 @@ def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: 
             start, end = each.place
             marks[start:end] = [str(rank)] * (end - start)
         listed = [each.as_dict() for _, each in by_sentence[number]]
-        p = [round(value, 6) for value in held.probabilities]
+        p = [None if value is None else round(value, 6) for value in held.probabilities]
         facts = {"sentence": number, "predicted": held.labels, "probabilities": p, "doubts": listed}
-        more = [held.labels, [f"{value:.4f}" for value in p], marks]
+        more = [held.labels, ["_" if value is None else f"{value:.4f}" for value in p], marks]
         items.append(ToAnnotate(list(zip(*columns, strict=True)), labels, facts, more))
     return items
 

@@ -103,6 +103,25 @@ def known_labels(labels: Sequence[Any]) -> list[Any]:
     return [None if is_set(label) or members[label] is not None else label for label in labels]
 
 
+def left_open(sentences: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """The labels of sentences; None where one is unknown, and a set where one of several is right.
+
+    sentences : labels of each sentence, as Python or files have them
+
+    >>> left_open([["N", "_"], ["V", "N|V"]]) == [["N", None], ["V", {"N", "V"}]]
+    True
+    """
+    distinct = list(dict.fromkeys(label for sentence in sentences for label in sentence if not is_set(label)))
+    members = dict(zip(distinct, sets_among(distinct), strict=True))
+
+    def meant(label: Any) -> Any:
+        several = frozenset(label) if is_set(label) else members[label]
+        single = _single(label, several)
+        return single[0] if single else several or None
+
+    return [[meant(label) for label in sentence] for sentence in sentences]
+
+
 class Known(NamedTuple):
     """How many tokens have a label, how many a set of labels, and of how many it is unknown."""
 

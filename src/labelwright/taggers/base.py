@@ -264,8 +264,8 @@ class Tagger(Estimator):
     def predict_confident(
         self, X: Any, least: float, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> Labellings:
-        """The best labels of each sentence without the entities that are less probable (or, of calibrated perceptrons,
-        less confident) than `least`: these are O, or _ where labels make no chunks.
+        """The best labels of each sentence without the entities that are less probable (or, of calibrated
+        taggers without probabilities, less confident) than `least`: these are O, or _ where labels make no chunks.
 
         X : sentences, a Corpus, or what `encode` returned
         least : the least probability of an entity

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths, is_partial
 from labelwright.answers.calibrated import LEAST, Calibration, MonotoneMap
+from labelwright.corpus.partial_labels import left_open
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus, listed
@@ -20,6 +21,7 @@ from labelwright.evaluate.calibration import judged
 from labelwright.taggers.base import Tagger, true_labels
 
 Array = NDArray[Any]
+Question = Callable[[Batch], list[Any]]
 METHODS = ("temperature", "isotonic")
 GOLDEN = (np.sqrt(5) - 1) / 2
 COARSE = np.geomspace(1e-4, 1e4, 17)  # temperatures, in mean scores of a token, among which the search begins,
@@ -34,6 +36,7 @@ class HeldOut(NamedTuple):
     tagger: "Calibratable"
     X: Any  # encoded
     y: list[list[Any]]
+    ask: Callable[[Question], list[Any]]  # a question about all of them
 
 
 class Calibratable(Tagger):
@@ -100,6 +103,10 @@ class Calibratable(Tagger):
         """
         self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
 
+    def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
+        """What asks encoded sentences many questions, one after the other."""
+        return lambda question: self._ask(X, question)
+
     def _crossed(self, X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> "list[HeldOut]":
         """Copies of this tagger, each with the part of the training data that it was not trained on."""
         fresh: Callable[[], Any] | None = getattr(self, "like", None)
@@ -125,11 +132,12 @@ def sentences_and_labels(X: Any, y: Any) -> Labelled:
 
 def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
     """Sentences, encoded, after a check that they fit their labels."""
-    y = true_labels("calibrate", X, y, complete=False)
+    y = left_open(true_labels("calibrate", X, y, complete=False))
     data = tagger.encode(X)
-    lengths = tagger._ask(data, lambda batch: [0 if s is None else len(s) for s in batch])
+    ask = tagger._asker(data)
+    lengths = ask(lambda batch: [0 if s is None else len(s) for s in batch])
     check_lengths(y, lengths, place="calibrate: y")
-    return HeldOut(tagger, data, [list(labels) for labels in y])
+    return HeldOut(tagger, data, y, ask)
 
 
 def folded(X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> list[tuple[Labelled, Labelled]]:
@@ -198,7 +206,7 @@ def tempered_log_probabilities(part: HeldOut, temperature: float) -> Array:
         gold = part.y[batch.first : batch.first + len(batch)]
         return at_temperature(batch, temperature).sure.log_probabilities(gold)
 
-    return np.array(part.tagger._ask(part.X, question), np.float64)
+    return np.array(part.ask(question), np.float64)
 
 
 def at_temperature(batch: Batch, temperature: float) -> Batch:
@@ -233,14 +241,14 @@ def _observed(part: HeldOut, temperature: float) -> tuple[list[list[Span]], list
     index = {label: code for code, label in enumerate(part.tagger.classes_)}
 
     def question(batch: Batch) -> list[tuple[list[Span], tuple[Array, Array]]]:
-        decoded = batch.raw.decode(part.tagger.default_decoder, probabilities=False)
+        decoded = batch.raw.decode(part.tagger.checked_decoder(None), probabilities=False)
         sure = at_temperature(batch, temperature).sure
         entities = sure.entities([record.labels for record in decoded])
         gold = part.y[batch.first : batch.first + len(batch)]
         tokens = [_labels_seen(s, labels, index) for s, labels in zip(sure, gold, strict=True)]
         return list(zip(entities, tokens, strict=True))
 
-    answers = part.tagger._ask(part.X, question)
+    answers = part.ask(question)
     return [entities for entities, _ in answers], [tokens for _, tokens in answers]
 
 

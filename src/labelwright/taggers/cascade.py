@@ -41,6 +41,7 @@ from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun, grown_layers
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
+from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
 from labelwright.taggers.training import TrainableModel, labelled_pair
@@ -173,7 +174,7 @@ class Cascade(LayeredAnswers):
         expect_much()
         names = [name for name, _ in self.layers]
         X, gold = labelled_layers(X, y, names, partial=True)
-        sample_weight = None if sample_weight is None else list(sample_weight)
+        sample_weight = None if sample_weight is None else listed_weights(sample_weight)
         development = None if dev is None else labelled_layers(*labelled_pair(dev), names, "dev: ")
         for attribute in ("layers_", "before_"):
             self.__dict__.pop(attribute, None)

@@ -38,9 +38,18 @@ from labelwright.taggers.memory import (
     decay_setting,
     settings_as_json,
 )
-from labelwright.taggers.ngram import InferenceName, Lengths, Ngram, NgramModel, Proposed, WeightingName, remembered
+from labelwright.taggers.ngram_model import (
+    InferenceName,
+    Lengths,
+    Ngram,
+    NgramModel,
+    Proposed,
+    WeightingName,
+    remembered,
+)
 from labelwright.taggers.packing import (
     Packed,
+    check_calibration,
     constructed,
     header_of,
     pack_labels,
@@ -142,7 +151,8 @@ class MemoryTagger(NgramModel):
         pairs = self._pairs() if self.ngram > 1 else pairs_of_codes(self.labels_, gold, offsets)
         self.scheme_ = detect_scheme(self.labels_, pairs=pairs)
         added = {"sentences": len(offsets) - 1, "tokens": len(gold), "seconds": round(time.perf_counter() - begun, 3)}
-        self.training_ = self.training_ | {name: self.training_.get(name, 0) + n for name, n in added.items()}
+        before = self.uncalibrated().training_
+        self.training_ = before | {name: before.get(name, 0) + n for name, n in added.items()}
         return self
 
     def _pairs(self) -> dict[tuple[str | None, str | None], int]:
@@ -237,6 +247,7 @@ class MemoryTagger(NgramModel):
         if len(model.windows_.names) != model.learner_.n_features_in_:
             raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
         model.training_, _ = read_record(header)
+        check_calibration(HeaderReader(model.training_, "header: training"), np.ones(1))
         return model
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:

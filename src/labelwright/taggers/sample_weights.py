@@ -79,14 +79,20 @@ def among(labels: Sequence[Any], own: Sequence[Any], codes: Array, sets: Array) 
     return np.concatenate([at, len(labels) + np.arange(len(sets), dtype=np.int32)])[codes], wide
 
 
+def listed_weights(given: Any) -> list[Any]:
+    """The weights of all sentences as a list; they may be anything that NumPy takes for an array."""
+    if hasattr(given, "__array__") and not hasattr(given, "__len__"):
+        given = np.atleast_1d(np.asarray(given))
+    if not hasattr(given, "__len__") or isinstance(given, str | Mapping):
+        raise OptionError(f"sample_weight: expected a number for each sentence, got {given!r:.40}")
+    return list(given)
+
+
 def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | None]:
     """The weights of sentences [N], or of tokens [T] where each sentence has a list of them."""
     if given is None:
         return None, None
-    n = len(offsets) - 1
-    if not hasattr(given, "__len__") or isinstance(given, str | Mapping):
-        raise OptionError(f"sample_weight: expected a number for each sentence, got {given!r:.40}")
-    given = list(given)
+    n, given = len(offsets) - 1, listed_weights(given)
     if len(given) != n:
         raise OptionError(f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each")
     if not any(hasattr(entry, "__len__") for entry in given):

@@ -8,22 +8,13 @@ from labelwright.answers.chains import PATH_DECODERS
 from labelwright.corpus.spans import Span
 from labelwright.errors import OptionError
 from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Constraints, Forced
+from labelwright.taggers.calibrating import Calibratable
 from labelwright.taggers.training import Data, Development, TrainableModel
 
 
-class ScoredModel(TrainableModel):
+class ConfidentTagger(Calibratable):
     """A tagger whose scores only order labellings.  `calibrate` finds the temperature at which exp(score / temperature)
     says best how often it is right on held-out data: its answers are *confidences*, kept apart from probabilities."""
-
-    can: ClassVar[frozenset[str]] = (TrainableModel.can - {PROBABILITY}) | {CONFIDENCE}
-    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
-    _by_paths: ClassVar[bool] = True
-    calibration: bool = True  # calibrate on development data after training?
-
-    def why_one_decoder(self) -> str | None:
-        return self.lacks(PROBABILITY)
-
-    # -- confidence ---------------------------------------------------------------------------------------------------
 
     @property
     def is_sure(self) -> bool:
@@ -75,7 +66,19 @@ class ScoredModel(TrainableModel):
     def _check_calibrated(self) -> None:
         if self.temperature_ is None:
             lacks = self.lacks(PROBABILITY)
-            raise OptionError(f"{lacks}; calibrate it on held-out data (or fit it with dev=) first")
+            raise OptionError(f"{lacks}; calibrate it on held-out data first")
+
+
+class ScoredModel(ConfidentTagger, TrainableModel):
+    """A tagger with weights, trained by its mistakes; development data calibrate it at once."""
+
+    can: ClassVar[frozenset[str]] = (TrainableModel.can - {PROBABILITY}) | {CONFIDENCE}
+    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
+    _by_paths: ClassVar[bool] = True
+    calibration: bool = True  # calibrate on development data after training?
+
+    def why_one_decoder(self) -> str | None:
+        return self.lacks(PROBABILITY)
 
     def _after(self, data: Data, development: Development | None) -> None:
         if development is not None and self.calibration:
