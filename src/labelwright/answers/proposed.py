@@ -163,7 +163,7 @@ class ProposalSentence:
 
         check_seconds(time_limit)
         with suppress(TooLargeError, TooWideError):
-            return under_rules(self, rules, words, number).decode("csi", probabilities=False)
+            return under_rules(self, rules, words, number).best_by_automata(probabilities=False)
         block = self.block
         one = block.widened(self.n) if wide else proposals.part(block.candidates, self.n, self.n + 1)
         solution = solve_candidates(

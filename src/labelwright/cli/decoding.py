@@ -13,6 +13,7 @@ from labelwright.errors import OptionError
 from labelwright.wording import either
 
 if TYPE_CHECKING:
+    from labelwright.answers.batch import Batch
     from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
     from labelwright.rules.rules import Rule
@@ -78,8 +79,9 @@ def of_decoders(
 OPTIONS = inspect.signature(of_decoders).parameters
 
 
-def with_decoders(run: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of the decoders in the place of its parameter `decoding`, a dict of their values."""
+def with_decoders(run: Callable[..., None], text: str | None = None) -> Callable[..., None]:
+    """A command with the options of the decoders in the place of its parameter `decoding`, a dict of their values;
+    `text` is its help, by default the docstring."""
     parameters = list[inspect.Parameter]()
     for parameter in inspect.signature(run).parameters.values():
         parameters += OPTIONS.values() if parameter.name == "decoding" else [parameter]
@@ -88,7 +90,7 @@ def with_decoders(run: Callable[..., None]) -> Callable[..., None]:
         decoding = {name: values.pop(name) for name in OPTIONS}
         run(**values, decoding=decoding)
 
-    return with_parameters(command, parameters, run.__doc__)
+    return with_parameters(command, parameters, text or run.__doc__)
 
 
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
@@ -111,11 +113,14 @@ class Choice(NamedTuple):
     constraints: str | None = None
     rules: tuple["Rule", ...] = ()
 
-    def under(self, inputs: Any) -> dict[str, Any]:
-        """The rules, and the sentences that they may look at, as options of `Batch.decode`, `nbest` and `under`."""
+    def under_rules(self, inputs: Any) -> "Callable[[Batch], Batch]":
+        """What puts a batch of these sentences under the rules, which may look at the words."""
         from labelwright.taggers.base import rule_sentences
 
-        return {"rules": self.rules, "words": rule_sentences(inputs)} if self.rules else {}
+        if not self.rules:
+            return lambda batch: batch
+        words = rule_sentences(inputs)
+        return lambda batch: batch.under(self.rules, words)
 
 
 def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:

@@ -261,14 +261,15 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
     data = model.encode(inputs) if asked.oracle else inputs  # asked twice
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
-        choice = asked.choices[name]
-        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options, **under_rules[name])
+        choice, batch = asked.choices[name], ruled[name](batch)
+        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options)
         entities: list[Any] = [None] * len(batch)
         if asked.calibration:
+            batch.sure.check_possible()
             entities = batch.entities([decoding.labels for decoding in decodings])
         return list(zip(decodings, entities, strict=True))
 
-    under_rules = {name: choice.under(inputs) for name, choice in asked.choices.items()}
+    ruled = {name: choice.under_rules(inputs) for name, choice in asked.choices.items()}
     tallies = {name: how.Tally() for name in asked.choices}
     answers = model.ask(data, question, None, how.schemes_of(asked.choices))
     scores = {}

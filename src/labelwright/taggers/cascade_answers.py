@@ -188,27 +188,27 @@ class LayeredAnswers(Estimator):
         **options : go to the decoder
         """
         X = listed(X)
-        decoded, schemes = self._decoding(X, decoder, constraints, options)
-        return self.ask(X, lambda name, _, batch: decoded[name](batch), forced, schemes)
+        decoded, ruled, schemes = self._decoding(X, decoder, constraints, options)
+        return self.ask(X, lambda name, _, batch: decoded[name](ruled[name](batch)), forced, schemes)
 
     def _decoding(
         self, X: Any, decoder: str | None, constraints: Any, options: Mapping[str, Any]
-    ) -> tuple[dict[str, Callable[[Batch], list[Decoding]]], dict[str, str]]:
-        """What decodes the batches of each layer, and the label schemes that hold there; an option goes to the layers
-        that take it."""
+    ) -> tuple[dict[str, Callable[[Batch], list[Decoding]]], dict[str, Callable[[Batch], Batch]], dict[str, str]]:
+        """What decodes the batches of each layer, what puts them under its rules before, and the label schemes that
+        hold there; an option goes to the layers that take it."""
         self._check_fitted()
         if not isinstance(constraints, str):
             _check_layers("constraints", constraints, self.layers_)
-        decoded, schemes, taken = {}, dict[str, str](), set[str]()
+        decoded, ruled, schemes, taken = {}, {}, dict[str, str](), set[str]()
         for name, model in self.layers_.items():
             limits, layer_decoder = _constraints_of(model, name, constraints), model.checked_decoder(decoder)
             takes = model.rule_options if rules_among(limits)[1] else model.decoder_options(layer_decoder)
             given = {option: value for option, value in options.items() if option in takes}
-            decoded[name], scheme = model._decoding(X, layer_decoder, limits, given)
+            decoded[name], ruled[name], scheme = model._decoding(X, layer_decoder, limits, given)
             schemes |= {} if scheme is None else {name: scheme}
             taken |= given.keys()
         model._check_options(layer_decoder, [option for option in options if option not in taken], False)
-        return decoded, schemes
+        return decoded, ruled, schemes
 
     def explain(
         self,
@@ -261,23 +261,23 @@ class LayeredAnswers(Estimator):
 
         X : sentences, or a Corpus
         n : how many
-        forced, constraints : as for `decode`; with rules, probabilities are those of the model without them
+        forced, constraints : as for `decode`
         """
         check_whole("n", n, 1, MOST)
         X = listed(X)
-        schemes, rules = self._layer_rules(X, constraints)
-        return self.ask(X, lambda name, model, batch: batch.nbest(n, **rules[name]), forced, schemes)
+        schemes, ruled = self._layer_rules(X, constraints)
+        return self.ask(X, lambda name, model, batch: ruled[name](batch).nbest(n), forced, schemes)
 
-    def _layer_rules(self, X: Any, constraints: Any) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """The label schemes, and for every layer its rules as options of `Batch.nbest` and `Batch.under`."""
+    def _layer_rules(self, X: Any, constraints: Any) -> tuple[dict[str, str], dict[str, Callable[[Batch], Batch]]]:
+        """The label schemes, and for every layer what puts its batches under its rules."""
         self._check_fitted()
         if not isinstance(constraints, str):
             _check_layers("constraints", constraints, self.layers_)
-        schemes, rules = dict[str, str](), dict[str, dict[str, Any]]()
+        schemes, ruled = dict[str, str](), dict[str, Callable[[Batch], Batch]]()
         for name, model in self.layers_.items():
-            _, scheme, rules[name] = model._constrained_by(X, _constraints_of(model, name, constraints))
+            _, ruled[name], scheme = model._constrained_by(X, _constraints_of(model, name, constraints))
             schemes |= {} if scheme is None else {name: scheme}
-        return schemes, rules
+        return schemes, ruled
 
     def predict_marginals(
         self,
@@ -296,12 +296,8 @@ class LayeredAnswers(Estimator):
         for name, model in self.layers_.items():
             model._require(PROBABILITY, f"predict_marginals: layer {name}", "use predict_nbest")
         X = listed(X)
-        schemes, rules = self._layer_rules(X, constraints)
-
-        def question(name: str, _: TrainableModel, batch: Batch) -> list[list[dict[str, float]]]:
-            return (batch.under(**rules[name]) if rules[name] else batch).marginals()
-
-        return self.ask(X, question, forced, schemes)
+        schemes, ruled = self._layer_rules(X, constraints)
+        return self.ask(X, lambda name, _, batch: ruled[name](batch).marginals(), forced, schemes)
 
     def predict_spans(
         self,
@@ -316,9 +312,10 @@ class LayeredAnswers(Estimator):
         forced, constraints : as for `decode`
         """
         X = listed(X)
-        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
+        decoded, ruled, schemes = self._decoding(X, None, constraints, {"probabilities": False})
 
         def question(name: str, _: TrainableModel, batch: Batch) -> list[list[Span]]:
+            batch = ruled[name](batch)
             return batch.spans([record.labels for record in decoded[name](batch)])
 
         return self.ask(X, question, forced, schemes)

@@ -51,17 +51,17 @@ class ConfidentTagger(Calibratable):
         )
 
     def occurrence_confidences(
-        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[float]:
         """The confidence that each sentence has at least one span of these types.
 
         X : sentences, a Corpus, or what `encode` returned
         types : one type, or several
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_calibrated()
         wanted = [types] if isinstance(types, str) else list(types)
-        return self._ask(X, lambda batch: batch.sure.occurrences(wanted), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.sure.occurrences(wanted), forced, constraints)
 
     def _check_calibrated(self) -> None:
         if self.temperature_ is None:
