@@ -311,6 +311,20 @@ def test_a_model_that_is_trained_again_is_no_longer_calibrated(fitted, entities)
     assert model.fit(X, y).temperature_ is None
 
 
+@pytest.mark.parametrize("name", ["crf", "latent-crf", "perceptron"])
+def test_a_model_that_learns_more_forgets_what_was_found_of_its_weights(name):
+    make, data = MODELS[name]
+    dev = data(3, 20)
+    model = make().set_params(max_iter=5).fit(*data(0, 20), dev=dev).calibrate(*dev).compressed(bits=16)
+    model.training_["columns"] = ["word", "label"]
+    assert {"calibration", "best_dev", "best_iteration", "compressed"} <= set(model.training_)
+    model.partial_fit(*data(1, 5))
+    assert model.temperature_ is None
+    assert not {"calibration", "best_dev", "best_iteration", "compressed"} & set(model.training_)
+    assert model.training_["columns"] == ["word", "label"]
+    assert model.training_["sentences"] == 25
+
+
 # --- cascades and files -----------------------------------------------------------------------------------------------
 
 

@@ -45,7 +45,7 @@ def token_accuracy(texts: Sequence[Labels]) -> NDArray[np.float64]:
 def _cheapest(lattice: Lattice, space: StateSpace, costs: Costs) -> Decoding:
     """The labelling whose expected cost, the sum over its tokens, is lowest."""
     sums = posterior(lattice)
-    codes = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), space)
+    codes = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), lattice)
     decoding = judged(
         Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, False, None), lattice, codes, sums.log_z
     )

@@ -23,7 +23,7 @@ from labelwright.structures.passing import Candidates
 from labelwright.taggers.base import JOINT, listed
 from labelwright.taggers.growth import grow
 from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import Data, TrainableModel, codes_of
+from labelwright.taggers.training import Data, TrainableModel, codes_of, lasting
 
 Array = NDArray[Any]
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
@@ -156,7 +156,7 @@ class LogLinearModel(TrainableModel):
         before = self.training_
         self.trained_ = start._replace(weights=start.weights + change)
         self.history_ = [dict(record) for record in monitor.history]
-        self.training_ = before | self._record(data, monitor, [monitor])
+        self.training_ = lasting(before) | self._record(data, monitor, [monitor])
         for name in ("sentences", "tokens"):
             self.training_[name] += before.get(name, 0)
         return self

@@ -26,14 +26,13 @@ from labelwright.taggers import declared
 from labelwright.taggers.growth import grow
 from labelwright.taggers.latent_crf import LatentCRF
 from labelwright.taggers.score_based import ScoredModel
-from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel
+from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel, lasting
 from labelwright.wording import counted, percent
 
 Array = NDArray[Any]
 M = TypeVar("M", bound=TrainableModel)
 PASSES = 50
 PATIENCE = 20  # passes without a better score on development data
-OF_A_FIT = "stopped", "seconds", "best_iteration", "best_dev", "restarts", "calibration", "mistakes", "convergence"
 PLAIN = 12  # passes of the perceptron whose states are split,
 GOOD = 1 / 3  # and the share of the training sentences that it has to separate for that
 LIKELY = 50  # iterations of the latent CRF whose states are taken over
@@ -163,7 +162,7 @@ class Perceptron(ScoredModel):
             "seconds": time.perf_counter() - begun,
         }
         grown.history_ = [*grown.history_, record]
-        grown.training_ = {name: value for name, value in grown.training_.items() if name not in OF_A_FIT} | {
+        grown.training_ = lasting(grown.training_) | {
             "sentences": grown.training_.get("sentences", 0) + passes.n,
             "tokens": grown.training_.get("tokens", 0) + len(data.gold),
             "features": grown.extractor_.n_features,

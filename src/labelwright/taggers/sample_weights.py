@@ -113,12 +113,14 @@ def _numbers(given: Sequence[Any], of: str) -> Array:
 
 
 def class_weights(given: Any, labels: Sequence[Any], gold: Array) -> Array | None:
-    """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are."""
+    """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are; one that occurs
+    in sets alone has the weight 1."""
     if given is None:
         return None
     if isinstance(given, str):
         counts = np.bincount(gold[gold < len(labels)], minlength=len(labels))
-        return np.asarray(counts.sum() / (len(labels) * np.maximum(counts, 1)))
+        seen = counts > 0
+        return np.where(seen, counts.sum() / (max(1, seen.sum()) * np.maximum(counts, 1)), 1.0)
     unknown = [label for label in given if label not in labels]
     if unknown:
         raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, which have {_named(labels)}")

@@ -38,6 +38,17 @@ from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
 OUTSIDE = "O"
+OF_A_FIT = (  # facts of a record that no longer hold once the model has learnt more
+    "stopped",
+    "seconds",
+    "best_iteration",
+    "best_dev",
+    "restarts",
+    "calibration",
+    "compressed",
+    "mistakes",
+    "convergence",
+)
 IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
 
 
@@ -355,6 +366,11 @@ class TrainableModel(LinearTagger):
     ) -> Array:
         """The best weights from a starting point; `state` is that of a run to resume."""
         raise NotImplementedError
+
+
+def lasting(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What still holds of the record of a model that has learnt from further sentences."""
+    return {name: value for name, value in record.items() if name not in OF_A_FIT}
 
 
 def _spread(record: dict[str, Any]) -> list[str]:
