@@ -331,6 +331,23 @@ def test_other_refusals(run, folder: Path, monkeypatch: pytest.MonkeyPatch, argu
     assert sorted(os.listdir()) == before
 
 
+def test_eval_says_how_far_ldi_searched(run, folder: Path) -> None:
+    where = folder / "lat", folder / "test.txt", "--threads", 1
+    X = read_columns(folder / "test.txt", names="word,pos,chunk").X
+    decodings = labelwright.load(folder / "lat").set_params(n_jobs=1).decode(X, "ldi", n=5)
+    facts = json.loads(run("eval", *where, "--json", "--decoder", "ldi", "--n", 5)[1])["decoding"]
+    for name in ("latent_paths", "label_paths", "mass"):
+        assert facts[f"mean_{name}"] == pytest.approx(np.mean([getattr(d, name) for d in decodings]))
+    _, out, _ = run("eval", *where, "--decoder", "ldi", "--n", 5)
+    shown = r"^ldi: ([\d.]+) % proven exact; on average ([\d.]+) latent paths, ([\d.]+) % of the probability$"
+    share, paths, mass = re.search(shown, out, re.MULTILINE).groups()
+    assert float(share) == pytest.approx(100 * np.mean([d.exact for d in decodings]), abs=0.01)
+    assert float(paths) == pytest.approx(facts["mean_latent_paths"], abs=0.1)
+    assert float(mass) == pytest.approx(100 * facts["mean_mass"], abs=0.01)
+    assert "mean_mass" not in json.loads(run("eval", *where, "--json")[1])["decoding"]
+    assert "latent paths" not in run("eval", *where)[1]
+
+
 def test_eval_with_decoder_options(run, folder: Path) -> None:
     code, out, err = run("eval", folder / "lat", folder / "test.txt", "--json", "--decoder", "ldi", "--n", 7)
     assert (code, err) == (0, "")

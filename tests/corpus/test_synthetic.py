@@ -10,7 +10,7 @@ import labelwright
 from labelwright.corpus import synthetic_hmm
 from labelwright.corpus.synthetic import make_hmm
 from labelwright.errors import OptionError
-from labelwright.taggers.true_model import bayes_ceiling, true_model
+from labelwright.taggers.true_model import bayes_ceiling, expected_ceiling, true_model
 
 CYCLE = ["y1", "y2", "y2", "y1"]
 
@@ -24,7 +24,7 @@ def joint(hmm, symbols):
     codes = [hmm.symbols.index(symbol) for symbol in symbols]
     found = {}
     for path in itertools.product(range(len(hmm.label_of)), repeat=len(codes)):
-        weight = float(path[0] == hmm.start) * hmm.emission[path[0], codes[0]]
+        weight = hmm.start[path[0]] * hmm.emission[path[0], codes[0]]
         for before, state, code in zip(path, path[1:], codes[1:], strict=False):
             weight *= hmm.transition[before, state] * hmm.emission[state, code]
         labels = tuple(hmm.labels[hmm.label_of[state]] for state in path)
@@ -85,11 +85,11 @@ def test_the_chain_of_figure_two():
     np.testing.assert_allclose(hmm.transition.sum(axis=1), 1)
     np.testing.assert_allclose(np.sort(hmm.transition, axis=1), [[0.1, 0.1, 0.1, 0.7]] * 4)
     np.testing.assert_allclose(hmm.emission, [[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.4, 0.6]])
-    state, seen = hmm.start, []
+    state, seen = int(hmm.start.argmax()), []
     for _ in range(4):
         seen.append(state)
         state = int(hmm.transition[state].argmax())
-    assert state == hmm.start
+    assert hmm.start.tolist() == (np.arange(4) == state).tolist()
     assert sorted(seen) == [0, 1, 2, 3]
     assert [hmm.labels[hmm.label_of[s]] for s in seen] == CYCLE
 
@@ -113,15 +113,33 @@ def test_the_chain_of_figure_two():
         ({"emission": -0.1}, "emission: expected"),
         ({"emission": float("nan")}, "emission: expected"),
         ({"emission": False}, "emission: expected"),
+        ({"self_transitions": None}, "self_transitions: expected True or False, got None"),
+        ({"start": "h5"}, "start: expected one of h1, h2, h3, h4, uniform, got 'h5'"),
+        ({"start": 0}, "start: expected"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):
     with pytest.raises(OptionError, match=f"^{message}") as caught:
         synthetic_hmm(**options)
     assert "\n" not in str(caught.value)
-    if set(options) <= {"p", "emission"}:
+    if set(options) <= {"p", "emission", "self_transitions", "start"}:
         with pytest.raises(OptionError, match=f"^{message}"):
             true_model(**options)
+
+
+@pytest.mark.parametrize("start", ["h1", "h2", "h3", "h4", "uniform"])
+def test_the_first_state_and_transitions_to_itself(start):
+    hmm = make_hmm(0.7, self_transitions=False, start=start)
+    np.testing.assert_allclose(np.sort(hmm.transition, axis=1), [[0.0, 0.15, 0.15, 0.7]] * 4)
+    assert not hmm.transition.diagonal().any()
+    np.testing.assert_allclose(np.full(4, 0.25) @ hmm.transition, 0.25)  # uniform is stationary
+    corpus = synthetic_hmm(4_000, length=5, p=1.0, self_transitions=False, start=start)
+    firsts = {tuple(labels) for labels in corpus.y}
+    turned = {"h1": 0, "h3": 1, "h4": 2, "h2": 3}
+    expected = [turned[start]] if start in turned else [0, 1, 2, 3]
+    assert firsts == {tuple((CYCLE * 3)[k : k + 5]) for k in expected}
+    share = np.mean([labels[0] == "y1" for labels in corpus.y])
+    assert share == pytest.approx(hmm.start[:2].sum(), abs=5 * 0.5 / np.sqrt(4_000))
 
 
 # -- the true model -------------------------------------------------------------------------------------------
@@ -176,3 +194,29 @@ def test_without_symbols_the_ceiling_is_that_of_the_cycle(p):
 def test_symbols_that_tell_raise_the_ceiling():
     strong = synthetic_hmm(2_000, emission=0.8)
     assert bayes_ceiling(strong, 0.9, 0.8) > bayes_ceiling(strong, 0.9, None) + 0.05
+
+
+@pytest.mark.parametrize("start", ["h2", "uniform"])
+def test_the_true_model_knows_its_start_and_transitions(start):
+    further = {"self_transitions": False, "start": start}
+    hmm, model = make_hmm(0.8, 0.4, **further), true_model(0.8, 0.4, **further)
+    x, right = list(itertools.product(hmm.symbols, repeat=3)), 0.0
+    for symbols in x:
+        weights = joint(hmm, symbols)
+        y = [list(labels) for labels in weights]
+        found = np.exp(model.sequence_log_probabilities([list(symbols)] * len(y), y))
+        np.testing.assert_allclose(
+            found, np.array(list(weights.values())) / sum(weights.values()), rtol=1e-5, atol=1e-9
+        )
+        for t in range(3):
+            first = sum(weight for labels, weight in weights.items() if labels[t] == "y1")
+            right += max(first, sum(weights.values()) - first) / 3
+    assert expected_ceiling(3, 0.8, 0.4, **further) == pytest.approx(right)
+    corpus = synthetic_hmm(3_000, 3, 0.8, 0.4, **further)
+    assert bayes_ceiling(corpus, 0.8, 0.4, "marginal", **further) == pytest.approx(right, abs=0.03)
+
+
+def test_the_family_has_data_with_the_ceiling_of_the_paper():
+    assert expected_ceiling(6, 0.9, 0.1, self_transitions=False) == pytest.approx(0.849, abs=0.001)
+    with pytest.raises(OptionError, match="^length: expected 1 to 16 tokens"):
+        expected_ceiling(17)

@@ -13,10 +13,12 @@ from problems import ARCS, EVERYTHING, STATES, Problem, Truth, dicts, words
 
 from labelwright import LatentPerceptron, Perceptron
 from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.convergence import convergence, mistake_bound
+from labelwright.learn.convergence import convergence, latent_separability, mistake_bound
 from labelwright.learn.perceptron import Passes
+from labelwright.scoring.carry import carry_over
 from labelwright.structures.lattice import Margins, margins
 from labelwright.structures.states import state_space
+from labelwright.taggers.perceptron import PLAIN
 
 SIMPLE = "U:%x[0,0]\nB"
 NOISY = words(14, seed=5)
@@ -291,3 +293,48 @@ def test_a_run_from_other_weights_than_nothing_claims_no_bound_that_it_breaks():
     record = Perceptron(**settings).fit(X, y, init=wrong).training_
     assert record["mistakes"] > 90
     assert record["mistakes"] <= record["convergence"]["mistake_bound"] < np.inf
+
+
+@pytest.mark.parametrize("data", SEPARABLE[:2])
+@pytest.mark.parametrize("sizes", [2, 3])
+def test_theorem_1_bounds_the_margin_of_latent_states(sizes, data):
+    """The weights of a plain perceptron that separates the data, copied to all states: by enumeration of all paths."""
+    X, y = data
+    settings = {"template": SIMPLE, "averaging": "none", "cells": "all", "n_jobs": 1, "random_state": 0}
+    plain = Perceptron(**settings | {"averaging": "avg", "max_iter": PLAIN, "margin": 0}).fit(X, y)
+    latent = LatentPerceptron(sizes, margin=0, start="split", **settings).fit(X, y)
+    seen = latent.training_["convergence"]["latent"]
+    assert seen["plain_margin"] == plain.training_["convergence"]["margin"] > 0
+    U = plain.weights_ / np.linalg.norm(plain.weights_)
+    reach = np.repeat([1, 2], [plain.parameters_.slices["state"].stop, len(U) - plain.parameters_.slices["state"].stop])
+    assert seen["expansion"] == pytest.approx(np.sqrt((sizes**reach * U**2).sum()))  # a state or a pair of states
+    assert seen["margin_bound"] == pytest.approx(seen["plain_margin"] / seen["expansion"])
+    assert latent.training_["mistakes"] <= seen["mistake_bound"]
+    copied = carry_over(plain.trained_, latent.trained_._replace(weights=np.zeros_like(latent.weights_)))
+    latent.trained_ = latent.trained_._replace(weights=copied / np.linalg.norm(copied))
+    gaps = []
+    for sentence, gold in zip(X, y, strict=True):
+        truth = Truth(latent, sentence)
+        same = np.array([labels == tuple(gold) for labels in truth.projected])
+        gaps.append(truth.scores[same].min() - truth.scores[~same].max())
+    assert min(gaps) == pytest.approx(seen["margin_bound"], rel=1e-5)
+
+
+@pytest.mark.parametrize("averaging", ["none", "avg"])
+@pytest.mark.parametrize("data", SEPARABLE[:2])
+def test_theorem_2_holds_from_a_random_start(averaging, data):
+    """As published: no margin, and as many passes as it takes."""
+    settings = {"template": SIMPLE, "cells": "all", "n_jobs": 1, "max_iter": 200}
+    plain = Perceptron(averaging="none", **settings).fit(*data)
+    norm = plain._norm
+    for seed in range(3):
+        own = {"averaging": averaging, "random_state": seed, "start": "random", "margin": 0}
+        latent = LatentPerceptron(2, **own, **settings).fit(*data)
+        copied = carry_over(plain.trained_, latent.trained_._replace(weights=np.zeros_like(latent.weights_)))
+        expansion = np.linalg.norm(copied) / np.linalg.norm(plain.weights_)
+        margin = plain.training_["convergence"]["margin"]
+        bound = latent_separability(margin, expansion, norm, latent._start_norm).mistake_bound
+        assert bound >= 2 * expansion**2 * norm**2 / margin**2
+        assert 0 < latent.training_["mistakes"] <= bound
+        assert latent.history_[-1]["mistakes"] == 0
+        assert "latent" not in latent.training_["convergence"]  # no plain perceptron was trained

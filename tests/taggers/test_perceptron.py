@@ -111,6 +111,37 @@ def test_the_passes_left_after_one_without_mistakes_count_in_the_mean(max_iter):
     assert np.abs(model.weights_ - passes.layout.taken_back(run.weights)).max() > 1e-3
 
 
+def test_all_passes_are_made_where_that_is_asked_for():
+    """With mavg, a pass that begins from the mean may bring mistakes back; otherwise the mean alone changes."""
+    settings = {"template": STATES, "max_iter": 20, "random_state": 0, "n_jobs": 1}
+    short, whole = (Perceptron(all_passes=wanted, **settings).fit(X, Y) for wanted in (False, True))
+    assert len(short.history_) < len(whole.history_) == 20
+    assert whole.training_["stopped"] == "reached the limit of passes"
+    np.testing.assert_allclose(whole.weights_, short.weights_, atol=1e-6)
+    modified = LatentPerceptron(2, start="random", margin=0, all_passes=True, **settings).fit(X, Y, dev=(X, Y))
+    assert len(modified.history_) == 20  # whatever the development data say
+    assert 0 in [record["mistakes"] for record in modified.history_[:-1]]
+
+
+@pytest.mark.parametrize("reset_every", [2, 3])
+def test_mavg_goes_on_as_published(reset_every):
+    """Every pass of figure 1 of Sun et al. (2009), also those after one without mistakes."""
+    data = words(3, 8, 3)
+    settings = {"averaging": "mavg", "reset_every": reset_every, "all_passes": True, "max_iter": 14, "n_jobs": 1}
+    model = LatentPerceptron(2, template=ARCS, start="random", margin=0, random_state=0, **settings)
+    expected = fit_by_hand(model, *data, 14)
+    model.fit(*data)
+    mistakes = [record["mistakes"] for record in model.history_]
+    assert mistakes == [truth.mistakes for truth in expected]
+    assert 0 in mistakes[:-1]
+    np.testing.assert_allclose(model.weights_, expected[-1].mean, atol=1e-4)
+
+
+def test_a_loss_that_ends_training_and_all_passes_exclude_each_other():
+    with pytest.raises(OptionError, match=r"^epsilon: with all_passes, no loss ends the training"):
+        Perceptron(all_passes=True, epsilon=0.1).fit(X, Y)
+
+
 @pytest.mark.parametrize("averaging", ["none", "avg"])
 @pytest.mark.parametrize("margin", [0.3, 1.0, 7.0, "auto"])
 def test_passive_aggressive_training_on_separable_data_ends(averaging, margin):

@@ -94,6 +94,7 @@ def with_decoders(run: Callable[..., None], text: str | None = None) -> Callable
 
 
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
+MET = COUNTERS[:3]  # by LDI
 
 
 def flag(name: str) -> str:
@@ -285,8 +286,9 @@ class Tally:
     """What the decoder has proven so far."""
 
     def __init__(self) -> None:
-        self.sentences = self.proven = self.unbounded = 0
+        self.sentences = self.proven = self.unbounded = self.searched = 0
         self.gap = 0.0
+        self.sums: dict[str, float] = {}  # of what LDI met in the sentences that it searched
         self._begun = time.perf_counter()
 
     def add(self, decodings: Sequence["Decoding"]) -> None:
@@ -295,6 +297,10 @@ class Tally:
         self.proven += sum(d.exact for d in decodings)
         self.unbounded += sum(d.gap is None for d in decodings)
         self.gap = max([self.gap, *(d.gap for d in decodings if d.gap is not None)])
+        searched = [d for d in decodings if d.latent_paths is not None]
+        self.searched += len(searched)
+        for name in MET:
+            self.sums[name] = self.sums.get(name, 0) + sum(getattr(d, name) for d in searched)
 
     @property
     def seconds(self) -> float:
@@ -303,14 +309,30 @@ class Tally:
     def as_dict(self) -> dict[str, Any]:
         """The counts, ready for JSON."""
         gap = None if self.unbounded else self.gap
-        return {"sentences": self.sentences, "exact": self.proven, "gap": gap, "seconds": round(self.seconds, 3)}
+        counts = {"sentences": self.sentences, "exact": self.proven, "gap": gap, "seconds": round(self.seconds, 3)}
+        return counts | {f"mean_{name}": mean for name, mean in self.means().items()}
+
+    def means(self) -> dict[str, float]:
+        """What LDI met on average in a sentence; nothing for other decoders."""
+        return {name: total / self.searched for name, total in self.sums.items() if self.searched}
+
+    def of_search(self) -> str | None:
+        """How far LDI searched (Sun & Tsujii 2009: exactitude, latent paths), in one line; None for other decoders."""
+        means = self.means()
+        if not means:
+            return None
+        share, paths, mass = self.share(), means["latent_paths"], 100 * means["mass"]
+        return f"ldi: {share} % proven exact; on average {paths:.1f} latent paths, {mass:.2f} % of the probability"
+
+    def share(self) -> str:
+        """How many sentences of a hundred are proven."""
+        share = 100 * self.proven / max(1, self.sentences)
+        return "100" if self.proven == self.sentences else f"{min(share, 99.99):.2f}"
 
     def __str__(self) -> str:
-        share = 100 * self.proven / max(1, self.sentences)
-        shown = "100" if self.proven == self.sentences else f"{min(share, 99.99):.2f}"
         gap = f"no bound on the gap of {self.unbounded:,}" if self.unbounded else f"largest gap {self.gap:.3g}"
         sentences = counted(self.sentences, "sentence")
-        return f"{sentences}, {self.proven:,} proven exact ({shown} %), {gap}, {self.seconds:.2f} seconds"
+        return f"{sentences}, {self.proven:,} proven exact ({self.share()} %), {gap}, {self.seconds:.2f} seconds"
 
 
 def proof(decoding: "Decoding") -> dict[str, Any]:

@@ -151,7 +151,8 @@ def command(
       labelwright eval model.crf test.txt --calibration --plot reliability.png
 
     Decoding is for models, as in `labelwright tag`; --json then adds "decoding": how many sentences are proven exact,
-    the largest gap and the seconds that it took.
+    the largest gap and the seconds that it took; with --decoder ldi also the mean number of latent paths and labellings
+    that were met and their mean probability, which are shown without --json, too.
 
     Labels that are not B-X, I-X, O, ... are scored one by one.  The last line is a signature: how the score was made.
 
@@ -334,6 +335,9 @@ def _show(scores: dict[str, Scored], errors: dict[str, str]) -> None:
         if name:
             heading(name)
         show(str(scored.report))
+        searched = None if scored.tally is None else scored.tally.of_search()
+        if searched is not None:
+            show(searched)
         if scored.oracle is not None:
             show(_ceiling(scored.oracle.as_dict()))
         if scored.calibration is not None:

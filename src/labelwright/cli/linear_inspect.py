@@ -112,6 +112,8 @@ def _passes(
         rows.append(("separable", shares))
         if "mistake_bound" in convergence:
             rows.append(("bound", _bound(convergence, parameters, training["sentences"] * len(made))))
+        if "latent" in convergence:
+            rows.append(("margin", _latent_margin(convergence["latent"])))
     return [*rows, ("confidence", calibration_text(training.get("calibration")))]
 
 
@@ -129,6 +131,14 @@ def _bound(convergence: dict[str, Any], parameters: dict[str, Any], sentences: i
     elif parameters["averaging"] == "mavg":
         why = "the theorems are about one sequence of updates, and with mavg passes begin from the mean"
     return f"none: {why}"
+
+
+def _latent_margin(seen: dict[str, Any]) -> str:
+    """What theorem 1 says of data that are separable without latent states."""
+    text = f"{seen['plain_margin']:.3g} without latent states, at least {seen['margin_bound']:.3g} with them"
+    text += f" (theorem 1, T = {seen['expansion']:.3g})"
+    bound = seen["mistake_bound"]
+    return text if bound is None else f"{text}: {bound:,.0f} mistakes at most (theorem 2)"
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

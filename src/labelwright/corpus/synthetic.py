@@ -13,6 +13,8 @@ from labelwright.corpus.table import Corpus, compacted
 from labelwright.errors import OptionError
 
 CYCLE = (0, 2, 3, 1)  # h1 h3 h4 h2
+STATES = ("h1", "h2", "h3", "h4")
+UNIFORM = "uniform"
 
 
 class HMM(NamedTuple):
@@ -21,45 +23,70 @@ class HMM(NamedTuple):
     labels: tuple[str, ...]  # [L]
     symbols: tuple[str, ...]  # [X]
     label_of: NDArray[np.int32]  # [S]
-    start: int  # the state at the first token
+    start: NDArray[np.float64]  # [S]  P(state at the first token)
     transition: NDArray[np.float64]  # [S, S]  P(second | first)
     emission: NDArray[np.float64]  # [S, X]  P(symbol | state)
 
 
-def make_hmm(p: float = 0.9, emission: float | None = 0.1) -> HMM:
-    """The model of figure 2: the next state of the cycle with probability p, each of the other three (the state itself
-    is one of them) with (1 - p) / 3; states of y1 emit x1 with (1 + emission) / 2, those of y2 with (1 - emission) / 2.
+def make_hmm(
+    p: float = 0.9, emission: float | None = 0.1, self_transitions: bool = True, start: str = STATES[0]
+) -> HMM:
+    """The model of figure 2: the next state of the cycle with probability p, and each of the others with the same share
+    of what is left; states of y1 emit x1 with (1 + emission) / 2, those of y2 with (1 - emission) / 2.
 
-    >>> make_hmm(0.7).transition.round(2)[0].tolist()
-    [0.1, 0.1, 0.7, 0.1]
+    self_transitions : whether the state itself is among the others
+    start : the first state, h1 (labels y1 y2 y2 y1) to h4, or uniform, which is the stationary distribution, too
+
+    >>> [make_hmm(0.7, self_transitions=wanted).transition.round(2)[0].tolist() for wanted in (True, False)]
+    [[0.1, 0.1, 0.7, 0.1], [0.0, 0.15, 0.7, 0.15]]
     """
+    _check_model(p, emission, self_transitions, start)
+    label_of = np.array([0, 0, 1, 1], np.int32)
+    transition = np.full((4, 4), (1 - float(p)) / (3 if self_transitions else 2))
+    for state, following in zip(CYCLE, CYCLE[1:] + CYCLE[:1], strict=True):
+        if not self_transitions:
+            transition[state, state] = 0.0
+        transition[state, following] = p
+    first = np.full(4, 0.25) if start == UNIFORM else (np.arange(4) == STATES.index(start)).astype(np.float64)
+    if emission is None:
+        return HMM(("y1", "y2"), ("x1",), label_of, first, transition, np.ones((4, 1)))
+    likely, unlikely = (1 + float(emission)) / 2, (1 - float(emission)) / 2
+    emissions = np.array([[likely, unlikely], [unlikely, likely]])[label_of]
+    return HMM(("y1", "y2"), ("x1", "x2"), label_of, first, transition, emissions)
+
+
+def _check_model(p: Any, emission: Any, self_transitions: Any, start: Any) -> None:
+    """Refuse what makes no hidden Markov model."""
     if not _is_real(p) or not 0 < p <= 1:
         raise OptionError(f"p: expected a probability above 0 and at most 1, got {p!r}")
     if emission is not None and (not _is_real(emission) or not 0 <= emission < 1):
         raise OptionError(
             f"emission: expected a number from 0 to below 1, or None for constant symbols, got {emission!r}"
         )
-    label_of = np.array([0, 0, 1, 1], np.int32)
-    transition = np.full((4, 4), (1 - float(p)) / 3)
-    for state, following in zip(CYCLE, CYCLE[1:] + CYCLE[:1], strict=True):
-        transition[state, following] = p
-    if emission is None:
-        return HMM(("y1", "y2"), ("x1",), label_of, CYCLE[0], transition, np.ones((4, 1)))
-    likely, unlikely = (1 + float(emission)) / 2, (1 - float(emission)) / 2
-    emissions = np.array([[likely, unlikely], [unlikely, likely]])[label_of]
-    return HMM(("y1", "y2"), ("x1", "x2"), label_of, CYCLE[0], transition, emissions)
+    if not isinstance(self_transitions, bool | np.bool_):
+        raise OptionError(f"self_transitions: expected True or False, got {self_transitions!r}")
+    if start not in (*STATES, UNIFORM):
+        raise OptionError(f"start: expected one of {', '.join(STATES)}, {UNIFORM}, got {start!r}")
 
 
 def synthetic_hmm(
-    n: int = 3000, length: int = 10, p: float = 0.9, emission: float | None = 0.1, seed: int = 0
+    n: int = 3000,
+    length: int = 10,
+    p: float = 0.9,
+    emission: float | None = 0.1,
+    seed: int = 0,
+    self_transitions: bool = True,
+    start: str = STATES[0],
 ) -> Corpus:
     """Draw n sequences of a hidden Markov model in which the next label depends on a latent state (see `make_hmm`).
 
     n : number of sequences
     length : tokens of each
-    p : probability to follow the cycle of states, whose labels are y1 y2 y2 y1; the first label is always y1
+    p : probability to follow the cycle of states h1 h3 h4 h2, whose labels are y1 y2 y2 y1
     emission : how informative the symbols x1 and x2 are about the labels, from 0 (nothing) to below 1; None: always x1
     seed : the same seed gives the same sequences, n only how many of them; the labels do not depend on `emission`
+    self_transitions : whether the state itself is among those that share 1 - p
+    start : the first state, h1 to h4, or "uniform": each of them is as probable
 
     >>> corpus = synthetic_hmm(100, length=6, p=1.0)
     >>> len(corpus), corpus.names, corpus.y[0]
@@ -68,17 +95,20 @@ def synthetic_hmm(
     for name, value, least in (("n", n, 1), ("length", length, 1), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise OptionError(f"{name}: expected a whole number of {least} or more, got {value!r}")
-    n, length, hmm = int(n), int(length), make_hmm(p, emission)
+    n, length, hmm = int(n), int(length), make_hmm(p, emission, self_transitions, start)
     dice = np.random.Generator(np.random.PCG64(int(seed))).random((n, length, 2))  # for states, for symbols
     transitions, emissions = np.cumsum(hmm.transition, axis=1), np.cumsum(hmm.emission, axis=1)
-    paths = np.full((n, length), hmm.start, np.int32)
+    paths = np.empty((n, length), np.int32)
+    paths[:, 0] = _drawn(np.cumsum(hmm.start)[None], dice[:, 0, 0])
     for t in range(1, length):
         paths[:, t] = _drawn(transitions[paths[:, t - 1]], dice[:, t, 0])
     states = paths.reshape(-1)  # [T]
     symbols = _drawn(emissions[states], dice[:, :, 1].reshape(-1))  # [T]
     columns = compacted(list(hmm.symbols), symbols), compacted(list(hmm.labels), hmm.label_of[states])
     offsets = np.arange(n + 1, dtype=np.int64) * length
-    source = f"synthetic_hmm({n}, {length}, p={p}, emission={emission}, seed={seed})"
+    further = "" if self_transitions else ", self_transitions=False"
+    further += "" if start == STATES[0] else f", start={start}"
+    source = f"synthetic_hmm({n}, {length}, p={p}, emission={emission}, seed={seed}{further})"
     return Corpus(("symbol", "label"), columns, offsets, "label", source)
 
 

@@ -21,6 +21,29 @@ class Convergence(NamedTuple):
     theorem: int | None
 
 
+class LatentSeparability(NamedTuple):
+    """What theorem 1 says of latent states where a vector U of norm 1 separates the data without them."""
+
+    plain_margin: float  # delta of U
+    expansion: float  # T = sqrt(sum m_i u_i^2): the norm of U copied to all states, where u_i has m_i copies
+    margin_bound: float  # delta / T: some vector of norm 1 separates the data latently by as much
+    mistake_bound: float | None  # theorem 2; None where the updates are not those of the theorem
+
+
+def latent_separability(
+    plain_margin: float, expansion: float, norm_of_features: float | None, start: float
+) -> LatentSeparability:
+    """delta / T, and 2 M^2 / (delta / T)^2 mistakes at most from zero; a start of norm a allows 2 a / (delta / T) more.
+
+    >>> latent_separability(1.0, 2.0, 3.0, 0.0)  # 2 T^2 M^2 / delta^2
+    LatentSeparability(plain_margin=1.0, expansion=2.0, margin_bound=0.5, mistake_bound=72.0)
+    """
+    margin, bound = plain_margin / expansion, None
+    if norm_of_features is not None:
+        bound = 2 * norm_of_features**2 / margin**2 + 2 * start / margin
+    return LatentSeparability(plain_margin, expansion, margin, bound)
+
+
 def convergence(
     margins: list[Margins], norm_of_weights: float, norm_of_features: float | None, passes: int, start: float
 ) -> Convergence:

@@ -185,24 +185,28 @@ class Passes:
         return float(largest_norm(self.features, self.data.offsets, self.tiles.order))
 
 
+class Averaging(NamedTuple):
+    """Which weights are kept, and from which ones passes begin."""
+
+    kind: str  # "none", "avg", "mavg"
+    reset_every: int = 4  # mavg: pass q begins from the mean of all weights before it when q is a multiple of this
+
+
 def perceptron(
     passes: Passes,
     weights: Array,
     monitor: Monitor,
-    averaging: str,
-    reset_every: int,
-    epsilon: float = 0.0,
+    averaging: Averaging,
+    epsilon: float | None = 0.0,
     state: dict[str, Array] | None = None,
 ) -> Array:
-    """Pass after pass until the monitor says stop, no mistake is left, or the mean loss of a sentence is below epsilon;
-    returns the last weights, or their mean.
-
-    With `mavg`, pass q begins from the mean of all weights before it when q is a multiple of `reset_every`."""
+    """Pass after pass until the monitor says stop, no mistake is left, or the mean loss of a sentence is below epsilon
+    (None: only the monitor stops); returns the last weights, or their mean."""
     layout = passes.layout
     run, done = Averaged.begin(layout.laid_out(weights), passes.rule), 0
 
     def result() -> Array:
-        return layout.taken_back(run.weights if averaging == "none" else run.mean())
+        return layout.taken_back(run.weights if averaging.kind == "none" else run.mean())
 
     def saved() -> dict[str, Array]:
         arrays: dict[str, Array] = {"weights": run.weights, "sums": run.sums}
@@ -217,14 +221,14 @@ def perceptron(
 
     while not monitor.stop:
         done += 1
-        if averaging == "mavg" and done % reset_every == 0:
+        if averaging.kind == "mavg" and done % averaging.reset_every == 0:
             run.restart()
         outcome = passes.one_pass(run, done)
         mistakes, loss = outcome.mistakes, outcome.loss
-        if mistakes == 0:  # further passes would only change the mean
+        if epsilon is not None and mistakes == 0:  # further passes would only change the mean
             run.taken += max(0, monitor.max_iter - done) * passes.n
             monitor.finish("converged: a pass without mistakes")
-        elif passes.mean_loss(outcome) < epsilon:
+        elif epsilon is not None and passes.mean_loss(outcome) < epsilon:
             monitor.finish(f"converged: a mean loss per sentence below {epsilon:g}")
         share = passes.share_without(mistakes)
         monitor.report(loss=loss, mistakes=mistakes, separable=share, weights=result, state=saved)

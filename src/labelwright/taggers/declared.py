@@ -106,7 +106,7 @@ MaxPasses = Annotated[
     AtLeast(1),
     Group(TRAINING),
     Flag("--iterations"),
-    Help("Limit of passes; a pass without mistakes is the last."),
+    Help("Limit of passes; without --all-passes, a pass without mistakes is the last."),
     Default("50"),
 ]
 Jobs = Annotated[
@@ -257,6 +257,11 @@ Epsilon = Annotated[
     AtLeast(0),
     Group(TRAINING),
     Help("Stop after a pass with a mean loss per sentence below X (update perceptron: share of wrong labels)."),
+]
+AllPasses = Annotated[
+    bool,
+    Group(TRAINING),
+    Help("Go on after a pass without mistakes, and without improvement on development data, up to the limit."),
 ]
 Calibration = Annotated[
     bool,

@@ -15,9 +15,9 @@ from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.kernels.perceptron import UpdateRule
-from labelwright.learn.convergence import convergence
+from labelwright.learn.convergence import convergence, latent_separability
 from labelwright.learn.monitor import Monitor
-from labelwright.learn.perceptron import EARLY, Averaged, Passes, perceptron
+from labelwright.learn.perceptron import EARLY, Averaged, Averaging, Passes, perceptron
 from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
@@ -93,6 +93,7 @@ class Perceptron(ScoredModel):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        all_passes: declared.AllPasses = False,
     ):
         self.template = template
         self.order = order
@@ -122,6 +123,7 @@ class Perceptron(ScoredModel):
         self.calibration = calibration
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
+        self.all_passes = all_passes
 
     def partial_fit(
         self, X: Any, y: Sequence[Sequence[str]] | None = None, *, sample_weight: Sequence[Any] | None = None
@@ -189,10 +191,13 @@ class Perceptron(ScoredModel):
         super()._check_parameters()
         if self.update != "perceptron" and self.margin == 0:
             raise OptionError(f"margin: {self.update} updates need one above 0")
+        if self.all_passes and self.epsilon > 0:
+            raise OptionError("epsilon: with all_passes, no loss ends the training; leave one of them out")
 
     def _stopping(self) -> dict[str, Any]:
         limit = self.max_iter or PASSES
-        return {"max_iter": limit, "tol": -np.inf, "first": 1, "dev_every": 1, "patience": PATIENCE}
+        patience = limit + 1 if self.all_passes else PATIENCE
+        return {"max_iter": limit, "tol": -np.inf, "first": 1, "dev_every": 1, "patience": patience}
 
     def _rule(self) -> UpdateRule:
         passive, adaptive = self.update != "perceptron", self.update == "arow"
@@ -215,7 +220,9 @@ class Perceptron(ScoredModel):
         plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
         self._norm = passes.largest_norm() if plain else None
         self._start_norm = float(np.linalg.norm(start.weights.astype(np.float64)))
-        return perceptron(passes, start.weights, monitor, self.averaging, self.reset_every, self.epsilon, state)
+        averaging = Averaging(self.averaging, self.reset_every)
+        epsilon = None if self.all_passes else self.epsilon
+        return perceptron(passes, start.weights, monitor, averaging, epsilon, state)
 
     def _facts_of_run(self) -> list[str]:
         separable = percent(self.training_["convergence"]["separable"])
@@ -253,6 +260,8 @@ class LatentPerceptron(LatentStates, Perceptron):
 
     can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
     _first_states: dict[str, Any] | None = None  # where the states of the last fit came from
+    _separating: Trained | None = None  # the plain perceptron of this fit, where it separates the data,
+    _plain_margin: float = 0.0  # and its margin
 
     def __init__(
         self,
@@ -287,18 +296,19 @@ class LatentPerceptron(LatentStates, Perceptron):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        all_passes: declared.AllPasses = False,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions,
+            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions, all_passes,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start
         self.n_restarts = n_restarts
 
     def _before(self, init: Any, X: Any, y: Sequence[Sequence[str]] | None) -> Trained | None:
-        self._first_states = None
+        self._first_states = self._separating = None
         return super()._before(init, X, y)
 
     def _first_model(self, X: Any, y: Sequence[Sequence[str]] | None) -> TrainableModel | None:
@@ -310,6 +320,8 @@ class LatentPerceptron(LatentStates, Perceptron):
         if self.start != "likelihood":
             plain = self._plain(X, y)
             separable = plain.training_["convergence"]["separable"]
+            self._plain_margin = plain.training_["convergence"].get("margin") or 0.0
+            self._separating = plain.trained_ if self._plain_margin > 0 else None
             enough = self.start == "split" or separable >= GOOD
             self._first_states = {"of": "split" if enough else "likelihood", "plain_separable": separable}
         return plain if self._first_states["of"] == "split" else self._likely(X, y)
@@ -318,9 +330,20 @@ class LatentPerceptron(LatentStates, Perceptron):
         record = super()._record(data, best, monitors)
         return record if self._first_states is None else record | {"start": self._first_states}
 
+    def _after(self, data: Data, development: Development | None) -> None:
+        super()._after(data, development)
+        plain, self._separating = self._separating, None
+        if plain is None or "margin" not in self.training_["convergence"]:
+            return
+        copied = carry_over(plain, self.trained_._replace(weights=np.zeros_like(self.weights_)))
+        norms = [float(np.linalg.norm(weights.astype(np.float64))) for weights in (copied, plain.weights)]
+        seen = latent_separability(self._plain_margin, norms[0] / norms[1], self._norm, self._start_norm)
+        self.training_["convergence"]["latent"] = seen._asdict()
+
     def _plain(self, X: Any, y: Sequence[Sequence[str]] | None) -> Perceptron:
         """A perceptron with the same settings but one state for each label."""
-        own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "verbose": 0, "warm_start": False}
+        own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
+        own |= {"verbose": 0, "warm_start": False}
         settings = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
         return _whole(Perceptron(**settings | own).fit(X, y))
 

@@ -1,9 +1,12 @@
 """The true model of the synthetic data: what a learner could know at best."""
 
+import itertools
+
 import numpy as np
 
-from labelwright.corpus.synthetic import make_hmm
+from labelwright.corpus.synthetic import STATES, make_hmm
 from labelwright.corpus.table import Corpus
+from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import learn
 from labelwright.scoring.parameters import make_parameters
@@ -12,23 +15,27 @@ from labelwright.structures.states import state_space
 from labelwright.taggers.latent_crf import LatentCRF
 
 TEMPLATE = "U:%x[0,0]\nB"
+LONGEST = 16  # tokens, all of whose sequences of two symbols are enumerated
 
 
-def true_model(p: float = 0.9, emission: float | None = 0.1) -> LatentCRF:
+def true_model(
+    p: float = 0.9, emission: float | None = 0.1, self_transitions: bool = True, start: str = STATES[0]
+) -> LatentCRF:
     """The hidden Markov model of `synthetic_hmm` as a trained LatentCRF: its weights are log probabilities, so that its
-    P(y|x) is that of the hidden Markov model; transitions of probability 0 are forbidden by the state space.
+    P(y|x) is that of the hidden Markov model; transitions of probability 0 are forbidden by the state space, and so
+    are first states of probability 0 (all others are as probable as each other).
 
     >>> model = true_model(emission=None)
     >>> model.decode([["x1", "x1", "x1"]])[0].labels
     ['y1', 'y2', 'y2']
     """
-    hmm = make_hmm(p, emission)
+    hmm = make_hmm(p, emission, self_transitions, start)
     S = len(hmm.label_of)
     model = LatentCRF(n_latent=S // len(hmm.labels), template=TEMPLATE, cells="all")
     symbols = Corpus.from_sequences([[symbol] for symbol in hmm.symbols], names=["symbol"])
     extractor, incidences, offsets = learn(symbols, TEMPLATE, min_count=1)
     space = state_space(hmm.labels, S // len(hmm.labels))
-    space = space._replace(start=np.arange(S) == hmm.start, arc=hmm.transition > 0)
+    space = space._replace(start=hmm.start > 0, arc=hmm.transition > 0)
     gold = np.zeros(len(hmm.symbols), np.int32)  # no cell depends on it
     parameters = make_parameters(incidences, extractor.n_features, gold, offsets, space, "all")
     weights = np.zeros(parameters.n_weights, np.float32)
@@ -43,12 +50,48 @@ def true_model(p: float = 0.9, emission: float | None = 0.1) -> LatentCRF:
     return model
 
 
-def bayes_ceiling(corpus: Corpus, p: float, emission: float | None, decoder: str = "exact") -> float:
+def bayes_ceiling(
+    corpus: Corpus,
+    p: float,
+    emission: float | None,
+    decoder: str = "exact",
+    self_transitions: bool = True,
+    start: str = STATES[0],
+) -> float:
     """Token accuracy on a corpus of `synthetic_hmm` under the model that made it.
 
     The exact decoder finds the most probable labelling (or, of long sequences that say little, the best within its
     limit); the highest token accuracy to be expected of any decoder is that of `decoder="marginal"`.
     """
-    model = true_model(p, emission)
+    model = true_model(p, emission, self_transitions, start)
     found = [decoding.labels for decoding in model.decode(corpus, decoder, probabilities=False)]
     return evaluate(corpus.y, found, reading="token").token_accuracy
+
+
+def expected_ceiling(
+    length: int,
+    p: float = 0.9,
+    emission: float | None = 0.1,
+    self_transitions: bool = True,
+    start: str = STATES[0],
+) -> float:
+    """The token accuracy that no decoder exceeds on average over all sequences of this length: sum over t and x of
+    max_y P(y_t = y, x) / length, by enumeration of the symbols x.
+
+    >>> round(expected_ceiling(6, 0.9, 0.1, self_transitions=False), 4)
+    0.8498
+    """
+    if not 1 <= length <= LONGEST:
+        raise OptionError(f"length: expected 1 to {LONGEST} tokens, whose symbols are enumerated, got {length!r}")
+    hmm = make_hmm(p, emission, self_transitions, start)
+    symbols = np.array(list(itertools.product(range(len(hmm.symbols)), repeat=length)))  # [N, T]
+    seen = hmm.emission.T[symbols]  # [N, T, S]  P(x_t | state)
+    before = [hmm.start * seen[:, 0]]  # P(x_1 ... x_t, state)
+    for t in range(1, length):
+        before.append(before[-1] @ hmm.transition * seen[:, t])
+    after, right = np.ones_like(before[0]), 0.0  # P(x_t+1 ... | state)
+    of_label = hmm.label_of[:, None] == np.arange(len(hmm.labels))  # [S, L]
+    for t in reversed(range(length)):
+        right += float((before[t] * after @ of_label).max(axis=1).sum())
+        after = seen[:, t] * after @ hmm.transition.T
+    return right / length
