@@ -61,6 +61,12 @@ class State(NamedTuple):
     loss: float
     held: tuple[Array, Array]  # posteriors of the labels' own latent paths: nodes [T, C] and arcs [T, C, H]
     clamped: Sums | None  # paths that sets of labels allow, where there are such sets
+    without_costs: tuple[Array, Sums] | None  # psi and sums as in tagging, for layers above, where labels have costs
+
+    @property
+    def model(self) -> tuple[Array, Sums]:
+        """psi and the sums over all paths as the model scores them, whatever wrong labels cost in training."""
+        return (self.psi, self.free) if self.without_costs is None else self.without_costs
 
 
 class Expectations:
@@ -190,7 +196,7 @@ class Expectations:
         """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
         data = batch.data
         state = self._forward(rows, transitions, data, again, None, count=False)
-        E, free, redone = state.free
+        E, free, redone = state.model[1]
         nodes = free.alpha * free.beta
         data.slots.fill(passed, nodes[:, : self.n_nodes], E, free, self.graph)
         for rank, (lattice, sums) in redone.items():
@@ -208,6 +214,7 @@ class Expectations:
         row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
         score = 0.0 if data.path is None else self._path_scores(node, row, data, data.path)
         permitted = None if data.kind == COMPLETE else _permitted(node, data.said)
+        plain = node.copy() if data.slots is not None and data.said.cost is not None else None
         data.said.add_costs(node)
         top, E, arc_top = self._exponentials(node, row, transitions)
         arc_tops = arc_top if build.by_token else np.broadcast_to(arc_top[:1], top.shape)
@@ -229,7 +236,20 @@ class Expectations:
         each = log_z - log_y
         if data.said.weight is not None:
             each *= data.said.weight[: plan.n_first]
-        return State(node, Sums(E, sums, redone), float(np.sum(each)) - score, held, clamped_sums)
+        without_costs = None if plain is None else self._without_costs(plain, E, transitions, data, again)
+        return State(node, Sums(E, sums, redone), float(np.sum(each)) - score, held, clamped_sums, without_costs)
+
+    def _without_costs(
+        self, node: Array, E: Array, transitions: Transitions, data: Chains, again: Again
+    ) -> tuple[Array, Sums]:
+        """psi and sums for these scores of nodes, to which no cost of a wrong label was added: what a layer passes on
+        must not depend on its true labels."""
+        self._exponentiate(node, self.n_nodes)
+        sums, redone = timeorder.messages(node, E, self.products, data.plan, None, count=False), {}
+        for n in np.flatnonzero(sums.failed).tolist():
+            lattice = self._lattice(n, transitions, again, data, costs=False)
+            redone[n] = lattice, posterior(lattice)
+        return node, Sums(E, sums, redone)
 
     def _clamped(
         self, node: Array, E: Array, arc_top: Array, transitions: Transitions, data: Chains, again: Again
@@ -362,8 +382,8 @@ class Expectations:
         """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher layers."""
         assert data.slots is not None
         gains = data.slots.gains(d_passed, self.graph)
-        E, sums, again = state.free
-        on_nodes, on_arcs = covariances(state.psi, E, sums, gains, self.products, data.plan)
+        psi, (E, sums, again) = state.model
+        on_nodes, on_arcs = covariances(psi, E, sums, gains, self.products, data.plan)
         for rank, (lattice, _) in again.items():
             where = data.plan.rows_of(rank)
             by_arc = gains.arcs_of(where, self.graph.n_arcs)
@@ -376,10 +396,16 @@ class Expectations:
         return on_nodes, on_arcs
 
     def _lattice(
-        self, rank: int, transitions: Transitions, again: Again, data: Chains, clamped: bool = False
+        self,
+        rank: int,
+        transitions: Transitions,
+        again: Again,
+        data: Chains,
+        clamped: bool = False,
+        costs: bool = True,
     ) -> Lattice:
         """The lattice of a sentence whose probabilities are too small or too large for scaling; `clamped`: with only
-        what sets of labels allow."""
+        what sets of labels allow; `costs`: with what wrong labels cost."""
         places = data.plan.rows_of(rank)
         rows = {name: row.astype(np.float64) for name, row in again(places).items()}
         node = self.assembly.nodes(rows, transitions.plain, np.array([0, len(places)]))
@@ -387,7 +413,7 @@ class Expectations:
         said = Said(*(None if x is None else x[places] for x in data.said))
         if clamped:
             node = _permitted(node, said)
-        else:
+        elif costs:
             said.add_costs(node)
         return Lattice(node, self.assembly.arcs(rows, transitions.plain), self.graph)
 

@@ -76,7 +76,7 @@ class PartialSegmentExpectations(SegmentExpectations):
             p *= weight
             if len(gains):
                 kernels.arc_scores(gains, a, nothing, row, no_transition, *shape, b - a, inner, gain)
-                p += dag.covariance(arcs.dag, _free(score, said), gain)[1]
+                p += dag.covariance(arcs.dag, score, gain)[1]  # what is passed has no costs
             kernels.arc_counts(p, *shape, b - a, inner, rows["state"], a, rows["segment"], row, counts)
             row += kernels.n_rows(space.max_length, b - a)
         return loss, counts
