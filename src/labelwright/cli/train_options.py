@@ -172,6 +172,19 @@ def of_tuning(
     """What is tried before the model is trained."""
 
 
+def of_calibration(
+    *,
+    calibrate: Annotated[
+        str | None,
+        OneOf("temperature", "isotonic"),
+        Group(declared.TRAINING),
+        Flag(metavar="METHOD"),
+        Help("Calibrate probabilities on --dev, or without it by cross-fitting: temperature or isotonic."),
+    ] = None,
+) -> None:
+    """What is fitted after the model is trained."""
+
+
 def of_training(
     *,
     start_from: Annotated[
@@ -249,7 +262,7 @@ def of_most_taggers(
 # What a run is asked beside the settings of its tagger, in the order of the help.
 RUN = {
     name: setting
-    for part in (of_files, of_texts, of_further_data, of_labels, of_tuning, of_training, of_output)
+    for part in (of_files, of_texts, of_further_data, of_labels, of_tuning, of_training, of_calibration, of_output)
     for name, setting in settings_of(part).items()
 }
 
