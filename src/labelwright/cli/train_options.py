@@ -179,7 +179,7 @@ def of_calibration(
         OneOf("temperature", "isotonic"),
         Group(declared.TRAINING),
         Flag(metavar="METHOD"),
-        Help("Calibrate probabilities on --dev, or without it by cross-fitting: temperature or isotonic."),
+        Help("Calibrate the model on --dev, or by cross-fitting: temperature or isotonic."),
     ] = None,
 ) -> None:
     """What is fitted after the model is trained."""
@@ -294,7 +294,7 @@ TRAIN = inspect.Parameter(
 )
 RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
-    "learning_curve", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
+    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
 )  # fmt: skip
 MOST = ("start_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3
