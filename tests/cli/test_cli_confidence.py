@@ -92,6 +92,38 @@ def test_calibrate_a_cascade(run, folder: Path, tmp_path: Path) -> None:
     assert all("ece" in facts["calibration"] for facts in json.loads(out)["layers"].values())
 
 
+@pytest.mark.parametrize("model", ["crf", "perceptron", "memory"])
+def test_train_calibrates(run, place: Path, tmp_path: Path, model: str) -> None:
+    train = ["train", place / "train.txt", "-o", tmp_path / "m", "--model", model, "--threads", 1]
+    train += [] if model == "memory" else ["--iterations", 5]
+    code, _, err = run(*train, "--calibrate", "isotonic", "--dev", place / "dev.txt")
+    assert code == 0, err
+    calibration = labelwright.load(tmp_path / "m").calibration_
+    assert calibration.span is not None
+    assert f"calibrated on development data: temperature {calibration.temperature:.4g}, monotone maps, on " in err
+    run("train", place / "train.txt", "-o", tmp_path / "plain", *train[4:], "--dev", place / "dev.txt")
+    run("calibrate", tmp_path / "plain", place / "dev.txt", "-o", tmp_path / "two", "--method", "isotonic", "-q")
+    assert labelwright.load(tmp_path / "two").calibration_ == calibration
+    code, _, err = run(*train, "--calibrate", "temperature")
+    assert "calibrated by cross-fitting in 5 parts: temperature " in err
+    assert labelwright.load(tmp_path / "m").temperature_ > 0
+
+
+def test_train_keeps_a_model_that_cannot_be_calibrated(run, place: Path, tmp_path: Path) -> None:
+    train = ["train", place / "train.txt", "-o", tmp_path / "m", "--iterations", 3, "-q"]
+    (place / "few.txt").write_text("Ada B-PER\nran O\n\n")
+    code, _, err = run(*train, "--calibrate", "isotonic", "--dev", place / "few.txt")
+    assert code == 2
+    one_line(err, "--calibrate: isotonic regression needs 50 entities", "holds the model without calibration")
+    assert labelwright.load(tmp_path / "m").temperature_ is None
+    code, _, err = run(*train, "--calibrate", "platt")
+    one_line(err, "--calibrate: expected one of temperature, isotonic, got 'platt'")
+    (tmp_path / "w.txt").write_text((place / "train.txt").read_text().replace(" ", " 1 "))
+    weighted = ["train", tmp_path / "w.txt", "-o", tmp_path / "m", "--columns", "word,n,entity", "-q"]
+    code, _, err = run(*weighted, "--sentence-weight", "n", "--calibrate", "temperature")
+    one_line(err, "--calibrate: cross-fitting trains copies without weights; add --dev FILE")
+
+
 def test_calibrate_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     for arguments, told in [

@@ -42,6 +42,22 @@ def test_weights_in_a_column_are_no_feature(run, files: Path, option: str) -> No
     assert twin.weights_ == pytest.approx(model.weights_, abs=1e-5)
 
 
+@pytest.mark.parametrize("how", [["--folds", 2], ["--search", "l2=0.1,1"], ["--learning-curve"]], ids=str)
+def test_weights_go_with_the_parts_of_the_data(run, files: Path, how: list[object]) -> None:
+    """Sentences of weight 0, whose labels are wrong, change nothing."""
+    wrong = "John 0 O\nSmith 0 O\nsleeps 0 B-LOC\n\nMary 0 O\nsees 0 B-LOC\nParis 0 O\n\n" * 9
+    right = FULL.replace(" ", " 1 ") * 3
+    (files / "weighted.txt").write_text(right + wrong)
+    model, dev = files / "m", [] if how[0] == "--folds" else ["--dev", files / "full.txt"]
+    status, _, err = run("train", files / "weighted.txt", "-o", model, *QUICK, "--sentence-weight", "n", *how, *dev)
+    assert status == 0, err
+    if how[0] == "--folds":
+        assert "standard deviation" in err
+        assert run("eval", model, files / "full.txt")[0] == 0
+    else:
+        assert "100.00" in err
+
+
 def model_dev(files: Path) -> labelwright.Corpus:
     return labelwright.read_columns(files / "full.txt", names="word,ner")
 
@@ -72,7 +88,10 @@ def test_unmarked_tokens_may_be_unknown(run, files: Path) -> None:
         (["train", "full.txt", "-o", "x", "--dev", "partial.txt", "--columns", "word,ner"], ["partial.txt"]),
         (["train", "partial.txt", "-o", "x", "--dev", "partial.txt"], ["sentence 0, token 1: the label is one of"]),
         (["train", "partial.txt", "-o", "x", "--folds", "2"], ["--folds: scores need a label for every token"]),
-        (["train", "partial.txt", "-o", "x", "--token-weight", "pos", "--folds", "2"], ["not together with --folds"]),
+        (
+            ["train", "partial.txt", "-o", "x", "--token-weight", "pos", "--sentence-weight", "word"],
+            ["not together with --"],
+        ),
         (["train", "partial.txt", "-o", "x", "--token-weight", "w"], ["no column 'w'"]),
         (["train", "partial.txt", "-o", "x", "--model", "memory"], ["partial.txt: some labels are unknown"]),
     ],

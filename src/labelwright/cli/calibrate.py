@@ -1,6 +1,7 @@
 """labelwright calibrate: fit on held-out data how sure a model may be."""
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labelwright.cli.common import (
@@ -73,9 +74,7 @@ def command(
     _check(output, data)
     tagger = load_model(model, threads, attributes=True)
     gold = _held_out(tagger, data, columns, label, format)
-    inputs = gold.X if has_attributes(gold) else corpus_for(tagger, gold)
-    truth = {name: gold.column(name) if name else gold.y for name in tagger.outputs}
-    tagger.calibrate(inputs, truth.get("", truth), method=method, folds=folds)
+    inputs, truth = calibrate_on(tagger, gold, method, folds)
     _with_calibration(load(model), tagger).save(output)
     before = after = {}
     if folds is None:  # on its training data a model is better than on others
@@ -85,6 +84,20 @@ def command(
         show_json(facts.get("", {"layers": facts}))
     elif not quiet:
         _show(facts)
+
+
+def calibrate_on(tagger: Any, gold: "Data", method: str, folds: int | None) -> tuple[Any, dict[str, Any]]:
+    """Calibrate a trained model on labelled sentences; their input, and the labels of every output."""
+    inputs = gold.X if has_attributes(gold) else corpus_for(tagger, gold)
+    truth = {name: gold.column(name) if name else gold.y for name in tagger.outputs}
+    tagger.calibrate(inputs, truth.get("", truth), method=method, folds=folds)
+    return inputs, truth
+
+
+def fitted_text(calibration: Mapping[str, Any]) -> str:
+    """What a calibration is, in a phrase."""
+    maps = ", monotone maps" if calibration["method"] == "isotonic" else ""
+    return f"temperature {calibration['temperature']:.4g}{maps}, on {counted(calibration['sentences'], 'sentence')}"
 
 
 def _with_calibration(stored: Any, tagger: Any) -> Any:
@@ -135,10 +148,7 @@ def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationR
 def _show(facts: dict[str, dict[str, Any]]) -> None:
     """For every output the temperature, and a table: what, before, after."""
     for name, each in facts.items():
-        fitted = each["calibration"]
-        maps = ", monotone maps" if fitted["method"] == "isotonic" else ""
-        place = f"{name}: " if name else ""
-        show(f"{place}temperature {fitted['temperature']:.4g}{maps}, on {counted(fitted['sentences'], 'sentence')}")
+        show(f"{f'{name}: ' if name else ''}{fitted_text(each['calibration'])}")
         if not each.get("n"):  # nothing to be judged
             continue
         columns = [column for column in ("before", "after") if column in each]

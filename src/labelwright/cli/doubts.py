@@ -90,7 +90,7 @@ def of_doubts(
 
 
 OWN = settings_of(of_doubts)
-NOT_USED = ("dev", "search", "learning_curve", "start_from")  # of recipes
+NOT_USED = ("dev", "search", "learning_curve", "start_from", "calibrate")  # of recipes
 
 
 def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:

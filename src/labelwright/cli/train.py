@@ -32,7 +32,16 @@ from labelwright.cli.recipe import (
 from labelwright.cli.train_grid import check_choices, joined_grid, settings_by_name, settings_to_try
 from labelwright.cli.train_labels import check_known_labels, opened_labels, read_dev, say_known, weighted_data
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
-from labelwright.cli.train_reports import Drawn, check_divisible, cross_validated, curve_of, draw, say_beforehand
+from labelwright.cli.train_reports import (
+    Drawn,
+    calibrated,
+    check_calibrate,
+    check_divisible,
+    cross_validated,
+    curve_of,
+    draw,
+    say_beforehand,
+)
 from labelwright.cli.train_search import how_many, searched
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
@@ -189,6 +198,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     tried = _to_try(model, asked)
     data, dev = read_data(source, asked, schemes)
     data, weights = weighted_data(data, asked)
+    check_calibrate(asked, weights is not None)
     data = opened_labels(data, asked)
     say_known(data, schemes, asked)
     begun = time.perf_counter()
@@ -199,11 +209,11 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     check_choices(model, tried, data, asked)
     with asked.named():
         if tried:
-            drawn = Drawn(searched(model, tried, data, dev, asked, trials))
+            drawn = Drawn(searched(model, tried, data, dev, asked, trials, weights))
             model, record["search"] = drawn.search.model, drawn.search.record
         if "folds" in asked.values:
-            record["folds"] = cross_validated(model, data, asked)
-        drawn = drawn._replace(curve=curve_of(model, data, dev, asked))
+            record["folds"] = cross_validated(model, data, asked, weights)
+        drawn = drawn._replace(curve=curve_of(model, data, dev, asked, weights))
         say_beforehand(model, data, asked)
         _fit(model, data, dev, start, checkpoint, asked, weights)
     if tried:
@@ -378,8 +388,12 @@ def _finish(
         say(f"labelwright: interrupted before the first {model.trains_in}; {output} is not written")
         raise typer.Exit(130)
     on_dev, draw_joint = _on_dev(model, dev, asked)
-    model.forget_run()
-    model.save(output)
+    try:
+        if not interrupted:
+            calibrated(model, data, dev, asked)
+    finally:  # what was trained is kept
+        model.forget_run()
+        model.save(output)
     if interrupted:
         resumable = checkpoint is not None and "search" not in record
         say(_interrupted(model, output, resumable) + (SEARCH_AGAIN if "search" in record else ""))

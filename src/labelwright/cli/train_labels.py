@@ -25,9 +25,8 @@ def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None
     option, column = next(iter(named.items()))
     if has_attributes(data):
         raise OptionError(f"{asked.place(option)}: CRFsuite's data have no columns; leave it out")
-    sampled = next((asked.place(name) for name in SAMPLED if asked.get(name)), None)
-    if sampled is not None or len(named) > 1:
-        other = sampled or asked.place(list(named)[1])
+    if len(named) > 1:
+        other = asked.place(list(named)[1])
         raise OptionError(f"{asked.place(option)}: not together with {other}; leave one of them out")
     return weighted(data, **{WEIGHTS[option]: column})
 

@@ -129,13 +129,14 @@ class ProgressiveSearch(Estimator):
         dev: Any = None,
         progress: Callable[[Trial, int], None] | None = None,
         checkpoint: Any = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X [N, D] and classes y.
 
         A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C ends the search; the
         best setting so far is then trained on all data.
 
-        X, y : the data, as above
+        X, y, sample_weight : the data, as above, and their weights in training, as the model's `fit` takes them
         dev : (X, y) or a Corpus; all settings are scored on it, and whole samples are trained on; models that can take
             development data stop early by it
         progress : called with every setting that was tried, and with the number of settings in this step
@@ -143,7 +144,7 @@ class ProgressiveSearch(Estimator):
         """
         self._check()
         pool = list(self._settings())
-        data = looked_at(X, y)
+        data = looked_at(X, y, sample_weight=sample_weight)
         self._dev = None if dev is None else held_out(dev)
         for learned in ("best_estimator_", "best_params_", "best_score_", "stopped_"):
             self.__dict__.pop(learned, None)
@@ -159,7 +160,7 @@ class ProgressiveSearch(Estimator):
                 bar.close()
         self._choose()
         if self.refit:
-            self.best_estimator_ = fitted(self.best_model(), data.X, data.y, self._dev_data)
+            self.best_estimator_ = fitted(self.best_model(), data.X, data.y, data.weights, self._dev_data)
         return self
 
     def best_model(self) -> Any:
@@ -176,7 +177,7 @@ class ProgressiveSearch(Estimator):
         held_out = None if self._dev is None else [self._dev.X, self._dev.y]
         model = {k: v for k, v in self.estimator.get_params().items() if k.rpartition("__")[2] not in IDLE}
         files = contents([*model.values(), *(value for setting in pool for value in setting.values())])
-        return fingerprint(repr(how), repr(model), repr(files), data.X, data.y, held_out)
+        return fingerprint(repr(how), repr(model), repr(files), data.X, data.y, held_out, *filter(None, [data.weights]))
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
