@@ -12,6 +12,8 @@ CORPUS = builtin_corpus(60, random_state=0, columns=["word", "pos", "chunk"])
 X, Y = CORPUS.X, CORPUS.y
 TAGGERS = {
     "crf": CRF(max_iter=30, n_jobs=1),
+    "sgd": CRF(max_iter=10, optimizer="sgd", n_jobs=1, random_state=0),
+    "averaged sgd": LatentCRF(n_latent=2, max_iter=9, optimizer="sgd", averaging="avg", n_jobs=1, random_state=0),
     "order 2": CRF(max_iter=20, order=2, n_jobs=1),
     "latent crf": LatentCRF(n_latent=2, max_iter=20, n_jobs=1, random_state=0),
     "perceptron": Perceptron(max_iter=5, n_jobs=1, random_state=0),
@@ -152,9 +154,16 @@ def test_class_weights_that_are_refused(weights, message):
         CRF(n_jobs=1, class_weight=weights).fit([["a", "b"]], [["A", "B"]])
 
 
-def test_sgd_refuses_what_it_cannot():
-    with pytest.raises(OptionError, match="use optimizer='lbfgs'"):
-        CRF(n_jobs=1, optimizer="sgd").fit(X, half(Y))
+@pytest.mark.parametrize(
+    "weights", [None, [1.0 + n % 3 for n in range(60)], [[0.5 + t % 3 for t, _ in enumerate(s)] for s in Y]]
+)
+def test_sgd_and_lbfgs_have_the_same_optimum(weights):
+    said = {"y": half(Y), "sample_weight": weights}
+    best = CRF(template="words", n_jobs=1, l2=2.0, tol=1e-7).fit(X, **said)
+    near = CRF(template="words", n_jobs=1, l2=2.0, tol=0, optimizer="sgd", max_iter=30, random_state=0).fit(X, **said)
+    there = CRF(template="words", n_jobs=1, l2=2.0, max_iter=1).fit(X, init=near, **said)
+    assert there.history_[0]["iteration"] == 0  # where SGD ended
+    assert there.history_[0]["loss"] == pytest.approx(best.history_[-1]["loss"], rel=0.01)
 
 
 def test_partial_fit_takes_both():

@@ -80,9 +80,8 @@ class LogLinearModel(TrainableModel):
     ) -> Array:
         if self.optimizer == "sgd":
             incidences, offsets, gold, said = data
-            if not said.plain:
-                raise OptionError("optimizer: SGD takes complete labels that all count alike; use optimizer='lbfgs'")
-            run = SGD(incidences, offsets, gold, start.space, start.parameters, self.l2, self.random_state or 0)
+            model = start.space, start.parameters, self.l2, self.random_state or 0
+            run = SGD(incidences, offsets, gold, *model, said)
             return sgd(run, start.weights, monitor, state, self._average_from)
         return self._minimised(self._objective(start, data, workers), start.weights, monitor, workers, state)
 
