@@ -22,8 +22,8 @@ from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates
 from labelwright.taggers.base import JOINT, listed
 from labelwright.taggers.growth import grow
-from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import Data, TrainableModel, codes_of, lasting
+from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.training import Data, TrainableModel, codes_among, lasting
 
 Array = NDArray[Any]
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
@@ -188,7 +188,6 @@ class LogLinearModel(TrainableModel):
         kept = np.unique(offsets)  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
-        labels = self.space_.labels
-        gold, sets = among(labels, *codes_of(y))
+        labels, gold, sets = codes_among(y, self.space_.labels)
         said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight, part=True)
         return Data(incidences, kept, gold, said)

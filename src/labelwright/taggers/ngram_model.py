@@ -205,9 +205,10 @@ class NgramModel(ConfidentTagger):
         self._remember_tokenizer(tokenizer)
         return self
 
-    def _complete(self, X: Any, y: Any) -> tuple[Any, list[Any], Array, Array]:
-        """Training data, their labels, the label of every token [T], and where sentences begin [N+1]."""
-        X, labels, gold, sets = labelled(X, y)
+    def _complete(self, X: Any, y: Any, known: Sequence[Any] = ()) -> tuple[Any, list[Any], Array, Array]:
+        """Training data, their labels after those that are known, the label of every token [T], and where sentences
+        begin [N+1]."""
+        X, labels, gold, sets = labelled(X, y, known)
         if len(sets):
             raise OptionError(
                 f"y: a {type(self).__name__} learns from complete labels, got unknown ones or sets; use a CRF"

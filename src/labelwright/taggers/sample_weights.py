@@ -68,17 +68,6 @@ def instance_weights(given: Any, n: int) -> Array | None:
     return weights
 
 
-def among(labels: Sequence[Any], own: Sequence[Any], codes: Array, sets: Array) -> tuple[Array, Array]:
-    """Codes [T] and sets [K, own labels] of some data as codes and sets of the labels of a model, which include their
-    own; a set of all their labels is one of all labels."""
-    number = {label: code for code, label in enumerate(labels)}
-    at = np.array([number[label] for label in own], np.int32)
-    wide = np.zeros((len(sets), len(labels)), np.bool_)
-    wide[:, at] = sets
-    wide[sets.all(axis=1)] = True
-    return np.concatenate([at, len(labels) + np.arange(len(sets), dtype=np.int32)])[codes], wide
-
-
 def listed_weights(given: Any) -> list[Any]:
     """The weights of all sentences as a list; they may be anything that NumPy takes for an array."""
     if hasattr(given, "__array__") and not hasattr(given, "__len__"):

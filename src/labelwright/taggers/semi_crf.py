@@ -51,8 +51,8 @@ from labelwright.taggers.base import Constraints, Forced
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
-from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import Data, codes_of, labelled, with_outside
+from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.training import Data, codes_among, labelled, with_outside
 from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
@@ -177,7 +177,10 @@ class SemiCRF(LogLinearModel):
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
         data = Data(incidences, offsets, gold.kinds, said)
-        return data if said.plain else _with_labels(data, space, segments, labels, codes), trained
+        if not said.plain:
+            _, _, codes, sets = labelled(X, y, space.labels)
+            data = _with_labels(data, space, segments, codes, sets)
+        return data, trained
 
     def _check_can_grow(self) -> None:
         raise OptionError(
@@ -296,14 +299,14 @@ class SemiCRF(LogLinearModel):
         kept, space = np.unique(offsets), self.segments_  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
-        labels, codes, sets = codes_of(y)
+        labels, codes, sets = codes_among(y, space.labels)
         known, filled = _filled(labels, codes)
         segments = segments_in(space, known, filled, offsets)
         check_rows(offsets, space.max_length)
         segments = cut_segments(segments, kept, space)
         said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
         data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
-        return data if said.plain else _with_labels(data, space, segments, labels, codes)
+        return data if said.plain else _with_labels(data, space, segments, codes, sets)
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
@@ -352,12 +355,11 @@ def _filled(labels: list[str], codes: Array) -> tuple[Sequence[str], Array]:
     return with_outside(labels, codes)
 
 
-def _with_labels(data: Data, space: SegmentSpace, segments: Segments, labels: list[str], codes: Array) -> Data:
+def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Array, sets: Array) -> Data:
     """The data with the labels of all tokens, by the numbers of the segment space.
 
     Sentences whose labels are all known have those that their segments are written as: others, where labels break the
     scheme or long segments were cut."""
-    codes, sets = among(space.labels, labels, codes, data.said.sets)
     number = {label: code for code, label in enumerate(space.labels)}
     for a, b in pairwise(data.offsets.tolist()):
         if (codes[a:b] < len(space.labels)).all():

@@ -460,8 +460,8 @@ class Labelled(NamedTuple):
     sets: Array  # [K, L]  their members
 
 
-def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
-    """The training data with their labels as codes."""
+def labelled(X: Any, y: Sequence[Sequence[str]] | None, known: Sequence[Any] = ()) -> Labelled:
+    """The training data with their labels as codes; those that are known, as by a model, come first."""
     if isinstance(X, Encoded):
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
     X = collected(X)
@@ -471,21 +471,29 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
         if y is None:
             if X.label is None:
                 raise no_labels(X)
-            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source))
+            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source, known))
     elif y is None:
         raise OptionError("fit: give the labels y")
     elif isinstance(X, Layered):
         pass
     elif kind_of(X) == "columns":
         corpus = Corpus.from_sequences(X, y)
-        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label")))
-    return Labelled(X, *codes_of(y))
+        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label"), known=known))
+    return Labelled(X, *codes_of(y, known))
 
 
-def codes_of(y: Sequence[Sequence[Any]]) -> LabelCodes:
-    """Labels of sentences as codes."""
+def codes_of(y: Sequence[Sequence[Any]], known: Sequence[Any] = ()) -> LabelCodes:
+    """Labels of sentences as codes; those that are known, as by a model, come first."""
     column = intern_labels([label for sentence in y for label in sentence], y, "y")
-    return label_codes(column.values, column.codes)
+    return label_codes(column.values, column.codes, known=known)
+
+
+def codes_among(y: Sequence[Sequence[Any]], labels: Sequence[Any]) -> LabelCodes:
+    """Labels of sentences as codes of the labels of a model, which has all of them."""
+    coded = codes_of(y, labels)
+    if len(coded.labels) > len(labels):
+        raise OptionError(f"y: no label {coded.labels[len(labels)]!r} in this model")
+    return coded
 
 
 def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:
