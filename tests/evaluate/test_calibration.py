@@ -75,6 +75,38 @@ def test_entities_are_right_as_a_whole():
         judged([[]], gold, ["O"])
 
 
+def test_entities_that_touch_an_unknown_label_are_left_out():
+    gold = [["B-PER", "I-PER", "O", None, "O", "B-LOC"], ["B-PER", None], [None, "I-LOC", "O", "O"]]
+    entities = [
+        [Span(0, 2, "PER", 0.9), Span(2, 3, "LOC", 0.8), Span(3, 5, "LOC", 0.7), Span(5, 6, "LOC", 0.6)],
+        [Span(0, 1, "PER", 0.5)],
+        [Span(1, 2, "LOC", 0.4), Span(3, 4, "LOC", 0.3)],
+    ]
+    seen = judged(entities, gold, ["O", "B-PER"])
+    assert seen.said.tolist() == [0.9, 0.6, 0.3]
+    assert seen.right.tolist() == [True, True, False]
+    assert seen.n_gold == 2
+    tokens = judged([[Span(t, t + 1, "N", 0.5) for t in range(3)]], [["N", None, "V"]], ["N", "V"])
+    assert tokens.right.tolist() == [True, False]
+    assert tokens.n_gold == 2
+
+
+def test_of_labels_that_are_known_in_part():
+    made = builtin_corpus(60, random_state=1)
+    X, y = made.column("word"), made.column("entity")
+    model = CRF(n_jobs=1, max_iter=10).fit(X[:30], y[:30])
+    whole = calibration_report(model, X[30:50], y[30:50])
+    for unknown in (None, "_"):
+        nothing = [[unknown] * len(x) for x in X[50:]]
+        assert calibration_report(model, X[30:], [*y[30:50], *nothing]) == whole
+    predicted = model.predict(X[30:])
+    sets = [[{label, "B-other"} for label in labels] for labels in predicted]
+    assert calibration_report(model, X[30:], sets).right == 1.0
+    assert calibration_report(model, X[30:], [[{"B-other", "I-other"}] * len(x) for x in X[30:]]).right == 0.0
+    with pytest.raises(OptionError, match=r"^y: sentence 1 has 1 labels, but X has \d+ tokens there$"):
+        calibration_report(model, X[30:], [y[30], ["O"], *y[32:]])
+
+
 def test_of_a_model():
     made = builtin_corpus(60, random_state=1)
     X, y = made.column("word"), made.column("entity")

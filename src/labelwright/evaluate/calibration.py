@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.partial_labels import left_open
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
@@ -123,7 +124,8 @@ def calibration_report(
     sentences; of labels that make no chunks, those of the labels of tokens.
 
     model : a tagger with probabilities, or a calibrated one
-    X, y : sentences and gold labels, or a Corpus
+    X, y : sentences and gold labels, or a Corpus; entities that touch a token whose label is unknown are left out,
+        and of a set of labels the predicted one counts as right
     layer : which layer of a cascade; y are then the labels of that layer
     bins : their number; 15, or fewer where there are few predictions
     """
@@ -136,29 +138,68 @@ def calibration_report(
     if not tagger.is_sure:
         raise OptionError(f"calibration_report: {tagger.lacks('probability')}; calibrate it first, if it can be")
 
-    def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
+    def question(name: str, tagger: Any, batch: Any) -> list[tuple[list[str], list[Span]]]:
         if name != layer:
-            return [[] for _ in batch]
-        decoded = batch.decode(tagger.checked_decoder(None), probabilities=False)
-        entities: list[list[Span]] = batch.entities([record.labels for record in decoded])
-        return entities
+            return [([], []) for _ in batch]
+        labels = [record.labels for record in batch.decode(tagger.checked_decoder(None), probabilities=False)]
+        return list(zip(labels, batch.entities(labels), strict=True))
 
-    return reliability(judged(model.ask(X, question)[layer], gold, tagger.classes_), bins)
+    answers = model.ask(X, question)[layer]
+    _check_number(answers, gold)
+    agreed = []
+    for number, (row, (labels, _)) in enumerate(zip(left_open(gold, tagger.classes_), answers, strict=True)):
+        if len(row) != len(labels):
+            raise OptionError(f"y: sentence {number} has {len(row)} labels, but X has {len(labels)} tokens there")
+        agreed.append(agreeing(row, labels))
+    return reliability(judged([spans for _, spans in answers], agreed, tagger.classes_), bins)
 
 
-def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[str]], labels: Sequence[str]) -> Judged:
-    """Which of the predicted entities are right; of tokens where the labels of the model make no chunks."""
+def _check_number(entities: Sequence[Any], gold: Sequence[Any]) -> None:
     if len(entities) != len(gold):
         raise OptionError(f"y: {len(gold)} sentences, but X has {len(entities)}")
+
+
+def agreeing(gold: Sequence[Any], predicted: Sequence[str]) -> list[Any]:
+    """Gold labels with a label for each set of labels: the predicted one, where it is in the set; unknown labels stay
+    None.
+
+    >>> agreeing(["O", None, {"B-PER", "B-ORG"}, {"B-PER", "B-ORG"}], ["O", "O", "B-PER", "O"])
+    ['O', None, 'B-PER', 'B-ORG']
+    """
+    return [
+        (mine if mine in label else min(label, key=str)) if isinstance(label, frozenset | set) else label
+        for label, mine in zip(gold, predicted, strict=True)
+    ]
+
+
+def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[Any]], labels: Sequence[str]) -> Judged:
+    """Which of the predicted entities are right; of tokens where the labels of the model make no chunks.
+
+    gold : labels, or None where one is unknown: entities that touch such a token are left out
+    """
+    _check_number(entities, gold)
     chunks = all(map(is_chunk_label, labels))
     said, right, n_gold = list[float](), list[bool](), 0
     for spans, row in zip(entities, gold, strict=True):
-        true = spans_of(row) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
+        true = _chunks(row) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
+        unknown = {t for t, label in enumerate(row) if label is None}
+        if unknown:
+            true, spans = (_without(some, unknown, int(chunks)) for some in (true, spans))
         known = {span[:3] for span in true}
         n_gold += len(known)
         said += [float(span.probability or 0.0) for span in spans]
         right += [span[:3] in known for span in spans]
     return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
+
+
+def _chunks(row: Sequence[Any]) -> list[Span]:
+    return spans_of(["O" if label is None else label for label in row])
+
+
+def _without(spans: Sequence[Span], unknown: set[int], beside: int) -> list[Span]:
+    """The spans that do not touch unknown tokens, nor have one among so many tokens before and after them: a chunk may
+    go on there."""
+    return [span for span in spans if unknown.isdisjoint(range(span.start - beside, span.end + beside))]
 
 
 def reliability(seen: Judged, bins: int | None = None) -> CalibrationReport:
