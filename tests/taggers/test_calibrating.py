@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -396,6 +397,37 @@ def test_cross_fitting_of_a_cascade(layered):
     assert all(layer.temperature_ > 0 for layer in model.calibrate(X, y, folds=2).layers_.values())
     with pytest.raises(OptionError, match=r"^layer pos: method: expected one of"):
         model.calibrate(X, y, method="platt")
+
+
+def test_a_cascade_with_labels_that_are_known_in_part(layered):
+    X, y, new, gold = layered
+    model = Cascade([("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))], passing="best", n_jobs=1).fit(X, y)
+    some = gold | {"entity": [labels if n % 2 else ["_"] * len(labels) for n, labels in enumerate(gold["entity"])]}
+    records = model.calibrate(new, some).training_["layers"]
+    assert records["entity"]["calibration"]["left_out"]["unknown"] == 15
+    assert records["pos"]["calibration"]["left_out"]["unknown"] == 0
+    with pytest.raises(OptionError, match=r"^layer entity: calibrate: no held-out token has a label"):
+        model.calibrate(new, gold | {"entity": [["_"] * len(labels) for labels in gold["entity"]]})
+
+
+@pytest.mark.parametrize("kind", ["crf", "cascade"])
+def test_ctrl_c_in_a_fold_ends_cross_fitting(layered, kind, monkeypatch):
+    """A copy whose training was cut short says nothing about the model."""
+    X, y, *_ = layered
+    layers = [("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))]
+    model = CRF(max_iter=5, n_jobs=1) if kind == "crf" else Cascade(layers, passing="best", n_jobs=1)
+    gold = y["entity"] if kind == "crf" else y
+    model.fit(X, gold)
+    fit = CRF.fit
+
+    def disturbed(self, *given, **options):
+        options["progress"] = lambda record, limit: signal.raise_signal(signal.SIGINT)
+        return fit(self, *given, **options)
+
+    monkeypatch.setattr(CRF, "fit", disturbed)
+    with pytest.raises(KeyboardInterrupt):
+        model.calibrate(X, gold, folds=2)
+    assert all(tagger.temperature_ is None for tagger in model.outputs.values())
 
 
 @pytest.mark.parametrize(

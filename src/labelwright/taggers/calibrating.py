@@ -19,6 +19,7 @@ from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.evaluate.calibration import judged
 from labelwright.taggers.base import Tagger, true_labels
+from labelwright.taggers.estimator import uninterrupted
 
 Array = NDArray[Any]
 Question = Callable[[Batch], list[Any]]
@@ -112,7 +113,7 @@ class Calibratable(Tagger):
         fresh: Callable[[], Any] | None = getattr(self, "like", None)
         if fresh is None:
             raise OptionError(f"folds: a {type(self).__name__} cannot be trained again; give held-out data")
-        return [held_out(fresh().fit(*train), *rest) for train, rest in folded(X, y, folds)]
+        return [held_out(uninterrupted(fresh().fit(*train)), *rest) for train, rest in folded(X, y, folds)]
 
 
 # -- held-out data ----------------------------------------------------------------------------------------------------
