@@ -50,6 +50,17 @@ def test_what_is_kept_at_a_precision():
         assert operation.recall == seen.right[kept].sum() / seen.n_gold
 
 
+def test_the_threshold_that_is_shown_keeps_no_less():
+    said = np.array([0.99999, 0.71239, 0.65006, 0.3])
+    report = reliability(Judged(said, np.array([True, True, True, False]), "entity", 4))
+    for operation in report.operations:
+        assert f"threshold {operation.shown_threshold})" in str(report)
+        assert (said >= float(operation.shown_threshold)).sum() == (said >= operation.threshold).sum() == 3
+    assert report.operations[0].shown_threshold == "0.6500"
+    best = reliability(Judged(said[:1], np.array([True]), "entity", 1)).operations[0]
+    assert best.shown_threshold == "0.9999"
+
+
 def test_equal_probabilities_are_kept_together():
     seen = Judged(np.array([0.9, 0.9, 0.5]), np.array([True, False, True]), "entity", 3)
     report = reliability(seen)
@@ -124,6 +135,16 @@ def test_of_a_model():
     assert tokens.n == tokens.n_gold == sum(map(len, X[30:]))
     with pytest.raises(OptionError, match="give the true labels"):
         calibration_report(model, X)
+
+
+def test_numbers_that_are_no_probabilities_are_called_confidence():
+    made = builtin_corpus(60, random_state=1)
+    X, y = made.column("word"), made.column("entity")
+    for tagger in (Perceptron(n_jobs=1, max_iter=3), MemoryTagger(n_jobs=1), CRF(n_jobs=1, max_iter=10)):
+        report = calibration_report(tagger.fit(X[:30], y[:30]).calibrate(X[30:], y[30:]), X[30:], y[30:])
+        measure = "probability" if isinstance(tagger, CRF) else "confidence"
+        assert report.measure == report.as_dict()["measure"] == measure
+        assert str(report).startswith(measure)
 
 
 def test_of_a_layer_and_of_models_without_probabilities():

@@ -254,7 +254,7 @@ def test_partial_labels_say_what_they_can(fitted, entities):
 
 
 def test_what_is_unknown_says_nothing(fitted, entities):
-    """Sentences without labels change nothing, in files (_) as in Python; where there are no others, nothing is fitted."""
+    """Sentences without labels change nothing, in files (_) as in Python; of them alone, nothing is fitted."""
     X, y = entities[2:]
     model = fitted.uncalibrated()
     known = model.calibrate(X, y).training_["calibration"]

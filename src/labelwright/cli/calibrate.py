@@ -15,6 +15,7 @@ from labelwright.cli.common import (
     counted,
     is_model,
     load_model,
+    say,
     show,
     show_json,
 )
@@ -85,6 +86,8 @@ def command(
         show_json(facts.get("", {"layers": facts}))
     elif not quiet:
         _show(facts)
+    if not quiet:
+        _warn(facts)
 
 
 def _with_calibration(stored: Any, tagger: Any) -> Any:
@@ -128,7 +131,7 @@ def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationR
         for name, report in reports.items()
         if report is not None
     }
-    sizes = {} if after is None else {"n": after.n, "unit": after.unit}
+    sizes = {} if after is None else {"n": after.n, "unit": after.unit, "measure": after.measure}
     return {"calibration": tagger.training_["calibration"], **sizes, **errors}
 
 
@@ -138,13 +141,30 @@ def _show(facts: dict[str, dict[str, Any]]) -> None:
         fitted = each["calibration"]
         maps = ", monotone maps" if fitted["method"] == "isotonic" else ""
         place = f"{name}: " if name else ""
-        show(f"{place}temperature {fitted['temperature']:.4g}{maps}, on {counted(fitted['sentences'], 'sentence')}")
+        data = counted(fitted["sentences"], "sentence") + _left_out(fitted["left_out"])
+        show(f"{place}temperature {fitted['temperature']:.4g}{maps}, on {data}")
         if not each.get("n"):  # nothing to be judged
             continue
         columns = [column for column in ("before", "after") if column in each]
         rows: list[tuple[str, ...]] = [("", *columns)]
         rows.append(("calibration error", *(f"{100 * each[column]['ece']:.2f} %" for column in columns)))
-        for key, title in (("brier", "Brier score"), ("said", "mean probability"), ("right", "right")):
+        for key, title in (("brier", "Brier score"), ("said", f"mean {each['measure']}"), ("right", "right")):
             rows.append((title, *(f"{each[column][key]:.4f}" for column in columns)))
         for line in aligned(rows, {1, 2}):
             show(line)
+
+
+def _left_out(numbers: dict[str, int]) -> str:
+    """How many sentences the temperature was not fitted on, and why."""
+    reasons = {"unknown": "without labels", "impossible": "with labels that the model cannot give"}
+    given = [f"{numbers[name]:,} {reason}" for name, reason in reasons.items() if numbers[name]]
+    return f"; left out: {', '.join(given)}" if given else ""
+
+
+def _warn(facts: dict[str, dict[str, Any]]) -> None:
+    from labelwright.inspection.warnings import few_held_out
+
+    for name, each in facts.items():
+        line = few_held_out(each["calibration"])
+        if line is not None:
+            say(f"labelwright: {name}: {line}" if name else f"labelwright: {line}")

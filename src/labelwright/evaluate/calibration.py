@@ -60,6 +60,18 @@ class Operation(NamedTuple):
     kept: float
     recall: float
 
+    @property
+    def shown_threshold(self) -> str:
+        """The threshold in four digits, rounded down: it keeps all that the threshold keeps.
+
+        >>> Operation(0.9, 0.65987, 0.5, 0.5).shown_threshold, Operation(0.9, 0.7, 0.5, 0.5).shown_threshold
+        ('0.6598', '0.7000')
+        """
+        if self.threshold is None:
+            return "-"
+        nearest = f"{self.threshold:.4f}"
+        return nearest if float(nearest) <= self.threshold else f"{float(nearest) - 1e-4:.4f}"
+
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
@@ -74,6 +86,7 @@ class CalibrationReport:
     bins : the reliability table
     operations : what is kept, by demanded precision
     curve : pairs of the share that is kept and its precision, the most probable first
+    measure : "probability", or "confidence" of a tagger whose scores are no probabilities by themselves
     """
 
     unit: str
@@ -86,6 +99,7 @@ class CalibrationReport:
     bins: tuple[Bin, ...]
     operations: tuple[Operation, ...]
     curve: tuple[tuple[float, float], ...]
+    measure: str = "probability"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts and lists."""
@@ -101,7 +115,7 @@ class CalibrationReport:
         units = {"entity": "entities", "token": "tokens"}[self.unit]
         if not self.n:
             return f"calibration: no {units} predicted"
-        rows = [("probability", "said", "right", "n")]
+        rows = [(self.measure, "said", "right", "n")]
         for each in self.bins:
             rows.append((f"{each.low:.3f} to {each.high:.3f}", f"{each.said:.3f}", f"{each.right:.3f}", str(each.n)))
         rows.append((f"all {units}", f"{self.said:.3f}", f"{self.right:.3f}", str(self.n)))
@@ -113,7 +127,7 @@ def _kept(operation: Operation, units: str) -> str:
     demanded = f"at {100 * operation.precision:.0f} % precision you"
     if operation.threshold is None:
         return f"{demanded} keep none of the {units}: no threshold reaches it"
-    found = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.threshold:.4f}"
+    found = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.shown_threshold}"
     return f"{demanded} keep {100 * operation.kept:.1f} % of the {units} ({found})"
 
 
@@ -151,7 +165,12 @@ def calibration_report(
         if len(row) != len(labels):
             raise OptionError(f"y: sentence {number} has {len(row)} labels, but X has {len(labels)} tokens there")
         agreed.append(agreeing(row, labels))
-    return reliability(judged([spans for _, spans in answers], agreed, tagger.classes_), bins)
+    return reliability(judged([spans for _, spans in answers], agreed, tagger.classes_), bins, measure_of(tagger))
+
+
+def measure_of(tagger: Any) -> str:
+    """What the numbers of a tagger are: probability, or confidence."""
+    return "probability" if tagger.probabilistic else "confidence"
 
 
 def _check_number(entities: Sequence[Any], gold: Sequence[Any]) -> None:
@@ -202,8 +221,8 @@ def _without(spans: Sequence[Span], unknown: set[int], beside: int) -> list[Span
     return [span for span in spans if unknown.isdisjoint(range(span.start - beside, span.end + beside))]
 
 
-def reliability(seen: Judged, bins: int | None = None) -> CalibrationReport:
-    """All figures of predictions that were judged.
+def reliability(seen: Judged, bins: int | None = None, measure: str = "probability") -> CalibrationReport:
+    """All figures of predictions that were judged, by their probability or confidence.
 
     >>> seen = Judged(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False]), "entity", 4)
     >>> report = reliability(seen, bins=2)
@@ -213,13 +232,14 @@ def reliability(seen: Judged, bins: int | None = None) -> CalibrationReport:
     said, right, unit, n_gold = seen
     if not len(said):
         nothing = tuple(Operation(precision, None, 0.0, 0.0) for precision in PRECISIONS)
-        return CalibrationReport(unit, 0, n_gold, 0.0, 0.0, 0.0, 0.0, (), nothing, ())
+        return CalibrationReport(unit, 0, n_gold, 0.0, 0.0, 0.0, 0.0, (), nothing, (), measure)
     table = bins_of(said, right, bins)
     ece = sum(each.n * abs(each.said - each.right) for each in table) / len(said)
     brier = float(((said - right) ** 2).mean())
     operations = tuple(_operation(seen, precision) for precision in PRECISIONS)
     means = float(said.mean()), float(right.mean())
-    return CalibrationReport(unit, len(said), n_gold, *means, ece, brier, tuple(table), operations, _curve(seen))
+    figures = (*means, ece, brier, tuple(table), operations, _curve(seen))
+    return CalibrationReport(unit, len(said), n_gold, *figures, measure)
 
 
 def bins_of(said: Array, right: Array, bins: int | None = None) -> list[Bin]:
