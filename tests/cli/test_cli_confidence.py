@@ -77,6 +77,37 @@ def test_calibrate_a_perceptron_and_labels_without_chunks(run, place: Path, tmp_
     assert json.loads(out)["unit"] == "token"
 
 
+@pytest.mark.parametrize(
+    ("model", "measure"), [("crf", "probability"), ("perceptron", "confidence"), ("memory", "confidence")]
+)
+def test_what_is_shown_is_called_what_it_is(run, place: Path, tmp_path: Path, model: str, measure: str) -> None:
+    _, out, _ = run("calibrate", place / model, place / "dev.txt", "-o", tmp_path / "m")
+    assert f"mean {measure}" in out
+    _, out, _ = run("eval", tmp_path / "m", place / "test.txt", "--calibration")
+    assert f"\n{measure} " in out
+    _, out, _ = run("eval", tmp_path / "m", place / "test.txt", "--calibration", "--json")
+    assert json.loads(out)["calibration"]["measure"] == measure
+
+
+def test_calibrate_says_what_it_leaves_out_and_where_there_is_little(run, place: Path, tmp_path: Path) -> None:
+    lines = (place / "dev.txt").read_text().splitlines()
+    ends = [n for n, line in enumerate(lines) if not line]
+    unknown = [f"{line.split()[0]} _" if line else "" for line in lines[: ends[1] + 1]]
+    strange = [f"{line.split()[0]} B-strange" if line else "" for line in lines[ends[1] + 1 : ends[2] + 1]]
+    (tmp_path / "some.txt").write_text("\n".join([*unknown, *strange, *lines[ends[2] + 1 : ends[6]]]) + "\n")
+    code, out, err = run("calibrate", place / "crf", tmp_path / "some.txt", "-o", tmp_path / "m")
+    n = labelwright.load(tmp_path / "m").training_["calibration"]["sentences"]
+    cannot = f"{5 - n} with labels that the model cannot give"
+    assert out.splitlines()[0].endswith(f", on {n} sentences; left out: 2 without labels, {cannot}")
+    one_line(err, f"labelwright: the calibration rests on {n} sentences, ", "use 30 or more")
+    assert run("calibrate", place / "crf", tmp_path / "some.txt", "-o", tmp_path / "m", "-q") == (0, "", "")
+    (tmp_path / "unknown.txt").write_text("\n".join(unknown))
+    code, out, err = run("calibrate", place / "crf", tmp_path / "unknown.txt", "-o", tmp_path / "none")
+    assert (code, out) == (2, "")
+    one_line(err, "no held-out token has a label")
+    assert not (tmp_path / "none").exists()
+
+
 def test_calibrate_a_cascade(run, folder: Path, tmp_path: Path) -> None:
     code, out, _ = run("calibrate", folder / "two", folder / "dev.txt", "-o", tmp_path / "m", "--json")
     assert code == 0

@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -252,6 +253,42 @@ def test_partial_labels_say_what_they_can(fitted, entities):
     assert model.calibrate(X, some).training_["calibration"]["sentences"] == known
 
 
+def test_what_is_unknown_says_nothing(fitted, entities):
+    """Sentences without labels change nothing, in files (_) as in Python; of them alone, nothing is fitted."""
+    X, y = entities[2:]
+    model = fitted.uncalibrated()
+    known = model.calibrate(X, y).training_["calibration"]
+    for unknown in (None, "_"):
+        more = model.calibrate([*X, *X[:5]], [*y, *([unknown] * len(x) for x in X[:5])]).training_["calibration"]
+        assert more["left_out"] == known["left_out"] | {"unknown": 5}
+        assert {**more, "left_out": 0, "seconds": 0} == {**known, "left_out": 0, "seconds": 0}
+        with pytest.raises(OptionError, match=r"^calibrate: no held-out token has a label; label some of them$"):
+            model.uncalibrated().calibrate(X, [[unknown] * len(x) for x in X])
+    n_impossible = int((~np.isfinite(model.sequence_log_probabilities(X, y))).sum())
+    assert n_impossible > 0
+    assert known["left_out"] == {"unknown": 0, "impossible": n_impossible}
+    assert known["sentences"] + n_impossible == len(X)
+
+
+def test_maps_are_fitted_on_what_is_known(fitted, entities):
+    """Open labels are no wrong ones: entities without an open label in or beside them shape the map."""
+    X, y = entities[2:]
+    model = fitted.uncalibrated()
+    extra = ["and", "."]
+    some = [[*labels, "O", label] for labels, label in zip(y, [None, {"O", "B-PER"}] * len(y), strict=False)]
+    open_ended = model.calibrate([x + extra for x in X], some, method="isotonic").calibration_
+    whole = model.calibrate([x + extra for x in X], [[*labels, "O", "O"] for labels in y], method="isotonic")
+    at = np.linspace(0.3, 1, 8)
+    np.testing.assert_allclose(open_ended.span(at), whole.calibration_.span(at), atol=0.02)
+
+
+@pytest.mark.parametrize("name", ["crf", "perceptron", "semi-crf", "memory"])
+def test_without_sentences_nothing_is_fitted(name):
+    model = trained(name)
+    with pytest.raises(OptionError, match=r"^calibrate: no held-out sentences$"):
+        model.calibrate([], [])
+
+
 @pytest.mark.parametrize("name", ["semi-crf", "latent-crf", "crf-order2", "crf-dicts", "perceptron"])
 def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "LEAST", 10)
@@ -360,6 +397,37 @@ def test_cross_fitting_of_a_cascade(layered):
     assert all(layer.temperature_ > 0 for layer in model.calibrate(X, y, folds=2).layers_.values())
     with pytest.raises(OptionError, match=r"^layer pos: method: expected one of"):
         model.calibrate(X, y, method="platt")
+
+
+def test_a_cascade_with_labels_that_are_known_in_part(layered):
+    X, y, new, gold = layered
+    model = Cascade([("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))], passing="best", n_jobs=1).fit(X, y)
+    some = gold | {"entity": [labels if n % 2 else ["_"] * len(labels) for n, labels in enumerate(gold["entity"])]}
+    records = model.calibrate(new, some).training_["layers"]
+    assert records["entity"]["calibration"]["left_out"]["unknown"] == 15
+    assert records["pos"]["calibration"]["left_out"]["unknown"] == 0
+    with pytest.raises(OptionError, match=r"^layer entity: calibrate: no held-out token has a label"):
+        model.calibrate(new, gold | {"entity": [["_"] * len(labels) for labels in gold["entity"]]})
+
+
+@pytest.mark.parametrize("kind", ["crf", "cascade"])
+def test_ctrl_c_in_a_fold_ends_cross_fitting(layered, kind, monkeypatch):
+    """A copy whose training was cut short says nothing about the model."""
+    X, y, *_ = layered
+    layers = [("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))]
+    model = CRF(max_iter=5, n_jobs=1) if kind == "crf" else Cascade(layers, passing="best", n_jobs=1)
+    gold = y["entity"] if kind == "crf" else y
+    model.fit(X, gold)
+    fit = CRF.fit
+
+    def disturbed(self, *given, **options):
+        options["progress"] = lambda record, limit: signal.raise_signal(signal.SIGINT)
+        return fit(self, *given, **options)
+
+    monkeypatch.setattr(CRF, "fit", disturbed)
+    with pytest.raises(KeyboardInterrupt):
+        model.calibrate(X, gold, folds=2)
+    assert all(tagger.temperature_ is None for tagger in model.outputs.values())
 
 
 @pytest.mark.parametrize(

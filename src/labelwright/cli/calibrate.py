@@ -16,6 +16,7 @@ from labelwright.cli.common import (
     counted,
     is_model,
     load_model,
+    say,
     show,
     show_json,
 )
@@ -84,6 +85,8 @@ def command(
         show_json(facts.get("", {"layers": facts}))
     elif not quiet:
         _show(facts)
+    if not quiet:
+        _warn(facts)
 
 
 def calibrate_on(tagger: Any, gold: "Data", method: str, folds: int | None) -> tuple[Any, dict[str, Any]]:
@@ -97,7 +100,8 @@ def calibrate_on(tagger: Any, gold: "Data", method: str, folds: int | None) -> t
 def fitted_text(calibration: Mapping[str, Any]) -> str:
     """What a calibration is, in a phrase."""
     maps = ", monotone maps" if calibration["method"] == "isotonic" else ""
-    return f"temperature {calibration['temperature']:.4g}{maps}, on {counted(calibration['sentences'], 'sentence')}"
+    data = counted(calibration["sentences"], "sentence") + _left_out(calibration.get("left_out", {}))
+    return f"temperature {calibration['temperature']:.4g}{maps}, on {data}"
 
 
 def _with_calibration(stored: Any, tagger: Any) -> Any:
@@ -141,7 +145,7 @@ def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationR
         for name, report in reports.items()
         if report is not None
     }
-    sizes = {} if after is None else {"n": after.n, "unit": after.unit}
+    sizes = {} if after is None else {"n": after.n, "unit": after.unit, "measure": after.measure}
     return {"calibration": tagger.training_["calibration"], **sizes, **errors}
 
 
@@ -154,7 +158,23 @@ def _show(facts: dict[str, dict[str, Any]]) -> None:
         columns = [column for column in ("before", "after") if column in each]
         rows: list[tuple[str, ...]] = [("", *columns)]
         rows.append(("calibration error", *(f"{100 * each[column]['ece']:.2f} %" for column in columns)))
-        for key, title in (("brier", "Brier score"), ("said", "mean probability"), ("right", "right")):
+        for key, title in (("brier", "Brier score"), ("said", f"mean {each['measure']}"), ("right", "right")):
             rows.append((title, *(f"{each[column][key]:.4f}" for column in columns)))
         for line in aligned(rows, {1, 2}):
             show(line)
+
+
+def _left_out(numbers: dict[str, int]) -> str:
+    """How many sentences the temperature was not fitted on, and why."""
+    reasons = {"unknown": "without labels", "impossible": "with labels that the model cannot give"}
+    given = [f"{numbers[name]:,} {reason}" for name, reason in reasons.items() if numbers.get(name)]
+    return f"; left out: {', '.join(given)}" if given else ""
+
+
+def _warn(facts: dict[str, dict[str, Any]]) -> None:
+    from labelwright.inspection.warnings import few_held_out
+
+    for name, each in facts.items():
+        line = few_held_out(each["calibration"])
+        if line is not None:
+            say(f"labelwright: {name}: {line}" if name else f"labelwright: {line}")

@@ -286,9 +286,10 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
 
 def _reliability(name: str, tagger: Any, test: "Data", entities: list[Any]) -> "CalibrationReport":
     """How far the probabilities of one output can be trusted."""
-    from labelwright.evaluate.calibration import judged, reliability
+    from labelwright.evaluate.calibration import judged, measure_of, reliability
 
-    return reliability(judged(entities, test.column(name) if name else test.y, tagger.classes_))
+    seen = judged(entities, test.column(name) if name else test.y, tagger.classes_)
+    return reliability(seen, measure=measure_of(tagger))
 
 
 def _scored(

@@ -107,16 +107,20 @@ def known_labels(labels: Sequence[Any]) -> list[Any]:
     return [None if is_set(label) or members[label] is not None else label for label in labels]
 
 
-def left_open(sentences: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def left_open(sentences: Sequence[Sequence[Any]], labels: Sequence[Any] = ()) -> list[list[Any]]:
     """The labels of sentences; None where one is unknown, and a set where one of several is right.
 
     sentences : labels of each sentence, as Python or files have them
+    labels : further labels, as those of a model
 
     >>> left_open([["N", "_"], ["V", "N|V"]]) == [["N", None], ["V", {"N", "V"}]]
     True
+    >>> left_open([["_", "N|V"]], ["_", "N", "V"]) == [["_", {"N", "V"}]]
+    True
     """
     distinct = list(dict.fromkeys(label for sentence in sentences for label in sentence if not is_set(label)))
-    members = dict(zip(distinct, sets_among(distinct), strict=True))
+    distinct = list(dict.fromkeys([*distinct, *labels]))
+    members = dict(zip(distinct, sets_among(distinct), strict=True)) | dict.fromkeys(labels)
 
     def meant(label: Any) -> Any:
         several = frozenset(label) if is_set(label) else members[label]

@@ -251,7 +251,8 @@ class Tagger(Estimator):
         self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[Span]]:
         """The spans (chunks, entities) of the best labelling, each with the probability that exactly this span is an
-        entity; without one where the tagger has no probabilities.
+        entity; without one where the tagger has no probabilities (`span_confidences` gives their confidences, once it
+        is calibrated).
 
         X : sentences, a Corpus, or what `encode` returned
         forced, constraints : as for `decode`

@@ -5,7 +5,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from labelwright import modelfile
 from labelwright.compact import BITS
@@ -18,6 +18,8 @@ from labelwright.wording import either
 
 if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer
+
+M = TypeVar("M")
 
 
 class Summary(NamedTuple):
@@ -355,6 +357,14 @@ def untrained(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(untrained, value))
     return copy.deepcopy(value)
+
+
+def uninterrupted(model: M) -> M:
+    """A trained model that others are made of; where Ctrl-C ended its training, it ends theirs."""
+    record = getattr(model, "training_", {})
+    if record.get("stopped") == "interrupted" or record.get("interrupted"):
+        raise KeyboardInterrupt
+    return model
 
 
 def _shown(value: Any) -> str:

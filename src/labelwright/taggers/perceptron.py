@@ -4,7 +4,7 @@ passive-aggressive updates and AROW."""
 import copy
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
+from labelwright.taggers.estimator import uninterrupted
 from labelwright.taggers.growth import grow
 from labelwright.taggers.latent_crf import LatentCRF
 from labelwright.taggers.score_based import ScoredModel
@@ -30,7 +31,6 @@ from labelwright.taggers.training import Data, Development, LatentStates, Traina
 from labelwright.wording import counted, percent
 
 Array = NDArray[Any]
-M = TypeVar("M", bound=TrainableModel)
 PASSES = 50
 PATIENCE = 20  # passes without a better score on development data
 PLAIN = 12  # passes of the perceptron whose states are split,
@@ -345,13 +345,13 @@ class LatentPerceptron(LatentStates, Perceptron):
         own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
         own |= {"verbose": 0, "warm_start": False}
         settings = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
-        return _whole(Perceptron(**settings | own).fit(X, y))
+        return uninterrupted(Perceptron(**settings | own).fit(X, y))
 
     def _likely(self, X: Any, y: Sequence[Sequence[str]] | None) -> LatentCRF:
         """A latent CRF with the same settings: sums over all paths tell states apart where single paths get stuck."""
         own = {"averaging": "none", "max_iter": LIKELY, "verbose": 0, "warm_start": False, "n_restarts": 1}
         settings = {name: value for name, value in self.get_params().items() if name in LatentCRF._parameter_names()}
-        return _whole(LatentCRF(**settings | own).fit(X, y))
+        return uninterrupted(LatentCRF(**settings | own).fit(X, y))
 
     def _start(self, trained: Trained, restart: int, split: bool) -> Array:
         """Small random weights: equal states would stay equal for ever."""
@@ -359,10 +359,3 @@ class LatentPerceptron(LatentStates, Perceptron):
             return super()._start(trained, restart, split)
         rng = np.random.default_rng([self.random_state or 0, restart])
         return rng.normal(0, SPLIT if split else NOISE, trained.parameters.n_weights).astype(np.float32)
-
-
-def _whole(model: M) -> M:
-    """A model whose training was not interrupted."""
-    if model.training_["stopped"] == "interrupted":
-        raise KeyboardInterrupt
-    return model
