@@ -66,6 +66,7 @@ AFTER = """\b
   labelwright train train.txt -o model.crf --columns word,pos,chunk
   labelwright train train.txt -o model.crf --template chunking --dev dev.txt
   labelwright train train.txt -o model.crf --search l2=0.1,1,10 --dev dev.txt
+  labelwright train more.txt -o model.crf --continue model.crf
 
 Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
 
@@ -75,7 +76,7 @@ Ctrl-C ends the iteration and writes the model so far; a second one aborts.
 
 def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:
     """The command for the tagger that these arguments ask for."""
-    named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from"))
+    named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from", "--continue"))
     if {"-h", "--help"} & set(given) and not named:
         return _help_for_all(), GroupedCommand
     name = asked_tagger(given)
@@ -92,7 +93,10 @@ def asked_tagger(given: Sequence[str]) -> str:
     asked, place = _given(given, "--model"), "--model"
     if asked is None:
         asked, place = table.get("model"), f"{recipe}: model"
-    return _tagger_name(place, asked, _given(given, "--start-from") or table.get("start_from"))
+    further = _name_of_file(_given(given, "--continue"), "partial_fit")
+    return _tagger_name(
+        place, asked, further or _name_of_file(_given(given, "--start-from") or table.get("start_from"))
+    )
 
 
 def command_class(name: str) -> type[GroupedCommand]:
@@ -153,19 +157,19 @@ def _given(arguments: Sequence[str], flag: str) -> str | None:
     return value
 
 
-def _tagger_name(place: str, asked: Any, start: Any) -> str:
-    """The tagger that is asked for; without a name, that of the model to start from."""
+def _tagger_name(place: str, asked: Any, start: str | None) -> str:
+    """The tagger that is asked for; without a name, that of the model to start from or to continue."""
     names = registry.command_line_names()
     if asked is None:
-        return _name_of_start(start) or "crf"
+        return start or "crf"
     if asked not in names:
         near = did_you_mean(str(asked), names)
         raise OptionError(f"{place}: expected one of {', '.join(names)}, got {asked!r}{near}")
     return str(asked)
 
 
-def _name_of_start(path: Any) -> str | None:
-    """The name of a trained tagger that another can start from."""
+def _name_of_file(path: Any, ability: str = "init") -> str | None:
+    """The name of a trained tagger that another can start from, or that has another ability."""
     from labelwright import modelfile
 
     if path is None:
@@ -175,7 +179,7 @@ def _name_of_start(path: Any) -> str | None:
     except LabelwrightError:  # said when it is loaded
         return None
     name = registry.class_names().get(str(kind))
-    return name if name and "init" in registry.model_class(name).training_options else None
+    return name if name and ability in registry.model_class(name).training_options else None
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------
@@ -183,6 +187,11 @@ def _name_of_start(path: Any) -> str | None:
 
 def _train(source: str, name: str, options: dict[str, Any]) -> None:
     """Train a tagger, write it, and say how the training went."""
+    if "continue_from" in options:
+        from labelwright.cli.train_further import train_further
+
+        train_further(source, name, options)
+        return
     recipe = options.get("recipe")
     asked = request(name, RUN, options, recipe, read_recipe(recipe) if recipe else {})
     output = asked.values["output"]

@@ -194,6 +194,16 @@ def of_training(
         Flag(metavar="MODEL"),
         Help("Begin with the settings and weights of a trained model."),
     ] = None,
+    continue_from: Annotated[
+        str | None,
+        Needs("partial_fit"),
+        OptionOnly(),
+        Group(declared.TRAINING),
+        Flag("--continue", metavar="MODEL"),
+        Help(
+            "Continue a trained model with the sentences of TRAIN: its settings stay, new words and labels are added."
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         Needs("checkpoint"),
@@ -296,5 +306,5 @@ RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
     "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
 )  # fmt: skip
-MOST = ("start_from", "resume")  # options that not all taggers have, but most
+MOST = ("start_from", "continue_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -115,7 +115,7 @@ class Cascade(LayeredAnswers):
 
     can = _OfItsLayers()  # type: ignore[assignment]
     training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "progress", "layer_progress", "sample_weight", "partial_labels"}
+        {"dev", "progress", "layer_progress", "sample_weight", "partial_labels", "partial_fit"}
     )
     training_: dict[str, Any]
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass

@@ -55,7 +55,7 @@ def grow(
 def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Array) -> str | None:
     """The scheme of old and new labels: that of the model, unless it had none or new labels do not fit it."""
     old, new = model.scheme_, labels[model.space_.n_labels :]
-    unfit = next((label for label in new if old is not None and not _writes(old, label)), None)
+    unfit = next((label for label in new if old is not None and not writes(old, label)), None)
     if unfit is not None and model.constraints == "scheme":
         raise OptionError(
             f"constraints='scheme': the labels follow {old}, which has no {unfit!r}; convert the labels, or fit again"
@@ -65,7 +65,8 @@ def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Arra
     return detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
 
 
-def _writes(scheme: str, label: str) -> bool:
+def writes(scheme: str, label: str) -> bool:
+    """Whether a scheme has this label."""
     try:
         allowed([label], scheme)
     except OptionError:

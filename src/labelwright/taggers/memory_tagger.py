@@ -78,7 +78,7 @@ class MemoryTagger(NgramModel):
     """
 
     can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
-    training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight"})
+    training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
     searched: ClassVar[tuple[str, ...]] = SEARCHED
     learner_: MemoryBased
     windows_: Windows

@@ -93,7 +93,7 @@ class SemiCRF(LogLinearModel):
     [['B-PER', 'I-PER', 'O', 'B-PER', 'I-PER']]
     """
 
-    training_options: ClassVar[frozenset[str]] = LogLinearModel.training_options - {"init"}
+    training_options: ClassVar[frozenset[str]] = LogLinearModel.training_options - {"init", "partial_fit"}
     order = 1
     averaging = "none"
     constraints = None

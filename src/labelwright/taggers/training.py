@@ -57,7 +57,7 @@ class TrainableModel(LinearTagger):
 
     can: ClassVar[frozenset[str]] = LinearTagger.can | {LAYER}
     training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels"}
+        {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"}
     )
 
     template: str | Template
