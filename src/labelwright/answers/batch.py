@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.calibrated import Calibration
 from labelwright.answers.protocol import NoSumsError, Ranked, Scored, impossible
+from labelwright.corpus.partial_labels import is_partial
 from labelwright.corpus.schemes import is_chunk_label, split_label
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.corpus.split_texts import labelled_spans
@@ -433,11 +434,6 @@ def types_of(kind: str, known: Sequence[str]) -> list[str]:
     return [kind] if kind in known or not isinstance(kind, str) else list(dict.fromkeys(kind.split("|")))
 
 
-def is_partial(label: Any) -> bool:
-    """Does this leave the label open: None, or a set of labels?"""
-    return label is None or isinstance(label, list | tuple | set | frozenset)
-
-
 def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
     """Which labels [L] are of these types of chunks, or are these labels where they make no chunks."""
     chunks = all(map(is_chunk_label, labels))
@@ -454,6 +450,8 @@ def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
 
 def _weight_of(sentence: Scored, labels: PartialLabels, index: dict[Any, int]) -> float:
     """The weight of a labelling, or the summed weight of all that agree with partial labels."""
+    if any(isinstance(label, tuple) for label in labels):
+        raise CorpusError(f"y: expected a label, None or a set of labels at every token, got {labels!r}")
     if not any(map(is_partial, labels)):
         codes = [index.get(label, -1) for label in labels]
         return -np.inf if -1 in codes else sentence.weight_of(np.array(codes, np.int32))

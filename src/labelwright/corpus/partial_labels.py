@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from labelwright.errors import CorpusError
 
 Array = NDArray[Any]
+SET_TYPES = frozenset, set, list  # what a set of labels may be in Python; a tuple is labels of several columns
 UNKNOWN = "_"
 BAR = "|"
 FEATURE = re.compile("[^=|]+=[^=|]+")  # of morphology, as in Case=Nom
@@ -44,7 +45,12 @@ def one_of(value: Any) -> frozenset[Any] | None:
 
 def is_set(value: Any) -> bool:
     """Is it a set of labels in Python?"""
-    return isinstance(value, frozenset | set | list)
+    return isinstance(value, SET_TYPES)
+
+
+def is_partial(value: Any) -> bool:
+    """Does it leave the label open in Python: None, or a set of labels?"""
+    return value is None or is_set(value)
 
 
 def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[frozenset[Any] | None]:

@@ -84,7 +84,8 @@ def product(
         steps = None
         if arcs.label[0] >= 0:
             labels = np.unique(arcs.label)
-            if len(labels) * states.values.size > MOST_NUMBERS:
+            n_steps = len(labels) * len(states.values)
+            if n_steps > most or n_steps * len(automaton.atoms) > MOST_NUMBERS:
                 raise TooLargeError
             steps = automaton.read(int(arcs.token[0]), states, labels)
             states = steps.states

@@ -30,7 +30,7 @@ from labelwright.structures import dag
 Array = NDArray[Any]
 FIRST_ARCS = 8  # for each token, within the first reach,
 GROWTH = 4  # and how many times as many in the next
-WHOLE_ARCS = 1 << 18  # of a product for sums
+WHOLE_ARCS = 1 << 17  # of a product for sums
 PRECISION = 1e-7  # of sums, where a product has not all arcs: relative,
 ROUNDS = 5  # after so many tries at most
 SLACK = 1e-9  # rounding must not exclude the optimum

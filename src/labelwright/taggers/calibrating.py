@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, check_lengths, is_partial
+from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.calibrated import LEAST, Calibration, MonotoneMap
-from labelwright.corpus.partial_labels import left_open
+from labelwright.corpus.partial_labels import is_partial, left_open
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus, listed
