@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from labelwright.active.ranking import chosen_output
 from labelwright.answers.batch import Batch
 from labelwright.answers.protocol import Scored
-from labelwright.corpus.partial_labels import left_open, written
-from labelwright.corpus.partial_labels import is_partial
+from labelwright.corpus.partial_labels import is_partial, left_open, written
 from labelwright.corpus.spans import Span, labels_of, spans_of
 from labelwright.decode.checks import check_whole
 from labelwright.errors import OptionError
