@@ -86,7 +86,7 @@ def test_a_dictionary_narrows_labels_that_are_open(tmp_path) -> None:
     (tmp_path / "words.txt").write_bytes("Städte N\n".encode("latin-1"))
     with pytest.raises(CorpusError, match=r"words.txt: not UTF-8; convert the file"):
         read_allowed_labels(tmp_path / "words.txt")
-    with pytest.raises(CorpusError, match="nowhere.txt: cannot read: no such file"):
+    with pytest.raises(CorpusError, match=r"nowhere.txt: cannot read: no such file"):
         read_allowed_labels(tmp_path / "nowhere.txt")
 
 
