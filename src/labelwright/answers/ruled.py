@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from labelwright.answers.chains import DRAWN
 from labelwright.answers.protocol import NoSumsError, Ranked, Scored
 from labelwright.corpus.spans import Span
+from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.parallel import computed_once
@@ -29,7 +30,6 @@ from labelwright.structures import dag
 Array = NDArray[Any]
 LISTED = 1000  # labellings that are examined where a labelling has many paths
 MOST_PATHS = 1 << 14
-RULED_DECODERS = ("viterbi", "exact", "csi")
 
 
 class Structured(Scored, Protocol):

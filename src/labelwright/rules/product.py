@@ -19,9 +19,9 @@ from labelwright.rules.labelled_graphs import LabelledArcs
 from labelwright.structures.dag import Dag
 
 Array = NDArray[Any]
-MOST_ARCS = 1 << 20  # of a product: some hundred bytes each
+MOST_ARCS = 1 << 20  # of a product: some hundred bytes each; and numbers in a step: half a second
 TINY = 1e-300  # what weighs less counts as much
-MOST_NUMBERS = 1 << 24  # of the values of atoms, in one step of the automaton
+MOST_NUMBERS = 1 << 24
 
 
 class TooLargeError(Exception):
@@ -35,6 +35,13 @@ class Product(NamedTuple):
     score: Array  # [A]  less the price of soft rules
     arc: Array  # [A]  the arc of the labelled graph
     error: float = 0.0  # what is left out, at most, as a share of what is kept
+
+
+class Size(NamedTuple):
+    """The size of a product at most."""
+
+    arcs: int
+    numbers: int  # of the values of atoms, in one step of the automaton
 
 
 class Beam(NamedTuple):
@@ -65,12 +72,12 @@ class _Part(NamedTuple):
 
 
 def product(
-    graph: LabelledArcs, sinks: Array, automaton: Automaton, beam: Beam | None = None, most: int | None = None
+    graph: LabelledArcs, sinks: Array, automaton: Automaton, beam: Beam | None = None, size: Size | None = None
 ) -> Product:
-    """The paths along these arcs whose labels the automaton accepts; of all of them, or of those within the beam.
+    """The paths along these arcs whose labels the automaton accepts; all of them, or those within the beam.
 
-    most : arcs of the product"""
-    most = MOST_ARCS if most is None else most
+    size : how large it may be; TooLargeError beyond that"""
+    most = size or Size(MOST_ARCS, MOST_NUMBERS)
     if not len(graph.token) or graph.token[0] > 0:  # no path begins
         none = np.zeros(0, np.int32)
         return Product(Dag(none, none, 0, none, none), np.zeros(0), none, np.inf if beam and beam.lost else 0.0)
@@ -85,15 +92,15 @@ def product(
         if arcs.label[0] >= 0:
             labels = np.unique(arcs.label)
             n_steps = len(labels) * len(states.values)
-            if n_steps > most or n_steps * len(automaton.atoms) > MOST_NUMBERS:
+            if n_steps > most.arcs or n_steps * len(automaton.atoms) > most.numbers:
                 raise TooLargeError
             steps = automaton.read(int(arcs.token[0]), states, labels)
             states = steps.states
-        part, reached = _joined(arcs, made, steps, n_nodes, len(states.values), most)
+        part, reached = _joined(arcs, made, steps, n_nodes, len(states.values), most.arcs)
         if beam is not None:
             part, reached, lost = _within(beam, n / len(runs), lost, part, reached)
         n_nodes, n_arcs = n_nodes + len(reached.node), n_arcs + len(part.arc)
-        if n_arcs > most:
+        if n_arcs > most.arcs:
             raise TooLargeError
         parts.append(part._replace(arc=begin + part.arc))
         if steps is None:

@@ -22,7 +22,7 @@ from labelwright.rules.automaton import Automaton, TooFarApartError
 from labelwright.rules.formulas import holds
 from labelwright.rules.labelled_graphs import GraphSums, LabelledGraph
 from labelwright.rules.local import NOTHING, Local, Unit, is_local, local_rules, units_of
-from labelwright.rules.product import TINY, Beam, Product, TooLargeError, product
+from labelwright.rules.product import TINY, Beam, Product, Size, TooLargeError, product
 from labelwright.rules.program import ADVICE, InfeasibleError, contradiction
 from labelwright.rules.rules import Bound
 from labelwright.structures import dag
@@ -30,7 +30,7 @@ from labelwright.structures import dag
 Array = NDArray[Any]
 FIRST_ARCS = 8  # for each token, within the first reach,
 GROWTH = 4  # and how many times as many in the next
-WHOLE_ARCS = 1 << 17  # of a product for sums
+WHOLE = Size(1 << 20, 1 << 22)  # of a product for sums
 PRECISION = 1e-7  # of sums, where a product has not all arcs: relative,
 ROUNDS = 5  # after so many tries at most
 SLACK = 1e-9  # rounding must not exclude the optimum
@@ -121,7 +121,7 @@ class RuledPaths:
     def whole(self) -> Product:
         """The product with all rules: its sums are those of all labellings that satisfy them, within PRECISION."""
         try:
-            return product(self.graph.arcs, self.graph.sinks, self._automaton(self.units), None, WHOLE_ARCS)
+            return product(self.graph.arcs, self.graph.sinks, self._automaton(self.units), None, WHOLE)
         except TooLargeError:
             pass
         share = PRECISION / 2
@@ -143,7 +143,7 @@ class RuledPaths:
         reads = kept[arcs.label[kept] >= 0]
         possible[arcs.token[reads], arcs.label[reads]] = True
         beam = Beam(share / 2, float(losses[n_lost - 1]) if n_lost else 0.0, sums.log_z, sums.behind)
-        made = product(arcs.taken(kept), self.graph.sinks, self._automaton(self.units, possible), beam, WHOLE_ARCS)
+        made = product(arcs.taken(kept), self.graph.sinks, self._automaton(self.units, possible), beam, WHOLE)
         return made._replace(arc=kept[made.arc])
 
 

@@ -18,7 +18,7 @@ from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.table import listed as listed
 from labelwright.corpus.tabular import table_rows
-from labelwright.decode import DECODERS
+from labelwright.decode import DECODERS, RULED_DECODERS
 from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
@@ -569,8 +569,12 @@ class Tagger(Estimator):
     def _check_options(self, decoder: str, options: Iterable[str], rules: bool) -> None:
         """Refuse options that a decoder does not take."""
         known = self.rule_options if rules else tuple(self.decoder_options(decoder))
-        if rules and decoder not in ("viterbi", "exact", "csi"):
-            raise OptionError(f"decoder {decoder}: rules are for the decoders viterbi and exact")
+        if rules and decoder not in RULED_DECODERS:
+            kind, takers = self.decoder_flag.removeprefix("--"), [d for d in self.decoders if d in RULED_DECODERS]
+            what = f"{kind}s" if len(takers) > 1 else kind
+            raise OptionError(
+                f"{kind} {decoder}: rules are for the {what} {' and '.join(sorted(takers, reverse=True))}"
+            )
         what = "decoding with rules" if rules else f"decoder {decoder}"
         for name in options:
             if name not in known:

@@ -90,6 +90,13 @@ ForbiddenTransitions = Annotated[
     Flag("--forbid"),
     Help("Two labels of which the second never follows the first, in training and in tagging; may be repeated."),
 ]
+RequiredTransitions = Annotated[
+    Sequence[tuple[str, str]] | None,
+    LabelPairs(),
+    Group(FEATURES),
+    Flag("--require"),
+    Help("Two labels of which only the second follows the first; repeated with the same first label: one of several."),
+]
 
 # -- training ---------------------------------------------------------------------------------------------------------
 

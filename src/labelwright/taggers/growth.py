@@ -41,7 +41,7 @@ def grow(
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
         scheme = model._checked_scheme(of_labels, [] if said.partial else cut([labels[g] for g in gold], offsets))
-    forbidden = forbidden_codes(model.forbidden_transitions, labels, gold, offsets, more=True)
+    forbidden = forbidden_codes(model._transitions, labels, gold, offsets, more=True)
     space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme, forbidden)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))

@@ -93,6 +93,7 @@ class Perceptron(ScoredModel):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        required_transitions: declared.RequiredTransitions = None,
         all_passes: declared.AllPasses = False,
     ):
         self.template = template
@@ -123,6 +124,7 @@ class Perceptron(ScoredModel):
         self.calibration = calibration
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
+        self.required_transitions = required_transitions
         self.all_passes = all_passes
 
     def partial_fit(
@@ -296,12 +298,14 @@ class LatentPerceptron(LatentStates, Perceptron):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        required_transitions: declared.RequiredTransitions = None,
         all_passes: declared.AllPasses = False,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions, all_passes,
+            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions,
+            required_transitions, all_passes,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start

@@ -31,7 +31,7 @@ from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
-from labelwright.taggers.forbidden import forbidden_codes
+from labelwright.taggers.forbidden import Transitions, forbidden_codes
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
 from labelwright.taggers.sample_weights import check_paths, supervision_of
 from labelwright.wording import counted, plural
@@ -75,6 +75,7 @@ class TrainableModel(LinearTagger):
     vectors: Any
     class_weight: str | Mapping[str, float] | None
     forbidden_transitions: Sequence[tuple[str, str]] | None = None
+    required_transitions: Sequence[tuple[str, str]] | None = None
     _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
@@ -220,8 +221,13 @@ class TrainableModel(LinearTagger):
         said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight)
         data = Data(incidences, np.unique(offsets), gold, said)  # sentences without tokens teach nothing
         states = self._latent_states(labels, more)
-        forbidden = forbidden_codes(self.forbidden_transitions, labels, gold, offsets, more)
+        forbidden = forbidden_codes(self._transitions, labels, gold, offsets, more)
         return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels, forbidden), extractor)
+
+    @property
+    def _transitions(self) -> Transitions:
+        """Those that are forbidden, and those that are required."""
+        return Transitions(self.forbidden_transitions, self.required_transitions)
 
     def _given_features(self, labels: Sequence[Any], gold: Array) -> Given:
         """What the template reads beside the data, with the labels of all tokens; one that is not known is none."""
