@@ -65,7 +65,7 @@ MaxLength = Annotated[
     Signed(),
     Flag("--max-length"),
     Help("Most tokens of a segment; longer ones of the training data are cut."),
-    Default("the longest in the training data"),
+    Default("the longest in the training data; where labels are unknown, 8 at least where they leave room"),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
@@ -155,7 +155,7 @@ class SemiCRF(LogLinearModel):
             check_lengths(y, np.diff(offsets).tolist())
         if self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            space, segments = segment_space(known, filled, offsets, pairs, self.max_length)
+            space, segments = segment_space(known, filled, offsets, pairs, self.max_length, codes >= len(labels))
         else:
             space, segments = self._given, segments_in(self._given, known, filled, offsets)
         check_rows(offsets, space.max_length)
