@@ -249,5 +249,5 @@ def test_any_share_of_the_labels_can_be_learnt_from(share):
 
 
 def test_segments_that_are_too_long_for_their_labels():
-    with pytest.raises(CorpusError, match="sentence 1: no segments of up to 2 tokens .* use a larger max_length"):
+    with pytest.raises(CorpusError, match=r"sentence 1: no segments of up to 2 tokens .* use a larger max_length"):
         SemiCRF(n_jobs=1, max_length=2).fit([["a", "b"], ["a", "b", "c"]], [["B-X", "O"], [None, "I-X", "I-X"]])

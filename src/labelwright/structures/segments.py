@@ -212,8 +212,9 @@ def segment_space(
 
 
 def _longest_open(segments: Segments, offsets: Array, unknown: Array, n_long: int) -> int:
-    """How many tokens a segment may need where labels are unknown: the longest run of unknown tokens and segments beside
-    them, but no more than OPEN; in any case a segment with the unknown tokens next to it, in which it may begin or end."""
+    """How many tokens a segment may need where labels are unknown: the longest run of unknown tokens and segments
+    beside them, but no more than OPEN; in any case a segment and the unknown tokens next to it, where it may begin or
+    end."""
     n = len(unknown)
     edge, free = np.zeros(n + 1, np.bool_), np.append(unknown, False)
     edge[offsets] = True

@@ -65,7 +65,7 @@ MaxLength = Annotated[
     Signed(),
     Flag("--max-length"),
     Help("Most tokens of a segment; longer ones of the training data are cut."),
-    Default("the longest in the training data; where labels are unknown, 8 at least where they leave room"),
+    Default("the longest in the training data, or more (up to 8) where labels are unknown"),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
