@@ -289,6 +289,23 @@ def test_without_sentences_nothing_is_fitted(name):
         model.calibrate([], [])
 
 
+def test_saturated_probabilities_are_as_often_right_as_others_say():
+    """Two of five predictions are within 1e-9 of 1, and not always right."""
+    rng = np.random.default_rng(3)
+    digits = np.where(rng.random(4000) < 0.4, rng.uniform(9, 15, 4000), rng.uniform(0.2, 5, 4000))
+    said, right = 1 - 10**-digits, rng.random(4000) < np.minimum(0.97, 0.6 + 0.08 * digits)
+    fit, saturated = MonotoneMap.fit(said, right), digits > 9
+    assert fit(said[saturated]).mean() == pytest.approx(right[saturated].mean(), abs=0.005)
+    assert fit(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
+    rows = np.array([[1.0, 1e-18, 2e-18], [1 - 1e-12, 1e-12, 0.0], [0.0, 1.0, 0.0], [0.34, 0.33, 0.33]])
+    mapped = Calibration(1.0, token=fit).token_probabilities(rows)
+    assert mapped.sum(axis=1).tolist() == pytest.approx([1.0] * 4)
+    assert mapped[:2, 0].tolist() == pytest.approx([right[saturated].mean()] * 2, abs=0.005)
+    assert mapped[2].tolist() == [0.0, 1.0, 0.0]  # a label that is known
+    assert mapped[3].argmax() == 0
+    assert mapped[0, 2] == pytest.approx(2 * mapped[0, 1])
+
+
 @pytest.mark.parametrize("name", ["semi-crf", "latent-crf", "crf-order2", "crf-dicts", "perceptron"])
 def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "LEAST", 10)

@@ -51,7 +51,8 @@ class PartialSegmentExpectations(SegmentExpectations):
             said = _said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
             if dag.sums(arcs.dag, np.where(said.right, 0.0, -np.inf)).log_z == -np.inf:
                 raise CorpusError(
-                    f"training labels: sentence {n}: no segmentation has labels within its sets of labels"
+                    f"training labels: sentence {n}: no segments of up to {space.max_length} tokens have labels within "
+                    "its sets of labels; use a larger max_length, or mend the labels"
                 )
             self._said.append(said)
 

@@ -37,7 +37,7 @@ def grow(
         check_lengths(y, np.diff(offsets).tolist())
     extractor = model.extractor_.merged(learnt)
     incidences, _ = extractor.encode(corpus)
-    said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight)
+    said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight, part=True)
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
         scheme = model._checked_scheme(of_labels, [] if said.partial else cut([labels[g] for g in gold], offsets))

@@ -138,7 +138,7 @@ class MemoryTagger(NgramModel):
             raise OptionError("class_weight: 'balanced' depends on all sentences; fit again, or name a weight by label")
         begun = time.perf_counter()
         X, labels, gold, offsets = self._complete(listed(X), listed(y), self.labels_)
-        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight)
+        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, part=True)
         grams, classes = ngram_classes(gold, offsets, self.ngram)
         data, _ = self.windows_.instances(X, Given(self.dictionaries, self.clusters, labels=(labels, gold)))
         number = {gram: code for code, gram in enumerate(map(tuple, self.grams_.tolist()))}

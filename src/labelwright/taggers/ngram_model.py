@@ -186,7 +186,7 @@ class NgramModel(ConfidentTagger):
             X, y = self._with_arrays(X, arrays, y), None
         tokenizer = getattr(X, "tokenizer", None)
         X, labels, gold, offsets = self._complete(X, y)
-        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight)
+        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, self._of_part)
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)

@@ -65,7 +65,7 @@ MaxLength = Annotated[
     Signed(),
     Flag("--max-length"),
     Help("Most tokens of a segment; longer ones of the training data are cut."),
-    Default("the longest in the training data"),
+    Default("the longest in the training data, or more (up to 8) where labels are unknown"),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
@@ -155,7 +155,7 @@ class SemiCRF(LogLinearModel):
             check_lengths(y, np.diff(offsets).tolist())
         if self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            space, segments = segment_space(known, filled, offsets, pairs, self.max_length)
+            space, segments = segment_space(known, filled, offsets, pairs, self.max_length, codes >= len(labels))
         else:
             space, segments = self._given, segments_in(self._given, known, filled, offsets)
         check_rows(offsets, space.max_length)
@@ -166,7 +166,8 @@ class SemiCRF(LogLinearModel):
             return self._prepare(X, y, more, weights)
         _warn_of_cut(int(long.sum()), space.max_length)
         segments = cut_segments(segments, offsets, space)
-        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
+        part = more or self._of_part
+        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight, part)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
         held = features.held_out(corpus, segments, space)
@@ -294,7 +295,12 @@ class SemiCRF(LogLinearModel):
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
     def _data(
-        self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any
+        self,
+        y: Sequence[Sequence[Any]] | None,
+        incidences: dict[str, Incidence],
+        offsets: Array,
+        class_weight: Any,
+        sample_weight: Any,
     ) -> Data:
         kept, space = np.unique(offsets), self.segments_  # sentences without tokens teach nothing
         if y is None:
@@ -304,7 +310,7 @@ class SemiCRF(LogLinearModel):
         segments = segments_in(space, known, filled, offsets)
         check_rows(offsets, space.max_length)
         segments = cut_segments(segments, kept, space)
-        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
+        said = supervision_of(sets, codes, offsets, labels, class_weight, sample_weight, part=True)
         data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
         return data if said.plain else _with_labels(data, space, segments, codes, sets)
 
