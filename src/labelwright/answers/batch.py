@@ -338,7 +338,7 @@ class Batch:
     def _token_entropies(self) -> list[Array]:
         def question(number: int, sentence: Scored) -> Array:
             self._check_possible(number, sentence)
-            p = sentence.marginals()
+            p = self.label_probabilities(sentence)
             entropies: Array = -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=1)
             return entropies
 
@@ -354,7 +354,10 @@ class Batch:
     def _likely_spans(self, least: float) -> list[list[Span]]:
         def question(number: int, sentence: Scored) -> list[Span]:
             self._check_possible(number, sentence)
-            return sentence.likely_spans(least)
+            if self._maps is None:
+                return sentence.likely_spans(least)
+            spans = sentence.likely_spans(self._maps.span_threshold(least))
+            return [span._replace(probability=self._maps.span_probability(span.probability or 0.0)) for span in spans]
 
         return self._each(question, [])
 

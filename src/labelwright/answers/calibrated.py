@@ -32,6 +32,19 @@ class MonotoneMap(NamedTuple):
         mapped = np.interp(probability, (0.0, *self.said, 1.0), (0.0, *self.right, highest))
         return np.where(probability >= 1.0, 1.0, mapped)
 
+    def threshold(self, least: float) -> float:
+        """The smallest probability that is mapped to `least` or more.
+
+        >>> MonotoneMap((0.5, 0.9), (0.4, 0.8)).threshold(0.6)
+        0.7
+        """
+        said, right = (0.0, *self.said, 1.0), (0.0, *self.right, 1.0)
+        i = int(np.searchsorted(right, least))
+        if i in (0, len(right)):
+            return 0.0 if i == 0 else least
+        share = (least - right[i - 1]) / (right[i] - right[i - 1])
+        return said[i - 1] + share * (said[i] - said[i - 1])
+
     @classmethod
     def fit(cls, said: Array, right: Array) -> "MonotoneMap":
         """The map of least squared error among those that never fall, over groups of equal size: probabilities [n] and
@@ -76,6 +89,10 @@ class Calibration(NamedTuple):
     def span_probability(self, probability: float) -> float:
         """The calibrated probability of a span, given that at this temperature."""
         return probability if self.span is None else float(self.span(np.array(probability)))
+
+    def span_threshold(self, least: float) -> float:
+        """The smallest probability of a span at this temperature whose calibrated one is `least` or more."""
+        return least if self.span is None else self.span.threshold(least)
 
     def token_probabilities(self, rows: Array) -> Array:
         """The calibrated probabilities of all labels at all tokens [T, L], which add up to 1: the likeliest label has
