@@ -194,12 +194,27 @@ def segment_space(
     if len(types) < 2:
         raise OptionError(f"labels: segments need at least two types of labels, got only {labels[0]!r}")
     space = SegmentSpace(tuple(labels), scheme, types, max_length or int((segments.end - segments.start).max()))
-    names = dict.fromkeys(labels)
-    for kind, n, touching in itertools.product(
-        range(len(types)), range(1, min(space.max_length, 3) + 1), (False, True)
-    ):
+    return _with_all_labels(space), segments
+
+
+def grown_space(
+    old: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array, max_length: int | None
+) -> tuple[SegmentSpace, Segments]:
+    """A space with the labels, types and lengths of further data added, and the segments of these."""
+    names = list(dict.fromkeys([*old.labels, *labels]))
+    codes = np.array([names.index(label) for label in labels], np.int64)[codes]
+    types, segments = read_segments(names, codes, offsets, old.scheme)
+    longest = max_length or int((segments.end - segments.start).max())
+    return _with_all_labels(SegmentSpace(tuple(names), old.scheme, types, max(old.max_length, longest))), segments
+
+
+def _with_all_labels(space: SegmentSpace) -> SegmentSpace:
+    """The space with all labels that its scheme writes for its types."""
+    names = dict.fromkeys(space.labels)
+    lengths = range(1, min(space.max_length, 3) + 1)
+    for kind, n, touching in itertools.product(range(space.n_types), lengths, (False, True)):
         names |= dict.fromkeys(space.written(kind, n, touching, touching))
-    return space._replace(labels=tuple(names)), segments
+    return space._replace(labels=tuple(names))
 
 
 def read_segment_space(header: HeaderReader, labels: tuple[str, ...], scheme: str | None) -> SegmentSpace:
