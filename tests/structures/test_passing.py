@@ -22,6 +22,7 @@ from labelwright.taggers.stacks import stacks
 
 WORDS = "abcdef"
 LOWER = {1: "U:%x[0,0]\nB\n*:%x[-1,0]", 2: "U:%x[0,0]\nB\nT:%x[0,0]\n*:%x[1,0]"}
+SINGLES = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0]/%x[0,0]\nU:%y[1]"
 UPPER = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[-1]/%y[0]\nB:%y[-1]/%y[0]\nU:%y[0]/%x[0,0]\n*:%y[1]"
 
 
@@ -170,6 +171,35 @@ def test_the_gradient_with_sets_and_weights_is_that_of_finite_differences(jackkn
     assert_slopes(*joint_problem(cascade, X, y, weights))
 
 
+@pytest.mark.parametrize("lower", [CRF(template=LOWER[1], max_iter=2), SemiCRF(template="U:%x[0,0]", max_iter=2)])
+@pytest.mark.parametrize("weight", ["balanced", {"B-Q": 3.0}, None])
+def test_parts_of_a_jackknife_may_lack_what_the_whole_has(lower, weight):
+    """One label is in a single sentence; there are sentences without labels, and some of weight 0."""
+    X, y = sentences(4, n=12, longest=3)
+    y["pos"] = [["B-P" if i % 2 else "O" for i in range(len(x))] for x in X]
+    y["pos"][0][0], y["pos"][5][:] = "B-Q", [None] * len(X[5])
+    layers = [("pos", lower.untrained().set_params(class_weight=weight)), ("mid", CRF(template=SINGLES, max_iter=2))]
+    cascade = Cascade(layers, passing="joint", jackknife=True, max_iter=2, n_jobs=1)
+    cascade.fit(X, {"pos": y["pos"], "mid": y["mid"]}, sample_weight=[float(n > 2) for n in range(12)])
+    assert np.isfinite(cascade.training_["joint"]["loss"])
+
+
+@pytest.mark.parametrize("weight", ["balanced", {"p": 3.0}])
+def test_class_weights_are_those_of_all_data_in_every_part(weight):
+    """So that the losses of parts add up to that of the whole."""
+    X, y = sentences(5, n=6)
+    y["mid"][0][:] = ["p"] * len(X[0])  # by itself it would be balanced otherwise
+    model = CRF(template=LOWER[1], max_iter=3, n_jobs=1, class_weight=weight).fit(X, y["mid"])
+    weights = model.label_weights(y["mid"])
+
+    def loss(begin, end):
+        layer, constants = model.objective(X[begin:end], y["mid"][begin:end], Workers(1), class_weight=weights)
+        return layer.forward(model.weights_, constants)[1](None, 1.0)[0]
+
+    assert loss(0, 1) + loss(1, 6) == pytest.approx(loss(0, 6), rel=1e-5)
+    assert loss(0, 6) == pytest.approx(model.training_["loss"] - 0.5 * float(model.weights_ @ model.weights_), rel=1e-3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("order", [1, 2])
@@ -196,9 +226,6 @@ def test_a_jackknife_starts_every_layer_where_it_was_trained():
     gradient = np.empty(len(weights))
     problem(weights.astype(np.float64), gradient)
     assert np.abs(gradient[problem.parts[1]]).max() < 0.15  # only the candidates that were cut off are missing
-
-
-SINGLES = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0]/%x[0,0]\nU:%y[1]"
 
 
 @pytest.mark.slow

@@ -207,3 +207,13 @@ def test_a_dictionary_tells_what_training_did_not():
     p = [model.span_probabilities([new], [[Span(1, 3, "C")]])[0][0].probability for model in (with_list, without)]
     assert p[0] > 0.7
     assert p[0] > p[1] + 0.2
+
+
+def test_a_set_of_all_labels_of_the_data_is_no_unknown_label():
+    """Segments can be written by more labels than the data have: S- of a word, B- and E- of two."""
+    model = SemiCRF(n_jobs=1, max_length=2)
+    X, y = [["a", "b"], ["b", "a"]], [["S-X", "O"], [{"S-X", "O"}, None]]
+    data, trained = model._prepare(X, y)
+    labels = trained.segments.labels
+    assert {"B-X", "E-X"} < set(labels)
+    assert [{labels[y] for y in np.flatnonzero(row)} for row in data.said.sets] == [{"S-X", "O"}, set(labels)]

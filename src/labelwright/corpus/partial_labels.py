@@ -1,7 +1,7 @@
 """Labels that are known in part: in Python None or a set of labels, in files `_` or labels separated by `|`."""
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,24 +47,28 @@ def is_set(value: Any) -> bool:
     return isinstance(value, frozenset | set | list)
 
 
-def sets_among(values: Sequence[Any]) -> list[frozenset[Any] | None]:
+def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[frozenset[Any] | None]:
     """What `one_of` says of each of the distinct values of a column.
 
     A text with bars is a set where each of its parts is a chunk label (B-PER|I-PER) or a label of the column, too:
     NN|ly is a label. Beside Case=Nom, `_` is a label: no features.
 
+    known : further labels, as those of a model
+
     >>> sets_among(["_", "N"]), sets_among(["_", "Case=Nom"])
     ([frozenset(), None], [None, None])
     >>> sets_among(["NN|ly", "NN"]), sets_among(["N|V", "N", "V"])[1:]
     ([None, None], [None, None])
+    >>> sets_among(["_", "N|V"], known=["_", "N|V", "N", "V"])
+    [None, None]
     """
-    members = [one_of(value) for value in values]
-    alone = {value for value, found in zip(values, members, strict=True) if found is None}
+    members = [None if value in known else one_of(value) for value in values]
+    alone = {value for value, found in zip(values, members, strict=True) if found is None}.union(known)
     members = [
         None if found and isinstance(value, str) and not all(x in alone or CHUNK.fullmatch(x) for x in found) else found
         for value, found in zip(values, members, strict=True)
     ]
-    if any(isinstance(value, str) and FEATURE.match(value) for value in values):
+    if any(isinstance(value, str) and FEATURE.match(value) for value in alone):
         members = [None if value == UNKNOWN else found for value, found in zip(values, members, strict=True)]
     return members
 
@@ -141,13 +145,15 @@ def _single(value: Any, members: frozenset[Any] | None) -> list[Any]:
     return list(members) if len(members) == 1 else []
 
 
-def label_codes(values: Sequence[Any], codes: Array, source: str = "y") -> LabelCodes:
-    """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels."""
-    members = sets_among(values)
-    if all(found is None for found in members):
+def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: Sequence[Any] = ()) -> LabelCodes:
+    """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels.
+
+    known : the labels of a model, which come first; an unknown label may be any of them, too"""
+    members = sets_among(values, frozenset(known))
+    if not known and all(found is None for found in members):
         return LabelCodes(list(values), codes, np.empty((0, len(values)), np.bool_))
     alone = [_single(value, found) for value, found in zip(values, members, strict=True)]
-    labels = list(dict.fromkeys(label for single in alone for label in single))
+    labels = list(dict.fromkeys([*known, *(label for single in alone for label in single)]))
     labels += sorted({label for found in members if found for label in found} - set(labels), key=str)
     if not labels:
         raise CorpusError(f"{source}: no token has a label; label some of them")

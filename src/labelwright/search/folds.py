@@ -66,7 +66,7 @@ def cross_validate(
     tested, left_out = [], LeftOut(data)
     for train, test in parts(data.n, folds, random_state):
         part = Fold(data.take(train), data.take(test), len(train), len(test), test)
-        tested.append(_tested(left_out.model(untrained(model), test), part, None))
+        tested.append(_tested(left_out.model(untrained(model, part=True), test), part, None))
         if progress is not None:
             progress(tested[-1])
     scores = np.array([fold.score for fold in tested])
@@ -100,7 +100,9 @@ def learning_curve(
     curve = []
     for size in dict.fromkeys(max(1, round(share * len(train))) for share in SHARES):
         part = Fold(data.take(np.sort(train[:size])), test.take(np.arange(test.n)), size, test.n, rows)
-        curve.append(_tested(left_out.model(untrained(model), rows), part, None if dev is None else part.test))
+        curve.append(
+            _tested(left_out.model(untrained(model, part=True), rows), part, None if dev is None else part.test)
+        )
         if progress is not None:
             progress(curve[-1])
     return curve

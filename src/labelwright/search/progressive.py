@@ -214,9 +214,9 @@ class ProgressiveSearch(Estimator):
         if not seen:
             raise OptionError("settings: got none; give {parameter: [value, ...]}")
 
-    def _model(self, setting: Setting) -> Any:
-        """An untrained model with this setting."""
-        model = untrained(self.estimator)
+    def _model(self, setting: Setting, part: bool = False) -> Any:
+        """An untrained model with this setting, for all data or for a part of them."""
+        model = untrained(self.estimator, part)
         if self.n_jobs is not None and "n_jobs" in model.get_params():
             model.set_params(n_jobs=self.n_jobs)
         return model.set_params(**{name: untrained(value) for name, value in setting.items()})
@@ -292,7 +292,7 @@ class ProgressiveSearch(Estimator):
         try:
             for part in parts:
                 dev = part.test if self._dev is not None else None
-                model = left_out.model(without_calibration(self._model(setting)), part.held_out)
+                model = left_out.model(without_calibration(self._model(setting, part=True)), part.held_out)
                 with without_warnings():
                     models.append(fitted(model, *part.train, dev))
                 if _interrupted(getattr(models[-1], "training_", None)):

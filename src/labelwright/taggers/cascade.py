@@ -453,7 +453,7 @@ class Cascade(LayeredAnswers):
         check_whole("folds", folds, 2, n)
         for a, b in pairwise(np.linspace(0, n, folds + 1).astype(int).tolist()):
             y = {name: [*labels[:a], *labels[b:]] for name, labels in gold.items()}
-            yield untrained(self).fit(some(X, [(0, a), (b, n)]), y), (a, b)
+            yield untrained(self, part=True).fit(some(X, [(0, a), (b, n)]), y), (a, b)
 
     def _layer_data(self, X: Any) -> Iterator[tuple[str, TrainableModel, Any]]:
         """Every layer with what it reads of sentences, the lowest first."""

@@ -15,7 +15,7 @@ from labelwright.scoring.parameters import Before, make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
 from labelwright.taggers.forbidden import forbidden_codes
-from labelwright.taggers.sample_weights import among, check_paths, supervision_of
+from labelwright.taggers.sample_weights import check_paths, supervision_of
 from labelwright.taggers.training import Data, TrainableModel, cut, labelled
 
 Array = NDArray[Any]
@@ -29,7 +29,7 @@ def grow(
     model._check_fitted()
     if model.order != model.space_.graph.order:
         raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
-    corpus, batch_labels, codes, sets = labelled(X, y)
+    corpus, labels, gold, sets = labelled(X, y, model.space_.labels)
     numbers = getattr(model.extractor_, "numbers", None)
     given = Given(model.dictionaries, model.clusters, model.vectors, numbers=numbers)  # nothing is held out of a batch
     learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True, given=given)
@@ -37,9 +37,7 @@ def grow(
         check_lengths(y, np.diff(offsets).tolist())
     extractor = model.extractor_.merged(learnt)
     incidences, _ = extractor.encode(corpus)
-    labels = list(dict.fromkeys([*model.space_.labels, *batch_labels]))
-    gold, sets = among(labels, batch_labels, codes, sets)
-    said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight)
+    said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight, part=True)
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
         scheme = model._checked_scheme(of_labels, [] if said.partial else cut([labels[g] for g in gold], offsets))

@@ -1,6 +1,6 @@
 """Training by log-likelihood, shared by CRFs with and without latent states."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,8 +22,8 @@ from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates
 from labelwright.taggers.base import JOINT, listed
 from labelwright.taggers.growth import grow
-from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import Data, TrainableModel, codes_of, lasting
+from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.training import Data, TrainableModel, codes_among, lasting
 
 Array = NDArray[Any]
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
@@ -178,22 +178,28 @@ class LogLinearModel(TrainableModel):
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
         sample_weight: Any = None,
+        class_weight: Mapping[Any, float] | None = None,
     ) -> tuple[LogLikelihood, Array]:
         """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
         what it is passed; without labels, it can only pass."""
         self._check_fitted()
         incidences, slots, offsets = encode_with_slots(self.extractor_, X)
-        data = self._data(y, incidences, offsets, sample_weight)
+        weights = self.class_weight if class_weight is None else class_weight
+        data = self._data(y, incidences, offsets, weights, sample_weight)
         return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.constants
 
     def _data(
-        self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any
+        self,
+        y: Sequence[Sequence[Any]] | None,
+        incidences: dict[str, Incidence],
+        offsets: Array,
+        class_weight: Any,
+        sample_weight: Any,
     ) -> Data:
         """Sentences with their labels as training takes them; with any labels where there are none."""
         kept = np.unique(offsets)  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
-        labels = self.space_.labels
-        gold, sets = among(labels, *codes_of(y))
-        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight, part=True)
+        labels, gold, sets = codes_among(y, self.space_.labels)
+        said = supervision_of(sets, gold, offsets, labels, class_weight, sample_weight, part=True)
         return Data(incidences, kept, gold, said)

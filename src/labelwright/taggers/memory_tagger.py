@@ -128,17 +128,15 @@ class MemoryTagger(NgramModel):
         if self.class_weight == BALANCED:
             raise OptionError("class_weight: 'balanced' depends on all sentences; fit again, or name a weight by label")
         begun = time.perf_counter()
-        X, labels, gold, offsets = self._complete(listed(X), listed(y))
-        known = {label: code for code, label in enumerate(dict.fromkeys([*self.labels_, *labels]))}
-        gold = np.array([known[label] for label in labels], np.int32)[gold]
-        often = token_weights(gold, offsets, list(known), self.class_weight, sample_weight)
+        X, labels, gold, offsets = self._complete(listed(X), listed(y), self.labels_)
+        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, part=True)
         grams, classes = ngram_classes(gold, offsets, self.ngram)
-        data, _ = self.windows_.instances(X, Given(self.dictionaries, self.clusters, labels=(list(known), gold)))
+        data, _ = self.windows_.instances(X, Given(self.dictionaries, self.clusters, labels=(labels, gold)))
         number = {gram: code for code, gram in enumerate(map(tuple, self.grams_.tolist()))}
         numbers = np.array([number.setdefault(tuple(gram), len(number)) for gram in grams.tolist()], np.int32)
         self.learner_._remember_more(data, numbers[classes], list(range(len(number))), often)
         self.grams_ = np.array(list(number), np.int32).reshape(-1, self.ngram)
-        self.labels_, self.mark_ = list(known), os.urandom(8).hex()
+        self.labels_, self.mark_ = labels, os.urandom(8).hex()
         pairs = self._pairs() if self.ngram > 1 else pairs_of_codes(self.labels_, gold, offsets)
         self.scheme_ = detect_scheme(self.labels_, pairs=pairs)
         added = {"sentences": len(offsets) - 1, "tokens": len(gold), "seconds": round(time.perf_counter() - begun, 3)}

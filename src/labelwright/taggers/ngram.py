@@ -193,7 +193,7 @@ class NgramModel(Tagger):
             X, y = self._with_arrays(X, arrays, y), None
         tokenizer = getattr(X, "tokenizer", None)
         X, labels, gold, offsets = self._complete(X, y)
-        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight)
+        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, self._of_part)
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models
         begun = time.perf_counter()
         grams, classes = ngram_classes(gold, offsets, self.ngram)
@@ -212,9 +212,10 @@ class NgramModel(Tagger):
         self._remember_tokenizer(tokenizer)
         return self
 
-    def _complete(self, X: Any, y: Any) -> tuple[Any, list[Any], Array, Array]:
-        """Training data, their labels, the label of every token [T], and where sentences begin [N+1]."""
-        X, labels, gold, sets = labelled(X, y)
+    def _complete(self, X: Any, y: Any, known: Sequence[Any] = ()) -> tuple[Any, list[Any], Array, Array]:
+        """Training data, their labels after those that are known, the label of every token [T], and where sentences
+        begin [N+1]."""
+        X, labels, gold, sets = labelled(X, y, known)
         if len(sets):
             raise OptionError(
                 f"y: a {type(self).__name__} learns from complete labels, got unknown ones or sets; use a CRF"

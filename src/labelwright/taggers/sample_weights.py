@@ -24,13 +24,14 @@ def supervision_of(
     sample_weight: Any,
     part: bool = False,
 ) -> Supervision:
-    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens; those of a part
-    of the data may all be 0."""
+    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens.
+
+    A part of the data may lack labels that have class weights, and its weights may all be 0."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
     given = of_tokens if of_sentences is None else of_sentences
     if not part and given is not None and len(given) and not given.any():
         raise OptionError("sample_weight: all are zero; nothing is left to learn from")
-    by_label = class_weights(class_weight, labels, gold)
+    by_label = class_weights(class_weight, labels, gold, part)
     if by_label is not None:
         allowed = Supervision(sets).allowed(len(labels))
         by_code = allowed @ by_label / allowed.sum(axis=1)
@@ -41,13 +42,13 @@ def supervision_of(
 
 
 def token_weights(
-    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any
+    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any, part: bool = False
 ) -> Array | None:
     """How many times each token counts [T], for learners whose instances are tokens with known labels [T]."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
     if of_sentences is not None:
         of_tokens = np.repeat(of_sentences, np.diff(offsets))
-    by_label = class_weights(class_weight, labels, gold)
+    by_label = class_weights(class_weight, labels, gold, part)
     if by_label is not None:
         of_tokens = by_label[gold] if of_tokens is None else of_tokens * by_label[gold]
     return instance_weights(of_tokens, len(gold))
@@ -66,17 +67,6 @@ def instance_weights(given: Any, n: int) -> Array | None:
     if not weights.any():
         raise OptionError("sample_weight: all are zero; nothing is left to learn from")
     return weights
-
-
-def among(labels: Sequence[Any], own: Sequence[Any], codes: Array, sets: Array) -> tuple[Array, Array]:
-    """Codes [T] and sets [K, own labels] of some data as codes and sets of the labels of a model, which include their
-    own; a set of all their labels is one of all labels."""
-    number = {label: code for code, label in enumerate(labels)}
-    at = np.array([number[label] for label in own], np.int32)
-    wide = np.zeros((len(sets), len(labels)), np.bool_)
-    wide[:, at] = sets
-    wide[sets.all(axis=1)] = True
-    return np.concatenate([at, len(labels) + np.arange(len(sets), dtype=np.int32)])[codes], wide
 
 
 def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | None]:
@@ -106,9 +96,9 @@ def _numbers(given: Sequence[Any], of: str) -> Array:
     return np.array(given, np.float64)
 
 
-def class_weights(given: Any, labels: Sequence[Any], gold: Array) -> Array | None:
+def class_weights(given: Any, labels: Sequence[Any], gold: Array, part: bool = False) -> Array | None:
     """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are; one that occurs
-    in sets alone has the weight 1."""
+    in sets alone has the weight 1.  A part of the data may lack labels that have weights."""
     if given is None:
         return None
     if isinstance(given, str):
@@ -116,7 +106,7 @@ def class_weights(given: Any, labels: Sequence[Any], gold: Array) -> Array | Non
         seen = counts > 0
         return np.where(seen, counts.sum() / (max(1, seen.sum()) * np.maximum(counts, 1)), 1.0)
     unknown = [label for label in given if label not in labels]
-    if unknown:
+    if unknown and not part:
         raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, which have {_named(labels)}")
     return np.array([float(given.get(label, 1.0)) for label in labels])
 

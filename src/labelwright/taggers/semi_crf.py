@@ -52,8 +52,8 @@ from labelwright.taggers.growth import writes
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
-from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import Data, codes_of, labelled, with_outside
+from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.training import Data, codes_among, labelled, with_outside
 from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
@@ -150,7 +150,7 @@ class SemiCRF(LogLinearModel):
         sample_weight: Any = None,
         old: Trained | None = None,
     ) -> tuple[Data, Trained]:
-        corpus, labels, codes, sets = labelled(X, y)
+        corpus, labels, codes, sets = labelled(X, y, () if old is None else old.space.labels)
         known, filled = _filled(labels, codes)
         given = self._given_features(labels, codes)._replace(dictionary_lines=False)
         if old is not None:  # nothing is held out of further data
@@ -163,8 +163,6 @@ class SemiCRF(LogLinearModel):
             check_lengths(y, np.diff(offsets).tolist())
         if old is not None:
             space, segments = grown_space(_fitting(old, known), known, filled, offsets, self.max_length)
-            codes, sets = among(space.labels, labels, codes, sets)
-            labels = list(space.labels)
         elif self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
             space, segments = segment_space(known, filled, offsets, pairs, self.max_length)
@@ -178,7 +176,8 @@ class SemiCRF(LogLinearModel):
             return self._prepare(X, y, more, weights, old)
         _warn_of_cut(int(long.sum()), space.max_length)
         segments = cut_segments(segments, offsets, space)
-        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
+        part = more or self._of_part or old is not None
+        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight, part)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
         held = features.held_out(corpus, segments, space) if old is None else None
@@ -192,7 +191,10 @@ class SemiCRF(LogLinearModel):
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
         data = Data(incidences, offsets, gold.kinds, said)
-        return data if said.plain else _with_labels(data, space, segments, labels, codes), trained
+        if not said.plain:
+            _, _, codes, sets = labelled(X, y, space.labels)
+            data = _with_labels(data, space, segments, codes, sets)
+        return data, trained
 
     def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
         data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self.trained_)
@@ -295,19 +297,24 @@ class SemiCRF(LogLinearModel):
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
     def _data(
-        self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any
+        self,
+        y: Sequence[Sequence[Any]] | None,
+        incidences: dict[str, Incidence],
+        offsets: Array,
+        class_weight: Any,
+        sample_weight: Any,
     ) -> Data:
         kept, space = np.unique(offsets), self.segments_  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
-        labels, codes, sets = codes_of(y)
+        labels, codes, sets = codes_among(y, space.labels)
         known, filled = _filled(labels, codes)
         segments = segments_in(space, known, filled, offsets)
         check_rows(offsets, space.max_length)
         segments = cut_segments(segments, kept, space)
-        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
+        said = supervision_of(sets, codes, offsets, labels, class_weight, sample_weight, part=True)
         data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
-        return data if said.plain else _with_labels(data, space, segments, labels, codes)
+        return data if said.plain else _with_labels(data, space, segments, codes, sets)
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
@@ -373,12 +380,11 @@ def _fitting(old: Trained, labels: Sequence[str]) -> SegmentSpace:
     return old.segments
 
 
-def _with_labels(data: Data, space: SegmentSpace, segments: Segments, labels: list[str], codes: Array) -> Data:
+def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Array, sets: Array) -> Data:
     """The data with the labels of all tokens, by the numbers of the segment space.
 
     Sentences whose labels are all known have those that their segments are written as: others, where labels break the
     scheme or long segments were cut."""
-    codes, sets = among(space.labels, labels, codes, data.said.sets)
     number = {label: code for code, label in enumerate(space.labels)}
     for a, b in pairwise(data.offsets.tolist()):
         if (codes[a:b] < len(space.labels)).all():

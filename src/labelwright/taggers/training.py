@@ -33,7 +33,7 @@ from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.forbidden import forbidden_codes
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
-from labelwright.taggers.sample_weights import check_paths, supervision_of
+from labelwright.taggers.sample_weights import check_paths, class_weights, supervision_of
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
@@ -161,18 +161,30 @@ class TrainableModel(LinearTagger):
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
         sample_weight: Any = None,
+        class_weight: Mapping[Any, float] | None = None,
     ) -> tuple[Any, Array]:
         """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
-        the layer is passed; `candidates` are what it passes."""
+        the layer is passed; `candidates` are what it passes, `class_weight` has the weight of each label."""
         raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
 
     def untrained(self) -> Self:
         """A copy with the same parameters, to be trained."""
-        return type(self)(**self.get_params(deep=False))
+        copy = type(self)(**self.get_params(deep=False))
+        if self._of_part:
+            copy._of_part = True
+        return copy
 
     def like(self) -> Self:
         """An untrained copy of this trained model, for a part of its training data."""
-        return self.untrained()
+        copy = self.untrained()
+        copy._of_part = True
+        return copy
+
+    def label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
+        """The weight of each label by `class_weight`, for training data with these labels."""
+        labels, codes, _ = codes_among(y, self.space_.labels)
+        weights = class_weights(self.class_weight, labels, codes, self._of_part)
+        return None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
 
     def weights_of(self, other: Any) -> Array:
         """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
@@ -204,6 +216,7 @@ class TrainableModel(LinearTagger):
     ) -> tuple["Data", Trained]:
         """Learn the features and the state space: the training data as integers, and what is known before training
         (all weights are zero).  With `more`, further labels may come later."""
+        more = more or self._of_part
         corpus, labels, gold, sets = labelled(X, y)
         given = self._given_features(labels, gold)
         extractor, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
@@ -217,7 +230,7 @@ class TrainableModel(LinearTagger):
         if self.constraints is not None:
             known = [] if len(sets) else cut([labels[g] for g in gold], offsets)
             scheme = self._checked_scheme(of_labels, known)
-        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight)
+        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight, part=more)
         data = Data(incidences, np.unique(offsets), gold, said)  # sentences without tokens teach nothing
         states = self._latent_states(labels, more)
         forbidden = forbidden_codes(self.forbidden_transitions, labels, gold, offsets, more)
@@ -460,8 +473,8 @@ class Labelled(NamedTuple):
     sets: Array  # [K, L]  their members
 
 
-def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
-    """The training data with their labels as codes."""
+def labelled(X: Any, y: Sequence[Sequence[str]] | None, known: Sequence[Any] = ()) -> Labelled:
+    """The training data with their labels as codes; those that are known, as by a model, come first."""
     if isinstance(X, Encoded):
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
     X = collected(X)
@@ -471,21 +484,29 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
         if y is None:
             if X.label is None:
                 raise no_labels(X)
-            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source))
+            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source, known))
     elif y is None:
         raise OptionError("fit: give the labels y")
     elif isinstance(X, Layered):
         pass
     elif kind_of(X) == "columns":
         corpus = Corpus.from_sequences(X, y)
-        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label")))
-    return Labelled(X, *codes_of(y))
+        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label"), known=known))
+    return Labelled(X, *codes_of(y, known))
 
 
-def codes_of(y: Sequence[Sequence[Any]]) -> LabelCodes:
-    """Labels of sentences as codes."""
+def codes_of(y: Sequence[Sequence[Any]], known: Sequence[Any] = ()) -> LabelCodes:
+    """Labels of sentences as codes; those that are known, as by a model, come first."""
     column = intern_labels([label for sentence in y for label in sentence], y, "y")
-    return label_codes(column.values, column.codes)
+    return label_codes(column.values, column.codes, known=known)
+
+
+def codes_among(y: Sequence[Sequence[Any]], labels: Sequence[Any]) -> LabelCodes:
+    """Labels of sentences as codes of the labels of a model, which has all of them."""
+    coded = codes_of(y, labels)
+    if len(coded.labels) > len(labels):
+        raise OptionError(f"y: no label {coded.labels[len(labels)]!r} in this model")
+    return coded
 
 
 def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:
