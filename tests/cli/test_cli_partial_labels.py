@@ -113,3 +113,25 @@ def test_allowed_labels_and_forbidden_transitions(run, files: Path) -> None:
     assert labelwright.load(files / "m").forbidden_transitions == [["O", "I-PER"], ["B-LOC", "I-PER"]]
     status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK, "--forbid", "O")
     one_line(err, "--forbid: expected two labels separated by a space, got 'O'")
+
+
+def test_class_weights_may_be_repeated_and_are_signed(run, files: Path) -> None:
+    train = ["train", files / "full.txt", "-o", files / "m", "-q", "--iterations", 2]
+    weights = ["--class-weight", "O=0.5", "--class-weight", "B-PER=2"]
+    assert run(*train, *weights) == (0, "", "")
+    assert labelwright.load(files / "m").class_weight == {"O": 0.5, "B-PER": 2.0}
+    assert "|class_weight:O=0.5,B-PER=2|" in run("inspect", files / "m")[1]
+    code, _, err = run(*train, *weights, "--class-weight", "O=1")
+    assert code == 2
+    one_line(err, "--class-weight: two numbers for the label 'O', expected one")
+    one_line(run(*train, *weights, "--class-weight", "balanced")[2], "--class-weight: 'balanced' gives every label")
+    one_line(run(*train, "--class-weight", "PER=2")[2], "no label 'PER'", "did you mean 'B-PER' or 'I-PER'?")
+    one_line(run(*train, "--class-weight", "O")[2], "--class-weight: expected 'balanced', or weights by label")
+
+
+def test_costs_take_no_options_of_candidates(run, files: Path) -> None:
+    assert run("train", files / "full.txt", "-o", files / "m", "-q", "--iterations", 2)[0] == 0
+    tag = ["tag", files / "m", files / "full.txt", "--decoder", "mbr", "--costs", "*>O=3"]
+    assert run(*tag)[0] == 0
+    for option in (["--gain", "accuracy"], ["--n", 30], ["--candidates", "nbest"]):
+        one_line(run(*tag, *option)[2], f"{option[0]}: costs choose among all labellings")

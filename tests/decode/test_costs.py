@@ -108,3 +108,16 @@ def test_the_text_and_the_table_are_the_same():
 def test_what_is_refused(costs, message):
     with pytest.raises(OptionError, match=message):
         cost_matrix(costs, ["O", "B-PER"])
+
+
+def test_options_of_candidates_are_refused_with_costs():
+    model = CRF(max_iter=3, n_jobs=1).fit(CORPUS)
+    for options in ({"gain": "accuracy"}, {"n": 5}, {"candidates": "ldi"}):
+        name = next(iter(options))
+        with pytest.raises(OptionError, match=f"^{name}: costs choose among all labellings"):
+            model.decode(CORPUS.X[:1], "mbr", costs="*>O=3", **options)
+
+
+def test_a_type_is_no_label():
+    with pytest.raises(OptionError, match="costs: no label 'NP' in this model, which has O, B-NP; did you mean 'B-NP'"):
+        cost_matrix("NP>O=3", ["O", "B-NP"])

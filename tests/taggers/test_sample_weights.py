@@ -66,3 +66,10 @@ def test_a_search_on_samples():
     search = ProgressiveSearch(TAGGERS["crf"], {"l2": [0.5, 1.0]}, first=5, steps=2, n_jobs=1)
     search.fit(X + X[1:], Y + Y[1:])
     assert search.best_params_["l2"] in (0.5, 1.0)
+
+
+def test_texts_are_no_weights():
+    with pytest.raises(OptionError, match="sample_weight: sentence 1: expected a number of 0 or more, got 'a'"):
+        CRF().fit([["x"], ["y", "z"]], [["A"], ["B", "A"]], sample_weight=[1.0, "a"])
+    with pytest.raises(OptionError, match="sample_weight: token 1: expected a number of 0 or more, got 'a'"):
+        CRF().fit([["x"], ["y", "z"]], [["A"], ["B", "A"]], sample_weight=[[1.0], ["a", 2.0]])

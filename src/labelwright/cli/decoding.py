@@ -93,6 +93,7 @@ def with_decoders(run: Callable[..., None], text: str | None = None) -> Callable
     return with_parameters(command, parameters, text or run.__doc__)
 
 
+OF_CANDIDATES = ("gain", "n", "candidates", "max_expansions", "time_limit")  # options of mbr without costs
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
 MET = COUNTERS[:3]  # by LDI
 
@@ -150,6 +151,10 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     left = {each: value for each, value in given.items() if each not in taken}
     with of_layer(name):  # the last
         _check_options(tagger, choices[name].decoder, left, by_default=True)
+    if "costs" in given:
+        from labelwright.decode.costs import refuse_with_costs
+
+        refuse_with_costs(flag(each) for each in OF_CANDIDATES if each in given)
     if given.get("candidates") == "ldi" and "max_expansions" in given:
         raise OptionError("--max-expansions: limits the search for the n best, which --candidates ldi replaces")
     return choices

@@ -1,7 +1,7 @@
 """Costs of wrong labels, and the labelling whose expected cost is lowest."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,10 +10,17 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.structures.lattice import Lattice, best_path
+from labelwright.wording import like_label, some_of
 
 Array = NDArray[Any]
 ANY = "*"
 Costs = Mapping[tuple[str, str], float] | str
+
+
+def refuse_with_costs(given: Iterable[str]) -> None:
+    """Refuse options that choose among candidates."""
+    for name in given:
+        raise OptionError(f"{name}: costs choose among all labellings, without candidates; leave {name} out")
 
 
 def cost_matrix(costs: Costs, labels: Sequence[str]) -> Array:
@@ -64,7 +71,8 @@ def _places(label: str, labels: Sequence[str]) -> Array:
     if label == ANY:
         return np.arange(len(labels))
     if label not in labels:
-        raise OptionError(f"costs: no label {label!r} in this model")
+        has = f"which has {some_of(labels)}"
+        raise OptionError(f"costs: no label {label!r} in this model, {has}{like_label(label, labels)}")
     return np.array([list(labels).index(label)])
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.spans import spans_of
 from labelwright.decode.checks import check_whole
-from labelwright.decode.costs import Costs, cheapest, cost_matrix
+from labelwright.decode.costs import Costs, cheapest, cost_matrix, refuse_with_costs
 from labelwright.decode.exact import labellings
 from labelwright.decode.ldi import candidates as ldi_candidates
 from labelwright.decode.record import Decoding, judged
@@ -71,6 +71,8 @@ def mbr(
 
     With costs of wrong labels (decode.costs): the labelling of the lowest expected cost among all."""
     if costs is not None:
+        given = {"gain": gain != "f1", "n": n != N_CANDIDATES, "candidates": candidates != "nbest"}
+        refuse_with_costs([name for name, other in given.items() if other])
         return _cheapest(lattice, space, costs)
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")

@@ -203,12 +203,27 @@ def segment_space(
     space = SegmentSpace(tuple(labels), scheme, types, longest)
     if max_length is None and unknown is not None and unknown.any():
         space = space._replace(max_length=max(longest, _longest_open(segments, offsets, unknown, space.n_long)))
-    names = dict.fromkeys(labels)
-    for kind, n, touching in itertools.product(
-        range(len(types)), range(1, min(space.max_length, 3) + 1), (False, True)
-    ):
+    return _with_all_labels(space), segments
+
+
+def grown_space(
+    old: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array, max_length: int | None
+) -> tuple[SegmentSpace, Segments]:
+    """A space with the labels, types and lengths of further data added, and the segments of these."""
+    names = list(dict.fromkeys([*old.labels, *labels]))
+    codes = np.array([names.index(label) for label in labels], np.int64)[codes]
+    types, segments = read_segments(names, codes, offsets, old.scheme)
+    longest = max_length or int((segments.end - segments.start).max())
+    return _with_all_labels(SegmentSpace(tuple(names), old.scheme, types, max(old.max_length, longest))), segments
+
+
+def _with_all_labels(space: SegmentSpace) -> SegmentSpace:
+    """The space with all labels that its scheme writes for its types."""
+    names = dict.fromkeys(space.labels)
+    lengths = range(1, min(space.max_length, 3) + 1)
+    for kind, n, touching in itertools.product(range(space.n_types), lengths, (False, True)):
         names |= dict.fromkeys(space.written(kind, n, touching, touching))
-    return space._replace(labels=tuple(names)), segments
+    return space._replace(labels=tuple(names))
 
 
 def _longest_open(segments: Segments, offsets: Array, unknown: Array, n_long: int) -> int:

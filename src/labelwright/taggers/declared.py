@@ -134,6 +134,7 @@ Verbose = Annotated[
 ClassWeight = Annotated[
     str | Mapping[str, float] | None,
     WeightsByLabel(),
+    Signed(),
     Group(TRAINING),
     Flag("--class-weight", metavar="LABEL=X,...|balanced"),
     Help("How much a wrong label counts where this one is right: B-PER=2,O=0.5, or balanced; 1 for all others."),

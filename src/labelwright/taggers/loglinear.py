@@ -145,9 +145,7 @@ class LogLinearModel(TrainableModel):
         self._check_parameters()
         self._check_can_grow()
         expect_much()
-        data, trained = grow(self, X, listed(y), sample_weight)
-        start = trained._replace(weights=self._start(trained, 0, split=True))
-        start = start._replace(weights=carry_over(self.trained_, start))
+        data, start = self._grown(X, listed(y), sample_weight)
         monitor, workers = Monitor(**self._stopping_of("lbfgs")), Workers(self.n_jobs)
         problem = AroundWeights(self._objective(start, data, workers), start.weights)
         with monitor, one_blas_thread():
@@ -162,6 +160,12 @@ class LogLinearModel(TrainableModel):
 
     def _check_can_grow(self) -> None:
         """Refuse `partial_fit` where features or labels cannot be added."""
+
+    def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
+        """Further sentences as integers, and this model with their features and labels added."""
+        data, trained = grow(self, X, y, sample_weight)
+        start = trained._replace(weights=self._start(trained, 0, split=True))
+        return data, start._replace(weights=carry_over(self.trained_, start))
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import Supervision
+from labelwright.wording import like_label, some_of
 
 Array = NDArray[Any]
 BALANCED = "balanced"
@@ -85,11 +86,11 @@ def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | No
     n, given = len(offsets) - 1, listed_weights(given)
     if len(given) != n:
         raise OptionError(f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each")
-    if not any(hasattr(entry, "__len__") for entry in given):
+    if not any(hasattr(entry, "__len__") and not isinstance(entry, str) for entry in given):
         return _numbers(given, "sentence"), None
     for number, (entry, length) in enumerate(zip(given, np.diff(offsets).tolist(), strict=True)):
-        if not hasattr(entry, "__len__") or len(entry) != length:
-            got = f"{len(entry)} weights" if hasattr(entry, "__len__") else repr(entry)
+        if not hasattr(entry, "__len__") or isinstance(entry, str) or len(entry) != length:
+            got = f"{len(entry)} weights" if hasattr(entry, "__len__") and not isinstance(entry, str) else repr(entry)
             raise OptionError(f"sample_weight: sentence {number} has {length} tokens, got {got}")
     return None, _numbers([weight for entry in given for weight in entry], "token")
 
@@ -113,12 +114,9 @@ def class_weights(given: Any, labels: Sequence[Any], gold: Array, part: bool = F
         return np.where(seen, counts.sum() / (max(1, seen.sum()) * np.maximum(counts, 1)), 1.0)
     unknown = [label for label in given if label not in labels]
     if unknown and not part:
-        raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, which have {_named(labels)}")
+        have = f"which have {some_of(labels)}{like_label(unknown[0], labels)}"
+        raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, {have}")
     return np.array([float(given.get(label, 1.0)) for label in labels])
-
-
-def _named(labels: Sequence[Any]) -> str:
-    return ", ".join(map(str, labels[:20])) + (" ..." if len(labels) > 20 else "")
 
 
 def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: StateSpace) -> None:

@@ -23,9 +23,8 @@ from labelwright.features.template import Pattern
 from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
 from labelwright.learn.partial_segments import PartialSegmentExpectations
-from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, gold_of, segment_parameters
+from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, carry_segments, gold_of, segment_parameters
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.scoring.carry import old_cells, old_features
 from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
 from labelwright.scoring.trained import Trained
 from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, Signed
@@ -36,6 +35,7 @@ from labelwright.structures.segments import (
     arcs_for,
     check_rows,
     cut_segments,
+    grown_space,
     label_of_role,
     permitted_arcs,
     read_segment_space,
@@ -48,6 +48,7 @@ from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
 from labelwright.taggers.base import Constraints, Forced
+from labelwright.taggers.growth import writes
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
@@ -93,7 +94,7 @@ class SemiCRF(LogLinearModel):
     [['B-PER', 'I-PER', 'O', 'B-PER', 'I-PER']]
     """
 
-    training_options: ClassVar[frozenset[str]] = LogLinearModel.training_options - {"init", "partial_fit"}
+    training_options: ClassVar[frozenset[str]] = LogLinearModel.training_options - {"init"}
     order = 1
     averaging = "none"
     constraints = None
@@ -142,18 +143,27 @@ class SemiCRF(LogLinearModel):
     # -- training ---------------------------------------------------------------------------------------------
 
     def _prepare(
-        self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None,
+        more: bool = False,
+        sample_weight: Any = None,
+        old: Trained | None = None,
     ) -> tuple[Data, Trained]:
-        corpus, labels, codes, sets = labelled(X, y)
+        corpus, labels, codes, sets = labelled(X, y, () if old is None else old.space.labels)
         known, filled = _filled(labels, codes)
         given = self._given_features(labels, codes)._replace(dictionary_lines=False)
-        tokens, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
+        if old is not None:  # nothing is held out of further data
+            given = given._replace(labels=None, numbers=getattr(_tokens(old), "numbers", None))
+        tokens, incidences, offsets = learn(corpus, self.template, self.min_count, old is not None, given)
         _refuse_pairs(tokens)
         if set(incidences) != {"state"}:
             raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())
-        if self._given is None:
+        if old is not None:
+            space, segments = grown_space(_fitting(old, known), known, filled, offsets, self.max_length)
+        elif self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
             space, segments = segment_space(known, filled, offsets, pairs, self.max_length, codes >= len(labels))
         else:
@@ -163,18 +173,21 @@ class SemiCRF(LogLinearModel):
         if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
             kept = _without(offsets, segments.start[long], space.max_length)
             X, y, weights = (None if given is None else _taken(given, kept) for given in (X, y, sample_weight))
-            return self._prepare(X, y, more, weights)
+            return self._prepare(X, y, more, weights, old)
         _warn_of_cut(int(long.sum()), space.max_length)
         segments = cut_segments(segments, offsets, space)
-        part = more or self._of_part
+        part = more or self._of_part or old is not None
         said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight, part)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
-        held = features.held_out(corpus, segments, space)
+        held = features.held_out(corpus, segments, space) if old is None else None
+        if old is not None:
+            features = cast(SegmentFeatures, old.extractor.merged(features))
+            incidences, _ = features.tokens.encode(corpus)
         incidences = incidences | {"segment": features.incidence(corpus, offsets, held)}
         gold = gold_of(segments, offsets, space)
         gold.roles[codes >= len(labels)] = -1  # their features are seen with no label
-        parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells)
+        parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells, old)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
         data = Data(incidences, offsets, gold.kinds, said)
@@ -183,10 +196,9 @@ class SemiCRF(LogLinearModel):
             data = _with_labels(data, space, segments, codes, sets)
         return data, trained
 
-    def _check_can_grow(self) -> None:
-        raise OptionError(
-            "partial_fit: the segments of a SemiCRF are those of its training data; fit again on all data"
-        )
+    def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
+        data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self.trained_)
+        return data, trained._replace(weights=carry_segments(self.trained_, trained))
 
     @property
     def segments_(self) -> SegmentSpace:
@@ -214,17 +226,7 @@ class SemiCRF(LogLinearModel):
             model._check_fitted()
         if self.segments_[1:3] != other.segments_[1:3]:
             raise OptionError("weights_of: the other model has other types of segments; train it by `like`")
-        new, old = self.extractor_, other.extractor_
-        assert isinstance(new, SegmentFeatures)
-        assert isinstance(old, SegmentFeatures)
-        features = np.concatenate([old_features(old.tokens, new.tokens), new.segment_numbers_in(old)])
-        parts, old_parts = self.parameters_.slices, other.parameters_.slices
-        weights = np.zeros_like(self.weights_)
-        for name, cells in self.parameters_.cells.items():
-            number = old_cells(other.parameters_.cells[name], cells, features)
-            weights[parts[name]] = np.append(other.weights_[old_parts[name]], 0)[number]
-        weights[parts["transitions"]] = other.weights_[old_parts["transitions"]]
-        return weights
+        return carry_segments(other._learnt(), self._learnt())
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -359,6 +361,23 @@ def _filled(labels: list[str], codes: Array) -> tuple[Sequence[str], Array]:
     if len(codes) and codes.max() >= len(labels) and detect_scheme(labels) is None:
         raise OptionError("y: a SemiCRF needs every label where labels follow no chunk scheme (B-X, I-X, O, ...)")
     return with_outside(labels, codes)
+
+
+def _tokens(trained: Trained) -> Extractor:
+    """The features of tokens of a trained model."""
+    return cast(SegmentFeatures, trained.extractor).tokens
+
+
+def _fitting(old: Trained, labels: Sequence[str]) -> SegmentSpace:
+    """The segments of a trained model, whose scheme has all these labels."""
+    assert old.segments is not None
+    scheme = old.segments.scheme
+    unfit = next((label for label in labels if scheme is not None and not writes(scheme, label)), None)
+    if unfit is not None:
+        raise OptionError(
+            f"labels: those of the model follow {scheme}, which has no {unfit!r}; convert the labels, or fit again"
+        )
+    return old.segments
 
 
 def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Array, sets: Array) -> Data:
