@@ -51,8 +51,8 @@ class PartialSegmentExpectations(SegmentExpectations):
             said = _said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
             if dag.sums(arcs.dag, np.where(said.right, 0.0, -np.inf)).log_z == -np.inf:
                 raise CorpusError(
-                    f"training labels: sentence {n}: no segmentation into segments of up to {space.max_length} tokens has "
-                    f"labels within its sets of labels; set a larger max_length, or correct the sets"
+                    f"training labels: sentence {n}: no segmentation into segments of up to {space.max_length} "
+                    f"tokens has labels within its sets of labels; set a larger max_length, or correct the sets"
                 )
             self._said.append(said)
 
