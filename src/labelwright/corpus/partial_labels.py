@@ -73,6 +73,28 @@ def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[froze
     return members
 
 
+def broken_sets(values: Sequence[Any], known: Collection[Any] = ()) -> list[str]:
+    """Texts that are neither labels nor sets of labels: a part between bars is missing or unknown.
+
+    values : the distinct values of a column
+    known : further labels, as those of a model
+
+    >>> broken_sets(["N", "V", "N||V", "|", "N|_", "x||", "N|V"])
+    ['N||V', '|', 'N|_']
+    """
+    labels = {value for value in values if isinstance(value, str) and BAR not in value}.union(known)
+
+    def broken(value: str) -> bool:
+        parts = value.split(BAR)
+        named = [part for part in parts if part not in ("", UNKNOWN)]
+        return len(named) < len(parts) and all(part in labels or CHUNK.fullmatch(part) for part in named)
+
+    return [v for v in values if isinstance(v, str) and BAR in v and "=" not in v and v not in known and broken(v)]
+
+
+NO_SET = "is neither a label nor a set of labels; write a set as A|B, an unknown label as _"
+
+
 def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
     """Refuse labels of which some are unknown or one of several; what is no list of labels is refused elsewhere.
 
@@ -149,6 +171,8 @@ def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: S
     """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels.
 
     known : the labels of a model, which come first; an unknown label may be any of them, too"""
+    for value in broken_sets(values, known):
+        raise CorpusError(f"{source}: {value!r} {NO_SET}")
     members = sets_among(values, frozenset(known))
     if not known and all(found is None for found in members):
         return LabelCodes(list(values), codes, np.empty((0, len(values)), np.bool_))
