@@ -83,3 +83,18 @@ def test_a_dictionary_narrows_labels_that_are_open(tmp_path) -> None:
     (tmp_path / "words.txt").write_text("can\n")
     with pytest.raises(CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'can'"):
         read_allowed_labels(str(tmp_path / "words.txt"))
+
+
+@pytest.mark.parametrize("other", ["A", 1, None])
+def test_missing_labels_and_tuples_are_explained(other):
+    for label, text in ((float("nan"), "no label, but nan; give None where it is unknown"), (("A", "B"), "give a set")):
+        with pytest.raises(CorpusError, match=f"y: sentence 0, token 1: .*{text}"):
+            CRF().fit([["a", "b"]], [[other, label]])
+    with pytest.raises(CorpusError, match=r"y: sentence 0, token 1: .*give a set where one of several labels is right"):
+        CRF().fit([["a", "b"]], [[other, np.array(["A", "B"])]])
+
+
+def test_weights_that_are_no_numbers_have_a_place():
+    corpus = Corpus.from_sequences([[("a", "1")], [("b", "2"), ("c", "x")]], [["A"], ["B", "A"]])
+    with pytest.raises(CorpusError, match="sentence 1, token 1: column pos: expected a number of 0 or more, got 'x'"):
+        weighted(corpus, token="pos")

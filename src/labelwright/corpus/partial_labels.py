@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.labels import check_types
 from labelwright.errors import CorpusError
 
 Array = NDArray[Any]
@@ -177,6 +178,7 @@ def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: S
     if not known and all(found is None for found in members):
         return LabelCodes(list(values), codes, np.empty((0, len(values)), np.bool_))
     alone = [_single(value, found) for value, found in zip(values, members, strict=True)]
+    check_types(known, [label for single in alone for label in single], source)
     labels = list(dict.fromkeys([*known, *(label for single in alone for label in single)]))
     labels += sorted({label for found in members if found for label in found} - set(labels), key=str)
     if not labels:

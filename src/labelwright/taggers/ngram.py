@@ -450,6 +450,13 @@ class NgramTagger(NgramModel):
         self.vectors = vectors
         self.class_weight = class_weight
 
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
+        """Refused: a classifier of n-grams has a fixed set of classes.
+
+        X, y, sample_weight : as in `fit`
+        """
+        raise OptionError("partial_fit: an NgramTagger cannot learn further; fit again, or use a MemoryTagger")
+
     @property
     def _compares_symbols(self) -> bool:
         return bool(getattr(self.classifier, "takes_columns", False))
