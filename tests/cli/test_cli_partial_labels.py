@@ -6,6 +6,7 @@ import pytest
 from command import one_line
 
 import labelwright
+from labelwright.errors import CorpusError
 
 FULL = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nsees O\nParis B-LOC\n\n" * 3
 PARTIAL = "John 2 B-PER\nSmith 2 I-PER|B-LOC\nsleeps 2 _\n\nMary 1 B-PER\nsees 1 O\nParis 1 B-LOC\n\n" * 3
@@ -135,3 +136,50 @@ def test_costs_take_no_options_of_candidates(run, files: Path) -> None:
     assert run(*tag)[0] == 0
     for option in (["--gain", "accuracy"], ["--n", 30], ["--candidates", "nbest"]):
         one_line(run(*tag, *option)[2], f"{option[0]}: costs choose among all labellings")
+
+
+def test_labels_of_a_dictionary_must_be_those_of_the_data(run, files: Path) -> None:
+    (files / "words.txt").write_text("Paris B-LOC B-LOCC\n")
+    train = ["train", files / "partial.txt", "-o", files / "m", *QUICK, "--allowed-labels", files / "words.txt"]
+    code, _, err = run(*train)
+    assert code == 2
+    one_line(err, "words.txt: Paris: no label 'B-LOCC' in ", "partial.txt, which has ", "did you mean 'B-LOC'?")
+
+
+@pytest.mark.parametrize("label", ["B-PER||O", "|", "B-PER|_", "O|"])
+def test_a_broken_set_is_refused_with_its_place(run, files: Path, label: str) -> None:
+    (files / "broken.txt").write_text(f"{FULL}John B-PER\nsees {label}\n\n")
+    code, _, err = run("train", files / "broken.txt", "-o", files / "m", "--iterations", 2)
+    assert code == 2
+    one_line(err, f"broken.txt: sentence 6, token 1: {label!r} is neither a label nor a set of labels")
+    with pytest.raises(CorpusError, match=r"y: .* is neither a label nor a set of labels"):
+        labelwright.CRF().fit([["a", "b"]], [["O", label]])
+
+
+def test_a_label_of_sets_alone_is_named(run, files: Path) -> None:
+    (files / "set.txt").write_text(f"{FULL}John B-PER|I-PRE\n\n")
+    code, _, err = run("train", files / "set.txt", "-o", files / "m", "--iterations", 2)
+    assert code == 0
+    assert f"labelwright: {files / 'set.txt'}: I-PRE: only in sets of labels, at no token alone; misspelt?\n" in err
+    assert "misspelt" not in run("train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown")[2]
+
+
+def test_unmarked_tokens_beside_unknown_ones(run, files: Path) -> None:
+    (files / "some.txt").write_text(f"{FULL}John B-PER\nSmith B-LOC|I-PER\nsees _\nall O\nof O\nParis B-LOC\n\n")
+    code, _, err = run("train", files / "some.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 2)
+    assert code == 0
+    assert "14 tokens with a label, 7 tokens with a set, 3 tokens unknown" in err
+
+
+def test_known_labels_may_be_sets(run, files: Path) -> None:
+    assert run("train", files / "full.txt", "-o", files / "m", "-q", "--columns", "word,ner")[0] == 0
+    (files / "hint.txt").write_text("Paris B-PER|I-PER\nsleeps _\n\n")
+    tag = ["tag", files / "m", files / "hint.txt", "--columns", "word,hint", "--known", "hint"]
+    code, out, _ = run(*tag)
+    assert code == 0
+    assert out.split()[2] in ("B-PER", "I-PER")
+    for label, part in (("B-PRE", "'B-PRE'"), ("B-PER|B-PRE", "'B-PRE'"), ("B-PER|", "'B-PER|'")):
+        (files / "hint.txt").write_text(f"Paris {label}\n\n")
+        code, _, err = run(*tag)
+        assert code == 2
+        one_line(err, f"--known: {files / 'hint.txt'}: sentence 0, token 0: no label {part} in this model")

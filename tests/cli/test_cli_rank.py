@@ -274,3 +274,13 @@ def test_help(run, command):
     assert code == 0
     assert f"labelwright {command}" in out
     assert "--top" in out
+
+
+def test_nothing_to_rank_and_nothing_left_over_is_said(run, folder, segments, tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    code, _, err = run("rank", segments, tmp_path / "empty.txt")
+    assert code == 0
+    one_line(err, "empty.txt: no sentences to rank")
+    code, _, err = run("rank", segments, folder / "test.txt", "--rest", tmp_path / "rest.txt")
+    assert code == 0
+    one_line(err, "rest.txt: no sentences are left over; --top N says how many are chosen")

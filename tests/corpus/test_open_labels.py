@@ -107,8 +107,25 @@ def test_sets_of_labels_of_any_type_are_the_same(several) -> None:
 def test_a_tuple_is_no_set_of_labels() -> None:
     several = "N", "V"
     assert not is_set(several)
-    with pytest.raises(CorpusError, match="y: sentence 0, token 1: expected a string"):
+    with pytest.raises(CorpusError, match="y: sentence 0, token 1: .*give a set"):
         CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", several]])
     crf = CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", "V"]])
     with pytest.raises(CorpusError, match="y: expected a label, None or a set of labels at every token, got"):
         crf.sequence_log_probabilities([["a", "b"]], [["N", several]])
+
+
+
+
+@pytest.mark.parametrize("other", ["A", 1, None])
+def test_missing_labels_and_tuples_are_explained(other):
+    for label, text in ((float("nan"), "no label, but nan; give None where it is unknown"), (("A", "B"), "give a set")):
+        with pytest.raises(CorpusError, match=f"y: sentence 0, token 1: .*{text}"):
+            CRF().fit([["a", "b"]], [[other, label]])
+    with pytest.raises(CorpusError, match=r"y: sentence 0, token 1: .*give a set where one of several labels is right"):
+        CRF().fit([["a", "b"]], [[other, np.array(["A", "B"])]])
+
+
+def test_weights_that_are_no_numbers_have_a_place():
+    corpus = Corpus.from_sequences([[("a", "1")], [("b", "2"), ("c", "x")]], [["A"], ["B", "A"]])
+    with pytest.raises(CorpusError, match="sentence 1, token 1: column pos: expected a number of 0 or more, got 'x'"):
+        weighted(corpus, token="pos")

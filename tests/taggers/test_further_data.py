@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, SemiCRF, load
+from labelwright import CRF, LatentCRF, MemoryBased, MemoryTagger, NgramTagger, Perceptron, SemiCRF, load
 from labelwright.corpus import builtin_corpus
-from labelwright.errors import OptionError
+from labelwright.errors import CorpusError, OptionError
 from labelwright.learn.around import AroundWeights
 
 CORPUS = builtin_corpus(80, random_state=1, columns=["word", "pos", "chunk"])
@@ -145,3 +145,16 @@ def test_an_objective_around_weights():
     gradient = np.empty(2)
     assert AroundWeights(square, np.array([1.0, 2.0]))(np.array([1.0, 0.0]), gradient) == 8.0
     assert gradient.tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("kind", [CRF, Perceptron, SemiCRF, MemoryTagger])
+def test_labels_of_another_type_are_refused(kind):
+    settings = {} if kind is MemoryTagger else {"max_iter": 2}
+    model = kind(n_jobs=1, **settings).fit([["a", "b"]], [["A", "B"]])
+    with pytest.raises(CorpusError, match="y: the labels of the model are of type str, as 'A', got 1 of type int"):
+        model.partial_fit([["a", "b"]], [[1, 2]])
+
+
+def test_an_ngram_tagger_says_that_it_cannot():
+    with pytest.raises(OptionError, match="partial_fit: an NgramTagger cannot learn further"):
+        NgramTagger(MemoryBased()).partial_fit([["a"]], [["A"]])

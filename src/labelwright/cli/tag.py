@@ -27,7 +27,10 @@ Input = Annotated[str, argument("Column file, .conllu, text (--text), or - for a
 Columns = Annotated[
     str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
 ]
-Known = Annotated[str | None, option("A column of labels that are known; _ where the model chooses.", "COLUMN", DATA)]
+Known = Annotated[
+    str | None,
+    option("A column of labels that are known, or sets of them (A|B); _ where the model chooses.", "COLUMN", DATA),
+]
 Output = Annotated[
     str, option("Where to write. [default: standard output]", "OUT", OUTPUT, "-o", "--output", show_default=False)
 ]

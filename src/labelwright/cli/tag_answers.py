@@ -1,5 +1,7 @@
 """What labelwright tag asks about sentences, and the answers."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
@@ -50,7 +52,7 @@ def answers_about(model: Any, piece: ToTag, request: Request) -> dict[str, list[
     corpus, forced = piece.corpus, None
     inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
     if request.known is not None and corpus is not None:
-        forced = dict.fromkeys(model.outputs, _forced(corpus, request.known))
+        forced = {name: _forced(corpus, request.known, part.classes_) for name, part in model.outputs.items()}
     if request.nbest is not None and piece.write and not request.json:
         raise OptionError("--nbest: this format has no place for several labellings; add --json")
 
@@ -58,14 +60,33 @@ def answers_about(model: Any, piece: ToTag, request: Request) -> dict[str, list[
         return _answers(tagger, ruled[name](batch), request, request.choices[name])
 
     ruled = {name: choice.under_rules(inputs) for name, choice in request.choices.items()}
-    answers: dict[str, list[Answer]] = model.ask(inputs, question, forced, how.schemes_of(request.choices))
+    with _as_known(corpus):
+        answers: dict[str, list[Answer]] = model.ask(inputs, question, forced, how.schemes_of(request.choices))
     for name, tally in request.tallies.items():
         tally.add([answer.decoding for answer in answers[name]])
     return answers
 
 
-def _forced(corpus: "Corpus", known: str) -> list[list[str | None]]:
-    return [[None if label == FREE else label for label in sentence] for sentence in corpus.column(known)]
+def _forced(corpus: "Corpus", known: str, labels: Sequence[str]) -> list[list[Any]]:
+    """What a column says of labels: a label, a set of labels, or None where the model may choose."""
+    from labelwright.corpus.partial_labels import sets_among
+
+    values = corpus.values(known)
+    members = sets_among(values, frozenset(labels))
+    says = {v: v if found is None else found or None for v, found in zip(values, members, strict=True)} | {FREE: None}
+    return [[says[label] for label in sentence] for sentence in corpus.column(known)]
+
+
+@contextmanager
+def _as_known(corpus: "Corpus | None") -> Iterator[None]:
+    """Errors about forced labels name the option that gives them."""
+    try:
+        yield
+    except OptionError as error:
+        name, _, rest = str(error).partition(": ")
+        if name != "forced" or corpus is None:
+            raise
+        raise OptionError(f"--known: {corpus.source}: {rest}") from None
 
 
 def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) -> list[Answer]:

@@ -42,9 +42,10 @@ def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     data, weights = weighted_data(data, asked)
     data = _columns(model, data)
     _check_scheme(model, data)
-    data = opened_labels(data, asked)
+    known = {name: part.classes_ for name, part in model.outputs.items()}
+    data = opened_labels(data, asked, known.get("", ()))
     schemes = dict.fromkeys(layer_names(model)) or None
-    say_known(data, schemes, asked)
+    say_known(data, schemes, asked, known)
     before, scores = _sizes(model), [] if dev is None else [_scores(model, dev)]
     begun = time.perf_counter()
     model.partial_fit(*(data if has_attributes(data) else [data]), sample_weight=weights)

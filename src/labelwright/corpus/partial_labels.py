@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.labels import check_types
 from labelwright.errors import CorpusError
 
 Array = NDArray[Any]
@@ -77,6 +78,28 @@ def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[froze
     if any(isinstance(value, str) and FEATURE.match(value) for value in alone):
         members = [None if value == UNKNOWN else found for value, found in zip(values, members, strict=True)]
     return members
+
+
+def broken_sets(values: Sequence[Any], known: Collection[Any] = ()) -> list[str]:
+    """Texts that are neither labels nor sets of labels: a part between bars is missing or unknown.
+
+    values : the distinct values of a column
+    known : further labels, as those of a model
+
+    >>> broken_sets(["N", "V", "N||V", "|", "N|_", "x||", "N|V"])
+    ['N||V', '|', 'N|_']
+    """
+    labels = {value for value in values if isinstance(value, str) and BAR not in value}.union(known)
+
+    def broken(value: str) -> bool:
+        parts = value.split(BAR)
+        named = [part for part in parts if part not in ("", UNKNOWN)]
+        return len(named) < len(parts) and all(part in labels or CHUNK.fullmatch(part) for part in named)
+
+    return [v for v in values if isinstance(v, str) and BAR in v and "=" not in v and v not in known and broken(v)]
+
+
+NO_SET = "is neither a label nor a set of labels; write a set as A|B, an unknown label as _"
 
 
 def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
@@ -178,10 +201,13 @@ def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: S
     """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels.
 
     known : the labels of a model, which come first; an unknown label may be any of them, too"""
+    for value in broken_sets(values, known):
+        raise CorpusError(f"{source}: {value!r} {NO_SET}")
     members = sets_among(values, frozenset(known))
     if not known and all(found is None for found in members):
         return LabelCodes(list(values), codes, np.empty((0, len(values)), np.bool_))
     alone = [_single(value, found) for value, found in zip(values, members, strict=True)]
+    check_types(known, [label for single in alone for label in single], source)
     labels = list(dict.fromkeys([*known, *(label for single in alone for label in single)]))
     labels += sorted({label for found in members if found for label in found} - set(labels), key=str)
     if not labels:

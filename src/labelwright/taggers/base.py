@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -281,6 +282,7 @@ class Tagger(Estimator):
         >>> crf.predict_confident([["Ada", "ran"]], 0.5), crf.predict_confident([["Ada", "ran"]], 0.999)
         ([['B-PER', 'O']], [['O', 'O']])
         """
+        check_least(least)
         X = listed(X)
         decoded, ruled, scheme = self._decoding(X, None, constraints, {"probabilities": False})
         if not self.is_sure:
@@ -618,6 +620,12 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
             permitted[a + t] = False
             permitted[a + t, [index[label] for label in choice]] = True
     return permitted
+
+
+def check_least(least: float) -> None:
+    """Refuse a least probability that is none."""
+    if not isinstance(least, Real) or not 0 <= float(least) <= 1:
+        raise OptionError(f"least: expected a number from 0 to 1, got {least!r:.40}")
 
 
 def scheme_named(constraints: str, of_labels: str | None) -> str:

@@ -18,6 +18,7 @@ from labelwright.taggers.base import (
     PROBABILITY,
     Constraints,
     Forced,
+    check_least,
     in_batches,
     listed,
     one_sentence,
@@ -319,6 +320,55 @@ class LayeredAnswers(Estimator):
             return batch.spans([record.labels for record in decoded[name](batch)])
 
         return self.ask(X, question, forced, schemes)
+
+    def predict_confident(
+        self,
+        X: Any,
+        least: float,
+        *,
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, Constraints] | None = None,
+    ) -> LayeredLabellings:
+        """The best labels without the entities that are less probable than `least`, layer by layer.
+
+        X : sentences, or a Corpus
+        least : the least probability of an entity
+        forced, constraints : as for `decode`
+        """
+        check_least(least)
+        X = listed(X)
+        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
+        for name, model in self.layers_.items():
+            if not model.is_sure:
+                model._require(PROBABILITY, f"predict_confident: layer {name}", "use predict")
+
+        def question(name: str, model: TrainableModel, batch: Batch) -> list[list[str]]:
+            labels = [record.labels for record in decoded[name](batch)]
+            return [confident for confident, _ in batch.confident(labels, least, model.scheme_)]
+
+        answers = self.ask(X, question, forced, schemes)
+        return LayeredLabellings({name: Labellings(labels) for name, labels in answers.items()})
+
+    def occurrence_probabilities(
+        self, X: Any, types: Mapping[str, str | Iterable[str]], *, forced: Mapping[str, Forced] | None = None
+    ) -> dict[str, list[float]]:
+        """The exact probability that each sentence has at least one span of these types, in the layers that are named.
+
+        X : sentences, or a Corpus
+        types : {layer: one type, or several}
+        forced : as for `decode`
+        """
+        self._check_fitted()
+        _check_layers("types", types, self.layers_)
+        wanted = {name: [given] if isinstance(given, str) else list(given) for name, given in types.items()}
+        for name in wanted:
+            self.layers_[name]._require(PROBABILITY, f"occurrence_probabilities: layer {name}", "use predict")
+
+        def question(name: str, _: TrainableModel, batch: Batch) -> list[float]:
+            return batch.occurrences(wanted[name]) if name in wanted else [0.0] * len(batch)
+
+        answers = self.ask(listed(X), question, forced)
+        return {name: answers[name] for name in wanted}
 
     def predict_entities(
         self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None

@@ -4,8 +4,8 @@ Canisius, van den Bosch & Daelemans (2006), "Constraint satisfaction inference".
 """
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,13 @@ class NgramTagger(NgramModel):
         self.clusters = clusters
         self.vectors = vectors
         self.class_weight = class_weight
+
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Sequence[Any] | None = None) -> Self:
+        """Refused: a classifier of n-grams has a fixed set of classes.
+
+        X, y, sample_weight : as in `fit`
+        """
+        raise OptionError("partial_fit: an NgramTagger cannot learn further; fit again, or use a MemoryTagger")
 
     @property
     def _compares_symbols(self) -> bool:
