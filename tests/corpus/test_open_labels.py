@@ -114,8 +114,6 @@ def test_a_tuple_is_no_set_of_labels() -> None:
         crf.sequence_log_probabilities([["a", "b"]], [["N", several]])
 
 
-
-
 @pytest.mark.parametrize("other", ["A", 1, None])
 def test_missing_labels_and_tuples_are_explained(other):
     for label, text in ((float("nan"), "no label, but nan; give None where it is unknown"), (("A", "B"), "give a set")):

@@ -144,9 +144,9 @@ def _check_sure(model: Any) -> None:
 def _trained(model: Any, data: SearchData, rows: Array) -> Any:
     """The model, trained on these sentences, so that it is sure or calibrated."""
     if PROBABILITY in model.can or not hasattr(model, "calibrate"):
-        return trained_on(untrained(model), *data.take(rows))
+        return trained_on(untrained(model, part=True), *data.take(rows))
     held_out = rows[::HELD_OUT]
-    trained = trained_on(without_calibration(untrained(model)), *data.take(np.setdiff1d(rows, held_out)))
+    trained = trained_on(without_calibration(untrained(model, part=True)), *data.take(np.setdiff1d(rows, held_out)))
     X, y = data.take(held_out)
     return trained.calibrate(X) if y is None else trained.calibrate(X, y)
 
