@@ -107,7 +107,7 @@ def test_sets_of_labels_of_any_type_are_the_same(several) -> None:
 def test_a_tuple_is_no_set_of_labels() -> None:
     several = "N", "V"
     assert not is_set(several)
-    with pytest.raises(CorpusError, match="y: sentence 0, token 1: .*give a set"):
+    with pytest.raises(CorpusError, match=r"y: sentence 0, token 1: .*give a set"):
         CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", several]])
     crf = CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", "V"]])
     with pytest.raises(CorpusError, match="y: expected a label, None or a set of labels at every token, got"):

@@ -337,12 +337,13 @@ class LayeredAnswers(Estimator):
         """
         check_least(least)
         X = listed(X)
-        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
+        decoded, ruled, schemes = self._decoding(X, None, constraints, {"probabilities": False})
         for name, model in self.layers_.items():
             if not model.is_sure:
                 model._require(PROBABILITY, f"predict_confident: layer {name}", "use predict")
 
         def question(name: str, model: TrainableModel, batch: Batch) -> list[list[str]]:
+            batch = ruled[name](batch)
             labels = [record.labels for record in decoded[name](batch)]
             return [confident for confident, _ in batch.confident(labels, least, model.scheme_)]
 
