@@ -200,9 +200,7 @@ def of_training(
         OptionOnly(),
         Group(declared.TRAINING),
         Flag("--continue", metavar="MODEL"),
-        Help(
-            "Continue a trained model with the sentences of TRAIN: its settings stay, new words and labels are added."
-        ),
+        Help("Continue training a model with the sentences of TRAIN."),
     ] = None,
     resume: Annotated[
         bool,

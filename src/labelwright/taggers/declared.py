@@ -122,7 +122,7 @@ Jobs = Annotated[
     OfTheRun(),
     Group(TRAINING),
     Flag("--threads"),
-    Help("Threads; results do not depend on it."),
+    Help("Threads; results stay the same."),
     Default("all cores"),
 ]
 Seed = Annotated[int | None, AtLeast(0), Group(TRAINING), Flag("--seed"), Help("Seed of all randomness.")]
