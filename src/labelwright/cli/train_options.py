@@ -187,9 +187,7 @@ def of_training(
         OptionOnly(),
         Group(declared.TRAINING),
         Flag("--continue", metavar="MODEL"),
-        Help(
-            "Continue a trained model with the sentences of TRAIN: its settings stay, new words and labels are added."
-        ),
+        Help("Let a trained model learn from TRAIN, too."),
     ] = None,
     resume: Annotated[
         bool,
