@@ -66,7 +66,6 @@ AFTER = """\b
   labelwright train train.txt -o model.crf --columns word,pos,chunk
   labelwright train train.txt -o model.crf --template chunking --dev dev.txt
   labelwright train train.txt -o model.crf --search l2=0.1,1,10 --dev dev.txt
-  labelwright train more.txt -o model.crf --continue model.crf
 
 Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
 
