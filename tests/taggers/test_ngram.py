@@ -21,7 +21,7 @@ from labelwright.corpus.schemes import validate
 from labelwright.decode import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import learn
-from labelwright.taggers import ngram_model
+from labelwright.taggers import ngram, ngram_model
 from labelwright.taggers.ngram import NgramTagger, feature_matrix
 from labelwright.taggers.ngram_model import NgramModel
 
@@ -258,7 +258,7 @@ def test_one_asks_the_classifier_once(tagger, split):
 def test_blocks_change_nothing(tagger, split, monkeypatch):
     test = split[1]
     whole = tagger.predict(test), tagger.predict_nbest(test, 2), tagger.predict_oracle(test)
-    monkeypatch.setattr(ngram_model, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr(ngram, "BLOCK_NUMBERS", 1)
     assert len(tagger.encode(test).blocks) == len(test)
     assert (tagger.predict(test), tagger.predict_nbest(test, 2), tagger.predict_oracle(test)) == whole
 

@@ -182,7 +182,10 @@ class TrainableModel(LinearTagger):
         return copy
 
     def label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
-        """The weight of each label by `class_weight`, for training data with these labels."""
+        """The weight of each label by `class_weight`; None where all weigh the same.
+
+        y : the labels of all training data
+        """
         labels, codes, _ = codes_among(y, self.space_.labels)
         weights = class_weights(self.class_weight, labels, codes, self._of_part)
         return None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
