@@ -31,12 +31,14 @@ def measured(name: str, tagger: Any, X: Any, y: Any, test: Corpus) -> None:
     print(f"{name:40} {scores}  {len(tagger.weights_):>9,} weights  {seconds:5.0f} s of CPU time", flush=True)
 
 
-def labels(train: Corpus, test: Corpus, model: str) -> None:
-    """Complete labels, and two shares of them."""
+def labels(train: Corpus, test: Corpus, model: str, shares: list[float]) -> None:
+    """Shares of the labels; 1 is all of them."""
     made, X, y = TAGGERS[model], train.X, train.y
     settings = {"template": "chunking"} if model != "semi-crf" else {}
-    measured("all labels", made(**settings), X, y, test)
-    for share in (0.5, 0.1):
+    for share in shares:
+        if share == 1:
+            measured("all labels", made(**settings), X, y, test)
+            continue
         rng = random.Random(0)
         part = [[label if rng.random() < share else None for label in labels] for labels in y]
         measured(f"{share:.0%}, others unknown", made(**settings), X, part, test)
@@ -61,10 +63,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sentences", type=int, help="of the training data")
     parser.add_argument("--model", choices=TAGGERS, default="crf")
+    parser.add_argument("--shares", type=float, nargs="+", default=[1.0, 0.5, 0.1], help="of the labels that are known")
     asked = parser.parse_args()
     names = "word,pos,chunk" if asked.what == "labels" else "word,pos,chunk,ner"
     train, test = (read_columns(asked.folder / f"{part}.txt", names=names) for part in ("train", "test"))
-    (labels if asked.what == "labels" else weights)(train.take(slice(0, asked.sentences)), test, asked.model)
+    train = train.take(slice(0, asked.sentences))
+    if asked.what == "labels":
+        labels(train, test, asked.model, asked.shares)
+    else:
+        weights(train, test, asked.model)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def timed(model: CRF, X: list[list[str]]) -> tuple[list, list[float]]:
     for words in X:
         begun = time.process_time()
         try:
-            answers += model.decode([words], constraints=once(), time_limit=LIMIT)
+            answers += model.decode([words], constraints=once(), time_limit=LIMIT, probabilities=False)
         except OptionError:
             answers.append(None)
         seconds.append(time.process_time() - begun)
@@ -79,6 +79,20 @@ def compared(what: str, model: CRF, X: list[list[str]]) -> None:
     lattices.FIRST_BEST, product.MOST_ARCS, lattices.N_BEST = WAYS["as is"]
 
 
+SIX = "PlaceName", "StateName", "ZipCode", "StreetName", "AddressNumber", "OccupancyIdentifier"
+
+
+def summed(model: CRF, X: list[list[str]]) -> None:
+    """For how many sentences probabilities under rules are known, by their length."""
+    for rule in (once(), once(*SIX)):
+        begun, known = time.process_time(), dict[int, list[bool]]()
+        for words, answer in zip(X, model.decode(X, constraints=rule), strict=True):
+            known.setdefault(len(words), []).append(answer.log_probability is not None)
+        shown = ", ".join(f"{n}: {sum(rows)}/{len(rows)}" for n, rows in sorted(known.items()))
+        seconds = (time.process_time() - begun) / len(X)
+        print(f"probabilities under {rule}, by tokens: {shown}; {1000 * seconds:.0f} ms each", flush=True)
+
+
 def main() -> None:
     data = addresses(Path(sys.argv[1]))
     n_train = int(sys.argv[2]) if len(sys.argv) > 2 else len(data) // 2
@@ -95,11 +109,12 @@ def main() -> None:
     pairs = [X[n] + X[n + 1] for n in range(0, 80, 2)]
     pairs = [words for words, labels in zip(pairs, model.predict(pairs), strict=True) if not once().satisfied(labels)]
     compared("two addresses in one string", model, pairs)
+    summed(model, X[:40])
     begun = time.process_time()
-    everything = model.decode(X, constraints=once())
+    everything = model.decode(X, constraints=once(), probabilities=False)
     whole = time.process_time() - begun
     begun = time.process_time()
-    model.decode(X)
+    model.decode(X, probabilities=False)
     free = time.process_time() - begun
     print(f"all test addresses: {1000 * whole / len(X):.2f} ms each with the rule, {1000 * free / len(X):.2f} without")
     gold = [labels for _, labels in test]

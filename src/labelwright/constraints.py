@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from labelwright.corpus.allowed_labels import read_allowed_labels
 from labelwright.decode.checks import check_whole
 from labelwright.errors import OptionError
 from labelwright.rules.events import At, Sentence
@@ -205,13 +206,13 @@ def require_pattern(pattern: str) -> Rule:
 
 
 def lexicon(
-    allowed: Mapping[str, str | Sequence[str]] | str | os.PathLike[str],
+    allowed: Mapping[str, str | Iterable[str]] | str | os.PathLike[str],
     column: int | str = 0,
     word: Callable[[Any], Any] | None = None,
 ) -> Rule:
     """Words of a dictionary have one of the labels (or chunk types) that it lists for them; others may have any.
 
-    allowed : {word: labels}, or a file with a word and its labels on each line, separated by spaces
+    allowed : {word: labels}, or a file of these, as `read_allowed_labels` takes it
     column : of the word, where tokens have several columns
     word : a function of the token that returns the word to look up, as in word=str.lower
 
@@ -219,7 +220,7 @@ def lexicon(
     >>> known
     lexicon(2 words)
     """
-    given = _lexicon_file(allowed) if isinstance(allowed, str | os.PathLike) else dict(allowed)
+    given = read_allowed_labels(allowed) if isinstance(allowed, str | os.PathLike) else allowed
     listed = {key: names_of(labels, f"lexicon, {key!r}") for key, labels in given.items()}
     return Lexicon(f"lexicon({len(listed)} words)", listed, word or _Column(column))
 
@@ -325,16 +326,6 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
         raise OptionError(f"{os.fspath(path)}: cannot be read: {reason}") from None
     stripped = ((number, line.strip()) for number, line in enumerate(lines, 1))
     return [(number, line) for number, line in stripped if line and not line.startswith("#")]
-
-
-def _lexicon_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    words: dict[str, list[str]] = {}
-    for number, line in _lines(path):
-        word, *labels = line.split()
-        if not labels:
-            raise OptionError(f"{os.fspath(path)}:{number}: expected a word and its labels, got {line!r}")
-        words.setdefault(word, []).extend(labels)
-    return words
 
 
 def read_rules(path: str | os.PathLike[str]) -> list[Rule]:

@@ -1,6 +1,7 @@
 """Numbers and names as sentences show them."""
 
 from collections.abc import Iterable
+from typing import Any
 
 
 def counted(number: int, what: str) -> str:
@@ -73,3 +74,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = {each.lstrip("-"): each for each in known}  # all options begin alike
     near = get_close_matches(name.lstrip("-"), list(names), 1, 0.7)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
+
+
+def like_label(name: str, labels: Iterable[Any]) -> str:
+    """The labels that a name may mean, to stand behind a message: those of a type, or one that is spelt alike.
+
+    >>> like_label("NP", ["B-NP", "I-NP", "O"]), like_label("B-NPP", ["B-NP", "O"]), like_label("X", ["O"])
+    ("; did you mean 'B-NP' or 'I-NP'?", "; did you mean 'B-NP'?", '')
+    """
+    names = [str(label) for label in labels]
+    of_type = [repr(label) for label in names if label.endswith(f"-{name}")]
+    return f"; did you mean {either(of_type)}?" if of_type else did_you_mean(str(name), names)
+
+
+def some_of(names: Iterable[Any], most: int = 20) -> str:
+    """The first of many names.
+
+    >>> some_of("abc", 2), some_of("ab")
+    ('a, b, ...', 'a, b')
+    """
+    shown = [str(name) for name in names]
+    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")

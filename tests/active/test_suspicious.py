@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, MemoryTagger, Perceptron, SemiCRF
+from labelwright import CRF, LatentCRF, MemoryBased, Perceptron, SemiCRF
 from labelwright.active import doubts
 from labelwright.corpus import Span, builtin_corpus
 from labelwright.errors import CorpusError, OptionError
@@ -149,7 +149,59 @@ def test_what_is_refused():
         doubts(CRF(), X, CHUNKS, by="word")
     with pytest.raises(OptionError, match=r"^folds: expected a whole number"):
         doubts(CRF(), X, CHUNKS, folds=1)
-    with pytest.raises(OptionError, match=r"^model: a MemoryTagger has scores, not probabilities; use another tagger"):
-        doubts(MemoryTagger(), X, CHUNKS)
+    with pytest.raises(OptionError, match=r"^model: a MemoryBased has no probabilities; use another tagger"):
+        doubts(MemoryBased(), X, CHUNKS)
     with pytest.raises(CorpusError, match=r"5-fold cross-validation needs at least 5 sentences, got 3"):
         doubts(CRF(), X[:3], CHUNKS[:3])
+
+
+# --- labels that are known in part ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unknown", [None, "_"])
+@pytest.mark.parametrize("by", ["token", "span", "sentence"])
+def test_unknown_labels_are_never_doubted(planted, by, unknown):
+    labels, places = planted
+    hidden = {(n, t) for n, row in enumerate(labels) for t in range(len(row)) if (n + t) % 4 == 0}
+    hidden -= {(n, t + d) for n, t in places.values() for d in (-1, 0, 1)}
+    hidden |= {(5, t) for t in range(len(labels[5]))}  # nothing is known of this sentence
+    some = [[unknown if (n, t) in hidden else label for t, label in enumerate(row)] for n, row in enumerate(labels)]
+    result = doubts(CRF(TAGS, **QUICK), TAGGED, some, folds=3, by=by)
+    for n, held in enumerate(result.sentences):
+        assert [p is None for p in held.probabilities] == [(n, t) in hidden for t in range(len(held.labels))]
+    assert 5 not in {each.sentence for each in result.doubts}
+    if by == "token":
+        assert not hidden & {(each.sentence, each.gold.start) for each in result.doubts}
+    else:
+        about = [set(range(*each.place)) for each in result.doubts]
+        assert all(
+            any((each.sentence, t) not in hidden for t in tokens)
+            for each, tokens in zip(result.doubts, about, strict=True)
+        )
+    first = [each.sentence for each in result.doubts[:15]]
+    assert {sentence for sentence, _ in places.values()} <= set(first)
+
+
+def test_sets_are_doubted_as_a_whole():
+    wrong, right = (3, CHUNKS[3].index("B-NP")), (4, CHUNKS[4].index("B-NP"))
+    labels = changed(changed(CHUNKS, *wrong, {"B-VP", "B-PP"}), *right, {"B-NP", "B-VP"})
+    model = CRF(TAGS, **QUICK)
+    result = doubts(model, TAGGED, labels, folds=3, by="token")
+    found = {(each.sentence, each.gold.start): each for each in result.doubts}
+    assert (found[wrong].gold.type, found[wrong].suggested.type) == ("B-PP|B-VP", "B-NP")
+    assert right not in found
+    assert result.sentences[4].probabilities[right[1]] > 0.5
+    by_span = doubts(model, TAGGED, labels, folds=3)
+    assert [each for each in by_span.doubts if each.sentence == 3 and each.gold and each.gold.type == "B-PP|B-VP"]
+    whole = doubts(model, TAGGED, labels, folds=3, by="sentence")
+    assert 3 in {each.sentence for each in whole.doubts}
+
+
+def test_a_span_beside_unknown_labels_may_go_on():
+    """Where the next label is unknown, a longer span contradicts nothing."""
+    sentence, t = next(
+        (n, t) for n, row in enumerate(CHUNKS) for t in range(len(row) - 1) if row[t : t + 2] == ["B-NP", "I-NP"]
+    )
+    labels = changed(CHUNKS, sentence, t + 1, None)
+    result = doubts(CRF(TAGS, **QUICK), TAGGED, labels, folds=3)
+    assert not [each for each in result.doubts if each.sentence == sentence and each.place[0] == t]

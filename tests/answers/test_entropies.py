@@ -1,5 +1,6 @@
 """Entropies and the probabilities of all spans, against enumeration of all labellings."""
 
+import copy
 import itertools
 from collections import Counter
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 from labelwright import CRF, LatentCRF, Perceptron, SemiCRF
+from labelwright.active import rank
+from labelwright.active.uncertainty import binary_entropy
 from labelwright.corpus import builtin_corpus
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import OptionError
@@ -104,3 +107,23 @@ def test_what_is_refused():
         perceptron.likely_spans(SHORT)
     with pytest.raises(OptionError, match=r"^least: expected a probability above 0 and up to 1, got 0$"):
         MODELS["order 1"].fit(X, Y).likely_spans(SHORT, 0)
+
+
+def test_entropies_and_spans_of_a_calibrated_model_go_through_its_maps(model):
+    record = {"temperature": 1.4, "span": {"said": [0.1, 0.4], "right": [0.02, 0.6]}}
+    sure = copy.copy(model)
+    sure.set_calibration(record | {"token": {"said": [0.2, 0.6], "right": [0.3, 0.9]}})
+    for rows, entropies in zip(sure.predict_marginals(SHORT), sure.scored(SHORT).token_entropies(), strict=True):
+        p = np.array([list(row.values()) for row in rows])
+        np.testing.assert_allclose(entropies, [-(row[row > 0] @ np.log(row[row > 0])) for row in p])
+    everything = sure.likely_spans(SHORT, 1e-9)
+    again = sure.span_probabilities(SHORT, everything)
+    for least in (0.01, 0.3):
+        likely = sure.likely_spans(SHORT, least)
+        for found, spans in zip(likely, again, strict=True):
+            expected = [span for span in spans if span.probability >= least]
+            assert [span[:3] for span in found] == [span[:3] for span in expected]
+            np.testing.assert_allclose([s.probability for s in found], [s.probability for s in expected])
+    likely = sure.likely_spans(SHORT, 0.001)
+    for each in rank(sure, SHORT, "span"):
+        assert each.score == pytest.approx(sum(binary_entropy(span.probability) for span in likely[each.sentence]))

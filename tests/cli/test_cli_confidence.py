@@ -28,9 +28,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         given = ["--model", "memory", "-q"] if kind == "memory" else [*extra, *options]
         given = given if kind != "perceptron" else [*extra, "--template", place / "t.txt", "-q"]
         assert main([str(a) for a in ["train", file, "-o", place / kind, *given]]) == 0
-        if kind != "memory":
-            dev = place / ("pos-dev.txt" if kind == "pos-crf" else "dev.txt")
-            assert main([str(a) for a in ["calibrate", place / kind, dev, "-o", place / f"{kind}.sure", "-q"]]) == 0
+        dev = place / ("pos-dev.txt" if kind == "pos-crf" else "dev.txt")
+        assert main([str(a) for a in ["calibrate", place / kind, dev, "-o", place / f"{kind}.sure", "-q"]]) == 0
     return place
 
 
@@ -78,6 +77,37 @@ def test_calibrate_a_perceptron_and_labels_without_chunks(run, place: Path, tmp_
     assert json.loads(out)["unit"] == "token"
 
 
+@pytest.mark.parametrize(
+    ("model", "measure"), [("crf", "probability"), ("perceptron", "confidence"), ("memory", "confidence")]
+)
+def test_what_is_shown_is_called_what_it_is(run, place: Path, tmp_path: Path, model: str, measure: str) -> None:
+    _, out, _ = run("calibrate", place / model, place / "dev.txt", "-o", tmp_path / "m")
+    assert f"mean {measure}" in out
+    _, out, _ = run("eval", tmp_path / "m", place / "test.txt", "--calibration")
+    assert f"\n{measure} " in out
+    _, out, _ = run("eval", tmp_path / "m", place / "test.txt", "--calibration", "--json")
+    assert json.loads(out)["calibration"]["measure"] == measure
+
+
+def test_calibrate_says_what_it_leaves_out_and_where_there_is_little(run, place: Path, tmp_path: Path) -> None:
+    lines = (place / "dev.txt").read_text().splitlines()
+    ends = [n for n, line in enumerate(lines) if not line]
+    unknown = [f"{line.split()[0]} _" if line else "" for line in lines[: ends[1] + 1]]
+    strange = [f"{line.split()[0]} B-strange" if line else "" for line in lines[ends[1] + 1 : ends[2] + 1]]
+    (tmp_path / "some.txt").write_text("\n".join([*unknown, *strange, *lines[ends[2] + 1 : ends[6]]]) + "\n")
+    code, out, err = run("calibrate", place / "crf", tmp_path / "some.txt", "-o", tmp_path / "m")
+    n = labelwright.load(tmp_path / "m").training_["calibration"]["sentences"]
+    cannot = f"{5 - n} with labels that the model cannot give"
+    assert out.splitlines()[0].endswith(f", on {n} sentences; left out: 2 without labels, {cannot}")
+    one_line(err, f"labelwright: the calibration rests on {n} sentences, ", "use 30 or more")
+    assert run("calibrate", place / "crf", tmp_path / "some.txt", "-o", tmp_path / "m", "-q") == (0, "", "")
+    (tmp_path / "unknown.txt").write_text("\n".join(unknown))
+    code, out, err = run("calibrate", place / "crf", tmp_path / "unknown.txt", "-o", tmp_path / "none")
+    assert (code, out) == (2, "")
+    one_line(err, "no held-out token has a label")
+    assert not (tmp_path / "none").exists()
+
+
 def test_calibrate_a_cascade(run, folder: Path, tmp_path: Path) -> None:
     code, out, _ = run("calibrate", folder / "two", folder / "dev.txt", "-o", tmp_path / "m", "--json")
     assert code == 0
@@ -93,10 +123,41 @@ def test_calibrate_a_cascade(run, folder: Path, tmp_path: Path) -> None:
     assert all("ece" in facts["calibration"] for facts in json.loads(out)["layers"].values())
 
 
+@pytest.mark.parametrize("model", ["crf", "perceptron", "memory"])
+def test_train_calibrates(run, place: Path, tmp_path: Path, model: str) -> None:
+    train = ["train", place / "train.txt", "-o", tmp_path / "m", "--model", model, "--threads", 1]
+    train += [] if model == "memory" else ["--iterations", 5]
+    code, _, err = run(*train, "--calibrate", "isotonic", "--dev", place / "dev.txt")
+    assert code == 0, err
+    calibration = labelwright.load(tmp_path / "m").calibration_
+    assert calibration.span is not None
+    assert f"calibrated on development data: temperature {calibration.temperature:.4g}, monotone maps, on " in err
+    run("train", place / "train.txt", "-o", tmp_path / "plain", *train[4:], "--dev", place / "dev.txt")
+    run("calibrate", tmp_path / "plain", place / "dev.txt", "-o", tmp_path / "two", "--method", "isotonic", "-q")
+    assert labelwright.load(tmp_path / "two").calibration_ == calibration
+    code, _, err = run(*train, "--calibrate", "temperature")
+    assert "calibrated by cross-fitting in 5 parts: temperature " in err
+    assert labelwright.load(tmp_path / "m").temperature_ > 0
+
+
+def test_train_keeps_a_model_that_cannot_be_calibrated(run, place: Path, tmp_path: Path) -> None:
+    train = ["train", place / "train.txt", "-o", tmp_path / "m", "--iterations", 3, "-q"]
+    (place / "few.txt").write_text("Ada B-PER\nran O\n\n")
+    code, _, err = run(*train, "--calibrate", "isotonic", "--dev", place / "few.txt")
+    assert code == 2
+    one_line(err, "--calibrate: isotonic regression needs 50 entities", "holds the model without calibration")
+    assert labelwright.load(tmp_path / "m").temperature_ is None
+    code, _, err = run(*train, "--calibrate", "platt")
+    one_line(err, "--calibrate: expected one of temperature, isotonic, got 'platt'")
+    (tmp_path / "w.txt").write_text((place / "train.txt").read_text().replace(" ", " 1 "))
+    weighted = ["train", tmp_path / "w.txt", "-o", tmp_path / "m", "--columns", "word,n,entity", "-q"]
+    code, _, err = run(*weighted, "--sentence-weight", "n", "--calibrate", "temperature")
+    one_line(err, "--calibrate: cross-fitting trains copies without weights; add --dev FILE")
+
+
 def test_calibrate_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     for arguments, told in [
-        ([place / "memory", place / "dev.txt", "-o", new], "has scores, not probabilities"),
         ([place / "crf", place / "dev.txt", "-o", new, "--method", "platt"], "--method: expected one of temperature"),
         ([place / "crf", place / "dev.txt", "-o", new, "--folds", 1], "--folds: "),
         ([place / "crf", place / "dev.txt", "-o", "-"], "--output: expected the name of a model file"),
@@ -154,7 +215,6 @@ def test_eval_refuses_in_one_line(run, place: Path, tmp_path: Path) -> None:
         ([place / "perceptron", test, "--calibration"], "or calibrate it"),
         ([test, test, "--calibration"], "--calibration: only with a model"),
         ([test, test, "--uncalibrated"], "--uncalibrated: only with a model"),
-        ([place / "memory", test, "--uncalibrated"], "--uncalibrated: a MemoryTagger cannot be calibrated"),
     ]:
         code, out, err = run("eval", *arguments)
         assert (code, out) == (2, "")
@@ -223,6 +283,24 @@ def test_probabilities_without_calibration(run, place: Path) -> None:
     assert run("tag", place / "crf.sure", place / "test.txt", "--json", "--uncalibrated")[1] == raw
     assert run("tag", place / "crf.sure", place / "test.txt", "--json")[1] != raw
     assert run("tag", place / "crf.sure", place / "test.txt")[1] == run("tag", place / "crf", place / "test.txt")[1]
+
+
+def test_memory_based_models_have_confidences(run, place: Path) -> None:
+    code, out, err = run("eval", place / "memory.sure", place / "test.txt", "--calibration")
+    assert (code, err) == (0, "")
+    assert "expected calibration error" in out
+    _, out, _ = run("tag", place / "memory.sure", place / "test.txt", "--json")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert all(0 < record["confidence"] <= 1 and "probability" not in record for record in records)
+    _, kept, _ = run("tag", place / "memory.sure", place / "test.txt", "--min-confidence", 0.9, "--json")
+    labels = [[record["labels"] for record in map(json.loads, text.splitlines())] for text in (out, kept)]
+    assert sum(label != "O" for row in labels[1] for label in row) < sum(
+        label != "O" for row in labels[0] for label in row
+    )
+    code, out, err = run("inspect", place / "memory.sure")
+    assert "temperature" in out
+    code, out, err = run("rank", place / "memory.sure", place / "test.txt", "--by", "sequence", "--top", 3)
+    assert (code, err) == (0, "")
 
 
 def test_tag_refuses_in_one_line(run, place: Path) -> None:

@@ -394,7 +394,7 @@ REFUSED = [
     (["--inference", "oracle"], "--inference: the oracle needs the true labels; use labelwright eval MODEL TEST"),
 ]
 REFUSED_BY_TAG = [
-    (["--probabilities"], "--probabilities: a MemoryTagger has scores, not probabilities; inspect --data"),
+    (["--probabilities"], "--probabilities: a MemoryTagger has scores, not probabilities; calibrate it"),
     (["--known", "pos"], "--known: a MemoryTagger takes no known labels"),
     (
         ["--nbest", 2, "--inference", "vote"],

@@ -6,6 +6,7 @@ import pytest
 from command import one_line
 
 import labelwright
+from labelwright.errors import CorpusError
 
 FULL = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nsees O\nParis B-LOC\n\n" * 3
 PARTIAL = "John 2 B-PER\nSmith 2 I-PER|B-LOC\nsleeps 2 _\n\nMary 1 B-PER\nsees 1 O\nParis 1 B-LOC\n\n" * 3
@@ -42,6 +43,22 @@ def test_weights_in_a_column_are_no_feature(run, files: Path, option: str) -> No
     assert twin.weights_ == pytest.approx(model.weights_, abs=1e-5)
 
 
+@pytest.mark.parametrize("how", [["--folds", 2], ["--search", "l2=0.1,1"], ["--learning-curve"]], ids=str)
+def test_weights_go_with_the_parts_of_the_data(run, files: Path, how: list[object]) -> None:
+    """Sentences of weight 0, whose labels are wrong, change nothing."""
+    wrong = "John 0 O\nSmith 0 O\nsleeps 0 B-LOC\n\nMary 0 O\nsees 0 B-LOC\nParis 0 O\n\n" * 9
+    right = FULL.replace(" ", " 1 ") * 3
+    (files / "weighted.txt").write_text(right + wrong)
+    model, dev = files / "m", [] if how[0] == "--folds" else ["--dev", files / "full.txt"]
+    status, _, err = run("train", files / "weighted.txt", "-o", model, *QUICK, "--sentence-weight", "n", *how, *dev)
+    assert status == 0, err
+    if how[0] == "--folds":
+        assert "standard deviation" in err
+        assert run("eval", model, files / "full.txt")[0] == 0
+    else:
+        assert "100.00" in err
+
+
 def model_dev(files: Path) -> labelwright.Corpus:
     return labelwright.read_columns(files / "full.txt", names="word,ner")
 
@@ -72,7 +89,10 @@ def test_unmarked_tokens_may_be_unknown(run, files: Path) -> None:
         (["train", "full.txt", "-o", "x", "--dev", "partial.txt", "--columns", "word,ner"], ["partial.txt"]),
         (["train", "partial.txt", "-o", "x", "--dev", "partial.txt"], ["sentence 0, token 1: the label is one of"]),
         (["train", "partial.txt", "-o", "x", "--folds", "2"], ["--folds: scores need a label for every token"]),
-        (["train", "partial.txt", "-o", "x", "--token-weight", "pos", "--folds", "2"], ["not together with --folds"]),
+        (
+            ["train", "partial.txt", "-o", "x", "--token-weight", "pos", "--sentence-weight", "word"],
+            ["not together with --"],
+        ),
         (["train", "partial.txt", "-o", "x", "--token-weight", "w"], ["no column 'w'"]),
         (["train", "partial.txt", "-o", "x", "--model", "memory"], ["partial.txt: some labels are unknown"]),
     ],
@@ -94,3 +114,72 @@ def test_allowed_labels_and_forbidden_transitions(run, files: Path) -> None:
     assert labelwright.load(files / "m").forbidden_transitions == [["O", "I-PER"], ["B-LOC", "I-PER"]]
     status, _, err = run("train", files / "partial.txt", "-o", files / "m", *QUICK, "--forbid", "O")
     one_line(err, "--forbid: expected two labels separated by a space, got 'O'")
+
+
+def test_class_weights_may_be_repeated_and_are_signed(run, files: Path) -> None:
+    train = ["train", files / "full.txt", "-o", files / "m", "-q", "--iterations", 2]
+    weights = ["--class-weight", "O=0.5", "--class-weight", "B-PER=2"]
+    assert run(*train, *weights) == (0, "", "")
+    assert labelwright.load(files / "m").class_weight == {"O": 0.5, "B-PER": 2.0}
+    assert "|class_weight:O=0.5,B-PER=2|" in run("inspect", files / "m")[1]
+    code, _, err = run(*train, *weights, "--class-weight", "O=1")
+    assert code == 2
+    one_line(err, "--class-weight: two numbers for the label 'O', expected one")
+    one_line(run(*train, *weights, "--class-weight", "balanced")[2], "--class-weight: 'balanced' gives every label")
+    one_line(run(*train, "--class-weight", "PER=2")[2], "no label 'PER'", "did you mean 'B-PER' or 'I-PER'?")
+    one_line(run(*train, "--class-weight", "O")[2], "--class-weight: expected 'balanced', or weights by label")
+
+
+def test_costs_take_no_options_of_candidates(run, files: Path) -> None:
+    assert run("train", files / "full.txt", "-o", files / "m", "-q", "--iterations", 2)[0] == 0
+    tag = ["tag", files / "m", files / "full.txt", "--decoder", "mbr", "--costs", "*>O=3"]
+    assert run(*tag)[0] == 0
+    for option in (["--gain", "accuracy"], ["--n", 30], ["--candidates", "nbest"]):
+        one_line(run(*tag, *option)[2], f"{option[0]}: costs choose among all labellings")
+
+
+def test_labels_of_a_dictionary_must_be_those_of_the_data(run, files: Path) -> None:
+    (files / "words.txt").write_text("Paris B-LOC B-LOCC\n")
+    train = ["train", files / "partial.txt", "-o", files / "m", *QUICK, "--allowed-labels", files / "words.txt"]
+    code, _, err = run(*train)
+    assert code == 2
+    one_line(err, "words.txt: Paris: no label 'B-LOCC' in ", "partial.txt, which has ", "did you mean 'B-LOC'?")
+
+
+@pytest.mark.parametrize("label", ["B-PER||O", "|", "B-PER|_", "O|"])
+def test_a_broken_set_is_refused_with_its_place(run, files: Path, label: str) -> None:
+    (files / "broken.txt").write_text(f"{FULL}John B-PER\nsees {label}\n\n")
+    code, _, err = run("train", files / "broken.txt", "-o", files / "m", "--iterations", 2)
+    assert code == 2
+    one_line(err, f"broken.txt: sentence 6, token 1: {label!r} is neither a label nor a set of labels")
+    with pytest.raises(CorpusError, match=r"y: .* is neither a label nor a set of labels"):
+        labelwright.CRF().fit([["a", "b"]], [["O", label]])
+
+
+def test_a_label_of_sets_alone_is_named(run, files: Path) -> None:
+    (files / "set.txt").write_text(f"{FULL}John B-PER|I-PRE\n\n")
+    code, _, err = run("train", files / "set.txt", "-o", files / "m", "--iterations", 2)
+    assert code == 0
+    assert f"labelwright: {files / 'set.txt'}: I-PRE: only in sets of labels, at no token alone; misspelt?\n" in err
+    assert "misspelt" not in run("train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown")[2]
+
+
+def test_unmarked_tokens_beside_unknown_ones(run, files: Path) -> None:
+    (files / "some.txt").write_text(f"{FULL}John B-PER\nSmith B-LOC|I-PER\nsees _\nall O\nof O\nParis B-LOC\n\n")
+    code, _, err = run("train", files / "some.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 2)
+    assert code == 0
+    assert "14 tokens with a label, 7 tokens with a set, 3 tokens unknown" in err
+
+
+def test_known_labels_may_be_sets(run, files: Path) -> None:
+    assert run("train", files / "full.txt", "-o", files / "m", "-q", "--columns", "word,ner")[0] == 0
+    (files / "hint.txt").write_text("Paris B-PER|I-PER\nsleeps _\n\n")
+    tag = ["tag", files / "m", files / "hint.txt", "--columns", "word,hint", "--known", "hint"]
+    code, out, _ = run(*tag)
+    assert code == 0
+    assert out.split()[2] in ("B-PER", "I-PER")
+    for label, part in (("B-PRE", "'B-PRE'"), ("B-PER|B-PRE", "'B-PRE'"), ("B-PER|", "'B-PER|'")):
+        (files / "hint.txt").write_text(f"Paris {label}\n\n")
+        code, _, err = run(*tag)
+        assert code == 2
+        one_line(err, f"--known: {files / 'hint.txt'}: sentence 0, token 0: no label {part} in this model")

@@ -167,13 +167,62 @@ def test_the_written_file_has_the_prediction_the_probability_and_the_doubt(run, 
     code, out, err = run("doubts", wrong, *QUICK, "--top", 5, "-o", tmp_path / "look.txt")
     assert (code, out) == (0, "")
     assert f"{tmp_path / 'look.txt'}: 5 doubts in " in err
-    names = "word,pos,chunk,predicted,probability,doubt"
+    names = "word,pos,chunk,predicted,probability,doubt,sentence"
     look, gold = read_columns(tmp_path / "look.txt", names=names), read_columns(wrong, names="word,pos,chunk")
     assert look.column("chunk")[0] == gold.y[7]
     assert (look.column("doubt")[0][0], look.column("probability")[0][0]) == ("1", "0.0000")
     assert {mark for row in look.column("doubt") for mark in row} == {"_", "1", "2", "3", "4", "5"}
     options = ["-o", tmp_path / "m", "--columns", names, "--label", "chunk", "--iterations", 2, "-q"]
     assert run("train", tmp_path / "look.txt", *options)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["look.txt", "look.jsonl"])
+def test_corrections_go_back_into_the_data(run, wrong, tmp_path, name):
+    look, mended = tmp_path / name, tmp_path / "mended.txt"
+    assert run("doubts", wrong, *QUICK, "--top", 5, "-o", look, "-q")[0] == 0
+    back = ["doubts", wrong, "--columns", "word,pos,chunk", "--apply", look, "-o", mended]
+    assert run(*back)[2] == f"{mended}: 0 labels of {read_columns(wrong).n_tokens} tokens changed\n"
+    assert mended.read_bytes() == wrong.read_bytes()
+    assert "B-TYPO" in look.read_text()
+    look.write_text(look.read_text().replace("B-TYPO", "B-ADVP"))
+    code, out, err = run(*back)
+    assert (code, out) == (0, "")
+    assert err.startswith(f"{mended}: 1 label of ")
+    assert mended.read_text() == wrong.read_text().replace("B-TYPO", "B-ADVP")
+    code, out, err = run(*back[:-2])
+    assert (code, out) == (2, "")
+    one_line(err, "--apply: add -o FILE")
+    (tmp_path / "other.txt").write_text("a b O\n\n" * 50)
+    code, out, err = run("doubts", tmp_path / "other.txt", *back[2:])
+    assert (code, out) == (2, "")
+    one_line(err, "has other words here; give the file that was looked at")
+
+
+def test_what_is_no_file_of_corrections(run, wrong, folder, tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"]}\n')
+    marks = wrong.read_text().replace("\n", " x 0.5 _ here\n").replace("\n x 0.5 _ here\n", "\n\n")
+    (tmp_path / "marks.txt").write_text(marks)
+    for file, told in [
+        (wrong, "expected 7 columns, those of the data and predicted, probability, doubt, sentence, got 3"),
+        (tmp_path / "bad.jsonl", "bad.jsonl:1: expected sentence, tokens and labels"),
+        (tmp_path / "marks.txt", "sentence 0: expected one number of a sentence in the last column, got 'here'"),
+    ]:
+        options = ["--columns", "word,pos,chunk", "--apply", file, "-o", tmp_path / "new.txt"]
+        code, out, err = run("doubts", folder / "train.txt", *options)
+        assert (code, out) == (2, "")
+        one_line(err, told)
+
+
+def test_doubts_about_sentences_have_no_empty_columns(run, wrong):
+    code, out, _ = run("doubts", wrong, *QUICK, "--by", "sentence", "-q")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].split() == ["sentence", "P(gold)", "text"]
+    data = read_columns(wrong, names="word,pos,chunk")
+    for line in lines[1:3]:
+        number, _, text = line.split(maxsplit=2)
+        assert len(text) <= 90
+        assert " ".join(data.column("word")[int(number)]).startswith(text.removesuffix("..."))
 
 
 def test_json_is_what_python_says(run, wrong):
@@ -206,7 +255,6 @@ def test_recipes_and_layers(run, folder, tmp_path):
         (["--by", "word"], ["--by: expected one of span, token, sentence, got 'word'"]),
         (["--folds", 1], ["--folds: expected a whole number of 2 or more, got 1"]),
         (["--top", 0], ["--top: expected a whole number of 1 or more, got 0"]),
-        (["--model", "memory"], ["a MemoryTagger has scores, not probabilities; use another tagger"]),
         (["--model", "crff"], ["--model: expected one of", "did you mean 'crf'?"]),
         (["--latent", 2], ["not for --model crf, only for"]),
         (["--to", "doccano"], ["--to: says what -o writes; add -o FILE"]),
@@ -226,3 +274,13 @@ def test_help(run, command):
     assert code == 0
     assert f"labelwright {command}" in out
     assert "--top" in out
+
+
+def test_nothing_to_rank_and_nothing_left_over_is_said(run, folder, segments, tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    code, _, err = run("rank", segments, tmp_path / "empty.txt")
+    assert code == 0
+    one_line(err, "empty.txt: no sentences to rank")
+    code, _, err = run("rank", segments, folder / "test.txt", "--rest", tmp_path / "rest.txt")
+    assert code == 0
+    one_line(err, "rest.txt: no sentences are left over; --top N says how many are chosen")

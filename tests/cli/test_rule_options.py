@@ -6,7 +6,7 @@ import pytest
 from cases import chunks
 
 from labelwright.constraints import at_most, lexicon, read_rule, read_rules
-from labelwright.errors import OptionError
+from labelwright.errors import CorpusError, OptionError
 from labelwright.rules.events import Sentence
 
 
@@ -94,6 +94,8 @@ def test_a_lexicon_from_a_file(tmp_path):
     assert lexicon({"avenue": "Type"}, word=lambda token: token[1].lower()).satisfied(["Type"], columns)
     with pytest.raises(OptionError, match="no word in the token 7"):
         lexicon({"a": "O"}).satisfied(["O"], Sentence([labels], labels, [7]))
+    path.write_text("# Type\n")  # a word, as in # 5
+    assert not lexicon(path).satisfied(["O"], Sentence([labels], labels, ["#"]))
     path.write_text("alone\n")
-    with pytest.raises(OptionError, match=r"words.txt:1: expected a word and its labels, got 'alone'"):
+    with pytest.raises(CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'alone'"):
         lexicon(path)

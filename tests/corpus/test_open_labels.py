@@ -5,7 +5,7 @@ import pytest
 
 from labelwright import CRF
 from labelwright.corpus.allowed_labels import read_allowed_labels, with_allowed_labels
-from labelwright.corpus.partial_labels import check_known, how_many_known, label_codes
+from labelwright.corpus.partial_labels import check_known, how_many_known, is_partial, is_set, label_codes
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.unmarked import unmarked_unknown
 from labelwright.corpus.weight_columns import weighted
@@ -83,3 +83,47 @@ def test_a_dictionary_narrows_labels_that_are_open(tmp_path) -> None:
     (tmp_path / "words.txt").write_text("can\n")
     with pytest.raises(CorpusError, match=r"words.txt:1: expected a word and its labels, got only 'can'"):
         read_allowed_labels(str(tmp_path / "words.txt"))
+    (tmp_path / "words.txt").write_bytes("Städte N\n".encode("latin-1"))
+    with pytest.raises(CorpusError, match=r"words.txt: not UTF-8; convert the file"):
+        read_allowed_labels(tmp_path / "words.txt")
+    with pytest.raises(CorpusError, match=r"nowhere.txt: cannot read: no such file"):
+        read_allowed_labels(tmp_path / "nowhere.txt")
+
+
+@pytest.mark.parametrize("several", [["N", "V"], {"N", "V"}, frozenset(["N", "V"])])
+def test_sets_of_labels_of_any_type_are_the_same(several) -> None:
+    assert is_set(several)
+    assert is_partial(several)
+    X, y = [["a", "b"], ["b"]], [["N", several], ["V"]]
+    corpus = Corpus.from_sequences(X, y)
+    assert corpus.y == [["N", {"N", "V"}], ["V"]]
+    crf = CRF(max_iter=2, n_jobs=1).fit(X, y)
+    (known,) = crf.sequence_log_probabilities([["a", "b"]], [["N", several]])
+    assert known == pytest.approx(crf.sequence_log_probabilities([["a", "b"]], [["N", None]])[0])
+    (decoded,) = crf.decode([["a", "b"]], forced=[["V", several]])
+    assert decoded.labels[0] == "V"
+
+
+def test_a_tuple_is_no_set_of_labels() -> None:
+    several = "N", "V"
+    assert not is_set(several)
+    with pytest.raises(CorpusError, match=r"y: sentence 0, token 1: .*give a set"):
+        CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", several]])
+    crf = CRF(max_iter=2, n_jobs=1).fit([["a", "b"]], [["N", "V"]])
+    with pytest.raises(CorpusError, match="y: expected a label, None or a set of labels at every token, got"):
+        crf.sequence_log_probabilities([["a", "b"]], [["N", several]])
+
+
+@pytest.mark.parametrize("other", ["A", 1, None])
+def test_missing_labels_and_tuples_are_explained(other):
+    for label, text in ((float("nan"), "no label, but nan; give None where it is unknown"), (("A", "B"), "give a set")):
+        with pytest.raises(CorpusError, match=f"y: sentence 0, token 1: .*{text}"):
+            CRF().fit([["a", "b"]], [[other, label]])
+    with pytest.raises(CorpusError, match=r"y: sentence 0, token 1: .*give a set where one of several labels is right"):
+        CRF().fit([["a", "b"]], [[other, np.array(["A", "B"])]])
+
+
+def test_weights_that_are_no_numbers_have_a_place():
+    corpus = Corpus.from_sequences([[("a", "1")], [("b", "2"), ("c", "x")]], [["A"], ["B", "A"]])
+    with pytest.raises(CorpusError, match="sentence 1, token 1: column pos: expected a number of 0 or more, got 'x'"):
+        weighted(corpus, token="pos")

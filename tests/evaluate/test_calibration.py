@@ -50,6 +50,17 @@ def test_what_is_kept_at_a_precision():
         assert operation.recall == seen.right[kept].sum() / seen.n_gold
 
 
+def test_the_threshold_that_is_shown_keeps_no_less():
+    said = np.array([0.99999, 0.71239, 0.65006, 0.3])
+    report = reliability(Judged(said, np.array([True, True, True, False]), "entity", 4))
+    for operation in report.operations:
+        assert f"threshold {operation.shown_threshold})" in str(report)
+        assert (said >= float(operation.shown_threshold)).sum() == (said >= operation.threshold).sum() == 3
+    assert report.operations[0].shown_threshold == "0.6500"
+    best = reliability(Judged(said[:1], np.array([True]), "entity", 1)).operations[0]
+    assert best.shown_threshold == "0.9999"
+
+
 def test_equal_probabilities_are_kept_together():
     seen = Judged(np.array([0.9, 0.9, 0.5]), np.array([True, False, True]), "entity", 3)
     report = reliability(seen)
@@ -75,6 +86,38 @@ def test_entities_are_right_as_a_whole():
         judged([[]], gold, ["O"])
 
 
+def test_entities_that_touch_an_unknown_label_are_left_out():
+    gold = [["B-PER", "I-PER", "O", None, "O", "B-LOC"], ["B-PER", None], [None, "I-LOC", "O", "O"]]
+    entities = [
+        [Span(0, 2, "PER", 0.9), Span(2, 3, "LOC", 0.8), Span(3, 5, "LOC", 0.7), Span(5, 6, "LOC", 0.6)],
+        [Span(0, 1, "PER", 0.5)],
+        [Span(1, 2, "LOC", 0.4), Span(3, 4, "LOC", 0.3)],
+    ]
+    seen = judged(entities, gold, ["O", "B-PER"])
+    assert seen.said.tolist() == [0.9, 0.6, 0.3]
+    assert seen.right.tolist() == [True, True, False]
+    assert seen.n_gold == 2
+    tokens = judged([[Span(t, t + 1, "N", 0.5) for t in range(3)]], [["N", None, "V"]], ["N", "V"])
+    assert tokens.right.tolist() == [True, False]
+    assert tokens.n_gold == 2
+
+
+def test_of_labels_that_are_known_in_part():
+    made = builtin_corpus(60, random_state=1)
+    X, y = made.column("word"), made.column("entity")
+    model = CRF(n_jobs=1, max_iter=10).fit(X[:30], y[:30])
+    whole = calibration_report(model, X[30:50], y[30:50])
+    for unknown in (None, "_"):
+        nothing = [[unknown] * len(x) for x in X[50:]]
+        assert calibration_report(model, X[30:], [*y[30:50], *nothing]) == whole
+    predicted = model.predict(X[30:])
+    sets = [[{label, "B-other"} for label in labels] for labels in predicted]
+    assert calibration_report(model, X[30:], sets).right == 1.0
+    assert calibration_report(model, X[30:], [[{"B-other", "I-other"}] * len(x) for x in X[30:]]).right == 0.0
+    with pytest.raises(OptionError, match=r"^y: sentence 1 has 1 labels, but X has \d+ tokens there$"):
+        calibration_report(model, X[30:], [y[30], ["O"], *y[32:]])
+
+
 def test_of_a_model():
     made = builtin_corpus(60, random_state=1)
     X, y = made.column("word"), made.column("entity")
@@ -92,6 +135,16 @@ def test_of_a_model():
     assert tokens.n == tokens.n_gold == sum(map(len, X[30:]))
     with pytest.raises(OptionError, match="give the true labels"):
         calibration_report(model, X)
+
+
+def test_numbers_that_are_no_probabilities_are_called_confidence():
+    made = builtin_corpus(60, random_state=1)
+    X, y = made.column("word"), made.column("entity")
+    for tagger in (Perceptron(n_jobs=1, max_iter=3), MemoryTagger(n_jobs=1), CRF(n_jobs=1, max_iter=10)):
+        report = calibration_report(tagger.fit(X[:30], y[:30]).calibrate(X[30:], y[30:]), X[30:], y[30:])
+        measure = "probability" if isinstance(tagger, CRF) else "confidence"
+        assert report.measure == report.as_dict()["measure"] == measure
+        assert str(report).startswith(measure)
 
 
 def test_of_a_layer_and_of_models_without_probabilities():

@@ -4,7 +4,7 @@ import pytest
 
 import labelwright
 from labelwright.corpus import Corpus, builtin_corpus
-from labelwright.inspection.warnings import few_features, nothing_known, scheme_differs, unknown_share
+from labelwright.inspection.warnings import few_features, few_held_out, nothing_known, scheme_differs, unknown_share
 
 TAGGERS = {
     "crf": lambda: labelwright.CRF(template="U:%x[0,0]\nUs:%shape[0,0]", max_iter=3, n_jobs=1),
@@ -91,3 +91,10 @@ def test_few_features(corpus) -> None:
         few_features(labelwright.SemiCRF(template="U:%x[0,0]", min_count=2, max_iter=2, n_jobs=1).fit(corpus)) is None
     )
     assert few_features(labelwright.CRF(template="U:%x[0,0]", max_iter=2, n_jobs=1).fit([["a"]], [["X"]])) is None
+
+
+def test_a_calibration_on_few_sentences() -> None:
+    assert few_held_out({"sentences": 30}) is None
+    assert few_held_out({"sentences": 1}) == (
+        "the calibration rests on 1 sentence, and others may give quite another one; use 30 or more"
+    )

@@ -18,6 +18,7 @@ from labelwright.kernels.vectors import add_ridge, advance, combine, differences
 from labelwright.learn.perceptron import Averaged, Passes
 from labelwright.learn.sgd import SGD
 from labelwright.structures.lattice import best_path, margins, posterior, posterior_arcs, span_probability
+from labelwright.structures.supervision import Supervision
 
 pytest.importorskip("numba")
 
@@ -167,6 +168,23 @@ def test_stochastic_passes_are_the_same(template, order, sizes):
         run = SGD(problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters, 1.0, 0)
         weights = problem.random_weights()
         return [*run.one_pass(weights, 1.0, np.arange(run.n), 0.3, 4), weights]
+
+    assert_same(passed, 1e-10)
+
+
+@pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)
+@pytest.mark.parametrize("sizes", [1, 2], ids=["plain", "latent"])
+def test_stochastic_passes_over_sets_and_weights_are_the_same(template, order, sizes):
+    problem = problems(template, order, sizes, np.float64)
+    random, n = np.random.default_rng(1), len(problem.offsets) - 1
+    gold = np.where(random.random(len(problem.gold)) < 0.3, 3, problem.gold).astype(np.int32)  # 3: a set of all labels
+    weights_of = random.uniform(0, 2, n), random.uniform(0.5, 2, len(gold))
+    said = Supervision(np.ones((1, 3), np.bool_), *weights_of)
+
+    def passed():
+        run = SGD(problem.incidences, problem.offsets, gold, problem.space, problem.parameters, 1.0, 0, said)
+        weights = problem.random_weights()
+        return [*run.one_pass(weights, 1.0, np.arange(n), 0.3, 4), weights]
 
     assert_same(passed, 1e-10)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from problems import ARCS, EVERYTHING, LABELS, NAMES, ORDERS, STATES, TRIPLES, Problem, dicts, differences, words
 
-from labelwright.structures.supervision import PLAIN, Supervision
+from labelwright.learn.sgd import SGD
+from labelwright.structures.supervision import COMPLETE, PARTIAL, PLAIN, UNLABELLED, Supervision, kinds_of
 
 CASES = {  # data, template, states per label, cells, scheme, order
     "states": (words, STATES, 1, "observed", None, 1),
@@ -66,6 +67,53 @@ def test_loss_and_gradient(case, given):
     np.testing.assert_allclose(gradient[at], differences(problem.true_loss, weights, at), atol=1e-7)
     more = np.arange(0, len(weights), max(1, len(weights) // 100))
     np.testing.assert_allclose(gradient[more], differences(lambda w: problem(w)[0], weights, more), atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_step_of_sgd_follows_the_gradient(case, given):
+    make, template, sizes, cells, scheme, order = CASES[case]
+    X, y = make(8, seed=3, longest=4)
+    supervision = said(y, 7, **GIVEN[given])
+    y = partially(y, 5) if supervision.partial else y
+    problem = Problem(X, y, template, cells, scheme, sizes=sizes, order=order, supervision=supervision)
+    weights = problem.random_weights()
+    loss, gradient = problem(weights)
+    data = problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters
+    moved, eta = weights.copy(), 1e-7
+    met, _ = SGD(*data, 0.0, 0, supervision).one_pass(moved, 1.0, np.arange(len(X)), eta, 0)
+    assert met == pytest.approx(loss, rel=1e-5)
+    np.testing.assert_allclose((weights - moved) / eta, gradient, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [300.0, 1e4])
+def test_sgd_with_scores_of_any_size(scale):
+    X, y = words(8, seed=4, longest=3)
+    supervision = said(y, 1, sentences=True, tokens=True)
+    problem = Problem(X, partially(y, 2), ARCS, sizes=2, supervision=supervision)
+    weights = problem.random_weights(scale)
+    data = problem.incidences, problem.offsets, problem.gold, problem.space, problem.parameters
+    met, _ = SGD(*data, 0.0, 0, supervision).one_pass(weights.copy(), 1.0, np.arange(len(X)), 1e-9, 0)
+    assert met == pytest.approx(problem.true_loss(weights), rel=1e-6)
+
+
+@pytest.mark.parametrize("case", ["arcs, all cells", "latent", "order 2", "order 2, latent triples"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sentences_of_every_kind(case, weighted):
+    """Complete labels, sets and no labels in the same data: each kind is learnt from in its own way."""
+    make, template, sizes, cells, scheme, order = CASES[case]
+    X, y = make(9, seed=6, longest=3)
+    codes = partially(y, 2)
+    codes = [[LABELS.index(label) for label in y[n]] if n % 3 == 0 else codes[n] for n in range(9)]
+    codes = [[4] * len(sentence) if n % 3 == 1 else sentence for n, sentence in enumerate(codes)]
+    supervision = said(y, 3, sentences=weighted, tokens=weighted)
+    problem = Problem(X, codes, template, cells, scheme, sizes=sizes, order=order, supervision=supervision)
+    assert set(kinds_of(problem.gold, problem.offsets, supervision, len(LABELS))) == {COMPLETE, PARTIAL, UNLABELLED}
+    weights = problem.random_weights()
+    loss, gradient = problem(weights)
+    assert loss == pytest.approx(problem.true_loss(weights), rel=1e-9)
+    at = np.random.default_rng(1).permutation(len(weights))[:10]
+    np.testing.assert_allclose(gradient[at], differences(problem.true_loss, weights, at), atol=1e-7)
 
 
 @pytest.mark.parametrize(("template", "order"), ORDERS, ids=NAMES)

@@ -9,6 +9,7 @@ from cases import Case, hard
 from drawn import drawn
 from drawn_rules import lattices_with_rules
 from hypothesis import given
+from hypothesis import strategies as st
 from oracles import Scores, log_sum
 
 import labelwright
@@ -22,6 +23,7 @@ from labelwright.rules import lattices, product
 from labelwright.rules.events import Sentence
 from labelwright.rules.lattices import solve_lattice
 from labelwright.rules.rules import bind
+from labelwright.structures import dag
 from labelwright.structures.states import state_space
 
 
@@ -91,6 +93,23 @@ def test_sums_under_rules_against_enumeration(drawn):
         assert tuple(case.space.labels[code] for code in codes) in wanted
 
 
+@drawn(40)
+@given(lattices_with_rules(most_latent=2), st.sampled_from([1e-7, 1e-2, 0.3, 0.9]))
+def test_sums_of_what_is_probable_are_as_precise_as_they_say(drawn, share):
+    case, rules = drawn
+    wanted = weights_under(case, rules)
+    log_z = log_sum(list(wanted.values()))
+    sentence = under_rules(chain_of(case), rules, None, -1)
+    made = sentence.paths._likely(share)
+    kept = dag.sums(made.dag, made.score).log_z if len(made.arc) else -np.inf
+    if not wanted:
+        assert kept == -np.inf
+    elif kept > -np.inf:
+        assert 1 - 1e-6 <= np.exp(min(log_z - kept, 700.0)) <= 1 + made.error + 1e-6
+    else:
+        assert made.error > 1
+
+
 @drawn(50)
 @given(lattices_with_rules(most_latent=1))
 def test_automata_and_the_solver_have_the_same_optimum(drawn):
@@ -126,7 +145,7 @@ def test_every_label_at_most_once_needs_only_the_rules_that_are_broken():
     runs = [label for label, _ in itertools.groupby(found.labels)]
     assert len(runs) == len(set(runs))
     assert (found.status, found.exact, found.method) == ("optimal", True, "automaton")
-    with pytest.raises(OptionError, match="too large for probabilities; give fewer rules, or ask decode or predict_n"):
+    with pytest.raises(OptionError, match="sentence 0: the rules leave too many possibilities in 20 tokens for prob"):
         under_rules(chain_of(case), once(), None, 0).marginals()
     assert under_rules(chain_of(case), once("l1"), None, 0).marginals().sum() == pytest.approx(20)
 
@@ -179,9 +198,8 @@ def check_segments(model, words, rules, wanted, truth):
     (found,) = model.decode([words], constraints=rules)
     assert wanted[tuple(found.labels)] == pytest.approx(max(wanted.values()), abs=1e-4)
     assert (found.status, found.method, found.exact) == ("optimal", "automaton", True)
-    at = truth.labels.index(tuple(found.labels))
-    assert found.log_probability == pytest.approx(np.log(truth.p[at]), abs=1e-4)
     log_z = log_sum(list(wanted.values()))
+    assert found.log_probability == pytest.approx(wanted[tuple(found.labels)] - log_z, abs=1e-4)
     (marginals,) = model.predict_marginals([words], constraints=rules)
     for t, row in enumerate(marginals):
         for label, p in row.items():
@@ -190,8 +208,10 @@ def check_segments(model, words, rules, wanted, truth):
     (nbest,) = model.predict_nbest([words], 3, constraints=rules)
     values = sorted(wanted.values(), reverse=True)[:3]
     assert [wanted[tuple(labels)] for labels, _ in nbest] == pytest.approx(values, abs=1e-4)
+    assert [p for _, p in nbest] == pytest.approx(np.exp(np.array(values) - log_z), abs=1e-4)
     for (spans,) in [model.predict_spans([words], constraints=rules)]:
-        for span in model.span_probabilities([words], [spans], constraints=rules)[0]:
+        assert spans == model.span_probabilities([words], [spans], constraints=rules)[0]
+        for span in spans:
             having = [value for y, value in wanted.items() if span[:3] in segments_of(model, truth, y)]
             assert span.probability == pytest.approx(np.exp(log_sum(having) - log_z), abs=1e-4)
 

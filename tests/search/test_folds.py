@@ -51,6 +51,28 @@ def test_each_sentence_is_tested_on_once_and_never_trained_on_then():
     assert result.deviation == pytest.approx(np.std(scores, ddof=1))
 
 
+def test_weights_are_those_of_the_sentences_that_are_trained_on():
+    class Weighted(Remembers):
+        def fit(self, X, y, sample_weight):
+            assert [f"w{weight}" for weight in sample_weight] == [x[0] for x in X]
+            return super().fit(X, y)
+
+    X, y, weights = [[f"w{n}"] for n in range(11)], [["A"]] * 11, list(range(11))
+    assert cross_validate(Weighted(), X, y, folds=3, sample_weight=weights).mean == 1.0
+    assert learning_curve(Weighted(), X, y, sample_weight=np.array(weights))[-1].score == 1.0
+    with pytest.raises(OptionError, match=r"^sample_weight: 2 entries, but X has 11; give one for each$"):
+        cross_validate(Weighted(), X, y, sample_weight=[1, 2])
+
+
+def test_a_search_leaves_out_what_has_no_weight():
+    X, y = CORPUS.column("word"), CORPUS.column("pos")
+    wrong = [["X"] * len(labels) for labels in y]
+    search = ProgressiveSearch(MemoryTagger(n_jobs=1), {"k": [1, 3]}, first=20, steps=2)
+    search.fit(X + X, y + wrong, dev=(X, y), sample_weight=[1] * len(X) + [0] * len(X))
+    assert search.best_score_ > 0.9
+    assert search.score(X, y) > 0.9
+
+
 def test_the_model_stays_as_it_is_and_all_kinds_are_tested():
     short = {"n_jobs": 1, "max_iter": 2}
     layers = Cascade([("pos", CRF("words", **short)), ("chunk", CRF("words", **short))], passing="best", n_jobs=1)

@@ -17,7 +17,9 @@ from labelwright.decode.paths import best_paths
 from labelwright.errors import OptionError
 from labelwright.structures import states
 from labelwright.structures.lattice import (
+    Lattice,
     best_path,
+    covariance,
     label_marginals,
     posterior,
     posterior_arcs,
@@ -290,3 +292,16 @@ def test_a_scheme_leaves_out_what_it_forbids(scheme):
         np.testing.assert_array_equal(getattr(built, name), getattr(later, name))
     assert later.graph is whole.graph
     assert built.graph.n_nodes == built.start.sum() + built.arc.sum() < whole.graph.n_nodes
+
+
+# --- covariances ------------------------------------------------------------------------------------------------------
+
+
+def test_covariances_where_probabilities_are_almost_zero():
+    """A probability below the least normal number has no finite inverse."""
+    graph = state_space(["A", "B"]).graph
+    node = np.array([[0.0, -720.0], [0.0, -1.0], [-740.0, 0.0]])
+    nodes, arcs = covariance(Lattice(node, np.zeros((1, graph.n_arcs)), graph), node, np.zeros((3, graph.n_arcs)))
+    p = np.exp(-1) / (1 + np.exp(-1))
+    np.testing.assert_allclose(nodes, [[0, 0], [p * (1 - p), -p * (1 - p)], [0, 0]], atol=1e-12)
+    assert np.isfinite(arcs).all()

@@ -22,6 +22,7 @@ from labelwright.taggers.stacks import stacks
 
 WORDS = "abcdef"
 LOWER = {1: "U:%x[0,0]\nB\n*:%x[-1,0]", 2: "U:%x[0,0]\nB\nT:%x[0,0]\n*:%x[1,0]"}
+SINGLES = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0]/%x[0,0]\nU:%y[1]"
 UPPER = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[-1]/%y[0]\nB:%y[-1]/%y[0]\nU:%y[0]/%x[0,0]\n*:%y[1]"
 
 
@@ -170,6 +171,62 @@ def test_the_gradient_with_sets_and_weights_is_that_of_finite_differences(jackkn
     assert_slopes(*joint_problem(cascade, X, y, weights))
 
 
+@pytest.mark.parametrize("scale", [1.0, 400.0])
+@pytest.mark.parametrize("lower", [CRF(class_weight={"N": 5.0}), LatentCRF(2, class_weight={"V": 0.2}, random_state=0)])
+def test_what_is_passed_in_training_does_not_depend_on_the_labels_of_the_layer(lower, scale):
+    X, y = sentences(5, n=6)
+    y.pop("mid")
+    lower = lower.__class__(**lower.get_params() | {"template": LOWER[1], "max_iter": 3})
+    layers = [("pos", lower), ("chunk", CRF(template=UPPER, max_iter=3))]
+    tokens = [np.random.default_rng(1).uniform(0, 2, len(x)).tolist() for x in X]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, n_jobs=1).fit(X, y, sample_weight=tokens)
+    problem, _ = joint_problem(cascade, X, y, tokens)
+    model = cascade.layers_["pos"]
+    model.weights_ = model.weights_ * np.float32(scale)  # the larger one leaves the scaled sums behind
+    stack = problem.stacks[0]
+    passed, _ = stack.layers[0].forward(model.weights_.astype(np.float64), stack.constants[0])
+    expected = model.passed(X, cut=0.0)
+    assert np.allclose(passed[: len(expected.probability)], expected.probability, atol=1e-6)
+
+
+def test_the_gradient_is_right_with_a_weighted_segment_layer_below():
+    X, y = sentences(4)
+    y = {"chunk": [["B-X" if label != "O" else label for label in row] for row in y["chunk"]], "mid": y["mid"]}
+    lower = SemiCRF(template="U:%x[0,0]\nB", max_iter=3, class_weight={"B-X": 5.0})
+    cascade = Cascade([("chunk", lower), ("mid", CRF(template=SINGLES, max_iter=3))], passing="marginal", cut=0.0)
+    cascade.fit(X, y)
+    assert_slopes(*joint_problem(cascade, X, y))
+
+
+@pytest.mark.parametrize("lower", [CRF(template=LOWER[1], max_iter=2), SemiCRF(template="U:%x[0,0]", max_iter=2)])
+@pytest.mark.parametrize("weight", ["balanced", {"B-Q": 3.0}, None])
+def test_parts_of_a_jackknife_may_lack_what_the_whole_has(lower, weight):
+    """One label is in a single sentence; there are sentences without labels, and some of weight 0."""
+    X, y = sentences(4, n=12, longest=3)
+    y["pos"] = [["B-P" if i % 2 else "O" for i in range(len(x))] for x in X]
+    y["pos"][0][0], y["pos"][5][:] = "B-Q", [None] * len(X[5])
+    layers = [("pos", lower.untrained().set_params(class_weight=weight)), ("mid", CRF(template=SINGLES, max_iter=2))]
+    cascade = Cascade(layers, passing="joint", jackknife=True, max_iter=2, n_jobs=1)
+    cascade.fit(X, {"pos": y["pos"], "mid": y["mid"]}, sample_weight=[float(n > 2) for n in range(12)])
+    assert np.isfinite(cascade.training_["joint"]["loss"])
+
+
+@pytest.mark.parametrize("weight", ["balanced", {"p": 3.0}])
+def test_class_weights_are_those_of_all_data_in_every_part(weight):
+    """So that the losses of parts add up to that of the whole."""
+    X, y = sentences(5, n=6)
+    y["mid"][0][:] = ["p"] * len(X[0])  # by itself it would be balanced otherwise
+    model = CRF(template=LOWER[1], max_iter=3, n_jobs=1, class_weight=weight).fit(X, y["mid"])
+    weights = model.label_weights(y["mid"])
+
+    def loss(begin, end):
+        layer, constants = model.objective(X[begin:end], y["mid"][begin:end], Workers(1), class_weight=weights)
+        return layer.forward(model.weights_, constants)[1](None, 1.0)[0]
+
+    assert loss(0, 1) + loss(1, 6) == pytest.approx(loss(0, 6), rel=1e-5)
+    assert loss(0, 6) == pytest.approx(model.training_["loss"] - 0.5 * float(model.weights_ @ model.weights_), rel=1e-3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jackknife", [False, True])
 @pytest.mark.parametrize("order", [1, 2])
@@ -196,9 +253,6 @@ def test_a_jackknife_starts_every_layer_where_it_was_trained():
     gradient = np.empty(len(weights))
     problem(weights.astype(np.float64), gradient)
     assert np.abs(gradient[problem.parts[1]]).max() < 0.15  # only the candidates that were cut off are missing
-
-
-SINGLES = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0]/%x[0,0]\nU:%y[1]"
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ from problems import ARCS, EVERYTHING, STATES, Truth, words
 from small_models import MODELS, trained
 
 import labelwright
-from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, Perceptron, SemiCRF, Span
+from labelwright import CRF, Cascade, LatentCRF, MemoryTagger, NgramTagger, Perceptron, SemiCRF, Span
 from labelwright.answers.calibrated import Calibration, MonotoneMap
 from labelwright.corpus import Corpus
 from labelwright.corpus.generated import builtin_corpus
+from labelwright.corpus.spans import spans_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.taggers import calibrating
 
@@ -241,9 +243,6 @@ def test_what_cannot_be_fitted_is_refused(fitted, entities):
     with pytest.raises(CorpusError, match=r"^calibrate: y: sentence 0 has 1 labels"):
         model.calibrate(X, [["O"], *y[1:]])
     assert model.temperature_ is None
-    X, y = words(6, 1)
-    with pytest.raises(OptionError, match=r"^calibrate: a MemoryTagger has scores, not probabilities"):
-        MemoryTagger(n_jobs=1).fit(X, y).calibrate(X, y)
 
 
 def test_partial_labels_say_what_they_can(fitted, entities):
@@ -252,6 +251,59 @@ def test_partial_labels_say_what_they_can(fitted, entities):
     some = [[None, *labels[1:]] for labels in y]
     known = np.isfinite(model.sequence_log_probabilities(X, some)).sum()
     assert model.calibrate(X, some).training_["calibration"]["sentences"] == known
+
+
+def test_what_is_unknown_says_nothing(fitted, entities):
+    """Sentences without labels change nothing, in files (_) as in Python; of them alone, nothing is fitted."""
+    X, y = entities[2:]
+    model = fitted.uncalibrated()
+    known = model.calibrate(X, y).training_["calibration"]
+    for unknown in (None, "_"):
+        more = model.calibrate([*X, *X[:5]], [*y, *([unknown] * len(x) for x in X[:5])]).training_["calibration"]
+        assert more["left_out"] == known["left_out"] | {"unknown": 5}
+        assert {**more, "left_out": 0, "seconds": 0} == {**known, "left_out": 0, "seconds": 0}
+        with pytest.raises(OptionError, match=r"^calibrate: no held-out token has a label; label some of them$"):
+            model.uncalibrated().calibrate(X, [[unknown] * len(x) for x in X])
+    n_impossible = int((~np.isfinite(model.sequence_log_probabilities(X, y))).sum())
+    assert n_impossible > 0
+    assert known["left_out"] == {"unknown": 0, "impossible": n_impossible}
+    assert known["sentences"] + n_impossible == len(X)
+
+
+def test_maps_are_fitted_on_what_is_known(fitted, entities):
+    """Open labels are no wrong ones: entities without an open label in or beside them shape the map."""
+    X, y = entities[2:]
+    model = fitted.uncalibrated()
+    extra = ["and", "."]
+    some = [[*labels, "O", label] for labels, label in zip(y, [None, {"O", "B-PER"}] * len(y), strict=False)]
+    open_ended = model.calibrate([x + extra for x in X], some, method="isotonic").calibration_
+    whole = model.calibrate([x + extra for x in X], [[*labels, "O", "O"] for labels in y], method="isotonic")
+    at = np.linspace(0.3, 1, 8)
+    np.testing.assert_allclose(open_ended.span(at), whole.calibration_.span(at), atol=0.02)
+
+
+@pytest.mark.parametrize("name", ["crf", "perceptron", "semi-crf", "memory"])
+def test_without_sentences_nothing_is_fitted(name):
+    model = trained(name)
+    with pytest.raises(OptionError, match=r"^calibrate: no held-out sentences$"):
+        model.calibrate([], [])
+
+
+def test_saturated_probabilities_are_as_often_right_as_others_say():
+    """Two of five predictions are within 1e-9 of 1, and not always right."""
+    rng = np.random.default_rng(3)
+    digits = np.where(rng.random(4000) < 0.4, rng.uniform(9, 15, 4000), rng.uniform(0.2, 5, 4000))
+    said, right = 1 - 10**-digits, rng.random(4000) < np.minimum(0.97, 0.6 + 0.08 * digits)
+    fit, saturated = MonotoneMap.fit(said, right), digits > 9
+    assert fit(said[saturated]).mean() == pytest.approx(right[saturated].mean(), abs=0.005)
+    assert fit(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
+    rows = np.array([[1.0, 1e-18, 2e-18], [1 - 1e-12, 1e-12, 0.0], [0.0, 1.0, 0.0], [0.34, 0.33, 0.33]])
+    mapped = Calibration(1.0, token=fit).token_probabilities(rows)
+    assert mapped.sum(axis=1).tolist() == pytest.approx([1.0] * 4)
+    assert mapped[:2, 0].tolist() == pytest.approx([right[saturated].mean()] * 2, abs=0.005)
+    assert mapped[2].tolist() == [0.0, 1.0, 0.0]  # a label that is known
+    assert mapped[3].argmax() == 0
+    assert mapped[0, 2] == pytest.approx(2 * mapped[0, 1])
 
 
 @pytest.mark.parametrize("name", ["semi-crf", "latent-crf", "crf-order2", "crf-dicts", "perceptron"])
@@ -268,10 +320,63 @@ def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
     assert loaded.predict_spans(X[:5]) == spans
 
 
+@pytest.mark.parametrize("inference", ["csi", "vote", "none"])
+@pytest.mark.parametrize("name", ["memory", "ngram"])
+def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_path):
+    monkeypatch.setattr(calibrating, "LEAST", 10)
+    X, y = words(60, 5)
+    model = MemoryTagger(inference=inference, n_jobs=1)
+    if name == "ngram":
+        naive_bayes = pytest.importorskip("sklearn.naive_bayes")
+        model = NgramTagger(naive_bayes.MultinomialNB(), inference=inference, n_jobs=1)
+    labels = model.fit(X, y).predict(X)
+    with pytest.raises(OptionError, match="r has scores, not probabilities; calibrate it on held-out data first"):
+        model.predict_confidences(X)
+    new, gold = words(60, 6)
+    assert not model.is_sure
+    assert model.calibrate(new, gold, method="isotonic").is_sure
+    assert not model.probabilistic
+    assert model.predict(X) == labels
+    rows = [list(row.values()) for sentence in model.predict_confidences(new) for row in sentence]
+    np.testing.assert_allclose(np.sum(rows, axis=1), 1.0)
+    spans = model.span_confidences(new, model.predict_spans(new))
+    said = np.array([span.probability for row in spans for span in row])
+    true = [{span[:3] for span in spans_of(labels)} for labels in gold]
+    right = [span[:3] in known for row, known in zip(spans, true, strict=True) for span in row]
+    assert said.mean() == pytest.approx(np.mean(right), abs=0.05)
+    assert all(record.log_probability is None and 0 < record.confidence < 1 for record in model.decode(new))
+    assert all(0 <= p <= 1 for p in model.occurrence_confidences(new, "X"))
+    with pytest.raises(OptionError, match=r"^span_probabilities: .* calibrate it and use span_confidences"):
+        model.span_probabilities(new, spans)
+    assert sum(map(len, model.predict_confident(new, 0.0))) == sum(map(len, new))
+    if name == "memory":
+        model.save(tmp_path / "m")
+        loaded = labelwright.load(tmp_path / "m")
+        assert loaded.calibration_ == model.calibration_
+        assert loaded.predict_confidences(new) == model.predict_confidences(new)
+        assert model.partial_fit(new, gold).temperature_ is None
+    assert model.calibrate(X, y, folds=2).temperature_ > 0
+    assert model.fit(X, y).temperature_ is None
+
+
 def test_a_model_that_is_trained_again_is_no_longer_calibrated(fitted, entities):
     X, y = entities[:2]
     model = CRF(n_jobs=1, max_iter=3).fit(X, y).calibrate(X, y)
     assert model.fit(X, y).temperature_ is None
+
+
+@pytest.mark.parametrize("name", ["crf", "latent-crf", "perceptron"])
+def test_a_model_that_learns_more_forgets_what_was_found_of_its_weights(name):
+    make, data = MODELS[name]
+    dev = data(3, 20)
+    model = make().set_params(max_iter=5).fit(*data(0, 20), dev=dev).calibrate(*dev).compressed(bits=16)
+    model.training_["columns"] = ["word", "label"]
+    assert {"calibration", "best_dev", "best_iteration", "compressed"} <= set(model.training_)
+    model.partial_fit(*data(1, 5))
+    assert model.temperature_ is None
+    assert not {"calibration", "best_dev", "best_iteration", "compressed"} & set(model.training_)
+    assert model.training_["columns"] == ["word", "label"]
+    assert model.training_["sentences"] == 25
 
 
 # --- cascades and files -----------------------------------------------------------------------------------------------
@@ -309,6 +414,37 @@ def test_cross_fitting_of_a_cascade(layered):
     assert all(layer.temperature_ > 0 for layer in model.calibrate(X, y, folds=2).layers_.values())
     with pytest.raises(OptionError, match=r"^layer pos: method: expected one of"):
         model.calibrate(X, y, method="platt")
+
+
+def test_a_cascade_with_labels_that_are_known_in_part(layered):
+    X, y, new, gold = layered
+    model = Cascade([("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))], passing="best", n_jobs=1).fit(X, y)
+    some = gold | {"entity": [labels if n % 2 else ["_"] * len(labels) for n, labels in enumerate(gold["entity"])]}
+    records = model.calibrate(new, some).training_["layers"]
+    assert records["entity"]["calibration"]["left_out"]["unknown"] == 15
+    assert records["pos"]["calibration"]["left_out"]["unknown"] == 0
+    with pytest.raises(OptionError, match=r"^layer entity: calibrate: no held-out token has a label"):
+        model.calibrate(new, gold | {"entity": [["_"] * len(labels) for labels in gold["entity"]]})
+
+
+@pytest.mark.parametrize("kind", ["crf", "cascade"])
+def test_ctrl_c_in_a_fold_ends_cross_fitting(layered, kind, monkeypatch):
+    """A copy whose training was cut short says nothing about the model."""
+    X, y, *_ = layered
+    layers = [("pos", CRF(max_iter=5)), ("entity", CRF(max_iter=5))]
+    model = CRF(max_iter=5, n_jobs=1) if kind == "crf" else Cascade(layers, passing="best", n_jobs=1)
+    gold = y["entity"] if kind == "crf" else y
+    model.fit(X, gold)
+    fit = CRF.fit
+
+    def disturbed(self, *given, **options):
+        options["progress"] = lambda record, limit: signal.raise_signal(signal.SIGINT)
+        return fit(self, *given, **options)
+
+    monkeypatch.setattr(CRF, "fit", disturbed)
+    with pytest.raises(KeyboardInterrupt):
+        model.calibrate(X, gold, folds=2)
+    assert all(tagger.temperature_ is None for tagger in model.outputs.values())
 
 
 @pytest.mark.parametrize(

@@ -398,5 +398,18 @@ def test_a_cascade_that_cannot_grow_says_so():
         cascade(lexicon="pos").fit(X, Y).partial_fit(X, Y)
     perceptrons = cascade("best", Perceptron(), Perceptron()).fit(X, Y)
     assert perceptrons.partial_fit(X, Y).predict(X)["pos"] == POS
-    with pytest.raises(OptionError):
-        cascade("best", SemiCRF(max_iter=3)).fit(X, Y).partial_fit(X, Y)
+    segments = cascade("best", SemiCRF(max_iter=3)).fit(X, Y).partial_fit(X, Y)
+    assert segments.training_["layers"]["pos"]["sentences"] == 2 * len(X)
+
+
+def test_confident_labels_and_occurrences_by_layer():
+    model = cascade().fit(X, Y)
+    assert model.predict_confident(X, 0.0) == model.predict(X)
+    assert {label for labels in model.predict_confident(X, 1.0)["chunk"] for label in labels} == {"O"}
+    chunks = model.occurrence_probabilities(X, {"chunk": "NP"})
+    assert list(chunks) == ["chunk"]
+    assert all(0 < p < 1 for p in chunks["chunk"])
+    with pytest.raises(OptionError, match=r"least: expected a number from 0 to 1, got 1\.5"):
+        model.predict_confident(X, 1.5)
+    with pytest.raises(OptionError, match=r"types: expected {layer: \.\.\.}"):
+        model.occurrence_probabilities(X, "NP")

@@ -66,3 +66,24 @@ def test_further_data_keep_them(tagger) -> None:
     model = tagger.untrained().set_params(n_jobs=1).fit(X, Y).partial_fit([["d", "a"]], [["D", "A"]])
     pairs = {pair for labels in model.predict([["a", "c", "b", "b"]]) for pair in itertools.pairwise(labels)}
     assert not pairs & set(FORBIDDEN)
+
+
+REQUIRED = [("A", "B"), ("C", "B"), ("C", "C")]
+
+
+@pytest.mark.parametrize("tagger", TAGGERS, ids=names)
+def test_required_transitions_leave_no_others(tagger, tmp_path) -> None:
+    model = tagger.untrained().set_params(n_jobs=1, forbidden_transitions=None, required_transitions=REQUIRED)
+    model.fit(X, Y).save(tmp_path / "m")
+    new = [list(words) for words in itertools.product("abc", repeat=3)]
+    for trained in (model, labelwright.load(tmp_path / "m")):
+        pairs = {pair for labels in trained.predict(new) for pair in itertools.pairwise(labels)}
+        assert {pair for pair in pairs if pair[0] in "AC"} <= set(REQUIRED)
+        assert [tuple(pair) for pair in trained.required_transitions] == REQUIRED
+
+
+def test_wrong_required_transitions_are_named() -> None:
+    with pytest.raises(OptionError, match="required_transitions: no label 'D' in the training data, which have A, B"):
+        CRF(required_transitions=[("A", "D")]).fit(X, Y)
+    with pytest.raises(CorpusError, match="training labels: B follows A, which required_transitions exclude, in 1 "):
+        CRF(required_transitions=[("A", "C")]).fit(X, Y)

@@ -288,6 +288,33 @@ def test_a_rare_feature_counts_once_it_is_known_and_a_batch_may_have_none():
 
 
 @pytest.mark.parametrize(
+    ("batch", "sets"),
+    [
+        ([[{"N", "V"}, "N"]], [{"N", "V"}]),
+        ([["N|V", "N"]], [{"N", "V"}]),
+        ([["N|V", "D"]], [{"N", "V"}]),
+        ([[None, "N"]], [{"N", "V", "D"}]),
+        ([["_", {"X", "V"}]], [{"N", "V", "D", "X"}, {"X", "V"}]),
+        ([[None, "_"]], [{"N", "V", "D"}]),
+    ],
+)
+def test_sets_of_a_batch_are_sets_of_the_labels_of_the_model(batch, sets):
+    """Whatever labels the batch has beside them."""
+    model = CRF(n_jobs=1, max_iter=2).fit([["a", "b", "c"]], [["N", "V", "D"]])
+    data, trained = grow(model, [["a", "b"]], batch)
+    labels = trained.space.labels
+    assert labels[:3] == ("N", "V", "D")
+    assert [{labels[y] for y in np.flatnonzero(row)} for row in data.said.sets] == sets
+
+
+def test_texts_that_are_labels_of_the_model_stay_labels():
+    model = CRF(n_jobs=1, max_iter=2).fit([["a", "b", "c", "d"]], [["NN|ly", "_", "Case=Nom", "NN"]])
+    data, trained = grow(model, [["a", "b", "c"]], [["NN|ly", "_", "NN"]])
+    assert trained.space.labels == model.space_.labels
+    assert data.gold.tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
     ("first", "more", "scheme"),
     [
         (["O", "B-NP"], ["I-NP"], "iob2"),  # it stays, whatever the batch does

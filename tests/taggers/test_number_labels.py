@@ -86,10 +86,10 @@ def test_files_with_strings_have_no_mark_and_wrong_marks_are_refused():
         ([[0, 1, 2], [0, True, 2], [1]], "sentence 1, token 1: expected a label of type int, .* got True"),
         (
             [[0.0, float("nan"), 2.0], [0.0] * 3, [1.0]],
-            "sentence 0, token 1: expected a label of type float, .* got nan",
+            "sentence 0, token 1: no label, but nan; give None where it is unknown",
         ),
         ([["0", 1, "2"], ["0"] * 3, ["1"]], "sentence 0, token 1: expected a string, got 1"),
-        ([[(0, 1)] * 3, [(0, 1)] * 3, [(0, 1)]], "sentence 0, token 0: expected a string"),
+        ([[(0, 1)] * 3, [(0, 1)] * 3, [(0, 1)]], "sentence 0, token 0: expected a label, got"),
     ],
 )
 def test_mixed_and_other_types_are_refused(labels, message):

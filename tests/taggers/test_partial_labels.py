@@ -12,6 +12,8 @@ CORPUS = builtin_corpus(60, random_state=0, columns=["word", "pos", "chunk"])
 X, Y = CORPUS.X, CORPUS.y
 TAGGERS = {
     "crf": CRF(max_iter=30, n_jobs=1),
+    "sgd": CRF(max_iter=10, optimizer="sgd", n_jobs=1, random_state=0),
+    "averaged sgd": LatentCRF(n_latent=2, max_iter=9, optimizer="sgd", averaging="avg", n_jobs=1, random_state=0),
     "order 2": CRF(max_iter=20, order=2, n_jobs=1),
     "latent crf": LatentCRF(n_latent=2, max_iter=20, n_jobs=1, random_state=0),
     "perceptron": Perceptron(max_iter=5, n_jobs=1, random_state=0),
@@ -68,20 +70,31 @@ def test_sentences_of_weight_zero_teach_nothing(name):
     assert right(weighted) > right(spoilt) + 0.05
 
 
+# Whole sentences are O, so that it is the most frequent label.
+NOISY = [["O"] * len(s) if np.random.default_rng(n).random() < 0.4 else s for n, s in enumerate(Y)]
+
+
+def outside(name, class_weight):
+    """How many labels are predicted to be O by a tagger with these weights."""
+    tagger = TAGGERS[name].untrained().set_params(class_weight=class_weight).fit(X, NOISY)
+    return sum(label == "O" for s in tagger.predict(X) for label in s)
+
+
 @every
 def test_class_weights_move_predictions(name):
-    noisy = [["O" if np.random.default_rng(n).random() < 0.4 else label for label in s] for n, s in enumerate(Y)]
-    few = TAGGERS[name].untrained().set_params(class_weight={"O": 5.0}).fit(X, noisy)
-    many = TAGGERS[name].untrained().set_params(class_weight={"O": 0.2}).fit(X, noisy)
-    outside = [sum(label == "O" for s in tagger.predict(X) for label in s) for tagger in (few, many)]
-    assert outside[0] >= outside[1]
-    if "perceptron" not in name and "aggressive" not in name:
-        assert outside[0] > outside[1]
+    assert outside(name, {"O": 5.0}) > outside(name, {"O": 0.2}) + 50
 
 
 @every
 def test_balanced_class_weights(name):
-    assert right(TAGGERS[name].untrained().set_params(class_weight="balanced").fit(X, Y)) > 0.85
+    """They lower the weight of the most frequent label, and are the inverse frequencies."""
+    assert outside(name, None) > outside(name, "balanced") + 30
+    flat = [label for s in NOISY for label in s]
+    inverse = {label: len(flat) / (len(set(flat)) * flat.count(label)) for label in set(flat)}
+    balanced, given = (
+        TAGGERS[name].untrained().set_params(class_weight=weights).fit(X, NOISY) for weights in ("balanced", inverse)
+    )
+    np.testing.assert_array_equal(balanced.weights_, given.weights_)
 
 
 def test_partial_labels_of_files_and_of_python_are_the_same(tmp_path):
@@ -152,9 +165,16 @@ def test_class_weights_that_are_refused(weights, message):
         CRF(n_jobs=1, class_weight=weights).fit([["a", "b"]], [["A", "B"]])
 
 
-def test_sgd_refuses_what_it_cannot():
-    with pytest.raises(OptionError, match="use optimizer='lbfgs'"):
-        CRF(n_jobs=1, optimizer="sgd").fit(X, half(Y))
+@pytest.mark.parametrize(
+    "weights", [None, [1.0 + n % 3 for n in range(60)], [[0.5 + t % 3 for t, _ in enumerate(s)] for s in Y]]
+)
+def test_sgd_and_lbfgs_have_the_same_optimum(weights):
+    said = {"y": half(Y), "sample_weight": weights}
+    best = CRF(template="words", n_jobs=1, l2=2.0, tol=1e-7).fit(X, **said)
+    near = CRF(template="words", n_jobs=1, l2=2.0, tol=0, optimizer="sgd", max_iter=30, random_state=0).fit(X, **said)
+    there = CRF(template="words", n_jobs=1, l2=2.0, max_iter=1).fit(X, init=near, **said)
+    assert there.history_[0]["iteration"] == 0  # where SGD ended
+    assert there.history_[0]["loss"] == pytest.approx(best.history_[-1]["loss"], rel=0.01)
 
 
 def test_partial_fit_takes_both():

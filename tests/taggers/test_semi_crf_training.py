@@ -9,7 +9,8 @@ from problems import differences
 from segmentations import DICTIONARIES, SCHEMES, SPANS, TEMPLATE, Enumerated, X, labelled
 
 from labelwright import SemiCRF, Span
-from labelwright.corpus import Corpus
+from labelwright.corpus import Corpus, builtin_corpus
+from labelwright.errors import CorpusError
 from labelwright.parallel import Workers
 
 
@@ -207,3 +208,46 @@ def test_a_dictionary_tells_what_training_did_not():
     p = [model.span_probabilities([new], [[Span(1, 3, "C")]])[0][0].probability for model in (with_list, without)]
     assert p[0] > 0.7
     assert p[0] > p[1] + 0.2
+
+
+def test_a_set_of_all_labels_of_the_data_is_no_unknown_label():
+    """Segments can be written by more labels than the data have: S- of a word, B- and E- of two."""
+    model = SemiCRF(n_jobs=1, max_length=2)
+    X, y = [["a", "b"], ["b", "a"]], [["S-X", "O"], [{"S-X", "O"}, None]]
+    data, trained = model._prepare(X, y)
+    labels = trained.segments.labels
+    assert {"B-X", "E-X"} < set(labels)
+    assert [{labels[y] for y in np.flatnonzero(row)} for row in data.said.sets] == [{"S-X", "O"}, set(labels)]
+
+
+@pytest.mark.parametrize(
+    ("y", "longest"),
+    [
+        ([["B-X", "I-X", "O"]], 2),
+        ([["B-X", "O"], [None, "I-X", "I-X"]], 3),  # it begins in the unknown token
+        ([["S-X", "O"], [None, "I-X", None]], 3),
+        ([["B-X", "O"], ["B-X", None, None, "O"]], 3),
+        ([["B-X", "I-X", "O"], [None], [None]], 2),  # not across sentences
+        ([["B-X", "I-X", "O"], [None] * 12], 8),
+        ([["B-X", *["I-X"] * 9, "O"], [None] * 12], 10),
+    ],
+)
+def test_segments_may_go_on_where_labels_are_unknown(y, longest):
+    X = [["a"] * len(labels) for labels in y]
+    assert SemiCRF(n_jobs=1, max_iter=2).fit(X, y).segments_.max_length == longest
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3, 0.5])
+def test_any_share_of_the_labels_can_be_learnt_from(share):
+    corpus = builtin_corpus(100, random_state=0, columns=["word", "pos", "chunk"])
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        y = [[label if random.random() < share else None for label in labels] for labels in corpus.y]
+        model = SemiCRF(n_jobs=1, template="U:%x[0,0]")
+        data, trained = model._prepare(corpus.X, y)
+        assert model._expectations(trained, data, None) is not None
+
+
+def test_segments_that_are_too_long_for_their_labels():
+    with pytest.raises(CorpusError, match=r"sentence 1: no segments of up to 2 tokens .* use a larger max_length"):
+        SemiCRF(n_jobs=1, max_length=2).fit([["a", "b"], ["a", "b", "c"]], [["B-X", "O"], [None, "I-X", "I-X"]])

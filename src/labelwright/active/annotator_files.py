@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from labelwright.corpus.annotations import with_predictions
 from labelwright.corpus.columns import write_columns
 from labelwright.corpus.json_records import dumped
+from labelwright.corpus.partial_labels import known_labels
 from labelwright.corpus.split_texts import Entity, labelled_spans
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.text import joined_text
@@ -34,7 +35,9 @@ class ToAnnotate(NamedTuple):
     def written(self) -> tuple[str, list[Entity]]:
         """The text, and what the labels mark in it."""
         text, places = (self.text, self.places) if self.text is not None else placed(self.words)
-        spans = [(places[a][0], places[b - 1][1], kind) for a, b, kind, _ in labelled_spans(self.labels)]
+        known = [label is not None for label in known_labels(self.labels)]
+        labels = [label if sure else "O" for label, sure in zip(self.labels, known, strict=True)]
+        spans = [(places[a][0], places[b - 1][1], kind) for a, b, kind, _ in labelled_spans(labels) if known[a]]
         return text, [Entity(a, b, kind, text[a:b]) for a, b, kind in spans]
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from labelwright.active.ranking import chosen_output
 from labelwright.answers.batch import Batch
 from labelwright.answers.protocol import Scored
-from labelwright.corpus.spans import Span, spans_of
+from labelwright.corpus.partial_labels import is_partial, left_open, written
+from labelwright.corpus.spans import Span, labels_of, spans_of
 from labelwright.decode.checks import check_whole
 from labelwright.errors import OptionError
 from labelwright.search.folds import parts, trained_on
@@ -58,7 +59,7 @@ class Held(NamedTuple):
     """What a model that has not seen a sentence says of it."""
 
     labels: list[str]  # the best ones
-    probabilities: list[float]  # of the annotated labels, one for each token
+    probabilities: list[float | None]  # of the annotated label, or set of labels, of each token; None: it is unknown
     doubts: list[Doubt]
 
 
@@ -92,7 +93,8 @@ def doubts(
 ) -> Doubts:
     """Labels that are suspicious: a model that is trained on the other folds finds another one more probable.
 
-    The model stays as it is.  A tagger without probabilities is calibrated on a tenth of what it is trained on.
+    The model stays as it is.  A tagger without probabilities is calibrated on a tenth of what it is trained on.  Labels
+    may be unknown, or sets: the former are never doubted, the latter by the probability of the whole set.
 
     by : span (is exactly this span annotated? and are there others?), token, or sentence (the labels as a whole) [span
         where labels follow a scheme, otherwise token]
@@ -111,12 +113,14 @@ def doubts(
     _check_sure(model)
     data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
     sentences: list[Held | None] = [None] * data.n
+    gold: list[list[Any]] = []
     for train, test in parts(data.n, folds, random_state):
         begun = time.monotonic()
         trained = _trained(model, data, train)
         name = chosen_output(trained, layer)
         by = by or ("token" if trained.outputs[name].scheme_ is None else "span")
-        answers = _asked(trained, name, data.take(test), by)
+        gold = gold or left_open(_gold(data, name))
+        answers = _asked(trained, name, data.take(test)[0], [gold[number] for number in test.tolist()], by)
         for number, held in zip(test.tolist(), answers, strict=True):
             sentences[number] = held._replace(doubts=[each._replace(sentence=number) for each in held.doubts])
         if progress is not None:
@@ -140,20 +144,22 @@ def _check_sure(model: Any) -> None:
 def _trained(model: Any, data: SearchData, rows: Array) -> Any:
     """The model, trained on these sentences, so that it is sure or calibrated."""
     if PROBABILITY in model.can or not hasattr(model, "calibrate"):
-        return trained_on(untrained(model), *data.take(rows))
+        return trained_on(untrained(model, part=True), *data.take(rows))
     held_out = rows[::HELD_OUT]
-    trained = trained_on(without_calibration(untrained(model)), *data.take(np.setdiff1d(rows, held_out)))
+    trained = trained_on(without_calibration(untrained(model, part=True)), *data.take(np.setdiff1d(rows, held_out)))
     X, y = data.take(held_out)
     return trained.calibrate(X) if y is None else trained.calibrate(X, y)
 
 
-def _asked(model: Any, asked: str, data: tuple[Any, Any], by: str) -> list[Held]:
+def _gold(data: SearchData, name: str) -> Any:
+    """The annotated labels of all sentences, of one layer of a cascade."""
+    if name:
+        return data.X.column(name) if data.y is None else data.y[name]
+    return with_gold(data.X, data.y)[1]
+
+
+def _asked(model: Any, asked: str, X: Any, gold: Sequence[Sequence[Any]], by: str) -> list[Held]:
     """What a model says of sentences with gold labels that it has not seen."""
-    X, y = data
-    if asked:
-        gold = X.column(asked) if y is None else y[asked]
-    else:
-        X, gold = with_gold(X, y)
 
     def question(name: str, tagger: Any, batch: Batch) -> list[Held]:
         if name != asked:
@@ -166,9 +172,9 @@ def _asked(model: Any, asked: str, data: tuple[Any, Any], by: str) -> list[Held]
     return answers
 
 
-def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[str]], by: str) -> list[Held]:
+def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[Any]], by: str) -> list[Held]:
     sure = batch.sure
-    best = [record.labels for record in batch.decode(tagger.default_decoder, probabilities=False)]
+    best = [record.labels for record in batch.decode(tagger.checked_decoder(None), probabilities=False)]
     spans = sure.likely_spans(LIKELY) if by == "span" else [[]] * len(batch)
     of_sentences = sure.log_probabilities(gold) if by == "sentence" else [0.0] * len(batch)
     answers = []
@@ -176,43 +182,91 @@ def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[str]], by: str) -> 
         if sentence is None:
             answers.append(Held([], [], []))
             continue
-        rows = sentence.marginals()
-        index = {label: code for code, label in enumerate(sentence.labels)}
-        p = [float(row[index[label]]) if label in index else 0.0 for row, label in zip(rows, labels, strict=True)]
+        known = Annotated(sentence, list(labels), tagger.scheme_)
         if by == "span":
-            found = _of_spans(sentence, list(labels), index, likely)
+            found = _of_spans(known, likely) + _of_tokens(known, is_partial)
         elif by == "token":
-            found = _of_tokens(sentence, labels, p, rows)
+            found = _of_tokens(known)
         else:
-            found = _of_sentence(labels, predicted, float(np.exp(log_p)))
-        answers.append(Held(predicted, p, found))
+            found = _of_sentence(known, predicted, float(np.exp(log_p)))
+        answers.append(Held(predicted, known.probabilities, found))
     return answers
 
 
-def _of_tokens(sentence: Scored, gold: Sequence[str], p: Sequence[float], rows: Array) -> list[Doubt]:
-    """Tokens with a label to which another is preferred."""
-    best, highest = rows.argmax(axis=1).tolist(), rows.max(axis=1).tolist()
-    return [
-        Doubt(0, p[t], Span(t, t + 1, label, p[t]), Span(t, t + 1, sentence.labels[best[t]], highest[t]), highest[t])
-        for t, label in enumerate(gold)
-        if sentence.labels[best[t]] != label and highest[t] > p[t]
-    ]
+class Annotated:
+    """A scored sentence with its annotation: for each token a label, a set of labels, or None where it is unknown."""
+
+    def __init__(self, sentence: Scored, gold: list[Any], scheme: str | None):
+        self.sentence, self.gold, self.scheme = sentence, gold, scheme
+        self.rows = sentence.marginals()
+        index = {label: code for code, label in enumerate(sentence.labels)}
+        self.permitted = np.ones(self.rows.shape, np.bool_)
+        for row, label in zip(self.permitted, gold, strict=True):
+            if label is not None:
+                row[:] = False
+                row[[index[each] for each in _members(label) if each in index]] = True
+        sums = np.where(self.permitted, self.rows, 0.0).sum(axis=1).tolist()
+        self.probabilities = [None if label is None else min(1.0, p) for label, p in zip(gold, sums, strict=True)]
+
+    def agrees(self, t: int, label: str) -> bool:
+        """May the token have this label, as far as is known?"""
+        return self.gold[t] is None or label in _members(self.gold[t])
+
+    def spans(self) -> list[Span]:
+        """The spans that are annotated, as far as labels are known."""
+        if not any(map(is_partial, self.gold)):
+            known = all(label in self.sentence.labels for label in self.gold)
+            return self.sentence.spans_in(self.gold) if known else spans_of(self.gold)
+        return spans_of(["O" if is_partial(label) else label for label in self.gold])
+
+    def probability(self, span: Span) -> float:
+        """That of an annotated span: exactly this one, or, beside tokens that are open, that its tokens have these
+        labels."""
+        ends = [t for t in (span.start - 1, span.end) if 0 <= t < len(self.gold)]
+        if not any(is_partial(self.gold[t]) for t in ends):
+            return self.sentence.span(span) if span.type in self.sentence.span_types else 0.0
+        permitted = np.ones_like(self.permitted)
+        permitted[span.start : span.end] = self.permitted[span.start : span.end]
+        return min(1.0, float(np.exp(self.sentence.log_z_of(permitted) - self.sentence.log_z())))
+
+    def excludes(self, span: Span, tokens: Sequence[int]) -> bool:
+        """Does one of these tokens have a known label that it has not in this span?"""
+        if not any(map(is_partial, self.gold)):
+            return True
+        labels = labels_of([span._replace(probability=None)], len(self.gold), self.scheme or "iob2")
+        return any(not is_partial(self.gold[t]) and self.gold[t] != labels[t] for t in tokens)
 
 
-def _of_sentence(gold: Sequence[str], predicted: Sequence[str], p: float) -> list[Doubt]:
+def _members(label: Any) -> Any:
+    return label if is_partial(label) else (label,)
+
+
+def _of_tokens(known: Annotated, wanted: Callable[[Any], bool] = lambda label: True) -> list[Doubt]:
+    """Tokens with a label, or a set of labels, to which another is preferred."""
+    labels, found = known.sentence.labels, list[Doubt]()
+    best, highest = known.rows.argmax(axis=1).tolist(), known.rows.max(axis=1).tolist()
+    for t, (gold, p) in enumerate(zip(known.gold, known.probabilities, strict=True)):
+        other = labels[best[t]]
+        if p is not None and wanted(gold) and not known.agrees(t, other) and highest[t] > p:
+            there = Span(t, t + 1, str(written(gold)), p)
+            found.append(Doubt(0, p, there, Span(t, t + 1, other, highest[t]), highest[t]))
+    return found
+
+
+def _of_sentence(known: Annotated, predicted: Sequence[str], p: float) -> list[Doubt]:
     """A sentence whose labels are not the best ones."""
-    if list(gold) == list(predicted):
+    if all(known.agrees(t, label) for t, label in enumerate(predicted)):
         return []
-    return [Doubt(0, p, Span(0, len(gold), "", p), None, 0.0)]
+    return [Doubt(0, p, Span(0, len(known.gold), "", p), None, 0.0)]
 
 
-def _of_spans(sentence: Scored, gold: list[str], index: dict[str, int], likely: Sequence[Span]) -> list[Doubt]:
+def _of_spans(known: Annotated, likely: Sequence[Span]) -> list[Doubt]:
     """Spans to which others, or none, are preferred; and spans that are probable where none is annotated."""
-    annotated = sentence.spans_in(gold) if all(label in index for label in gold) else spans_of(gold)
-    found = []
+    annotated, found = known.spans(), list[Doubt]()
     for span in annotated:
-        p = sentence.span(span) if span.type in sentence.span_types else 0.0
-        others = [each for each in likely if _overlap(each, span) and each[:3] != span[:3]]
+        p = known.probability(span)
+        within = range(span.start, span.end)
+        others = [c for c in likely if _overlap(c, span) and c[:3] != span[:3] and known.excludes(c, within)]
         best = max(others, key=_probability, default=None)
         none = max(0.0, 1.0 - p - sum(map(_probability, others)))  # exact for a span of one token
         preferred = None if best is None or none >= _probability(best) else best
@@ -220,7 +274,8 @@ def _of_spans(sentence: Scored, gold: list[str], index: dict[str, int], likely: 
         if against > p:
             found.append(Doubt(0, p, span._replace(probability=p), preferred, against))
     for span in likely:
-        if _probability(span) > 0.5 and not any(_overlap(span, each) for each in annotated):
+        free = not any(_overlap(span, each) for each in annotated)
+        if _probability(span) > 0.5 and free and known.excludes(span, range(span.start, span.end)):
             found.append(Doubt(0, 1.0 - _probability(span), None, span, _probability(span)))
     return _once(found)
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.calibrated import Calibration
-from labelwright.answers.protocol import Ranked, Scored, impossible
+from labelwright.answers.protocol import NoSumsError, Ranked, Scored, impossible
+from labelwright.corpus.partial_labels import is_partial
 from labelwright.corpus.schemes import is_chunk_label, split_label
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.corpus.split_texts import labelled_spans
@@ -27,6 +28,7 @@ class Batch:
     """Sentences that were scored once and can be asked often.
 
     Labels, scores and proofs are those of the scores as they are; probabilities are calibrated where the tagger is.
+    A batch under rules (`under`) answers every question about the labellings that satisfy them.
 
     sentences : None stands for a sentence without tokens
     first : the number of the first sentence, for error messages
@@ -44,6 +46,8 @@ class Batch:
         self.sentences, self.first, self.probabilistic = list(sentences), first, probabilistic
         self.calibration = calibration
         self._calibrated: Batch | None = None
+        self.ruled = False
+        self._index: dict[Any, int] = {}  # the codes of the labels
         self._maps: Calibration | None = None  # of a calibrated batch, whose scores have the temperature already
 
     def __len__(self) -> int:
@@ -75,6 +79,17 @@ class Batch:
         """question(number, sentence) for every sentence; `empty` answers where there are no tokens."""
         return [empty if s is None else question(n, s) for n, s in enumerate(self.sentences)]
 
+    def _each_summed(self, question: Callable[[int, Scored], R], without_sums: Callable[[int], R], empty: R) -> list[R]:
+        """The same, where rules may leave too many possibilities for sums: then `without_sums` answers."""
+
+        def tried(number: int, sentence: Scored) -> R:
+            try:
+                return question(number, sentence)
+            except NoSumsError:
+                return without_sums(number)
+
+        return self._each(tried, empty)
+
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def decode(self, decoder: str, *, probabilities: bool = True, **options: Any) -> list[Decoding]:
@@ -89,17 +104,24 @@ class Batch:
             check_decoder(decoder, sentence.decoders)
             return sentence.decode(decoder, number=self.first + n, probabilities=probabilities, **options)
 
-        status = "optimal" if options.get("rules") else None
         certain = 0.0 if self.probabilistic and probabilities else None
-        nothing = Decoding([], 0.0, certain, True, 0.0, status=status)
+        nothing = Decoding([], 0.0, certain, True, 0.0, status="optimal" if self.ruled else None)
         records = self._each(question, nothing)
-        if not probabilities or self.calibrated is None:
+        if not probabilities or (self.calibrated is None and not (self.ruled and self.probabilistic)):
             return records
-        likely = self.calibrated.log_probabilities([record.labels for record in records])
-        pairs = zip(records, likely, strict=True)
-        if self.probabilistic:
-            return [record._replace(log_probability=p) for record, p in pairs]
-        return [record._replace(confidence=float(np.exp(p))) for record, p in pairs]
+        sure = self.sure
+        likely = sure._each_summed(lambda n, s: sure._log_probability(s, records[n].labels), lambda n: None, 0.0)
+        return [self._with_probability(record, p) for record, p in zip(records, likely, strict=True)]
+
+    def _with_probability(self, record: Decoding, log_p: float | None) -> Decoding:
+        """A record with the probability (or confidence) that users see; under rules the gap grows with it."""
+        if not self.probabilistic:
+            return record._replace(confidence=None if log_p is None else float(np.exp(log_p)))
+        gap = record.gap
+        if self.ruled and gap:
+            known = log_p is not None and record.log_probability is not None and self.calibrated is None
+            gap = min(1.0, gap * float(np.exp(min(log_p - record.log_probability, 700.0)))) if known else None  # type: ignore[operator]
+        return record._replace(log_probability=log_p, gap=gap)
 
     def under(self, rules: Any, words: Any = None) -> "Batch":
         """The same sentences with only the labellings that satisfy users' rules (labelwright.constraints).
@@ -107,30 +129,24 @@ class Batch:
         rules : a rule, or a list of them
         words : the sentences, for rules that read them
         """
-        sentences = self._each(lambda n, sentence: self._ruled(n, sentence, rules, words), cast(Any, None))
-        ruled = Batch(sentences, self.first, self.probabilistic, self.calibration)
-        ruled._maps = self._maps
-        return ruled
-
-    def _ruled(self, number: int, sentence: Scored, rules: Any, words: Any) -> Scored:
         from labelwright.answers.ruled import under_rules
 
-        return under_rules(cast(Any, sentence), rules, words, self.first + number)
+        def ruled(number: int, sentence: Scored) -> Scored:
+            return under_rules(cast(Any, sentence), rules, words, self.first + number)
 
-    def nbest(
-        self, n: int, max_expansions: int | None = None, *, rules: Any = None, words: Any = None
-    ) -> list[list[tuple[list[str], float]]]:
+        batch = Batch(self._each(ruled, cast(Any, None)), self.first, self.probabilistic, self.calibration)
+        batch.ruled, batch._maps = True, self._maps
+        return batch
+
+    def nbest(self, n: int, max_expansions: int | None = None) -> list[list[tuple[list[str], float]]]:
         """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
 
         n : how many
         max_expansions : limit of the search of a latent model
-        rules : only labellings that satisfy them; probabilities are those of the model without rules
-        words : the sentences, for rules that read them
         """
 
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
-            source = self._ruled(number, sentence, rules, words) if rules else sentence
-            ranked = source.best(n, max_expansions)
+            ranked = sentence.best(n, max_expansions)
             if not ranked.codes:
                 raise impossible(self.first + number)
             values = [float(weight) for weight in ranked.weights]
@@ -146,7 +162,8 @@ class Batch:
         """The probabilities of ranked labellings of a sentence."""
         sentence = self.sure.sentences[number]
         assert sentence is not None
-        weights = ranked.weights if self.calibrated is None else [sentence.weight_of(codes) for codes in ranked.codes]
+        as_ranked = self.calibrated is None and not self.ruled  # where rules are soft, their prices count
+        weights = ranked.weights if as_ranked else [sentence.weight_of(codes) for codes in ranked.codes]
         shares: list[float] = np.minimum(1.0, np.exp(np.array(weights) - sentence.log_z())).tolist()
         return shares
 
@@ -161,12 +178,12 @@ class Batch:
         return self._probable("marginals")._marginals()
 
     def _marginals(self) -> list[list[dict[str, float]]]:
-        def question(number: int, sentence: Scored) -> list[dict[str, float]]:
-            self._check_possible(number, sentence)
-            rows = self.label_probabilities(sentence).tolist()
-            return [dict(zip(sentence.labels, row, strict=True)) for row in rows]
+        return self._each(self._label_rows, [])
 
-        return self._each(question, [])
+    def _label_rows(self, number: int, sentence: Scored) -> list[dict[str, float]]:
+        self._check_possible(number, sentence)
+        rows = self.label_probabilities(sentence).tolist()
+        return [dict(zip(sentence.labels, row, strict=True)) for row in rows]
 
     def label_probabilities(self, sentence: Scored) -> Array:
         """The probability of every label at every token [T, L] of one of the sentences of this batch.
@@ -177,12 +194,16 @@ class Batch:
         return rows if self._maps is None else self._maps.token_probabilities(rows)
 
     def spans(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
-        """The spans of these labellings, with their probabilities where the tagger has any.
+        """The spans of these labellings, with their probabilities where the tagger has any (and rules leave few enough
+        labellings for sums).
 
         labellings : for each sentence a list of labels
         """
         spans = self.spans_in(labellings)
-        return self.span_probabilities(spans) if self.probabilistic else spans
+        if not self.probabilistic:
+            return spans
+        sure = self.sure
+        return sure._each_summed(lambda n, sentence: sure._spans_of(n, sentence, spans[n]), lambda n: spans[n], [])
 
     def spans_in(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
         """The spans of these labellings, without a probability.
@@ -193,7 +214,7 @@ class Batch:
 
     def entities(self, labellings: Sequence[list[str]]) -> list[list[Span]]:
         """The spans of labellings with their probabilities (or confidences), where there are any; labels that make no
-        chunks are one for each token.
+        chunks are one for each token.  Probabilities are missing where rules leave too many labellings for sums.
 
         labellings : for each sentence a list of labels
         """
@@ -203,10 +224,12 @@ class Batch:
             return sure.spans(labellings)
         if not sure.probabilistic:
             return [labelled_spans(row) for row in labellings]
-        return [
-            [Span(t, t + 1, label, row[label]) for t, (label, row) in enumerate(zip(labels, rows, strict=True))]
-            for labels, rows in zip(labellings, sure.marginals(), strict=True)
-        ]
+
+        def question(number: int, sentence: Scored) -> list[Span]:
+            rows = zip(labellings[number], sure._label_rows(number, sentence), strict=True)
+            return [Span(t, t + 1, label, row[label]) for t, (label, row) in enumerate(rows)]
+
+        return sure._each_summed(question, lambda n: labelled_spans(labellings[n]), [])
 
     def confident(
         self, labellings: Sequence[list[str]], least: float, scheme: str | None = None
@@ -218,6 +241,8 @@ class Batch:
         least : the least probability of an entity
         scheme : that of the labels
         """
+        if self.sure.probabilistic:
+            self.sure.check_possible()
         return [
             (without(labels, spans, least, scheme), [span for span in spans if (span.probability or 0.0) >= least])
             for labels, spans in zip(labellings, self.entities(labellings), strict=True)
@@ -233,19 +258,20 @@ class Batch:
         return self._probable("span_probabilities")._span_probabilities(spans)
 
     def _span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[Span]]:
-        def question(number: int, sentence: Scored) -> list[Span]:
-            for span in spans[number]:
-                self._check_span(number, sentence, span)
-            if spans[number]:
-                self._check_possible(number, sentence)
-            return [span._replace(probability=self.span_probability(sentence, span)) for span in spans[number]]
-
         for number, sentence in enumerate(self.sentences):
             if sentence is None and spans[number]:
                 span = spans[number][0]
                 place = f"sentence {self.first + number}: {span.start}:{span.end}"
                 raise OptionError(f"spans: {place} is not a span of 0 tokens")
-        return self._each(question, [])
+        return self._each(lambda n, sentence: self._spans_of(n, sentence, spans[n]), [])
+
+    def _spans_of(self, number: int, sentence: Scored, spans: Sequence[Span]) -> list[Span]:
+        """Spans of one sentence with their probabilities."""
+        for span in spans:
+            self._check_span(number, sentence, span)
+        if spans:
+            self._check_possible(number, sentence)
+        return [span._replace(probability=self.span_probability(sentence, span)) for span in spans]
 
     def span_probability(self, sentence: Scored, span: Span) -> float:
         """The probability of exactly this span in one of the sentences of this batch.
@@ -267,15 +293,13 @@ class Batch:
         return self._probable("log_probabilities")._log_probabilities(labellings)
 
     def _log_probabilities(self, labellings: Sequence[PartialLabels]) -> list[float]:
-        index: dict[Any, int] = {}
+        return self._each(lambda n, sentence: self._log_probability(sentence, labellings[n]), 0.0)
 
-        def question(number: int, sentence: Scored) -> float:
-            if not index:
-                index.update((label, code) for code, label in enumerate(sentence.labels))
-            weight = _weight_of(sentence, labellings[number], index)
-            return min(0.0, weight - sentence.log_z()) if weight > -np.inf else -np.inf
-
-        return self._each(question, 0.0)
+    def _log_probability(self, sentence: Scored, labels: PartialLabels) -> float:
+        if not self._index:
+            self._index = {label: code for code, label in enumerate(sentence.labels)}
+        weight = _weight_of(sentence, labels, self._index)
+        return min(0.0, weight - sentence.log_z()) if weight > -np.inf else -np.inf
 
     def occurrences(self, types: str | Iterable[str]) -> list[float]:
         """The probability that each sentence has at least one span of these types (of labels that make no chunks: at
@@ -314,7 +338,7 @@ class Batch:
     def _token_entropies(self) -> list[Array]:
         def question(number: int, sentence: Scored) -> Array:
             self._check_possible(number, sentence)
-            p = sentence.marginals()
+            p = self.label_probabilities(sentence)
             entropies: Array = -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=1)
             return entropies
 
@@ -330,7 +354,10 @@ class Batch:
     def _likely_spans(self, least: float) -> list[list[Span]]:
         def question(number: int, sentence: Scored) -> list[Span]:
             self._check_possible(number, sentence)
-            return sentence.likely_spans(least)
+            if self._maps is None:
+                return sentence.likely_spans(least)
+            spans = sentence.likely_spans(self._maps.span_threshold(least))
+            return [span._replace(probability=self._maps.span_probability(span.probability or 0.0)) for span in spans]
 
         return self._each(question, [])
 
@@ -356,7 +383,7 @@ class Batch:
         return self._each(question, [([], 1.0)])
 
     def check_possible(self) -> None:
-        """Refuse sentences without any labelling that is allowed."""
+        """Refuse sentences without any labelling that is allowed, and rules that leave too many for sums."""
         self._each(self._check_possible, None)
 
     # -- checks -------------------------------------------------------------------------------------------------------
@@ -410,11 +437,6 @@ def types_of(kind: str, known: Sequence[str]) -> list[str]:
     return [kind] if kind in known or not isinstance(kind, str) else list(dict.fromkeys(kind.split("|")))
 
 
-def is_partial(label: Any) -> bool:
-    """Does this leave the label open: None, or a set of labels?"""
-    return label is None or isinstance(label, list | tuple | set | frozenset)
-
-
 def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
     """Which labels [L] are of these types of chunks, or are these labels where they make no chunks."""
     chunks = all(map(is_chunk_label, labels))
@@ -431,6 +453,8 @@ def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
 
 def _weight_of(sentence: Scored, labels: PartialLabels, index: dict[Any, int]) -> float:
     """The weight of a labelling, or the summed weight of all that agree with partial labels."""
+    if any(isinstance(label, tuple) for label in labels):
+        raise CorpusError(f"y: expected a label, None or a set of labels at every token, got {labels!r}")
     if not any(map(is_partial, labels)):
         codes = [index.get(label, -1) for label in labels]
         return -np.inf if -1 in codes else sentence.weight_of(np.array(codes, np.int32))

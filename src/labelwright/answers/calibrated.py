@@ -10,12 +10,14 @@ Array = NDArray[Any]
 GROUPS = 50  # of observations, at most: the knots of a map
 SMALLEST = 10  # observations of a group
 LEAST = 5 * SMALLEST  # observations that a map needs
+BELOW_1 = float(np.nextafter(1.0, 0.0))
 SHRINK = 0.01  # how much of the uncalibrated probability a map keeps, so that it rises everywhere
 
 
 class MonotoneMap(NamedTuple):
-    """Isotonic regression: what is said, and how often that is right.  Between the knots the map is linear; 0 and 1
-    stay what they are, so what is impossible or certain (by known labels) stays so."""
+    """Isotonic regression: what is said, and how often that is right.  Between the knots the map is linear, and flat
+    after the last but for what it keeps of the uncalibrated probability.  0 and 1 stay what they are, so what is
+    impossible or certain (by known labels) stays so."""
 
     said: tuple[float, ...]  # rising, between 0 and 1
     right: tuple[float, ...]  # rising
@@ -23,10 +25,25 @@ class MonotoneMap(NamedTuple):
     def __call__(self, probability: Array) -> Array:
         """The calibrated probabilities.
 
-        >>> MonotoneMap((0.5, 0.9), (0.4, 0.8))(np.array([0.0, 0.5, 0.7, 1.0])).round(3).tolist()
-        [0.0, 0.4, 0.6, 1.0]
+        >>> MonotoneMap((0.5, 0.9), (0.4, 0.8))(np.array([0.0, 0.5, 0.7, 0.999, 1.0])).round(3).tolist()
+        [0.0, 0.4, 0.6, 0.801, 1.0]
         """
-        return np.interp(probability, (0.0, *self.said, 1.0), (0.0, *self.right, 1.0))
+        highest = min(1.0, self.right[-1] + SHRINK * (1.0 - self.said[-1]))
+        mapped = np.interp(probability, (0.0, *self.said, 1.0), (0.0, *self.right, highest))
+        return np.where(probability >= 1.0, 1.0, mapped)
+
+    def threshold(self, least: float) -> float:
+        """The smallest probability that is mapped to `least` or more.
+
+        >>> MonotoneMap((0.5, 0.9), (0.4, 0.8)).threshold(0.6)
+        0.7
+        """
+        said, right = (0.0, *self.said, 1.0), (0.0, *self.right, 1.0)
+        i = int(np.searchsorted(right, least))
+        if i in (0, len(right)):
+            return 0.0 if i == 0 else least
+        share = (least - right[i - 1]) / (right[i] - right[i - 1])
+        return said[i - 1] + share * (said[i] - said[i - 1])
 
     @classmethod
     def fit(cls, said: Array, right: Array) -> "MonotoneMap":
@@ -73,13 +90,24 @@ class Calibration(NamedTuple):
         """The calibrated probability of a span, given that at this temperature."""
         return probability if self.span is None else float(self.span(np.array(probability)))
 
+    def span_threshold(self, least: float) -> float:
+        """The smallest probability of a span at this temperature whose calibrated one is `least` or more."""
+        return least if self.span is None else self.span.threshold(least)
+
     def token_probabilities(self, rows: Array) -> Array:
-        """The calibrated probabilities of all labels at all tokens [T, L], which add up to 1."""
+        """The calibrated probabilities of all labels at all tokens [T, L], which add up to 1: the likeliest label has
+        what the map says, or more where it would no longer be the likeliest; the others share the rest."""
         if self.token is None:
             return rows
-        mapped = self.token(rows)
-        shares: Array = mapped / mapped.sum(axis=1, keepdims=True)
-        return shares
+        likeliest = np.arange(rows.shape[1]) == rows.argmax(axis=1)[:, None]
+        others = np.where(likeliest, 0.0, self.token(rows))
+        rest, second = others.sum(axis=1), others.max(axis=1)
+        top = self.token(np.minimum(rows.max(axis=1), BELOW_1))  # 1 by rounding is not certain
+        with np.errstate(invalid="ignore"):
+            least = (1 - SHRINK) * second / (rest + second) + SHRINK * top / (rest + top)
+            top = np.where(rest > 0, np.maximum(top, least), 1.0)
+            shares = np.where(rest > 0, (1 - top) / rest, 0.0)
+        return np.where(likeliest, top[:, None], others * shares[:, None])
 
 
 def kinds_of(record: Mapping[str, Any]) -> list[str]:

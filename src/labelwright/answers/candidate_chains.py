@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from labelwright.answers.chains import CHAIN_DECODERS, Chain, Chains
 from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span, spans_of
+from labelwright.decode.costs import costs_among
 from labelwright.decode.record import Decoding
 from labelwright.kernels import candidate_chains as kernels
 from labelwright.parallel import computed_once
@@ -195,6 +196,8 @@ class PrunedChain:
             return chain._exact(**options)
         if decoder == "viterbi":
             return chain._viterbi(**options)
+        if options.get("costs") is not None:
+            options["costs"] = costs_among(options["costs"], self.labels, chain.local.chain.labels)
         return chain._judged(chain.local.chain.decode(decoder, number=number, **options))
 
     def _viterbi(self, probabilities: bool = True) -> Decoding:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.answers.proposal_sums import ProposalGraphs, ProposalSums
 from labelwright.answers.protocol import Ranked
 from labelwright.corpus.schemes import Allowed
 from labelwright.corpus.spans import Span, spans_of
@@ -48,6 +49,7 @@ class ProposalBlock:
         self.allowed, self.scheme, self.workers, self.first = allowed, scheme, workers, first
         self._inferred: dict[str, Inferred] = {}
         self._widened: dict[int, Proposals] = {}
+        self._graphs: dict[int, ProposalGraphs] = {}
 
     @property
     def sentences(self) -> "list[ProposalSentence | None]":
@@ -70,15 +72,24 @@ class ProposalBlock:
             self._widened[n] = proposals.widened(self.candidates, n, len(self.labels))
         return self._widened[n]
 
+    def graphs(self, n: int) -> ProposalGraphs:
+        """All labellings of one sentence."""
+        if n not in self._graphs:
+            one = proposals.part(self.candidates, n, n + 1)
+            self._graphs[n] = ProposalGraphs(one, self.labels, self.allowed)
+        return self._graphs[n]
+
 
 class ProposalSentence:
-    """One sentence of a block of proposals."""
+    """One sentence of a block of proposals.
+
+    temperature : what scores are divided by, to be logarithms of probabilities; None: they are scores alone"""
 
     decoders = DECODERS
     path_of_labelling = "only"
 
-    def __init__(self, block: ProposalBlock, n: int):
-        self.block, self.n = block, n
+    def __init__(self, block: ProposalBlock, n: int, temperature: float | None = None):
+        self.block, self.n, self.temperature = block, n, temperature
         self.labels = block.labels
         self.begin, self.end = block.candidates.offsets[n : n + 2].tolist()
 
@@ -94,9 +105,12 @@ class ProposalSentence:
         return self.block.of_labels
 
     def labelled_graphs(self) -> "Iterator[LabelledGraph]":
-        """The labellings of candidates; then those of all labels."""
+        """The labellings of candidates; then those of all labels, which alone have probabilities."""
         from labelwright.rules.labelled_graphs import graph_of_proposals
 
+        if self.temperature is not None:
+            yield self._sums.labelled_graph()
+            return
         for one in (self._candidates, self.block.widened(self.n)):
             with _too_wide(self.block.first + self.n, "rules"):
                 yield graph_of_proposals(*labelling_graph(one, self.block.allowed), len(self))
@@ -120,10 +134,15 @@ class ProposalSentence:
         wide = score == -np.inf  # the proposals make no labelling that is allowed
         if wide:
             codes, score = self._best_of_all_labels(number)
-        labels = self._names(codes)
+        record = Decoding(self._names(codes), score, None, proven, 0.0 if proven else None)
         if rules:
-            return self._decode_with_rules(number, rules, words, time_limit, labels, wide)
-        return Decoding(labels, score, None, proven, 0.0 if proven else None)
+            record = self._decode_with_rules(number, rules, words, time_limit, record.labels, wide)
+        return record if self.temperature is None else self._with_probability(record, probabilities)
+
+    def _with_probability(self, record: Decoding, wanted: bool) -> Decoding:
+        """What is known of a labelling whose score is the logarithm of its weight."""
+        weight = self.weight_of(np.array([self.labels.index(label) for label in record.labels], np.int32))
+        return record._replace(score=weight, log_probability=min(0.0, weight - self.log_z()) if wanted else None)
 
     def _best_of_all_labels(self, number: int) -> tuple[Array, float]:
         """The best labelling with every label a candidate."""
@@ -144,7 +163,7 @@ class ProposalSentence:
 
         check_seconds(time_limit)
         with suppress(TooLargeError, TooWideError):
-            return under_rules(self, rules, words, number).decode("csi", probabilities=False)
+            return under_rules(self, rules, words, number).best_by_automata(probabilities=False)
         block = self.block
         one = block.widened(self.n) if wide else proposals.part(block.candidates, self.n, self.n + 1)
         solution = solve_candidates(
@@ -163,7 +182,9 @@ class ProposalSentence:
         return Decoding(solution.labels, solution.score, None, proven, gap, status=solution.status, method="solver")
 
     def best(self, n: int, max_expansions: int | None = None) -> Ranked:
-        """Up to n labellings that satisfy most, the best first."""
+        """Up to n labellings that satisfy most, the best first; of all labels where they have probabilities."""
+        if self.temperature is not None:
+            return self._sums.best(n)
         block, number = self.block, self.block.first + self.n
         rows, scores = best_labellings(block.candidates, self.n, n, block.allowed)
         if not rows:
@@ -173,51 +194,55 @@ class ProposalSentence:
             raise _impossible(number, block.scheme)
         return Ranked(rows, scores)
 
-    def log_z(self) -> float:
-        raise _scores_alone("log_z")
-
-    def log_z_of(self, permitted: Array) -> float:
-        raise _scores_alone("log_z_of")
-
-    def tempered(self, temperature: float) -> "ProposalSentence":
-        raise _scores_alone("tempered")
-
-    def marginals(self) -> Array:
-        raise _scores_alone("marginals")
+    def weight_of(self, codes: Array) -> float:
+        """The weight of the constraints that a labelling satisfies, divided by the temperature."""
+        return float(satisfied(self._candidates, codes)[0]) if self.temperature is None else self._sums.weight_of(codes)
 
     @computed_once
     def _candidates(self) -> Proposals:
         return proposals.part(self.block.candidates, self.n, self.n + 1)
 
-    def weight_of(self, codes: Array) -> float:
-        """The weight of the constraints that a labelling satisfies."""
-        return float(satisfied(self._candidates, codes)[0])
-
     def spans_in(self, labels: list[str]) -> list[Span]:
         return spans_of(labels) if self.block.of_labels is not None else []
 
+    # -- probabilities, where there is a temperature ------------------------------------------------------------------
+
+    def tempered(self, temperature: float) -> "ProposalSentence":
+        return ProposalSentence(self.block, self.n, temperature * (self.temperature or 1.0))
+
+    @computed_once
+    def _sums(self) -> ProposalSums:
+        if self.temperature is None:
+            raise OptionError("n-gram proposals have scores, not probabilities; calibrate the tagger first")
+        return ProposalSums(self.block.graphs(self.n), self.temperature)
+
+    def log_z(self) -> float:
+        return self._sums.log_z()
+
+    def log_z_of(self, permitted: Array) -> float:
+        return self._sums.log_z_of(permitted)
+
+    def marginals(self) -> Array:
+        return self._sums.marginals()
+
     @property
     def span_types(self) -> tuple[str, ...]:
-        raise _scores_alone("span_types")
+        return self._sums.span_types
 
     def span(self, span: Span) -> float:
-        raise _scores_alone("span")
+        return self._sums.span(span)
 
     def entropy(self) -> float:
-        raise _scores_alone("entropy")
+        return self._sums.entropy()
 
     def likely_spans(self, least: float) -> list[Span]:
-        raise _scores_alone("likely_spans")
+        return self._sums.likely_spans(least) if self.block.of_labels is not None else []
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
-        raise _scores_alone("sample")
+        return self._sums.sample(n, rng)
 
     def _names(self, codes: Array) -> list[str]:
         return [self.labels[code] for code in codes.tolist()]
-
-
-def _scores_alone(question: str) -> OptionError:
-    return OptionError(f"{question}: n-gram proposals have scores, not probabilities")
 
 
 def _impossible(sentence: int, scheme: Any) -> OptionError:

@@ -92,6 +92,10 @@ class Scored(Protocol):
         ...
 
 
+class NoSumsError(OptionError):
+    """The rules on a sentence leave too many possibilities for sums over all of them."""
+
+
 def impossible(sentence: int) -> OptionError:
     """The error for a sentence without any labelling that is allowed."""
     return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")

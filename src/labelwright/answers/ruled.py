@@ -2,7 +2,8 @@
 
 Everything is read off the product of its graph with the automaton of the rules (rules.product).  Marginals, spans,
 samples and probabilities are those among the labellings that satisfy the rules; a soft rule that is broken makes a
-labelling less probable by the factor exp(-weight)."""
+labelling less probable by the factor exp(-weight).  Where the product is too large even without what is improbable
+(rules.ruled_paths), there are no sums, and whatever needs them is refused."""
 
 import zlib
 from collections.abc import Iterator
@@ -12,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.chains import DRAWN
-from labelwright.answers.protocol import Ranked, Scored
+from labelwright.answers.protocol import NoSumsError, Ranked, Scored
 from labelwright.corpus.spans import Span
+from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.parallel import computed_once
 from labelwright.rules.events import Sentence, labels_named
-from labelwright.rules.labelled_graphs import LabelledGraph
+from labelwright.rules.labelled_graphs import LabelledArcs, LabelledGraph
 from labelwright.rules.product import Product, TooLargeError
 from labelwright.rules.ruled_paths import Path, RuledPaths, contradiction_in
 from labelwright.rules.rules import Bound, bind
@@ -49,40 +51,67 @@ class Structured(Scored, Protocol):
 
 
 def under_rules(sentence: Structured, rules: Any, words: Any, number: int) -> "RuledSentence":
-    """The sentence under rules; of several graphs that it may have, the first with a labelling that satisfies them."""
-    graphs = sentence.labelled_graphs()
-    ruled = RuledSentence(sentence, next(graphs), rules, words, number)
-    for graph in graphs:
-        if not ruled.contradictory:
-            break
-        ruled = RuledSentence(sentence, graph, rules, words, number)
-    return ruled
+    """The sentence under rules.
+
+    words : all sentences, for rules that read them; this is the one with this number"""
+    return RuledSentence(sentence, rules, words, number)
 
 
 class RuledSentence:
     """One sentence, the labellings of which satisfy rules."""
 
-    decoders = ("viterbi", "exact")
-
-    def __init__(self, base: Structured, graph: LabelledGraph, rules: Any, words: Any, number: int):
+    def __init__(self, base: Structured, rules: Any, words: Any, number: int):
         self.base, self.labels, self.number = base, base.labels, number
         self.rules, self.words = rules, words
-        tokens = None if words is None else words[number]
-        candidates = graph.candidates(self.labels, len(base))
-        self.bound = bind(rules, Sentence(candidates, self.labels, tokens, number, base.of_labels))
-        self.paths = RuledPaths.of(graph, self.bound, self.labels, len(base))
 
     def __len__(self) -> int:
         return len(self.base)
 
     @property
+    def decoders(self) -> tuple[str, ...]:
+        return tuple(name for name in self.base.decoders if name in RULED_DECODERS)
+
+    @property
     def fingerprint(self) -> Array:
         return self.base.fingerprint
 
+    @computed_once
+    def _bound_paths(self) -> tuple[Bound, RuledPaths]:
+        """The rules of this sentence and its paths: of several graphs that it may have, those of the first with a
+        labelling that satisfies the rules."""
+        graphs = self.base.labelled_graphs()
+        bound, paths = self._on(next(graphs))
+        for graph in graphs:
+            if not _contradictory(paths):
+                break
+            bound, paths = self._on(graph)
+        return bound, paths
+
+    def _on(self, graph: LabelledGraph) -> tuple[Bound, RuledPaths]:
+        tokens = None if self.words is None else self.words[self.number]
+        candidates = graph.candidates(self.labels, len(self))
+        bound = bind(self.rules, Sentence(candidates, self.labels, tokens, self.number, self.base.of_labels))
+        return bound, RuledPaths.of(graph, bound, self.labels, len(self))
+
+    @property
+    def bound(self) -> Bound:
+        """The rules of this sentence."""
+        return self._bound_paths[0]
+
+    @property
+    def paths(self) -> RuledPaths:
+        """The labellings that satisfy them."""
+        return self._bound_paths[1]
+
     # -- the best labellings ------------------------------------------------------------------------------------------
 
-    def decode(self, decoder: str, *, probabilities: bool = True, **_: Any) -> Decoding:
-        """The best labelling, proven; its probability is that of the model without the rules."""
+    def decode(self, decoder: str, **options: Any) -> Decoding:
+        """The best labelling, by the way that its structure has for rules; its probability is that without the
+        rules."""
+        return self.base.decode(decoder, **{**options, "number": self.number}, rules=self.rules, words=self.words)
+
+    def best_by_automata(self, probabilities: bool) -> Decoding:
+        """The best labelling, proven; its probability is that without the rules."""
         paths = self.paths.best()
         if not paths:
             raise contradiction_in(self.paths.graph, self.bound, self.labels, len(self), self.number)
@@ -97,21 +126,13 @@ class RuledSentence:
             ranked = self._listed(n) if self.base.path_of_labelling == "sum" else self._ranked(n)
         except TooLargeError:
             ranked = self._listed(n)
-        if not ranked.codes and self.contradictory:
+        if not ranked.codes and _contradictory(self.paths):
             raise contradiction_in(self.paths.graph, self.bound, self.labels, len(self), self.number)
         if not ranked.codes:
             raise OptionError(
                 f"sentence {self.number}: none of the {LISTED:,} best labellings satisfies the rules; use decode"
             )
         return ranked
-
-    @property
-    def contradictory(self) -> bool:
-        """Is it known that no labelling satisfies the rules?"""
-        try:
-            return not self.paths.best()
-        except TooLargeError:
-            return False
 
     def _ranked(self, n: int) -> Ranked:
         """By the best paths; of those with the same labels the first counts."""
@@ -149,10 +170,18 @@ class RuledSentence:
         try:
             return paths.whole()
         except TooLargeError:
-            raise OptionError(
-                f"sentence {self.number}: the automaton of the rules is too large for probabilities; give fewer rules, "
-                "or ask decode or predict_nbest, which need only a part of it"
+            raise NoSumsError(
+                f"sentence {self.number}: the rules leave too many possibilities in {len(self)} tokens for "
+                "probabilities; give fewer rules, name fewer labels in them, or ask for labels without probabilities"
             ) from None
+
+    @computed_once
+    def _labellings(self) -> LabelledGraph:
+        """The graph of the labellings that satisfy the rules."""
+        made, arcs = self._product, self.paths.graph.arcs.taken(self._product.arc)
+        source, target = made.dag.source.astype(np.int64), made.dag.target.astype(np.int64)
+        ruled = LabelledArcs(source, target, made.score, arcs.label, arcs.token)
+        return LabelledGraph(ruled, made.dag.n_nodes, made.dag.sinks)
 
     @computed_once
     def _sums(self) -> dag.Sums:
@@ -167,20 +196,20 @@ class RuledSentence:
 
     def _permitted(self, permitted: Array) -> Array:
         """The scores of the product, minus infinity on arcs that read a label that is not permitted [T, L]."""
-        arcs = self.paths.graph.arcs.taken(self._product.arc)
+        arcs = self._labellings.arcs
         reads = np.flatnonzero(arcs.label >= 0)
-        scores = self._product.score.copy()
+        scores = arcs.score.copy()
         scores[reads[~permitted[arcs.token[reads], arcs.label[reads]]]] = -np.inf
         return scores
 
     def tempered(self, temperature: float) -> "RuledSentence":
         """The scores are divided by the temperature; the prices of soft rules are not."""
         tempered = cast(Structured, self.base.tempered(temperature))
-        return under_rules(tempered, self.rules, self.words, self.number)
+        return RuledSentence(tempered, self.rules, self.words, self.number)
 
     def marginals(self) -> Array:
         """P(label at t) [T, L]."""
-        rows, arcs = np.zeros((len(self), len(self.labels))), self.paths.graph.arcs.taken(self._product.arc)
+        rows, arcs = np.zeros((len(self), len(self.labels))), self._labellings.arcs
         reads = np.flatnonzero(arcs.label >= 0)
         np.add.at(rows, (arcs.token[reads], arcs.label[reads]), self._sums.arcs[reads])
         return np.clip(rows, 0.0, 1.0)
@@ -201,8 +230,8 @@ class RuledSentence:
         """The probability of exactly this span: the share of the labellings that have it."""
         sentence = Sentence([[]] * len(self), self.labels, scheme=self.base.of_labels)
         wanted = "span", span_formula(span, sentence, runs=self.base.of_labels is None)
-        bound = Bound([*self.bound.hard, wanted], self.bound.soft)
-        product = self._whole(RuledPaths.of(self.paths.graph, bound, self.labels, len(self)))
+        paths = RuledPaths.of(self._labellings, Bound([wanted], []), self.labels, len(self))
+        product = self._whole(paths)
         return min(1.0, float(np.exp(dag.sums(product.dag, product.score).log_z - self.log_z())))
 
     def entropy(self) -> float:
@@ -236,6 +265,14 @@ class RuledSentence:
         return sorted(spans)
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
-        label = self.paths.graph.arcs.label[self._product.arc]
+        label = self._labellings.arcs.label
         labels = [label[path] for path in dag.sample(self._product.dag, self._product.score, n, rng)]
         return np.stack([row[row >= 0] for row in labels])
+
+
+def _contradictory(paths: RuledPaths) -> bool:
+    """Is it known that no labelling satisfies the rules?"""
+    try:
+        return not paths.best()
+    except TooLargeError:
+        return False

@@ -86,7 +86,7 @@ class SegmentGraph:
         from labelwright.rules.product import TooLargeError
 
         try:
-            return under_rules(self, rules, words, number).decode(decoder, probabilities=probabilities)
+            return under_rules(self, rules, words, number).best_by_automata(probabilities)
         except TooLargeError:
             raise OptionError(
                 f"sentence {number}: the automaton of the rules is too large for a segment model; give fewer rules, or "

@@ -1,6 +1,7 @@
 """labelwright calibrate: fit on held-out data how sure a model may be."""
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labelwright.cli.common import (
@@ -15,6 +16,7 @@ from labelwright.cli.common import (
     counted,
     is_model,
     load_model,
+    say,
     show,
     show_json,
 )
@@ -62,8 +64,7 @@ def command(
       labelwright eval calibrated.crf test.txt --calibration
 
     No label changes.  Every command shows the calibrated probabilities of OUT (--uncalibrated shows the others), and
-    OUT may be MODEL itself.  Perceptrons have confidences once they are calibrated.  Memory-based models cannot be
-    calibrated.
+    OUT may be MODEL itself.  Perceptrons and memory-based models have confidences once they are calibrated.
 
     The table shows the calibration error of the entities of DEV (of labels, where they make no chunks) before and
     after (not with --folds); that of sentences which were used for nothing is shown by `labelwright eval OUT TEST
@@ -74,9 +75,7 @@ def command(
     _check(output, data)
     tagger = load_model(model, threads, attributes=True)
     gold = _held_out(tagger, data, columns, label, format)
-    inputs = gold.X if has_attributes(gold) else corpus_for(tagger, gold)
-    truth = {name: gold.column(name) if name else gold.y for name in tagger.outputs}
-    tagger.calibrate(inputs, truth.get("", truth), method=method, folds=folds)
+    inputs, truth = calibrate_on(tagger, gold, method, folds)
     _with_calibration(load(model), tagger).save(output)
     before = after = {}
     if folds is None:  # on its training data a model is better than on others
@@ -86,6 +85,23 @@ def command(
         show_json(facts.get("", {"layers": facts}))
     elif not quiet:
         _show(facts)
+    if not quiet:
+        _warn(facts)
+
+
+def calibrate_on(tagger: Any, gold: "Data", method: str, folds: int | None) -> tuple[Any, dict[str, Any]]:
+    """Calibrate a trained model on labelled sentences; their input, and the labels of every output."""
+    inputs = gold.X if has_attributes(gold) else corpus_for(tagger, gold)
+    truth = {name: gold.column(name) if name else gold.y for name in tagger.outputs}
+    tagger.calibrate(inputs, truth.get("", truth), method=method, folds=folds)
+    return inputs, truth
+
+
+def fitted_text(calibration: Mapping[str, Any]) -> str:
+    """What a calibration is, in a phrase."""
+    maps = ", monotone maps" if calibration["method"] == "isotonic" else ""
+    data = counted(calibration["sentences"], "sentence") + _left_out(calibration.get("left_out", {}))
+    return f"temperature {calibration['temperature']:.4g}{maps}, on {data}"
 
 
 def _with_calibration(stored: Any, tagger: Any) -> Any:
@@ -129,23 +145,36 @@ def _facts(tagger: Any, before: "CalibrationReport | None", after: "CalibrationR
         for name, report in reports.items()
         if report is not None
     }
-    sizes = {} if after is None else {"n": after.n, "unit": after.unit}
+    sizes = {} if after is None else {"n": after.n, "unit": after.unit, "measure": after.measure}
     return {"calibration": tagger.training_["calibration"], **sizes, **errors}
 
 
 def _show(facts: dict[str, dict[str, Any]]) -> None:
     """For every output the temperature, and a table: what, before, after."""
     for name, each in facts.items():
-        fitted = each["calibration"]
-        maps = ", monotone maps" if fitted["method"] == "isotonic" else ""
-        place = f"{name}: " if name else ""
-        show(f"{place}temperature {fitted['temperature']:.4g}{maps}, on {counted(fitted['sentences'], 'sentence')}")
+        show(f"{f'{name}: ' if name else ''}{fitted_text(each['calibration'])}")
         if not each.get("n"):  # nothing to be judged
             continue
         columns = [column for column in ("before", "after") if column in each]
         rows: list[tuple[str, ...]] = [("", *columns)]
         rows.append(("calibration error", *(f"{100 * each[column]['ece']:.2f} %" for column in columns)))
-        for key, title in (("brier", "Brier score"), ("said", "mean probability"), ("right", "right")):
+        for key, title in (("brier", "Brier score"), ("said", f"mean {each['measure']}"), ("right", "right")):
             rows.append((title, *(f"{each[column][key]:.4f}" for column in columns)))
         for line in aligned(rows, {1, 2}):
             show(line)
+
+
+def _left_out(numbers: dict[str, int]) -> str:
+    """How many sentences the temperature was not fitted on, and why."""
+    reasons = {"unknown": "without labels", "impossible": "with labels that the model cannot give"}
+    given = [f"{numbers[name]:,} {reason}" for name, reason in reasons.items() if numbers.get(name)]
+    return f"; left out: {', '.join(given)}" if given else ""
+
+
+def _warn(facts: dict[str, dict[str, Any]]) -> None:
+    from labelwright.inspection.warnings import few_held_out
+
+    for name, each in facts.items():
+        line = few_held_out(each["calibration"])
+        if line is not None:
+            say(f"labelwright: {name}: {line}" if name else f"labelwright: {line}")

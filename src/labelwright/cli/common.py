@@ -43,7 +43,7 @@ LabelNames = Annotated[str | None, option("Names of labels that are numbers in J
 SkipBadSpans = Annotated[
     bool, option("Leave out annotations of texts that cut a token or overlap.", None, DATA, "--skip-bad-spans")
 ]
-Threads = Annotated[int | None, option("Threads; results do not depend on it. [default: all cores]", "N")]
+Threads = Annotated[int | None, option("Threads; results stay the same. [default: all cores]", "N")]
 Json = Annotated[bool, option("Print JSON instead of text.", None, OUTPUT, "--json")]
 
 

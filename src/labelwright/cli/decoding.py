@@ -13,6 +13,7 @@ from labelwright.errors import OptionError
 from labelwright.wording import either
 
 if TYPE_CHECKING:
+    from labelwright.answers.batch import Batch
     from labelwright.corpus.table import Corpus
     from labelwright.decode import Decoding
     from labelwright.rules.rules import Rule
@@ -78,8 +79,9 @@ def of_decoders(
 OPTIONS = inspect.signature(of_decoders).parameters
 
 
-def with_decoders(run: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of the decoders in the place of its parameter `decoding`, a dict of their values."""
+def with_decoders(run: Callable[..., None], text: str | None = None) -> Callable[..., None]:
+    """A command with the options of the decoders in the place of its parameter `decoding`, a dict of their values;
+    `text` is its help, by default the docstring."""
     parameters = list[inspect.Parameter]()
     for parameter in inspect.signature(run).parameters.values():
         parameters += OPTIONS.values() if parameter.name == "decoding" else [parameter]
@@ -88,9 +90,10 @@ def with_decoders(run: Callable[..., None]) -> Callable[..., None]:
         decoding = {name: values.pop(name) for name in OPTIONS}
         run(**values, decoding=decoding)
 
-    return with_parameters(command, parameters, run.__doc__)
+    return with_parameters(command, parameters, text or run.__doc__)
 
 
+OF_CANDIDATES = ("gain", "n", "candidates", "max_expansions", "time_limit")  # options of mbr without costs
 COUNTERS = ("latent_paths", "label_paths", "mass", "expansions")
 MET = COUNTERS[:3]  # by LDI
 
@@ -112,11 +115,14 @@ class Choice(NamedTuple):
     constraints: str | None = None
     rules: tuple["Rule", ...] = ()
 
-    def under(self, inputs: Any) -> dict[str, Any]:
-        """The rules, and the sentences that they may look at, as options of `Batch.decode`, `nbest` and `under`."""
+    def under_rules(self, inputs: Any) -> "Callable[[Batch], Batch]":
+        """What puts a batch of these sentences under the rules, which may look at the words."""
         from labelwright.taggers.base import rule_sentences
 
-        return {"rules": self.rules, "words": rule_sentences(inputs)} if self.rules else {}
+        if not self.rules:
+            return lambda batch: batch
+        words = rule_sentences(inputs)
+        return lambda batch: batch.under(self.rules, words)
 
 
 def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
@@ -145,6 +151,10 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     left = {each: value for each, value in given.items() if each not in taken}
     with of_layer(name):  # the last
         _check_options(tagger, choices[name].decoder, left, by_default=True)
+    if "costs" in given:
+        from labelwright.decode.costs import refuse_with_costs
+
+        refuse_with_costs(flag(each) for each in OF_CANDIDATES if each in given)
     if given.get("candidates") == "ldi" and "max_expansions" in given:
         raise OptionError("--max-expansions: limits the search for the n best, which --candidates ldi replaces")
     return choices
@@ -231,13 +241,12 @@ def schemes_of(choices: Mapping[str, Choice]) -> dict[str, str]:
 
 def why_unsure(tagger: Any) -> str:
     """Why a tagger has no probabilities, and what helps."""
-    from labelwright.taggers.base import CONFIDENCE, NEIGHBOURS, PROBABILITY
+    from labelwright.taggers.base import CONFIDENCE, PROBABILITY
 
     lacks: str = tagger.lacks(PROBABILITY)
     if CONFIDENCE in tagger.can:
-        return f"{lacks}; train it with --dev FILE, or calibrate it, then it has confidences to show"
-    if NEIGHBOURS in tagger.can:
-        return f"{lacks}; inspect --data FILE shows the votes for a token's labels"
+        train = "train it with --dev FILE, or " if "dev" in tagger.training_options else ""
+        return f"{lacks}; {train}calibrate it, then it has confidences to show"
     return f"{lacks}; use --nbest"
 
 

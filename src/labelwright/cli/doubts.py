@@ -3,6 +3,7 @@
 As for `train`, the command is made for the tagger that is asked for, with the same options for data and settings.
 """
 
+import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from labelwright.cli.train_options import PLACES, RUN, TRAIN, for_tagger
 from labelwright.errors import OptionError
 from labelwright.settings import AtLeast, Default, Flag, Group, Help, OneOf, OptionOnly, Setting, settings_of
 from labelwright.taggers import registry
+from labelwright.wording import shortened
 
 if TYPE_CHECKING:
     from labelwright.active.annotator_files import ToAnnotate
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # doubts of the table, where no number is asked for
 AROUND = 4  # words of context on either side
+WIDTH = 90  # characters of a whole sentence in the table
+HEADS = ("sentence", "P(gold)", "gold", "suggested", "P", "text")
 LOOKING = "Doubts"
 ABOUT = """Find labels of the training data that look wrong: the data are cut into folds, each fold is labelled by a
 model that is trained on the others, and labels come first which this model finds improbable while it is sure of
@@ -33,12 +37,15 @@ another one.  Options for data and settings are those of `labelwright train`.
   labelwright doubts train.txt --template ner
   labelwright doubts train.txt --template ner --top 100 -o look.txt
   labelwright doubts train.txt --model semi-crf --folds 10 --json
+  labelwright doubts train.txt --apply look.txt -o corrected.txt
 
 A doubt is a span to which the model prefers another, or none, or a probable span where none is annotated (--by span);
 or a token with a label to which it prefers another (--by token).  -o writes the sentences with doubts, the most
-doubtful first: as columns, the file with three more columns (the predicted label, the probability of the annotated
-label, and the number of the doubt on its tokens, _ on others).  Labels that no other fold has get probability 0.
-Settings of a recipe for a search or development data are not used.
+doubtful first: as columns, the file with four more columns (the predicted label, the probability of the annotated
+label, the number of the doubt on its tokens, _ on others, and the number of the sentence in TRAIN).  Correct the label
+column there, and --apply puts these labels back into TRAIN.  Labels that no other fold has get probability 0.
+Of labels that are known in part, those that are unknown (_) are never doubted, and sets (B-PER|B-ORG) by the
+probability of the whole set.  Settings of a recipe for a search or development data are not used.
 """
 
 
@@ -63,6 +70,13 @@ def of_doubts(
     ] = None,
     top: Annotated[
         int | None, AtLeast(1), OptionOnly(), Group(LOOKING), Help("The first N doubts."), Default("all")
+    ] = None,
+    apply: Annotated[
+        str | None,
+        OptionOnly(),
+        Group(LOOKING),
+        Flag(metavar="FILE"),
+        Help("Look for no doubts: FILE, which -o wrote, is corrected; write TRAIN with its labels to -o, as columns."),
     ] = None,
     output: Annotated[
         str | None,
@@ -89,7 +103,7 @@ def of_doubts(
 
 
 OWN = settings_of(of_doubts)
-NOT_USED = ("dev", "search", "learning_curve", "start_from")  # of recipes
+NOT_USED = ("dev", "search", "learning_curve", "start_from", "calibrate")  # of recipes
 
 
 def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:
@@ -121,6 +135,9 @@ def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
     asked = asked._replace(values={key: value for key, value in asked.values.items() if key not in NOT_USED})
     output, top = asked.get("output"), asked.get("top")
     format = _checked_format(asked, [source, *asked.files()])
+    if asked.get("apply") is not None:
+        _apply(source, asked)
+        return
     model = tagger(asked, {})
     data = _read(source, asked)
     with asked.named():
@@ -134,7 +151,7 @@ def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
             progress=None if asked.get("quiet") else _Progress(asked.get("folds", 5)),
         )
     chosen = result.doubts[:top]
-    column = data.label if data.label is not None else (asked.get("layer") or list(asked.table["layers"])[-1]["name"])
+    column = _column(data, asked)
     if output is not None:
         names = [each for each in data.names if each != column]
         items = _items(data, result, chosen, column)
@@ -145,6 +162,33 @@ def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
         show_json({"by": result.by, "sentences": len(data), "doubts": [_fact(data, each) for each in chosen]})
     elif output is None:
         _show(data, result, chosen[: top or SHOWN], top)
+
+
+def _column(data: "Corpus", asked: Request) -> str:
+    """The column whose labels are looked at."""
+    return data.label if data.label is not None else str(asked.get("layer") or list(asked.table["layers"])[-1]["name"])
+
+
+def _apply(source: str, asked: Request) -> None:
+    """Write the data with corrected labels."""
+    from labelwright.active.corrections import corrected, read_corrections
+    from labelwright.corpus import write_columns
+
+    path, output = str(asked.get("apply")), asked.get("output")
+    if output is None:
+        raise OptionError("--apply: add -o FILE for the corrected data, or -o - for standard output")
+    if asked.get("to") not in (None, "columns"):
+        raise OptionError("--to: not with --apply, which writes columns; leave it out")
+    check_target(output, [path])
+    data = _read(source, asked)
+    column = _column(data, asked)
+    made = corrected(data, read_corrections(path, len(data.names)), column)
+    changed = sum(old != new for old, new in zip(data.tokens(column), made.tokens(column), strict=True))
+    buffer = io.BytesIO()
+    write_columns(made, buffer)
+    _write(output, buffer.getvalue())
+    if output != "-" and not asked.get("quiet"):
+        say(f"{output}: {counted(changed, 'label')} of {counted(made.n_tokens, 'token')} changed")
 
 
 def _checked_format(asked: Request, inputs: Sequence[str]) -> str | None:
@@ -202,9 +246,10 @@ def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: 
             start, end = each.place
             marks[start:end] = [str(rank)] * (end - start)
         listed = [each.as_dict() for _, each in by_sentence[number]]
-        p = [round(value, 6) for value in held.probabilities]
+        p = [None if value is None else round(value, 6) for value in held.probabilities]
         facts = {"sentence": number, "predicted": held.labels, "probabilities": p, "doubts": listed}
-        more = [held.labels, [f"{value:.4f}" for value in p], marks]
+        more = [held.labels, ["_" if value is None else f"{value:.4f}" for value in p], marks]
+        more.append([str(number)] * len(labels))
         items.append(ToAnnotate(list(zip(*columns, strict=True)), labels, facts, more))
     return items
 
@@ -237,17 +282,21 @@ def _show(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", top: int 
     if not chosen:
         show("no doubts: the models agree with every label")
         return
-    table = [("sentence", "P(gold)", "gold", "suggested", "P", "text")]
-    for each in chosen:
-        p = f"{each.suggested_probability:.3f}" if result.by != "sentence" else ""
-        gold, suggested = (_named(span) if result.by != "sentence" else "" for span in (each.gold, each.suggested))
-        context = _context(_words(data, each), each)
-        table.append((f"{each.sentence:,}", f"{each.probability:.4f}", gold, suggested, p, context))
-    for line in aligned(table, {0, 1}):
+    rows = [_row(result.by, each, _words(data, each)) for each in chosen]
+    for line in aligned([HEADS if result.by != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], {0, 1}):
         show(line)
     if len(chosen) < len(result.doubts):
         more = counted(len(result.doubts) - len(chosen), "further doubt")
         show(f"{more}; {'' if top else '--top N shows N, '}-o FILE writes them")
+
+
+def _row(by: str, doubt: "Doubt", words: Sequence[str]) -> tuple[str, ...]:
+    """A doubt in the table; of one about a sentence as a whole there is nothing to suggest."""
+    first = (f"{doubt.sentence:,}", f"{doubt.probability:.4f}")
+    if by == "sentence":
+        return (*first, shortened(" ".join(words), WIDTH))
+    suggested = (_named(doubt.suggested), f"{doubt.suggested_probability:.3f}")
+    return (*first, _named(doubt.gold), *suggested, _context(words, doubt))
 
 
 def _named(span: "Span | None") -> str:

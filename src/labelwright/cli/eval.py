@@ -262,14 +262,15 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
     data = model.encode(inputs) if asked.oracle else inputs  # asked twice
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[Any]:
-        choice = asked.choices[name]
-        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options, **under_rules[name])
+        choice, batch = asked.choices[name], ruled[name](batch)
+        decodings = batch.decode(choice.decoder, probabilities=asked.proofs, **choice.options)
         entities: list[Any] = [None] * len(batch)
         if asked.calibration:
+            batch.sure.check_possible()
             entities = batch.entities([decoding.labels for decoding in decodings])
         return list(zip(decodings, entities, strict=True))
 
-    under_rules = {name: choice.under(inputs) for name, choice in asked.choices.items()}
+    ruled = {name: choice.under_rules(inputs) for name, choice in asked.choices.items()}
     tallies = {name: how.Tally() for name in asked.choices}
     answers = model.ask(data, question, None, how.schemes_of(asked.choices))
     scores = {}
@@ -285,9 +286,10 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
 
 def _reliability(name: str, tagger: Any, test: "Data", entities: list[Any]) -> "CalibrationReport":
     """How far the probabilities of one output can be trusted."""
-    from labelwright.evaluate.calibration import judged, reliability
+    from labelwright.evaluate.calibration import judged, measure_of, reliability
 
-    return reliability(judged(entities, test.column(name) if name else test.y, tagger.classes_))
+    seen = judged(entities, test.column(name) if name else test.y, tagger.classes_)
+    return reliability(seen, measure=measure_of(tagger))
 
 
 def _scored(

@@ -6,7 +6,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli.common import aligned, counted, heading, inputs_of, percent, read_for, show
-from labelwright.cli.layout import BAR, bar, label_row, score_text, show_rows, show_text, size_of_data, template_row
+from labelwright.cli.layout import (
+    BAR,
+    bar,
+    calibration_text,
+    label_row,
+    score_text,
+    show_rows,
+    show_text,
+    size_of_data,
+    template_row,
+)
 from labelwright.errors import OptionError
 from labelwright.structures.ngrams import gram_name
 from labelwright.wording import shortened
@@ -37,6 +47,7 @@ def show_facts(facts: dict[str, Any], path: str) -> None:
             *_columns(facts),
             ("memory", _memory(facts["memory"], settings["algorithm"])),
             *_training(facts["training"], facts["scheme"]),
+            *_confidence(facts["training"].get("calibration")),
         ]
     )
     _show_weights(facts["feature_weights"], settings["weights"])
@@ -98,6 +109,10 @@ def _memory(memory: dict[str, float], algorithm: str) -> str:
     rows = f"{memory['rows']:,} different" if algorithm == "ib1" else f"a tree of {memory['rows']:,} nodes"
     size = f"{memory['bytes_per_instance']:,.0f} bytes an instance, {memory['bytes'] / 1e6:.1f} MB"
     return f"{counted(int(memory['instances']), 'instance')}, {rows}; {size}"
+
+
+def _confidence(calibration: dict[str, Any] | None) -> list[tuple[str, str]]:
+    return [] if calibration is None else [("confidence", calibration_text(calibration))]
 
 
 def _training(training: dict[str, Any], scheme: str | None) -> list[tuple[str, str]]:

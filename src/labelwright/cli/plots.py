@@ -84,7 +84,7 @@ def _draw_reliability(axes: Any, report: "CalibrationReport", title: str) -> Non
     axes.errorbar(said, right, spread, label=f"{len(report.bins)} bins of {report.n // max(1, len(said)):,}", **bars)
     axes.set_xlim(low, 1.01)
     axes.set_ylim(low, 1.01)
-    _label(axes, title, f"said: probability of the {report.unit}", "right: share that is correct")
+    _label(axes, title, f"said: {report.measure} of the {report.unit}", "right: share that is correct")
     axes.spines[["right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, loc="upper left")
 
@@ -99,7 +99,7 @@ def _draw_coverage(axes: Any, report: "CalibrationReport", title: str) -> None:
     for each in report.operations:
         if each.threshold is not None:
             axes.plot([0, each.kept], [each.precision] * 2, color=COLOURS["wrong"], linewidth=1, linestyle="--")
-            lines.append(f"{each.precision:.0%} precision: keep {each.kept:.1%}, {each.threshold:.3f} or more")
+            lines.append(f"{each.precision:.0%} precision: keep {each.kept:.1%}, {each.shown_threshold} or more")
     axes.text(0.03, 0.03, "\n".join(lines), transform=axes.transAxes, fontsize=8, color=COLOURS["wrong"])
     axes.set_xlim(0, 1)
     axes.set_ylim(max(0.0, 0.1 * math.floor(10 * low)), 1.005)

@@ -122,7 +122,11 @@ def command(
         _write(target, annotator_file(items, pool.names, "jsonl" if as_json else format_for(target, to)))
     else:
         _show(pool, ranked, by, top)
+    if not pool.rows:
+        say(f"labelwright: {input}: no sentences to rank")
     if rest is not None:
+        if top is None or len(ranked) == len(pool.rows):
+            say(f"labelwright: {rest}: no sentences are left over; --top N says how many are chosen")
         _write_rest(rest, pool, {each.sentence for each in ranked})
     if output is not None and output != "-":
         say(f"{output}: {_summary(pool, ranked, by)}")

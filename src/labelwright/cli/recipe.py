@@ -64,9 +64,15 @@ class Request(NamedTuple):
 
 
 def request(
-    name: str, run: Mapping[str, Setting], options: Mapping[str, Any], recipe: str | None, table: Mapping[str, Any]
+    name: str,
+    run: Mapping[str, Setting],
+    options: Mapping[str, Any],
+    recipe: str | None,
+    table: Mapping[str, Any],
+    complete: bool = True,
 ) -> Request:
-    """The settings of a run with this tagger: those of the recipe, and over them those of the options."""
+    """The settings of a run with this tagger: those of the recipe, and over them those of the options.  With
+    `complete`, those that every tagger of its kind needs must be there."""
     kind = registry.model_class(name)
     of_tagger = {key: each for key, each in settings_of(kind).items() if each.in_options or each.in_recipes}
     all_of_run = run
@@ -77,7 +83,7 @@ def request(
         values[key] = settings[key].parsed(value) if isinstance(value, str | list) else value
     asked = Request(name, kind, run, of_tagger, values, frozenset(options), recipe, table)
     for setting in of_tagger.values():
-        if setting.required and setting.name not in values:
+        if complete and setting.required and setting.name not in values:
             where = f"{recipe}: no {setting.name}" if recipe else _in_a_recipe(name, setting)
             raise OptionError(f"{where}; {setting.kind.hint}")
     return asked
@@ -152,7 +158,7 @@ def only_for(setting: Setting | str, name: str, run: Mapping[str, Setting], plac
     if refusal is not None:
         return f"{place}: {refusal}"
     others = takers(key, run)
-    return f"{place}: not for --model {name}, only for {either(others)}" if others else None
+    return f"{place}: not for --model {name}, only for {either(others)}" if others and name not in others else None
 
 
 def unknown_key(key: str, name: str, settings: Mapping[str, Setting], run: Mapping[str, Setting]) -> str:

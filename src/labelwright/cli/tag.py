@@ -1,27 +1,15 @@
 """labelwright tag: label a file or a stream."""
 
 import io
-import os
-import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from labelwright.cli import decoding as how
-from labelwright.cli.arrays import Arrays, TokenRows, rows_for
-from labelwright.cli.common import (
-    Format,
-    Threads,
-    check_target,
-    is_conllu,
-    layer_names,
-    load_model,
-    named_for,
-    refuse_inputs,
-    say,
-)
+from labelwright.cli.arrays import Arrays, rows_for
+from labelwright.cli.common import Format, Threads, check_target, is_conllu, layer_names, load_model, refuse_inputs, say
 from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
-from labelwright.cli.reading import ToTag, pieces_to_tag, reads_attributes
-from labelwright.cli.tag_answers import Request, write_answers
+from labelwright.cli.tag_answers import Request, Unsummed, answers_about
+from labelwright.cli.tag_input import Source
+from labelwright.cli.tag_output import write_answers
 from labelwright.cli.tag_text import (
     Characters,
     EntityWriter,
@@ -32,18 +20,17 @@ from labelwright.cli.tag_text import (
     text_format,
     tokenizer_given,
 )
-from labelwright.errors import CorpusError, OptionError
-
-if TYPE_CHECKING:
-    from labelwright.corpus.table import Corpus
-    from labelwright.corpus.tokenizer import Tokenizer
+from labelwright.errors import OptionError
 
 ModelFile = Annotated[str, argument("A model file that `labelwright train` wrote.", "MODEL")]
 Input = Annotated[str, argument("Column file, .conllu, text (--text), or - for a stream.", "INPUT")]
 Columns = Annotated[
     str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
 ]
-Known = Annotated[str | None, option("A column of labels that are known; _ where the model chooses.", "COLUMN", DATA)]
+Known = Annotated[
+    str | None,
+    option("A column of labels that are known, or sets of them (A|B); _ where the model chooses.", "COLUMN", DATA),
+]
 Output = Annotated[
     str, option("Where to write. [default: standard output]", "OUT", OUTPUT, "-o", "--output", show_default=False)
 ]
@@ -75,8 +62,65 @@ Verbose = Annotated[
 ]
 
 
-@how.with_decoders
-def command(
+HELP = """\
+Label sentences: copies the input and adds a column with the predicted label.
+
+The input has the columns that the model was trained on, with or without the label column.  A stream is answered
+sentence by sentence.  Files are read, labelled and written piece by piece, so memory does not grow with them (only
+Parquet and Label Studio's JSON are read whole); OUT appears when all is written, and may be INPUT itself, unless
+that is plain text.  In CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field
+`predicted`; models for CRFsuite's data write labels alone.
+
+\b
+  labelwright tag model.crf test.txt -o tagged.txt
+  labelwright tag model.crf < test.txt | less
+  labelwright tag model.crf test.txt --columns word,pos,hint --known hint
+  labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
+  labelwright tag near.model test.txt --inference vote
+  labelwright tag model.crf test.txt --min-confidence 0.9
+
+--nbest N writes each sentence N times, before each a comment with its rank and its probability:
+
+\b
+  # nbest 1 0.8731
+  He PRP B-NP
+  ran VBD B-VP
+
+--json writes {"tokens", "labels", "probability", "exact", "gap", "spans": [{"start", "end", "type", "text",
+"probability"}]} with token numbers from 0 and `end` exclusive, and with --probabilities "probabilities", with
+--nbest "nbest": [{"labels", "probability"}].  "exact" is a proof that no labelling is more probable; "gap" bounds
+by how much another one could be, null where the decoder has no bound.  Decoders that search add what they counted:
+"latent_paths", "label_paths", "mass" (the probability of what they met), "expansions".
+
+Perceptrons have scores, not probabilities: comments of --nbest hold the score, JSON has "score" in place of every
+"probability" of a labelling, and "exact" is about scores.  One trained with --dev is calibrated: JSON then has a
+"confidence" for the labelling and for each span, and --probabilities gives confidences (in JSON "confidences").
+
+Memory-based models have scores, too: the weight of the constraints that a labelling satisfies.  "exact" says that
+none satisfies more, which --inference csi proves.  They have no decoders and no confidences, and --known is
+refused.  With --constraints scheme, every label is a candidate where those of a sentence make no valid labelling.
+
+A cascade adds a column for each layer, the lowest first, with --probabilities each followed by its own.  The input
+has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
+and --known is refused.  Decoders are about the labels that are shown, not about those that are passed upwards.
+
+--min-confidence P shows only entities whose probability (or confidence) is P or more, in every form of output; the
+probability of a labelling in JSON stays that of the labelling with all its entities.  Calibrate the model first
+(labelwright calibrate): probabilities of a model as it was trained are often too high.
+
+--text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
+entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
+writes the lines of an .ann file, --to columns tokens with their labels.  --json works as for files and adds
+"offsets", the [start, end] of each token.  A cascade writes the entities of its highest layer; all layers are in
+--json and --to columns.  JSON lines with a field `text` get a field `predicted`.
+
+\b
+  labelwright tag names.crf letter.txt --text
+  labelwright tag names.crf letter.txt --text --to brat -o letter.ann
+"""
+
+
+def _tag(
     model: ModelFile,
     input: Input = "-",
     columns: Columns = None,
@@ -98,66 +142,9 @@ def command(
     threads: Threads = None,
     verbose: Verbose = False,
 ) -> None:
-    """Label sentences: copies the input and adds a column with the predicted label.
-
-    The input has the columns that the model was trained on, with or without the label column.  A stream is answered
-    sentence by sentence.  Files are read, labelled and written piece by piece, so memory does not grow with them (only
-    Parquet and Label Studio's JSON are read whole); OUT appears when all is written, and may be INPUT itself, unless
-    that is plain text.  In CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field
-    `predicted`; models for CRFsuite's data write labels alone.
-
-    \b
-      labelwright tag model.crf test.txt -o tagged.txt
-      labelwright tag model.crf < test.txt | less
-      labelwright tag model.crf test.txt --columns word,pos,hint --known hint
-      labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
-      labelwright tag near.model test.txt --inference vote
-      labelwright tag model.crf test.txt --min-confidence 0.9
-
-    --nbest N writes each sentence N times, before each a comment with its rank and its probability:
-
-    \b
-      # nbest 1 0.8731
-      He PRP B-NP
-      ran VBD B-VP
-
-    --json writes {"tokens", "labels", "probability", "exact", "gap", "spans": [{"start", "end", "type", "text",
-    "probability"}]} with token numbers from 0 and `end` exclusive, and with --probabilities "probabilities", with
-    --nbest "nbest": [{"labels", "probability"}].  "exact" is a proof that no labelling is more probable; "gap" bounds
-    by how much another one could be, null where the decoder has no bound.  Decoders that search add what they counted:
-    "latent_paths", "label_paths", "mass" (the probability of what they met), "expansions".
-
-    Perceptrons have scores, not probabilities: comments of --nbest hold the score, JSON has "score" in place of every
-    "probability" of a labelling, and "exact" is about scores.  One trained with --dev is calibrated: JSON then has a
-    "confidence" for the labelling and for each span, and --probabilities gives confidences (in JSON "confidences").
-
-    Memory-based models have scores, too: the weight of the constraints that a labelling satisfies.  "exact" says that
-    none satisfies more, which --inference csi proves.  They have no decoders and no confidences, and --known is
-    refused.  With --constraints scheme, every label is a candidate where those of a sentence make no valid labelling.
-
-    A cascade adds a column for each layer, the lowest first, with --probabilities each followed by its own.  The input
-    has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
-    and --known is refused.  Decoders are about the labels that are shown, not about those that are passed upwards.
-
-    --min-confidence P shows only entities whose probability (or confidence) is P or more, in every form of output; the
-    probability of a labelling in JSON stays that of the labelling with all its entities.  Calibrate the model first
-    (labelwright calibrate): probabilities of a model as it was trained are often too high.
-
-    --text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
-    entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
-    writes the lines of an .ann file, --to columns tokens with their labels.  --json works as for files and adds
-    "offsets", the [start, end] of each token.  A cascade writes the entities of its highest layer; all layers are in
-    --json and --to columns.  JSON lines with a field `text` get a field `predicted`.
-
-    \b
-      labelwright tag names.crf letter.txt --text
-      labelwright tag names.crf letter.txt --text --to brat -o letter.ann
-    """
-    if nbest is not None and nbest < 1:
-        raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
-    if nbest is not None and (format == "conllu" or is_conllu(input)) and not as_json:
-        raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
+    """Label sentences: what is read (Source), asked about it (Request), and written."""
     format = text_format(text, format, to, as_json)
+    _check_options(nbest, input, format, as_json)
     check_target(output, [model])
     if format == "text":  # which would be lost
         refuse_inputs(output, [input])
@@ -171,12 +158,22 @@ def command(
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
     tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
-    _run(tagger, request, input, output, columns, format, tokenizer, rows_for(tagger, arrays))
-    for name, tally in request.tallies.items():
-        say(f"{name}: {tally}" if name else str(tally))
+    source = Source(input, format, columns, known, tokenizer, rows_for(tagger, arrays))
+    _run(tagger, source, request, output)
+
+
+command = how.with_decoders(_tag, HELP)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _check_options(nbest: int | None, input: str, format: str | None, as_json: bool) -> None:
+    """Refuse options that do not go together, whatever the model."""
+    if nbest is not None and nbest < 1:
+        raise OptionError(f"--nbest: expected 1 or more, got {nbest}")
+    if nbest is not None and (format == "conllu" or is_conllu(input)) and not as_json:
+        raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
 
 
 def _check(model: Any, request: Request) -> None:
@@ -226,74 +223,21 @@ def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
         raise OptionError("--verbose: sums up what a decoder proves, which --nbest does not use; add --json for both")
 
 
-# -- reading and writing ----------------------------------------------------------------------------------------------
+# -- reading, answering, writing --------------------------------------------------------------------------------------
 
 
-def _run(
-    model: Any,
-    request: Request,
-    input: str,
-    output: str,
-    columns: str | None,
-    format: str | None,
-    tokenizer: "Tokenizer | None",
-    rows: TokenRows | None,
-) -> None:
+def _run(model: Any, source: Source, request: Request, output: str) -> None:
     """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
 
-    is_stream = input == "-" and format in (None, "columns") and not reads_attributes(model)
-    pieces: Iterator[ToTag]
-    if _is_empty(input):
-        pieces = iter(())
-    elif is_stream:
-        if tokenizer is not None:
-            raise OptionError("<stdin>: read as columns, which has tokens; for plain text add --text")
-        if rows is not None:
-            raise OptionError("--arrays: not for a stream, which is answered sentence by sentence; name INPUT")
-        pieces = _stream(model, columns, format)
-    else:
-        pieces = _warned(model, pieces_to_tag(model, input, format, columns, request.known, tokenizer))
-    if rows is not None:
-        pieces = rows.pieces(pieces, input)
+    unsummed = Unsummed()
     with written(output) as write:
-        for piece in pieces:
-            answered = io.BytesIO()
-            write_answers(model, piece, request, answered)
-            write(answered.getvalue())
-            del piece, answered  # before the next one is read
-
-
-def _is_empty(input: str) -> bool:
-    """Is it a file of no bytes?  Nothing is to be labelled, whatever its format."""
-    return os.path.isfile(input) and os.path.getsize(input) == 0
-
-
-def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
-    """The pieces of a file; what a user should know about it is told by the first."""
-    for n, piece in enumerate(pieces):
-        if n == 0 and piece.corpus is not None and not (piece.split and piece.more):  # which may be a headline
-            how.warn(model, piece.corpus, piece.more)
-        yield piece
-        del piece
-
-
-def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToTag]:
-    """Pieces of standard input as they come."""
-    from labelwright.corpus import stream_columns
-
-    if sys.stdin.isatty():
-        say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
-    for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=columns, label=False)):
-        if n == 0 and columns is None and format is None:
-            _check_stream(piece)
-        yield ToTag(piece if columns else named_for(model, piece))
-
-
-def _check_stream(first: "Corpus") -> None:
-    """Refuse a stream that has another format than columns."""
-    from labelwright.corpus.file_formats import format_of
-
-    format = "columns" if first.raw is None else format_of(first.source, first.raw.text)
-    if format != "columns":
-        raise CorpusError(f"{first.source}: looks like {format}, not like columns; add --format {format}")
+        for piece in source.pieces(model):
+            answers, form = answers_about(model, piece, request), io.BytesIO()
+            unsummed.add(model, answers, request)
+            write_answers(model, piece, answers, request, form)
+            write(form.getvalue())
+            del piece, answers, form  # before the next one is read
+    unsummed.report()
+    for name, tally in request.tallies.items():
+        say(f"{name}: {tally}" if name else str(tally))

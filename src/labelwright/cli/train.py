@@ -32,7 +32,16 @@ from labelwright.cli.recipe import (
 from labelwright.cli.train_grid import check_choices, joined_grid, settings_by_name, settings_to_try
 from labelwright.cli.train_labels import check_known_labels, opened_labels, read_dev, say_known, weighted_data
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
-from labelwright.cli.train_reports import Drawn, check_divisible, cross_validated, curve_of, draw, say_beforehand
+from labelwright.cli.train_reports import (
+    Drawn,
+    calibrated,
+    check_calibrate,
+    check_divisible,
+    cross_validated,
+    curve_of,
+    draw,
+    say_beforehand,
+)
 from labelwright.cli.train_search import how_many, searched
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
@@ -66,7 +75,7 @@ Ctrl-C ends the iteration and writes the model so far; a second one aborts.
 
 def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:
     """The command for the tagger that these arguments ask for."""
-    named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from"))
+    named = any(_given(given, flag) for flag in ("--model", "--recipe", "--start-from", "--continue"))
     if {"-h", "--help"} & set(given) and not named:
         return _help_for_all(), GroupedCommand
     name = asked_tagger(given)
@@ -83,7 +92,10 @@ def asked_tagger(given: Sequence[str]) -> str:
     asked, place = _given(given, "--model"), "--model"
     if asked is None:
         asked, place = table.get("model"), f"{recipe}: model"
-    return _tagger_name(place, asked, _given(given, "--start-from") or table.get("start_from"))
+    further = _name_of_file(_given(given, "--continue"), "partial_fit")
+    return _tagger_name(
+        place, asked, further or _name_of_file(_given(given, "--start-from") or table.get("start_from"))
+    )
 
 
 def command_class(name: str) -> type[GroupedCommand]:
@@ -144,19 +156,19 @@ def _given(arguments: Sequence[str], flag: str) -> str | None:
     return value
 
 
-def _tagger_name(place: str, asked: Any, start: Any) -> str:
-    """The tagger that is asked for; without a name, that of the model to start from."""
+def _tagger_name(place: str, asked: Any, start: str | None) -> str:
+    """The tagger that is asked for; without a name, that of the model to start from or to continue."""
     names = registry.command_line_names()
     if asked is None:
-        return _name_of_start(start) or "crf"
+        return start or "crf"
     if asked not in names:
         near = did_you_mean(str(asked), names)
         raise OptionError(f"{place}: expected one of {', '.join(names)}, got {asked!r}{near}")
     return str(asked)
 
 
-def _name_of_start(path: Any) -> str | None:
-    """The name of a trained tagger that another can start from."""
+def _name_of_file(path: Any, ability: str = "init") -> str | None:
+    """The name of a trained tagger that another can start from, or that has another ability."""
     from labelwright import modelfile
 
     if path is None:
@@ -166,7 +178,7 @@ def _name_of_start(path: Any) -> str | None:
     except LabelwrightError:  # said when it is loaded
         return None
     name = registry.class_names().get(str(kind))
-    return name if name and "init" in registry.model_class(name).training_options else None
+    return name if name and ability in registry.model_class(name).training_options else None
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------
@@ -174,6 +186,11 @@ def _name_of_start(path: Any) -> str | None:
 
 def _train(source: str, name: str, options: dict[str, Any]) -> None:
     """Train a tagger, write it, and say how the training went."""
+    if "continue_from" in options:
+        from labelwright.cli.train_further import train_further
+
+        train_further(source, name, options)
+        return
     recipe = options.get("recipe")
     asked = request(name, RUN, options, recipe, read_recipe(recipe) if recipe else {})
     output = asked.values["output"]
@@ -189,6 +206,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     tried = _to_try(model, asked)
     data, dev = read_data(source, asked, schemes)
     data, weights = weighted_data(data, asked)
+    check_calibrate(asked, weights is not None)
     data = opened_labels(data, asked)
     say_known(data, schemes, asked)
     begun = time.perf_counter()
@@ -199,11 +217,11 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     check_choices(model, tried, data, asked)
     with asked.named():
         if tried:
-            drawn = Drawn(searched(model, tried, data, dev, asked, trials))
+            drawn = Drawn(searched(model, tried, data, dev, asked, trials, weights))
             model, record["search"] = drawn.search.model, drawn.search.record
         if "folds" in asked.values:
-            record["folds"] = cross_validated(model, data, asked)
-        drawn = drawn._replace(curve=curve_of(model, data, dev, asked))
+            record["folds"] = cross_validated(model, data, asked, weights)
+        drawn = drawn._replace(curve=curve_of(model, data, dev, asked, weights))
         say_beforehand(model, data, asked)
         _fit(model, data, dev, start, checkpoint, asked, weights)
     if tried:
@@ -378,8 +396,12 @@ def _finish(
         say(f"labelwright: interrupted before the first {model.trains_in}; {output} is not written")
         raise typer.Exit(130)
     on_dev, draw_joint = _on_dev(model, dev, asked)
-    model.forget_run()
-    model.save(output)
+    try:
+        if not interrupted:
+            calibrated(model, data, dev, asked)
+    finally:  # what was trained is kept
+        model.forget_run()
+        model.save(output)
     if interrupted:
         resumable = checkpoint is not None and "search" not in record
         say(_interrupted(model, output, resumable) + (SEARCH_AGAIN if "search" in record else ""))

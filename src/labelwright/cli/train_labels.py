@@ -1,6 +1,7 @@
 """labelwright train: labels that are known in part, and columns of weights."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli.common import counted, say
@@ -10,6 +11,7 @@ from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.cli.reading import Data
+    from labelwright.corpus.allowed_labels import Allowed
 
 WEIGHTS = {"sentence_weight": "sentence", "token_weight": "token"}  # options, and what they give weights of
 SAMPLED = ("search", "folds", "learning_curve")  # options that train and score on samples
@@ -25,9 +27,8 @@ def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None
     option, column = next(iter(named.items()))
     if has_attributes(data):
         raise OptionError(f"{asked.place(option)}: CRFsuite's data have no columns; leave it out")
-    sampled = next((asked.place(name) for name in SAMPLED if asked.get(name)), None)
-    if sampled is not None or len(named) > 1:
-        other = sampled or asked.place(list(named)[1])
+    if len(named) > 1:
+        other = asked.place(list(named)[1])
         raise OptionError(f"{asked.place(option)}: not together with {other}; leave one of them out")
     return weighted(data, **{WEIGHTS[option]: column})
 
@@ -62,8 +63,8 @@ def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None) -> None:
         check_known(dev.column(name), f"{dev.source}: column {name}" if schemes else dev.source)
 
 
-def opened_labels(data: "Data", asked: Request) -> "Data":
-    """The training data with labels as --unmarked and --allowed-labels have them."""
+def opened_labels(data: "Data", asked: Request, labels: Collection[str] = ()) -> "Data":
+    """The training data with labels as --unmarked and --allowed-labels have them; a model may have further labels."""
     data = _unmarked(data, asked)
     if asked.get("allowed_labels") is None:
         return data
@@ -71,7 +72,25 @@ def opened_labels(data: "Data", asked: Request) -> "Data":
         raise OptionError(f"{asked.place('allowed_labels')}: CRFsuite's data have no words; leave it out")
     from labelwright.corpus.allowed_labels import allowed_in, read_allowed_labels
 
-    return allowed_in(data, read_allowed_labels(asked.values["allowed_labels"]))
+    path = asked.values["allowed_labels"]
+    allowed = read_allowed_labels(path)
+    _check_allowed(path, allowed, data, labels)
+    return allowed_in(data, allowed)
+
+
+def _check_allowed(path: str, allowed: "Allowed", data: "Data", labels: Collection[str]) -> None:
+    """Refuse labels of a dictionary that neither the data nor a model have."""
+    from labelwright.corpus.partial_labels import sets_among
+    from labelwright.wording import like_label, some_of
+
+    values = data.values(data.label)
+    members = sets_among(values, labels)
+    known = {value for value, found in zip(values, members, strict=True) if found is None}.union(labels)
+    known.update(label for found in members if found for label in found)
+    for word, of_word in allowed.items():
+        for label in sorted(set(of_word) - known):
+            has = f"which has {some_of(sorted(known))}{like_label(label, sorted(known))}"
+            raise CorpusError(f"{path}: {word}: no label {label!r} in {data.source}, {has}")
 
 
 def _unmarked(data: "Data", asked: Request) -> "Data":
@@ -87,11 +106,17 @@ def _unmarked(data: "Data", asked: Request) -> "Data":
     return with_unmarked_unknown(data)
 
 
-def say_known(data: "Data", schemes: Mapping[str, Any] | None, asked: Request) -> None:
-    """One line on each label column that is known in part; what cannot be done with it is refused."""
+def say_known(
+    data: "Data", schemes: Mapping[str, Any] | None, asked: Request, labels: Mapping[str, Collection[str]] | None = None
+) -> None:
+    """One line on each label column that is known in part; what cannot be done with it is refused.
+
+    labels : those that a model has already, by its output"""
     for name, (values, codes, source) in _columns(data, schemes).items():
         from labelwright.corpus.partial_labels import how_many_known
 
+        learnt = (labels or {}).get(name if schemes else "", ())
+        _refuse_broken(data, values, codes, source, learnt)
         known = how_many_known(values, codes)
         if not known.sets + known.unknown:
             continue
@@ -105,6 +130,31 @@ def say_known(data: "Data", schemes: Mapping[str, Any] | None, asked: Request) -
             of = f"{source}: column {name}" if schemes else source
             sets, unknown = counted(known.sets, "token"), counted(known.unknown, "token")
             say(f"{of}: {counted(known.labels, 'token')} with a label, {sets} with a set, {unknown} unknown")
+            _warn_of_members(of, values, learnt)
+
+
+def _refuse_broken(data: "Data", values: Any, codes: Any, source: str, labels: Collection[str]) -> None:
+    """Refuse a text that looks like a set of labels and is none, with its place."""
+    from labelwright.corpus.partial_labels import NO_SET, broken_sets
+
+    for value in broken_sets(values, labels):
+        token = codes.tolist().index(list(values).index(value))
+        lengths = map(len, data.X)
+        sentence = next(n for n, end in enumerate(accumulate(lengths)) if token < end)
+        token -= sum(len(each) for each in data.X[:sentence])
+        raise CorpusError(f"{source}: sentence {sentence}, token {token}: {value!r} {NO_SET}")
+
+
+def _warn_of_members(of: str, values: Any, labels: Collection[str]) -> None:
+    """Say which labels occur in sets alone: nothing tells how they look, and they may be misspelt."""
+    from labelwright.corpus.partial_labels import sets_among
+
+    members = sets_among(values, labels)
+    alone = {value for value, found in zip(values, members, strict=True) if found is None}.union(labels, ["O"])
+    alone |= {next(iter(found)) for found in members if found and len(found) == 1}
+    only = sorted({label for found in members if found for label in found} - alone)
+    if only:
+        say(f"labelwright: {of}: {', '.join(only)}: only in sets of labels, at no token alone; misspelt?")
 
 
 def _columns(data: "Data", schemes: Mapping[str, Any] | None) -> dict[str, tuple[Any, Any, str]]:

@@ -172,6 +172,19 @@ def of_tuning(
     """What is tried before the model is trained."""
 
 
+def of_calibration(
+    *,
+    calibrate: Annotated[
+        str | None,
+        OneOf("temperature", "isotonic"),
+        Group(declared.TRAINING),
+        Flag(metavar="METHOD"),
+        Help("Calibrate the model on --dev, or by cross-fitting: temperature or isotonic."),
+    ] = None,
+) -> None:
+    """What is fitted after the model is trained."""
+
+
 def of_training(
     *,
     start_from: Annotated[
@@ -180,6 +193,14 @@ def of_training(
         Group(declared.TRAINING),
         Flag(metavar="MODEL"),
         Help("Begin with the settings and weights of a trained model."),
+    ] = None,
+    continue_from: Annotated[
+        str | None,
+        Needs("partial_fit"),
+        OptionOnly(),
+        Group(declared.TRAINING),
+        Flag("--continue", metavar="MODEL"),
+        Help("Continue training a model with the sentences of TRAIN."),
     ] = None,
     resume: Annotated[
         bool,
@@ -249,7 +270,7 @@ def of_most_taggers(
 # What a run is asked beside the settings of its tagger, in the order of the help.
 RUN = {
     name: setting
-    for part in (of_files, of_texts, of_further_data, of_labels, of_tuning, of_training, of_output)
+    for part in (of_files, of_texts, of_further_data, of_labels, of_tuning, of_training, of_calibration, of_output)
     for name, setting in settings_of(part).items()
 }
 
@@ -281,7 +302,7 @@ TRAIN = inspect.Parameter(
 )
 RARE = (  # for some formats of files, or seldom asked for
     "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
-    "learning_curve", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
+    "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
 )  # fmt: skip
-MOST = ("start_from", "resume")  # options that not all taggers have, but most
+MOST = ("start_from", "continue_from", "resume")  # options that not all taggers have, but most
 PLACES = {DATA: 0, declared.FEATURES: 1, declared.TRAINING: 2, OUTPUT: 4}  # of headings; the tagger's own is 3

@@ -6,11 +6,12 @@ from labelwright.cli.common import counted, say
 from labelwright.cli.plots import draw_training
 from labelwright.cli.reading import has_attributes
 from labelwright.cli.recipe import Request
-from labelwright.errors import OptionError
+from labelwright.errors import LabelwrightError, OptionError
 from labelwright.wording import duration
 
 USUAL = 50  # iterations, where no limit is set
 MINUTE = 60.0
+FOLDS = 5  # of cross-fitting
 
 
 class Drawn(NamedTuple):
@@ -27,7 +28,7 @@ def check_divisible(data: Any, asked: Request) -> None:
             raise OptionError(f"{asked.place(name)}: takes samples of columns, not of CRFsuite's data; leave it out")
 
 
-def cross_validated(model: Any, data: Any, asked: Request) -> dict[str, Any]:
+def cross_validated(model: Any, data: Any, asked: Request, weights: list[Any] | None = None) -> dict[str, Any]:
     """The scores of a model on each part of the data, with their mean and spread, for the record of training."""
     from labelwright.search.folds import cross_validate
 
@@ -40,14 +41,20 @@ def cross_validated(model: Any, data: Any, asked: Request) -> dict[str, Any]:
             f"{fold.seconds:.2f} s"
         )
 
-    seed = asked.get("random_state") or 0
-    result = cross_validate(model, data, folds=folds, random_state=seed, progress=None if quiet else progress)
+    result = cross_validate(
+        model,
+        data,
+        folds=folds,
+        random_state=asked.get("random_state") or 0,
+        progress=None if quiet else progress,
+        sample_weight=weights,
+    )
     if not quiet:
         say(f"{folds} folds: {100 * result.mean:.2f}, standard deviation {100 * result.deviation:.2f}")
     return result.as_dict()
 
 
-def curve_of(model: Any, data: Any, dev: Any, asked: Request) -> Any:
+def curve_of(model: Any, data: Any, dev: Any, asked: Request, weights: list[Any] | None = None) -> Any:
     """A learning curve, where it is asked for, or where a plot has nothing else to show."""
     from labelwright.search.folds import learning_curve
 
@@ -58,7 +65,36 @@ def curve_of(model: Any, data: Any, dev: Any, asked: Request) -> Any:
         sentences = counted(part.n_train, "sentence")
         say(f"learning curve  {sentences:>18}  {100 * part.score:6.2f}  {part.seconds:.2f} s")
 
-    return learning_curve(model, data, dev=dev, progress=None if asked.get("quiet") else progress)
+    shown = None if asked.get("quiet") else progress
+    return learning_curve(model, data, dev=dev, progress=shown, sample_weight=weights)
+
+
+def check_calibrate(asked: Request, weighted: bool) -> None:
+    """Refuse cross-fitting where copies of the model would be trained in another way."""
+    if asked.get("calibrate") is None or "dev" in asked.values:
+        return
+    if weighted or asked.get("start_from") is not None:
+        other = "weights" if weighted else asked.place("start_from")
+        raise OptionError(f"{asked.place('calibrate')}: cross-fitting trains copies without {other}; add --dev FILE")
+
+
+def calibrated(model: Any, data: Any, dev: Any, asked: Request) -> None:
+    """Calibrate a trained model on development data, or by cross-fitting, where that is asked for."""
+    if asked.get("calibrate") is None:
+        return
+    from labelwright.cli.calibrate import calibrate_on, fitted_text
+
+    folds = None if dev is not None else FOLDS
+    try:
+        calibrate_on(model, data if dev is None else dev, asked.values["calibrate"], folds)
+    except LabelwrightError as error:
+        told = f"{asked.place('calibrate')}: {str(error).removeprefix('calibrate: ')}"
+        raise OptionError(f"{told}; {asked.values['output']} holds the model without calibration") from None
+    if asked.get("quiet"):
+        return
+    how = "on development data" if folds is None else f"by cross-fitting in {folds} parts"
+    for name, tagger in model.outputs.items():
+        say(f"{name + ': ' if name else ''}calibrated {how}: {fitted_text(tagger.training_['calibration'])}")
 
 
 def say_beforehand(model: Any, data: Any, asked: Request) -> None:

@@ -23,7 +23,15 @@ class Searched(NamedTuple):
     sizes: list[int]
 
 
-def searched(model: Any, settings: list[dict[str, Any]], data: Any, dev: Any, asked: Request, trials: Path) -> Searched:
+def searched(
+    model: Any,
+    settings: list[dict[str, Any]],
+    data: Any,
+    dev: Any,
+    asked: Request,
+    trials: Path,
+    weights: list[Any] | None = None,
+) -> Searched:
     """The best of many settings; `trials` is the file from which an interrupted search resumes."""
     from labelwright.search.progressive import ProgressiveSearch
 
@@ -45,6 +53,7 @@ def searched(model: Any, settings: list[dict[str, Any]], data: Any, dev: Any, as
         dev=tuple(dev) if has_attributes(dev) else dev,
         progress=_Lines(search) if lines else None,
         checkpoint=trials,
+        sample_weight=weights,
     )
     record = {
         "settings": search.n_settings_,

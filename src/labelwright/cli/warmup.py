@@ -288,5 +288,7 @@ def _ask_memory(model: Any, corpus: Any) -> None:
         model.decode(data, inference)
     model.predict_nbest(data, 2)
     model.predict_oracle(data, LABELS)
+    model.calibrate(data, LABELS).predict_confidences(data)
+    model.span_confidences(data, model.predict_spans(data))
     if model.algorithm == "ib1":
         model.neighbours(corpus)

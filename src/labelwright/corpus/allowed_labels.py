@@ -1,5 +1,6 @@
 """A dictionary of words and the labels that each may have, for tokens whose label is unknown."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -13,18 +14,25 @@ from labelwright.errors import CorpusError
 Allowed = Mapping[str, Sequence[str] | frozenset[str]]
 
 
-def read_allowed_labels(path: str) -> dict[str, frozenset[str]]:
+def read_allowed_labels(path: str | os.PathLike[str]) -> dict[str, frozenset[str]]:
     """A file with a word and its labels on each line, separated by tabs or spaces.
 
-    path : of the file; compressed ones are read, too
+    A word on several lines has the labels of all of them.  Empty lines do not count; there are no comments, since # is
+    a word.
+
+    path : of the file, in UTF-8; compressed ones are read, too
     """
     allowed: dict[str, frozenset[str]] = {}
-    for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), 1):
+    try:
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise CorpusError(f"{os.fspath(path)}: not UTF-8; convert the file, as with iconv") from None
+    for number, line in enumerate(lines, 1):
         word, *labels = line.split() or [""]
         if not word:
             continue
         if not labels:
-            raise CorpusError(f"{path}:{number}: expected a word and its labels, got only {word!r}")
+            raise CorpusError(f"{os.fspath(path)}:{number}: expected a word and its labels, got only {word!r}")
         allowed[word] = allowed.get(word, frozenset()) | frozenset(labels)
     return allowed
 

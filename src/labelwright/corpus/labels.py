@@ -27,10 +27,22 @@ def wrong_label(labels: Sequence[Any]) -> tuple[int, str] | None:
     kinds = [str if isinstance(label, str) else type(label) for label in labels]
     expected = kinds[0].__name__ if kinds and kinds[0].__name__ in READ_LABEL else "str"
     for i, (label, kind) in enumerate(zip(labels, kinds, strict=True)):
-        if kind.__name__ != expected or is_missing(label):
+        if issubclass(kind, tuple | np.ndarray):
+            return i, f"expected a label, got {label!r:.40}; give a set where one of several labels is right"
+        if is_missing(label):
+            return i, f"no label, but {label!r:.40}; give None where it is unknown"
+        if kind.__name__ != expected:
             wanted = {"str": "a string"}.get(expected, f"a label of type {expected}, as those before it")
             return i, f"expected {wanted}, got {label!r:.40}"
     return None
+
+
+def check_types(known: Sequence[Any], labels: Sequence[Any], source: str) -> None:
+    """Refuse labels of another type than those of a model."""
+    if not known or not labels or label_type(known) == label_type(labels):
+        return
+    ours = f"the labels of the model are of type {label_type(known)}, as {known[0]!r}"
+    raise CorpusError(f"{source}: {ours}, got {labels[0]!r} of type {label_type(labels)}; give labels of one type")
 
 
 def text_of(labels: Iterable[Any]) -> list[str]:

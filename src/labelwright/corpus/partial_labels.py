@@ -1,15 +1,17 @@
 """Labels that are known in part: in Python None or a set of labels, in files `_` or labels separated by `|`."""
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.labels import check_types
 from labelwright.errors import CorpusError
 
 Array = NDArray[Any]
+SET_TYPES = frozenset, set, list  # what a set of labels may be in Python; a tuple is labels of several columns
 UNKNOWN = "_"
 BAR = "|"
 FEATURE = re.compile("[^=|]+=[^=|]+")  # of morphology, as in Case=Nom
@@ -44,29 +46,60 @@ def one_of(value: Any) -> frozenset[Any] | None:
 
 def is_set(value: Any) -> bool:
     """Is it a set of labels in Python?"""
-    return isinstance(value, frozenset | set | list)
+    return isinstance(value, SET_TYPES)
 
 
-def sets_among(values: Sequence[Any]) -> list[frozenset[Any] | None]:
+def is_partial(value: Any) -> bool:
+    """Does it leave the label open in Python: None, or a set of labels?"""
+    return value is None or is_set(value)
+
+
+def sets_among(values: Sequence[Any], known: Collection[Any] = ()) -> list[frozenset[Any] | None]:
     """What `one_of` says of each of the distinct values of a column.
 
     A text with bars is a set where each of its parts is a chunk label (B-PER|I-PER) or a label of the column, too:
     NN|ly is a label. Beside Case=Nom, `_` is a label: no features.
 
+    known : further labels, as those of a model
+
     >>> sets_among(["_", "N"]), sets_among(["_", "Case=Nom"])
     ([frozenset(), None], [None, None])
     >>> sets_among(["NN|ly", "NN"]), sets_among(["N|V", "N", "V"])[1:]
     ([None, None], [None, None])
+    >>> sets_among(["_", "N|V"], known=["_", "N|V", "N", "V"])
+    [None, None]
     """
-    members = [one_of(value) for value in values]
-    alone = {value for value, found in zip(values, members, strict=True) if found is None}
+    members = [None if value in known else one_of(value) for value in values]
+    alone = {value for value, found in zip(values, members, strict=True) if found is None}.union(known)
     members = [
         None if found and isinstance(value, str) and not all(x in alone or CHUNK.fullmatch(x) for x in found) else found
         for value, found in zip(values, members, strict=True)
     ]
-    if any(isinstance(value, str) and FEATURE.match(value) for value in values):
+    if any(isinstance(value, str) and FEATURE.match(value) for value in alone):
         members = [None if value == UNKNOWN else found for value, found in zip(values, members, strict=True)]
     return members
+
+
+def broken_sets(values: Sequence[Any], known: Collection[Any] = ()) -> list[str]:
+    """Texts that are neither labels nor sets of labels: a part between bars is missing or unknown.
+
+    values : the distinct values of a column
+    known : further labels, as those of a model
+
+    >>> broken_sets(["N", "V", "N||V", "|", "N|_", "x||", "N|V"])
+    ['N||V', '|', 'N|_']
+    """
+    labels = {value for value in values if isinstance(value, str) and BAR not in value}.union(known)
+
+    def broken(value: str) -> bool:
+        parts = value.split(BAR)
+        named = [part for part in parts if part not in ("", UNKNOWN)]
+        return len(named) < len(parts) and all(part in labels or CHUNK.fullmatch(part) for part in named)
+
+    return [v for v in values if isinstance(v, str) and BAR in v and "=" not in v and v not in known and broken(v)]
+
+
+NO_SET = "is neither a label nor a set of labels; write a set as A|B, an unknown label as _"
 
 
 def check_known(sentences: Iterable[Sequence[Any]], source: str) -> None:
@@ -101,6 +134,29 @@ def known_labels(labels: Sequence[Any]) -> list[Any]:
     distinct = list(dict.fromkeys(label for label in labels if not is_set(label)))
     members = dict(zip(distinct, sets_among(distinct), strict=True))
     return [None if is_set(label) or members[label] is not None else label for label in labels]
+
+
+def left_open(sentences: Sequence[Sequence[Any]], labels: Sequence[Any] = ()) -> list[list[Any]]:
+    """The labels of sentences; None where one is unknown, and a set where one of several is right.
+
+    sentences : labels of each sentence, as Python or files have them
+    labels : further labels, as those of a model
+
+    >>> left_open([["N", "_"], ["V", "N|V"]]) == [["N", None], ["V", {"N", "V"}]]
+    True
+    >>> left_open([["_", "N|V"]], ["_", "N", "V"]) == [["_", {"N", "V"}]]
+    True
+    """
+    distinct = list(dict.fromkeys(label for sentence in sentences for label in sentence if not is_set(label)))
+    distinct = list(dict.fromkeys([*distinct, *labels]))
+    members = dict(zip(distinct, sets_among(distinct), strict=True)) | dict.fromkeys(labels)
+
+    def meant(label: Any) -> Any:
+        several = frozenset(label) if is_set(label) else members[label]
+        single = _single(label, several)
+        return single[0] if single else several or None
+
+    return [[meant(label) for label in sentence] for sentence in sentences]
 
 
 class Known(NamedTuple):
@@ -141,13 +197,18 @@ def _single(value: Any, members: frozenset[Any] | None) -> list[Any]:
     return list(members) if len(members) == 1 else []
 
 
-def label_codes(values: Sequence[Any], codes: Array, source: str = "y") -> LabelCodes:
-    """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels."""
-    members = sets_among(values)
-    if all(found is None for found in members):
+def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: Sequence[Any] = ()) -> LabelCodes:
+    """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels.
+
+    known : the labels of a model, which come first; an unknown label may be any of them, too"""
+    for value in broken_sets(values, known):
+        raise CorpusError(f"{source}: {value!r} {NO_SET}")
+    members = sets_among(values, frozenset(known))
+    if not known and all(found is None for found in members):
         return LabelCodes(list(values), codes, np.empty((0, len(values)), np.bool_))
     alone = [_single(value, found) for value, found in zip(values, members, strict=True)]
-    labels = list(dict.fromkeys(label for single in alone for label in single))
+    check_types(known, [label for single in alone for label in single], source)
+    labels = list(dict.fromkeys([*known, *(label for single in alone for label in single)]))
     labels += sorted({label for found in members if found for label in found} - set(labels), key=str)
     if not labels:
         raise CorpusError(f"{source}: no token has a label; label some of them")

@@ -11,7 +11,7 @@ import numpy as np
 
 from labelwright.corpus.labels import plain_label, wrong_label
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.partial_labels import check_known, is_set, sets_among
+from labelwright.corpus.partial_labels import SET_TYPES, check_known, is_set, sets_among
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
 from labelwright.errors import CorpusError, OptionError
@@ -369,7 +369,7 @@ def intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
     kinds = set(map(type, flat))
     if all(issubclass(kind, str) for kind in kinds):
         return intern_values(flat, sentences, source)
-    if any(issubclass(kind, set | frozenset | list | NoneType) for kind in kinds):
+    if any(issubclass(kind, (*SET_TYPES, NoneType)) for kind in kinds):
         return _intern_partial(flat, sentences, source)
     flat = list(map(plain_label, flat))
     wrong = wrong_label(flat)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from labelwright.corpus.partial_labels import check_known
+from labelwright.corpus.partial_labels import known_labels
 from labelwright.corpus.schemes import allowed, boundaries, detect_scheme
 from labelwright.corpus.table import Corpus, intern_labels
 from labelwright.errors import CorpusError
@@ -19,7 +19,7 @@ def unmarked_unknown(y: Sequence[Sequence[str]], source: str = "y") -> list[list
     """Labels of which only those of the marked spans are sure: O becomes the set of all labels, next to a span the set
     of those that do not continue it.
 
-    y : labels of each sentence in a scheme: B-PER, I-PER, O, ...
+    y : labels of each sentence in a scheme: B-PER, I-PER, O, ...; those that are unknown or sets stay as they are
     source : what errors begin with
 
     >>> [[_, _, after, last]] = unmarked_unknown([["B-PER", "I-PER", "O", "O"]])
@@ -27,14 +27,18 @@ def unmarked_unknown(y: Sequence[Sequence[str]], source: str = "y") -> list[list
     (['B-PER', 'O'], ['B-PER', 'I-PER', 'O'])
     """
     sentences = [list(labels) for labels in y]
-    check_known(sentences, source)
-    labels = list(dict.fromkeys([OUTSIDE, *chain.from_iterable(sentences)]))
-    scheme = detect_scheme(labels, sentences)
+    known = [known_labels(labels) for labels in sentences]
+    single = dict.fromkeys(label for labels in known for label in labels if label is not None)
+    labels = list(dict.fromkeys([OUTSIDE, *single]))
+    scheme = detect_scheme(labels, [[label or OUTSIDE for label in labels] for labels in known])
     if scheme is None or len(labels) == 1:
         raise CorpusError(f"{source}: no spans are marked (B-X, I-X, O, ...), so there is nothing to learn from")
     number = {label: code for code, label in enumerate(labels)}
     apart = _apart(labels, scheme)
-    return [_opened(sentence, labels, number, apart) for sentence in sentences]
+    return [
+        [given if label is None else label for given, label in zip(*both, strict=True)]
+        for both in zip(sentences, (_opened(sentence, labels, number, apart) for sentence in known), strict=True)
+    ]
 
 
 def with_unmarked_unknown(corpus: Corpus) -> Corpus:
@@ -53,16 +57,16 @@ def _apart(labels: list[str], scheme: str) -> np.ndarray:
     return np.asarray(allowed(labels, scheme).arc & (table.starts[:n, :n] | ~inside[None, :]))
 
 
-def _opened(sentence: list[str], labels: list[str], number: dict[str, int], apart: np.ndarray) -> list[Any]:
-    """The labels of a sentence, with those outside of spans left open."""
+def _opened(sentence: list[Any], labels: list[str], number: dict[str, int], apart: np.ndarray) -> list[Any]:
+    """The labels of a sentence, None where they are not known, with those outside of spans left open."""
     opened: list[Any] = list(sentence)
     for t, label in enumerate(sentence):
         if label != OUTSIDE:
             continue
         possible = np.ones(len(labels), np.bool_)
-        if t > 0 and sentence[t - 1] != OUTSIDE:
+        if t > 0 and sentence[t - 1] not in (None, OUTSIDE):
             possible &= apart[number[sentence[t - 1]]]
-        if t + 1 < len(sentence) and sentence[t + 1] != OUTSIDE:
+        if t + 1 < len(sentence) and sentence[t + 1] not in (None, OUTSIDE):
             possible &= apart[:, number[sentence[t + 1]]]
         opened[t] = frozenset(labels[k] for k in np.flatnonzero(possible))
     return opened

@@ -43,13 +43,16 @@ def weighted(corpus: Corpus, *, sentence: str | None = None, token: str | None =
 def _numbers(corpus: Corpus, name: str) -> np.ndarray:
     """The numbers [T] in a column."""
     values = []
-    for text in corpus.values(name):
+    for code, text in enumerate(corpus.values(name)):
         try:
             value = float(text)
         except ValueError:
             value = np.nan
         if not 0 <= value < np.inf:
-            raise CorpusError(f"{corpus.source}: column {name}: expected a number of 0 or more, got {text!r}")
+            token = int(np.argmax(corpus.codes(name) == code))
+            sentence = int(np.searchsorted(corpus.offsets, token, side="right")) - 1
+            place = f"sentence {sentence}, token {token - int(corpus.offsets[sentence])}: column {name}"
+            raise CorpusError(f"{corpus.source}: {place}: expected a number of 0 or more, got {text!r}")
         values.append(value)
     return np.asarray(np.array(values)[corpus.codes(name)])
 

@@ -16,5 +16,6 @@ DECODERS: dict[str, Callable[..., Decoding]] = {
     "exact": exact,
     "mbr": mbr,
 }
+RULED_DECODERS = ("viterbi", "exact", "csi")  # those that keep users' rules
 
-__all__ = ["DECODERS", "Decoding"]
+__all__ = ["DECODERS", "RULED_DECODERS", "Decoding"]

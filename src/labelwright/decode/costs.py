@@ -1,7 +1,7 @@
 """Costs of wrong labels, and the labelling whose expected cost is lowest."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -9,11 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
-from labelwright.structures.states import StateSpace
+from labelwright.structures.lattice import Lattice, best_path
+from labelwright.wording import like_label, some_of
 
 Array = NDArray[Any]
 ANY = "*"
 Costs = Mapping[tuple[str, str], float] | str
+
+
+def refuse_with_costs(given: Iterable[str]) -> None:
+    """Refuse options that choose among candidates."""
+    for name in given:
+        raise OptionError(f"{name}: costs choose among all labellings, without candidates; leave {name} out")
 
 
 def cost_matrix(costs: Costs, labels: Sequence[str]) -> Array:
@@ -35,6 +42,16 @@ def cost_matrix(costs: Costs, labels: Sequence[str]) -> Array:
     return matrix
 
 
+def costs_among(costs: Costs, labels: Sequence[str], some: Sequence[str]) -> dict[tuple[str, str], float]:
+    """The costs between some of the labels of a model.
+
+    >>> costs_among("*>B=5,C>A=2", ["A", "B", "C"], ["A", "B"])
+    {('A', 'A'): 0.0, ('A', 'B'): 5.0, ('B', 'A'): 1.0, ('B', 'B'): 0.0}
+    """
+    matrix, code = cost_matrix(costs, labels), {label: code for code, label in enumerate(labels)}
+    return {(right, predicted): float(matrix[code[right], code[predicted]]) for right in some for predicted in some}
+
+
 def _entries(costs: Costs) -> Mapping[tuple[str, str], float]:
     """Costs by pairs of labels."""
     if not isinstance(costs, str):
@@ -54,27 +71,17 @@ def _places(label: str, labels: Sequence[str]) -> Array:
     if label == ANY:
         return np.arange(len(labels))
     if label not in labels:
-        raise OptionError(f"costs: no label {label!r} in this model")
+        has = f"which has {some_of(labels)}"
+        raise OptionError(f"costs: no label {label!r} in this model, {has}{like_label(label, labels)}")
     return np.array([list(labels).index(label)])
 
 
-def cheapest(marginals: Array, matrix: Array, space: StateSpace) -> Array:
-    """The labels [T] with the lowest expected cost among the labellings that transitions allow, from the probabilities
-    of labels [T, L]."""
-    expected, label, L = marginals @ matrix, space.label_of, space.n_labels
-    follows = np.zeros((L, L), np.bool_)
-    np.logical_or.at(follows, (label[:, None], label[None, :]), space.arc)
-    ends = np.zeros((2, L), np.bool_)
-    for row, allowed in zip(ends, (space.start, space.end), strict=True):
-        np.logical_or.at(row, label, allowed)
-    barred = np.where(follows, 0.0, np.inf)
-    total, back = expected[0] + np.where(ends[0], 0.0, np.inf), np.zeros(expected.shape, np.int64)
-    for t in range(1, len(expected)):
-        reached = total[:, None] + barred
-        back[t] = reached.argmin(axis=0)
-        total = reached.min(axis=0) + expected[t]
-    codes = np.empty(len(expected), np.int32)
-    codes[-1] = (total + np.where(ends[1], 0.0, np.inf)).argmin()
-    for t in range(len(expected) - 1, 0, -1):
-        codes[t - 1] = back[t, codes[t]]
+def cheapest(marginals: Array, matrix: Array, lattice: Lattice) -> Array:
+    """The labels [T] with the lowest expected cost among the labellings that the lattice allows (by forced labels, the
+    label scheme, forbidden transitions), from the probabilities of labels [T, L]: the best path by costs."""
+    label = lattice.graph.label_of_node
+    costs = (marginals @ matrix)[:, label]
+    node = np.where(lattice.node > -np.inf, -costs, -np.inf)
+    arc = np.where(lattice.arc > -np.inf, 0.0, -np.inf)
+    codes: Array = label[best_path(Lattice(node, arc, lattice.graph))[0]]
     return codes

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.spans import spans_of
 from labelwright.decode.checks import check_whole
-from labelwright.decode.costs import Costs, cheapest, cost_matrix
+from labelwright.decode.costs import Costs, cheapest, cost_matrix, refuse_with_costs
 from labelwright.decode.exact import labellings
 from labelwright.decode.ldi import candidates as ldi_candidates
 from labelwright.decode.record import Decoding, judged
@@ -45,7 +45,7 @@ def token_accuracy(texts: Sequence[Labels]) -> NDArray[np.float64]:
 def _cheapest(lattice: Lattice, space: StateSpace, costs: Costs) -> Decoding:
     """The labelling whose expected cost, the sum over its tokens, is lowest."""
     sums = posterior(lattice)
-    codes = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), space)
+    codes = cheapest(label_marginals(sums.nodes, lattice.graph), cost_matrix(costs, space.labels), lattice)
     decoding = judged(
         Decoding([space.labels[y] for y in codes.tolist()], 0.0, None, False, None), lattice, codes, sums.log_z
     )
@@ -71,6 +71,8 @@ def mbr(
 
     With costs of wrong labels (decode.costs): the labelling of the lowest expected cost among all."""
     if costs is not None:
+        given = {"gain": gain != "f1", "n": n != N_CANDIDATES, "candidates": candidates != "nbest"}
+        refuse_with_costs([name for name, other in given.items() if other])
         return _cheapest(lattice, space, costs)
     if not callable(gain) and gain not in GAINS:
         raise OptionError(f"gain: expected one of {', '.join(GAINS)}, or a function of two labellings, got {gain!r}")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.partial_labels import left_open
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
@@ -59,6 +60,18 @@ class Operation(NamedTuple):
     kept: float
     recall: float
 
+    @property
+    def shown_threshold(self) -> str:
+        """The threshold in four digits, rounded down: it keeps all that the threshold keeps.
+
+        >>> Operation(0.9, 0.65987, 0.5, 0.5).shown_threshold, Operation(0.9, 0.7, 0.5, 0.5).shown_threshold
+        ('0.6598', '0.7000')
+        """
+        if self.threshold is None:
+            return "-"
+        nearest = f"{self.threshold:.4f}"
+        return nearest if float(nearest) <= self.threshold else f"{float(nearest) - 1e-4:.4f}"
+
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
@@ -73,6 +86,7 @@ class CalibrationReport:
     bins : the reliability table
     operations : what is kept, by demanded precision
     curve : pairs of the share that is kept and its precision, the most probable first
+    measure : "probability", or "confidence" of a tagger whose scores are no probabilities by themselves
     """
 
     unit: str
@@ -85,6 +99,7 @@ class CalibrationReport:
     bins: tuple[Bin, ...]
     operations: tuple[Operation, ...]
     curve: tuple[tuple[float, float], ...]
+    measure: str = "probability"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts and lists."""
@@ -100,7 +115,7 @@ class CalibrationReport:
         units = {"entity": "entities", "token": "tokens"}[self.unit]
         if not self.n:
             return f"calibration: no {units} predicted"
-        rows = [("probability", "said", "right", "n")]
+        rows = [(self.measure, "said", "right", "n")]
         for each in self.bins:
             rows.append((f"{each.low:.3f} to {each.high:.3f}", f"{each.said:.3f}", f"{each.right:.3f}", str(each.n)))
         rows.append((f"all {units}", f"{self.said:.3f}", f"{self.right:.3f}", str(self.n)))
@@ -112,7 +127,7 @@ def _kept(operation: Operation, units: str) -> str:
     demanded = f"at {100 * operation.precision:.0f} % precision you"
     if operation.threshold is None:
         return f"{demanded} keep none of the {units}: no threshold reaches it"
-    found = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.threshold:.4f}"
+    found = f"{100 * operation.recall:.1f} % of the gold ones found, threshold {operation.shown_threshold}"
     return f"{demanded} keep {100 * operation.kept:.1f} % of the {units} ({found})"
 
 
@@ -123,7 +138,8 @@ def calibration_report(
     sentences; of labels that make no chunks, those of the labels of tokens.
 
     model : a tagger with probabilities, or a calibrated one
-    X, y : sentences and gold labels, or a Corpus
+    X, y : sentences and gold labels, or a Corpus; entities that touch a token whose label is unknown are left out,
+        and of a set of labels the predicted one counts as right
     layer : which layer of a cascade; y are then the labels of that layer
     bins : their number; 15, or fewer where there are few predictions
     """
@@ -136,24 +152,58 @@ def calibration_report(
     if not tagger.is_sure:
         raise OptionError(f"calibration_report: {tagger.lacks('probability')}; calibrate it first, if it can be")
 
-    def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
+    def question(name: str, tagger: Any, batch: Any) -> list[tuple[list[str], list[Span]]]:
         if name != layer:
-            return [[] for _ in batch]
-        decoded = batch.decode(tagger.checked_decoder(None), probabilities=False)
-        entities: list[list[Span]] = batch.entities([record.labels for record in decoded])
-        return entities
+            return [([], []) for _ in batch]
+        labels = [record.labels for record in batch.decode(tagger.checked_decoder(None), probabilities=False)]
+        return list(zip(labels, batch.entities(labels), strict=True))
 
-    return reliability(judged(model.ask(X, question)[layer], gold, tagger.classes_), bins)
+    answers = model.ask(X, question)[layer]
+    _check_number(answers, gold)
+    agreed = []
+    for number, (row, (labels, _)) in enumerate(zip(left_open(gold, tagger.classes_), answers, strict=True)):
+        if len(row) != len(labels):
+            raise OptionError(f"y: sentence {number} has {len(row)} labels, but X has {len(labels)} tokens there")
+        agreed.append(agreeing(row, labels))
+    return reliability(judged([spans for _, spans in answers], agreed, tagger.classes_), bins, measure_of(tagger))
 
 
-def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[str]], labels: Sequence[str]) -> Judged:
-    """Which of the predicted entities are right; of tokens where the labels of the model make no chunks."""
+def measure_of(tagger: Any) -> str:
+    """What the numbers of a tagger are: probability, or confidence."""
+    return "probability" if tagger.probabilistic else "confidence"
+
+
+def _check_number(entities: Sequence[Any], gold: Sequence[Any]) -> None:
     if len(entities) != len(gold):
         raise OptionError(f"y: {len(gold)} sentences, but X has {len(entities)}")
+
+
+def agreeing(gold: Sequence[Any], predicted: Sequence[str]) -> list[Any]:
+    """Gold labels with a label for each set of labels: the predicted one, where it is in the set; unknown labels stay
+    None.
+
+    >>> agreeing(["O", None, {"B-PER", "B-ORG"}, {"B-PER", "B-ORG"}], ["O", "O", "B-PER", "O"])
+    ['O', None, 'B-PER', 'B-ORG']
+    """
+    return [
+        (mine if mine in label else min(label, key=str)) if isinstance(label, frozenset | set) else label
+        for label, mine in zip(gold, predicted, strict=True)
+    ]
+
+
+def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[Any]], labels: Sequence[str]) -> Judged:
+    """Which of the predicted entities are right; of tokens where the labels of the model make no chunks.
+
+    gold : labels, or None where one is unknown: entities that touch such a token are left out
+    """
+    _check_number(entities, gold)
     chunks = all(map(is_chunk_label, labels))
     said, right, n_gold = list[float](), list[bool](), 0
     for spans, row in zip(entities, gold, strict=True):
-        true = spans_of(row) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
+        true = _chunks(row) if chunks else [Span(t, t + 1, label) for t, label in enumerate(row)]
+        unknown = {t for t, label in enumerate(row) if label is None}
+        if unknown:
+            true, spans = (_without(some, unknown, int(chunks)) for some in (true, spans))
         known = {span[:3] for span in true}
         n_gold += len(known)
         said += [float(span.probability or 0.0) for span in spans]
@@ -161,8 +211,18 @@ def judged(entities: Sequence[Sequence[Span]], gold: Sequence[Sequence[str]], la
     return Judged(np.array(said, np.float64), np.array(right, np.bool_), "entity" if chunks else "token", n_gold)
 
 
-def reliability(seen: Judged, bins: int | None = None) -> CalibrationReport:
-    """All figures of predictions that were judged.
+def _chunks(row: Sequence[Any]) -> list[Span]:
+    return spans_of(["O" if label is None else label for label in row])
+
+
+def _without(spans: Sequence[Span], unknown: set[int], beside: int) -> list[Span]:
+    """The spans that do not touch unknown tokens, nor have one among so many tokens before and after them: a chunk may
+    go on there."""
+    return [span for span in spans if unknown.isdisjoint(range(span.start - beside, span.end + beside))]
+
+
+def reliability(seen: Judged, bins: int | None = None, measure: str = "probability") -> CalibrationReport:
+    """All figures of predictions that were judged, by their probability or confidence.
 
     >>> seen = Judged(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False]), "entity", 4)
     >>> report = reliability(seen, bins=2)
@@ -172,13 +232,14 @@ def reliability(seen: Judged, bins: int | None = None) -> CalibrationReport:
     said, right, unit, n_gold = seen
     if not len(said):
         nothing = tuple(Operation(precision, None, 0.0, 0.0) for precision in PRECISIONS)
-        return CalibrationReport(unit, 0, n_gold, 0.0, 0.0, 0.0, 0.0, (), nothing, ())
+        return CalibrationReport(unit, 0, n_gold, 0.0, 0.0, 0.0, 0.0, (), nothing, (), measure)
     table = bins_of(said, right, bins)
     ece = sum(each.n * abs(each.said - each.right) for each in table) / len(said)
     brier = float(((said - right) ** 2).mean())
     operations = tuple(_operation(seen, precision) for precision in PRECISIONS)
     means = float(said.mean()), float(right.mean())
-    return CalibrationReport(unit, len(said), n_gold, *means, ece, brier, tuple(table), operations, _curve(seen))
+    figures = (*means, ece, brier, tuple(table), operations, _curve(seen))
+    return CalibrationReport(unit, len(said), n_gold, *figures, measure)
 
 
 def bins_of(said: Array, right: Array, bins: int | None = None) -> list[Bin]:

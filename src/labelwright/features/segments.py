@@ -11,6 +11,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.features.dictionaries import Entities, HeldOut, hold_out
+from labelwright.features.encoded import other_kind
 from labelwright.features.extract import EXTRACTORS, ColumnFeatures, Extractor, Tensors, few_tokens, kind_of
 from labelwright.features.incidence import NO_VALUES, Incidence, Longs
 from labelwright.features.layered import Slots, encode_with_slots
@@ -175,10 +176,21 @@ class SegmentFeatures:
         return np.array([index.get(name, -1) for name in self.segment_names], np.int64)
 
     def merged(self, new: Extractor) -> "SegmentFeatures":
-        raise OptionError("a segment model cannot grow; fit it again on all data")
+        """These features, then the further ones of the new extractor; the dictionaries are the same."""
+        if not isinstance(new, SegmentFeatures):
+            raise other_kind(self, new)
+        if new.dictionaries != self.dictionaries:
+            raise OptionError("dictionaries: a trained SemiCRF keeps those of its training; fit again to change them")
+        texts = dict.fromkeys(text for each in (self, new) for kind, text in each.segment_names if kind == "text")
+        features_of = features_by_phrase(self.dictionary_phrases())
+        for number, text in enumerate(texts, len(self.dictionaries)):
+            features_of.setdefault(text, []).append(number)
+        tokens, longest = self.tokens.merged(new.tokens), max(self.max_length, new.max_length)
+        return SegmentFeatures(tokens, longest, self.dictionaries, len(texts), make_phrases(features_of))
 
-    def numbers_in(self, merged: Any) -> Longs:
-        raise OptionError("a segment model cannot grow; fit it again on all data")
+    def numbers_in(self, merged: "SegmentFeatures") -> Longs:
+        """The numbers [F] of these features in an extractor that was merged from this one."""
+        return np.concatenate([self.tokens.numbers_in(merged.tokens), self.segment_numbers_in(merged)])
 
     def reduced(self, used: NDArray[np.bool_]) -> "tuple[SegmentFeatures, NDArray[np.bool_]]":
         """Without the features [F] that are not used, and which of them are left: lengths and dictionaries stay."""

@@ -1,11 +1,14 @@
 """What a user should be told about a model and its data: each check returns one line, or None."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from labelwright.corpus.schemes import broken_pairs, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
+
+FEW_HELD_OUT = 30  # sentences that a calibration needs
 
 
 def scheme_differs(model: Any, corpus: Corpus, label: str | None = None) -> str | None:
@@ -56,3 +59,12 @@ def few_features(model: Any) -> str | None:
     L = len(model.classes_)
     features = "1 feature occurs" if n == 1 else f"{n} features occur"
     return f"only {features} {least} times or more in the training data, for {L} labels; lower --min-count"
+
+
+def few_held_out(calibration: Mapping[str, Any]) -> str | None:
+    """Whether a calibration (its record) is fitted on too few sentences to be trusted."""
+    n = calibration["sentences"]
+    if n >= FEW_HELD_OUT:
+        return None
+    sentences = "1 sentence" if n == 1 else f"{n} sentences"
+    return f"the calibration rests on {sentences}, and others may give quite another one; use {FEW_HELD_OUT} or more"

@@ -24,6 +24,15 @@ class Topology(NamedTuple):
     n_states: int
 
 
+class Said(NamedTuple):
+    """What is said of labels: codes from n_labels on are sets of labels; weights where there are any."""
+
+    n_labels: int
+    right: np.ndarray  # [C, Q]  nodes that a label or set of labels allows
+    of_sentences: np.ndarray  # [N|0]  how often each sentence counts
+    cost: np.ndarray  # [T|0]  added to the scores of wrong nodes
+
+
 class FeaturePart(NamedTuple):
     """The features of states, of nodes (order 2: pairs of states) or of arcs; without weights the part is unused."""
 
@@ -100,13 +109,52 @@ def _difference(node, arc, blocks, contexts, label, nodes, arcs, held, held_pair
     clamped_posteriors(nodes, top, arcs, arc_top, row, contexts, label, offsets, log_y, held, held_pairs)
     if np.isnan(log_y[0]):
         log_y[0] = clamped_in_log_space(node, arc, contexts, label, held, held_pairs)
-    log_z = posteriors(nodes, top, arcs, arc_top, blocks)
-    if np.isnan(log_z):
-        log_beta = np.empty((T, Q))
-        log_z = messages(node, arc, blocks, nodes, log_beta)
-        posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
+    log_z = _expected(node, arc, blocks, nodes, arcs, top, arc_top)
     subtract_clamped(nodes, arcs, contexts, label, offsets, held, held_pairs, row)
     return log_z - log_y[0]
+
+
+@kernel
+def _expected(node, arc, blocks, nodes, arcs, top, arc_top):
+    """Replace the exponentials nodes and arcs of scores by probabilities, or those of arcs by their sum; returns
+    log Z."""
+    log_z = posteriors(nodes, top, arcs, arc_top, blocks)
+    if np.isnan(log_z):
+        log_beta = np.empty(node.shape)
+        log_z = messages(node, arc, blocks, nodes, log_beta)
+        posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
+    return log_z
+
+
+@kernel
+def _difference_of_sets(node, arc, blocks, label, right, nodes, arcs):
+    """As _difference, less the counts of all labellings that the sets of labels allow."""
+    T, Q = node.shape
+    top, arc_top = np.empty(T), np.empty(arc.shape[0])
+    own, own_nodes, own_arcs = np.empty((T, Q)), np.empty((T, Q)), np.empty(arc.shape)
+    for t in range(T):
+        for q in range(Q):
+            own[t, q] = node[t, q] if right[label[t], q] else -np.inf
+    own_nodes[:] = own
+    exponentiate64(own_nodes, top, Q)
+    exponentiate_arcs(arc, own_arcs, arc_top)
+    log_y = _expected(own, arc, blocks, own_nodes, own_arcs, top, arc_top)
+    nodes[:] = node
+    exponentiate64(nodes, top, Q)
+    exponentiate_arcs(arc, arcs, arc_top)
+    log_z = _expected(node, arc, blocks, nodes, arcs, top, arc_top)
+    nodes -= own_nodes
+    arcs -= own_arcs
+    return log_z - log_y
+
+
+@kernel
+def _add_costs(node, label, right, cost):
+    """Add the cost of each token to the scores of nodes that its label does not allow."""
+    for t in range(node.shape[0]):
+        for q in range(node.shape[1]):
+            if not right[label[t], q]:
+                node[t, q] += cost[t]
 
 
 @kernel
@@ -182,7 +230,7 @@ def _largest(contexts, offsets, order):
 
 
 @kernel
-def sgd_pass(order, offsets, gold, topology, states, nodes, arcs, plain, schedule, shrink):
+def sgd_pass(order, offsets, gold, said, topology, states, nodes, arcs, plain, schedule, shrink):
     """One pass over the sentences in `order`; returns the losses before each update, summed, and the new shrink.
 
     The true weights are shrink times the stored ones, so that the L2 penalty costs one multiplication a sentence.
@@ -204,8 +252,15 @@ def sgd_pass(order, offsets, gold, topology, states, nodes, arcs, plain, schedul
         _add_features(states, nodes, arcs, begin, rows)
         _lattice(topology, plain, rows, shrink, node, arc)
         label = gold[begin : begin + T]
-        loss += _difference(
-            node, arc, topology.blocks, topology.contexts, label, d_node, d_arc, held[:T], held_pairs[:T]
-        )
-        _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, rate / shrink)
+        if said.cost.shape[0] > 0:
+            _add_costs(node, label, said.right, said.cost[begin : begin + T])
+        if label.max() >= said.n_labels:
+            more = _difference_of_sets(node, arc, topology.blocks, label, said.right, d_node, d_arc)
+        else:
+            more = _difference(
+                node, arc, topology.blocks, topology.contexts, label, d_node, d_arc, held[:T], held_pairs[:T]
+            )
+        often = said.of_sentences[n] if said.of_sentences.shape[0] > 0 else 1.0
+        loss += often * more
+        _descend(topology, states, nodes, arcs, plain, begin, rows, d_node, d_arc, often * rate / shrink)
     return loss, shrink

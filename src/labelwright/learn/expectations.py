@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.kernels import chain, clamped
-from labelwright.learn.slots import BatchSlots, PairMembers
-from labelwright.parallel import even_ranges, sentence_ranges
+from labelwright.learn.labelled_chains import Chains, LabelledChains, Path, Said
+from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
+from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Assembly, Plain, padded
 from labelwright.scoring.parameters import Parameters
 from labelwright.structures import timeorder
@@ -18,58 +19,11 @@ from labelwright.structures.graph import first_order
 from labelwright.structures.lattice import Lattice, Posterior, covariance, posterior, posterior_arcs
 from labelwright.structures.passing import Candidates
 from labelwright.structures.states import StateSpace
-from labelwright.structures.supervision import PLAIN, Supervision
+from labelwright.structures.supervision import COMPLETE, PLAIN, UNLABELLED, Supervision
 
 Array = NDArray[Any]
 Rows = dict[str, Array]  # scores of some tokens on states, pairs, triples; later counts
 Again = Callable[[Array], Rows]  # scores some rows of a batch once more
-
-
-PIECES = 8  # of a shard
-
-
-def even_number(tokens: int, most: int) -> int:
-    """Into how many batches of at most about `most` tokens to cut: a multiple of four where there are more than two, so
-    that threads are done together."""
-    n = max(1, -(-tokens // most))
-    return n if n < 3 else -(-n // 4) * 4
-
-
-def pieces_of(
-    starts: dict[str, Array], begin: int, end: int, offsets: Array
-) -> tuple[dict[str, tuple[int, int]], list[dict[str, tuple[int, int]]]]:
-    """The rows of sentences begin:end, and the same in pieces; sentence n has the rows starts[name][n:n+2]."""
-    tokens = max(1, int(offsets[end] - offsets[begin]) // PIECES)
-    cuts = [(begin + a, begin + b) for a, b in sentence_ranges(offsets[begin : end + 1], tokens)]
-    made = [{name: (int(x[a]), int(x[b])) for name, x in starts.items()} for a, b in [(begin, end), *cuts]]
-    return made[0], made[1:]
-
-
-class Sizes(NamedTuple):
-    """How much may be in one piece of work, and in memory together."""
-
-    batch_tokens: int
-    batch_numbers: int
-    arc_numbers: int
-    shard_numbers: int
-    shard_batches: int
-
-
-class Batch(NamedTuple):
-    """Some sentences: one piece of work."""
-
-    number: int
-    rows: dict[str, Any]  # their rows of every kind among those of the shard: a slice, or numbers
-    data: Any  # what else the expectations need of them
-
-
-class Shard(NamedTuple):
-    """A run of sentences whose rows are in memory together."""
-
-    number: int
-    rows: dict[str, tuple[int, int]]  # all its rows of every kind
-    pieces: list[dict[str, tuple[int, int]]]  # the same in pieces of whole sentences
-    batches: list[Batch]
 
 
 class Transitions(NamedTuple):
@@ -91,26 +45,6 @@ class Counts(NamedTuple):
         return Counts(self.loss + other.loss, self.nodes + other.nodes, self.arcs + other.arcs)
 
 
-class Chains(NamedTuple):
-    """The sentences of a batch in time order, with their labels."""
-
-    plan: timeorder.Plan
-    row: Array  # [T]  where labels have several states: row of each token, sentence by sentence in the plan's order
-    gold: Array  # [T]  by rows: nodes of the paths of the labels; where labels have several states: labels, by tokens
-    flat: Array  # [T]  where these nodes are in an array [T, Q]
-    arc: Array  # [T - n_first]  the arcs of these paths; where labels have several states: nothing
-    slots: BatchSlots | None  # what is passed to a layer above
-    said: "Said | None" = None  # where sets of labels or weights are given
-
-
-class Said(NamedTuple):
-    """What is said of the tokens of a batch, by rows: sets of labels, and weights."""
-
-    right: Array  # [T, Q]  nodes of the labels that are allowed
-    cost: Array | None  # [T]  added to the scores of all others
-    weight: Array | None  # [T]  how often the sentence counts
-
-
 class Sums(NamedTuple):
     """Forward-backward over some of the paths of a batch."""
 
@@ -126,7 +60,13 @@ class State(NamedTuple):
     free: Sums
     loss: float
     held: tuple[Array, Array]  # posteriors of the labels' own latent paths: nodes [T, C] and arcs [T, C, H]
-    clamped: Sums | None  # paths that sets of labels allow, where such sets or weights are given
+    clamped: Sums | None  # paths that sets of labels allow, where there are such sets
+    without_costs: tuple[Array, Sums] | None  # psi and sums as in tagging, for layers above, where labels have costs
+
+    @property
+    def model(self) -> tuple[Array, Sums]:
+        """psi and the sums over all paths as the model scores them, whatever wrong labels cost in training."""
+        return (self.psi, self.free) if self.without_costs is None else self.without_costs
 
 
 class Expectations:
@@ -153,20 +93,7 @@ class Expectations:
         self._column = np.full(graph.n_arcs, -1, np.int32)  # of each arc, in rows of scores of arcs
         used = self.assembly.used.get(self.assembly.arc_kind, np.empty(0, np.int64))
         self._column[used[used >= 0]] = np.flatnonzero(used >= 0)
-        self.candidates = candidates
-        self.supervision = supervision
-        self.by_path = supervision.plain and not self.latent  # is there one path to learn?
-        self._right = np.empty(
-            (0, graph.width), np.bool_
-        )  # the nodes that the label or set of labels of a token allows
-        if not supervision.plain:
-            allowed = supervision.allowed(space.n_labels)
-            self._right = np.zeros((len(allowed), graph.width), np.bool_)
-            self._right[:, : graph.n_nodes] = allowed[:, graph.label_of_node]
-        self.gold = gold  # labels or, where there is one path to learn, its nodes
-        if self.by_path and graph.order == 2:
-            self.gold = np.empty_like(gold)
-            clamped.paths_of(gold, graph.contexts, offsets, self.gold)
+        self.chains = LabelledChains(space, graph, gold, offsets, supervision, candidates, dtype)
         self._gold_arcs = np.zeros(graph.n_arcs)  # how often the paths of the labels have each arc
         self._scratch: list[Array] = []  # memory for messages, one for each thread
         self._most_rows = 0  # of a batch
@@ -194,47 +121,19 @@ class Expectations:
             tokens = min(tokens, sizes.arc_numbers // self.graph.n_arcs)
         tokens = max(1, tokens)
         of_shard = max(tokens, min(sizes.shard_batches * tokens, sizes.shard_numbers // sum(build.row_width.values())))
-        members = None if self.candidates is None else PairMembers(self.graph)
         shards, number = list[Shard](), 0
         for begin, end in sentence_ranges(offsets, of_shard):
-            lengths = np.diff(offsets[begin : end + 1])
-            order = np.argsort(-lengths, kind="stable")
-            ends = np.concatenate([[0], np.cumsum(lengths[order])])
             batches = []
-            for a, b in even_ranges(ends, even_number(int(ends[-1]), tokens)):
-                token, made = self._chains(begin + order[a:b], timeorder.plan(ends[a : b + 1]), members)
+            for sentences in self.chains.cut(begin, end, tokens):
+                token, made = self.chains.batch(sentences)
                 self._most_rows = max(self._most_rows, len(token))
+                self._gold_arcs += made.path_arcs(self.graph.n_arcs)
                 places = (token - offsets[begin]).astype(np.int32)
                 batches.append(Batch(number, dict.fromkeys(build.cells, places), made))
                 number += 1
             starts = dict.fromkeys(build.cells, offsets)
             shards.append(Shard(len(shards), *pieces_of(starts, begin, end, offsets), batches))
         return shards
-
-    def _chains(self, sentences: Array, plan: timeorder.Plan, members: PairMembers | None) -> tuple[Array, Chains]:
-        """Sentences that are sorted by length already: the token of each row, and what training needs of them."""
-        within = plan.token - (np.cumsum(plan.lengths) - plan.lengths)[plan.rank]
-        token = self.offsets[sentences][plan.rank] + within
-        slots = None
-        if members is not None and self.candidates is not None:
-            slots = BatchSlots.of(self.candidates, token, plan, members, self.graph.width)
-        if not self.by_path:
-            row, nothing = np.argsort(plan.token), np.empty(0, np.int32)
-            said = self._said(sentences, plan, token) if len(self._right) else None
-            return token, Chains(plan, row, self.gold[token[row]], nothing, nothing, slots, said)
-        gold = self.gold[token]
-        flat = (np.arange(len(gold)) * self.graph.width + gold).astype(np.int32)
-        arc = (self.graph.contexts.base[gold[plan.before]] + gold[plan.n_first :]).astype(np.int32)
-        self._gold_arcs += np.bincount(arc, minlength=self.graph.n_arcs)
-        return token, Chains(plan, np.empty(0, np.int64), gold, flat, arc, slots)
-
-    def _said(self, sentences: Array, plan: timeorder.Plan, token: Array) -> Said:
-        """What is said of these sentences, which are sorted by length already."""
-        _, of_sentences, of_tokens = self.supervision
-        with np.errstate(divide="ignore"):
-            cost = None if of_tokens is None else np.log(of_tokens[token]).astype(self.dtype)
-        weight = None if of_sentences is None else of_sentences[sentences][plan.rank].astype(self.dtype)
-        return Said(self._right[self.gold[token]], cost, weight)
 
     def transitions(self, weights: Array) -> Transitions:
         """The plain transitions under these weights."""
@@ -248,8 +147,6 @@ class Expectations:
 
     def observed(self, total: Counts, transitions: Transitions, share: float) -> Counts:
         """The counts of all batches less what the plain arcs of the labels' paths count and score."""
-        if not self.by_path:
-            return total
         seen = np.flatnonzero(self._gold_arcs)
         score = float(self._gold_arcs[seen] @ transitions.plain.arc[seen])
         arcs = total.arcs if self.assembly.by_token else total.arcs - share * self._gold_arcs
@@ -270,6 +167,8 @@ class Expectations:
         """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
         layers by what this one passes, and adds what the scores do to them.  `state` is what `passed` made of these."""
         data, memory = batch.data, None
+        if data.kind == UNLABELLED and d_passed is None:
+            return self._no_counts(rows, transitions)
         if state is None:
             memory, scratch = self._borrow(data.plan)
             state = self._forward(rows, transitions, data, again, scratch, count=d_passed is None)
@@ -287,11 +186,17 @@ class Expectations:
             self._scratch.append(memory)
         return self._collected(rows, node, arc, transitions, share * state.loss)
 
+    def _no_counts(self, rows: Rows, transitions: Transitions) -> Counts:
+        """Those of sentences without any label: all paths agree with what is known."""
+        for row in rows.values():
+            row[:] = 0
+        return self.nothing(transitions)
+
     def passed(self, rows: Rows, transitions: Transitions, batch: Batch, again: Again, passed: Array) -> State:
         """Fill the slots of a batch with the probabilities of labels and pairs of labels; what `counts` needs of it."""
         data = batch.data
         state = self._forward(rows, transitions, data, again, None, count=False)
-        E, free, redone = state.free
+        E, free, redone = state.model[1]
         nodes = free.alpha * free.beta
         data.slots.fill(passed, nodes[:, : self.n_nodes], E, free, self.graph)
         for rank, (lattice, sums) in redone.items():
@@ -307,14 +212,16 @@ class Expectations:
         node = build.nodes_of(rows, transitions.plain)
         build.shut(node, np.arange(plan.n_first), plan.last)
         row = rows[build.arc_kind] if build.by_token else np.empty((len(node), 0), self.dtype)
-        score = self._path_scores(node, row, data) if self.by_path else 0.0
-        right = None if data.said is None else _permitted(node, data.said)
+        score = 0.0 if data.path is None else self._path_scores(node, row, data, data.path)
+        permitted = None if data.kind == COMPLETE else _permitted(node, data.said)
+        plain = node.copy() if data.slots is not None and data.said.cost is not None else None
+        data.said.add_costs(node)
         top, E, arc_top = self._exponentials(node, row, transitions)
         arc_tops = arc_top if build.by_token else np.broadcast_to(arc_top[:1], top.shape)
         clamped_sums, held = None, (np.empty((0, 0)), np.empty((0, 0, 0)))
-        if right is not None:
+        if permitted is not None:
             own = E.copy() if build.by_token else E
-            clamped_sums, log_y = self._clamped(right, own, arc_tops, transitions, data, again)
+            clamped_sums, log_y = self._clamped(permitted, own, arc_tops, transitions, data, again)
         elif self.latent:
             log_y, held = self._latent_paths(node, top, E, arc_top, transitions, data, again)
         else:
@@ -327,9 +234,22 @@ class Expectations:
             redone[n] = lattice, posterior(lattice)
             log_z[n] = redone[n][1].log_z
         each = log_z - log_y
-        if data.said is not None and data.said.weight is not None:
+        if data.said.weight is not None:
             each *= data.said.weight[: plan.n_first]
-        return State(node, Sums(E, sums, redone), float(np.sum(each)) - score, held, clamped_sums)
+        without_costs = None if plain is None else self._without_costs(plain, E, transitions, data, again)
+        return State(node, Sums(E, sums, redone), float(np.sum(each)) - score, held, clamped_sums, without_costs)
+
+    def _without_costs(
+        self, node: Array, E: Array, transitions: Transitions, data: Chains, again: Again
+    ) -> tuple[Array, Sums]:
+        """psi and sums for these scores of nodes, to which no cost of a wrong label was added: what a layer passes on
+        must not depend on its true labels."""
+        self._exponentiate(node, self.n_nodes)
+        sums, redone = timeorder.messages(node, E, self.products, data.plan, None, count=False), {}
+        for n in np.flatnonzero(sums.failed).tolist():
+            lattice = self._lattice(n, transitions, again, data, costs=False)
+            redone[n] = lattice, posterior(lattice)
+        return node, Sums(E, sums, redone)
 
     def _clamped(
         self, node: Array, E: Array, arc_top: Array, transitions: Transitions, data: Chains, again: Again
@@ -337,7 +257,7 @@ class Expectations:
         """Sums over the paths that sets of labels allow, whose nodes have scores above minus infinity, and their
         logarithms [N]; arcs E that every token has for itself become their probabilities."""
         top = self._exponentiate(node, self.n_nodes)
-        assert data.said is not None
+        assert data.said.right is not None
         node *= data.said.right  # small numbers are no zeros
         sums = timeorder.messages(node, E, self.products, data.plan, None, count=True)
         log_y, redone = _log_sums(sums, top, arc_top, data.plan), {}
@@ -369,13 +289,17 @@ class Expectations:
             mine = slice(int(offsets[n]), int(offsets[n + 1]))
             where = self.graph.contexts, data.gold[mine], held[0][mine], held[1][mine]
             log_y[n] = clamped.clamped_in_log_space(lattice.node, lattice.arc, *where)
+        if data.said.weight is not None:
+            often = data.said.weight[data.row]
+            held[0][:] *= often[:, None]
+            held[1][:] *= often[:, None, None]
         return log_y, held
 
     def _posteriors(self, node: Array, data: Chains, of: Sums, counted: bool) -> tuple[Array, Array]:
         """The probabilities of nodes [T, Q], in `node`, and arcs [T, A], or of arcs that all tokens share the expected
         counts [1, A], as often as each sentence counts; arcs that are `counted` have become their probabilities."""
         E, sums, again = of
-        weight = None if data.said is None else data.said.weight
+        weight = data.said.weight
         np.multiply(sums.alpha, sums.beta, out=node)
         if self.assembly.by_token:
             arc = E
@@ -392,13 +316,14 @@ class Expectations:
                 arc *= weight[:, None]
         return node, arc
 
-    def _path_scores(self, node: Array, row: Array, data: Chains) -> float:
-        """The scores of the labels' paths, less those of plain arcs."""
-        score: float = chain.sum_at(node.reshape(-1), data.flat)
+    def _path_scores(self, node: Array, row: Array, data: Chains, path: Path) -> float:
+        """The scores of the labels' paths, less those of plain arcs, as often as each sentence counts."""
+        weight = data.said.weight
+        score = _sum_at(node, path.flat, weight)
         if self.assembly.by_token:
-            column = self._column[data.arc]
-            places = np.arange(data.plan.n_first, len(row)) * row.shape[1] + column
-            score += chain.sum_at(row.reshape(-1), places[column >= 0])
+            column, first = self._column[path.arc], data.plan.n_first
+            places, some = np.arange(first, len(row)) * row.shape[1] + column, column >= 0
+            score += _sum_at(row, places[some], None if weight is None else weight[first:][some])
         return score
 
     def _exponentiate(self, scores: Array, width: int) -> Array:
@@ -430,10 +355,12 @@ class Expectations:
             inputs = self.graph.contexts, data.gold, offsets, *state.held, data.row
             clamped.subtract_clamped(node, arc, *inputs)
             return
-        chain.subtract_at(node.reshape(-1), data.flat)
+        assert data.path is not None
+        weight, first = data.said.weight, data.plan.n_first
+        _subtract_at(node, data.path.flat, weight)
         if self.assembly.by_token:
-            places = np.arange(data.plan.n_first, len(arc)) * arc.shape[1] + data.arc
-            chain.subtract_at(arc.reshape(-1), places)
+            places = np.arange(first, len(arc)) * arc.shape[1] + data.path.arc
+            _subtract_at(arc, places, None if weight is None else weight[first:])
 
     def _collected(self, rows: Rows, node: Array, arc: Array, transitions: Transitions, loss: float) -> Counts:
         """Counts of nodes [T, Q] and arcs [T or 1, A] as rows of states, pairs and triples, and those of plain arcs."""
@@ -455,8 +382,8 @@ class Expectations:
         """What the scores of nodes [T, Q] and arcs [T or 1, A] do to the losses of higher layers."""
         assert data.slots is not None
         gains = data.slots.gains(d_passed, self.graph)
-        E, sums, again = state.free
-        on_nodes, on_arcs = covariances(state.psi, E, sums, gains, self.products, data.plan)
+        psi, (E, sums, again) = state.model
+        on_nodes, on_arcs = covariances(psi, E, sums, gains, self.products, data.plan)
         for rank, (lattice, _) in again.items():
             where = data.plan.rows_of(rank)
             by_arc = gains.arcs_of(where, self.graph.n_arcs)
@@ -469,18 +396,25 @@ class Expectations:
         return on_nodes, on_arcs
 
     def _lattice(
-        self, rank: int, transitions: Transitions, again: Again, data: Chains, clamped: bool = False
+        self,
+        rank: int,
+        transitions: Transitions,
+        again: Again,
+        data: Chains,
+        clamped: bool = False,
+        costs: bool = True,
     ) -> Lattice:
         """The lattice of a sentence whose probabilities are too small or too large for scaling; `clamped`: with only
-        what sets of labels allow."""
+        what sets of labels allow; `costs`: with what wrong labels cost."""
         places = data.plan.rows_of(rank)
         rows = {name: row.astype(np.float64) for name, row in again(places).items()}
         node = self.assembly.nodes(rows, transitions.plain, np.array([0, len(places)]))
         node[:, self.n_nodes :] = -np.inf
-        if data.said is not None:
-            right, cost, _ = data.said
-            own = _permitted(node, Said(right[places], None if cost is None else cost[places], None))
-            node = own if clamped else node
+        said = Said(*(None if x is None else x[places] for x in data.said))
+        if clamped:
+            node = _permitted(node, said)
+        elif costs:
+            said.add_costs(node)
         return Lattice(node, self.assembly.arcs(rows, transitions.plain), self.graph)
 
     def _borrow(self, plan: timeorder.Plan) -> tuple[Array, Array]:
@@ -495,12 +429,24 @@ class Expectations:
 
 
 def _permitted(node: Array, said: Said) -> Array:
-    """The scores of nodes that sets of labels allow, minus infinity for all others, to whose scores in `node` their
-    costs are added."""
-    own = np.where(said.right, node, np.array(-np.inf, node.dtype))
-    if said.cost is not None:
-        node += np.where(said.right, np.array(0, node.dtype), said.cost[:, None])
-    return own
+    """The scores of nodes that sets of labels allow, minus infinity for all others."""
+    assert said.right is not None
+    return np.where(said.right, node, np.array(-np.inf, node.dtype))
+
+
+def _sum_at(x: Array, places: Array, weight: Array | None) -> float:
+    """The sum of x at these places, each multiplied by its weight, in float64."""
+    if weight is None:
+        return float(chain.sum_at(x.reshape(-1), places))
+    return float(x.reshape(-1)[places].astype(np.float64) @ weight)
+
+
+def _subtract_at(x: Array, places: Array, weight: Array | None) -> None:
+    """Take 1, or the weights, off x at these places, of which none comes twice."""
+    if weight is None:
+        chain.subtract_at(x.reshape(-1), places)
+    else:
+        x.reshape(-1)[places] -= weight
 
 
 def _log_sums(sums: timeorder.Messages, top: Array, arc_top: Array, plan: timeorder.Plan) -> Array:

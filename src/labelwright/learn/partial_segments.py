@@ -51,7 +51,8 @@ class PartialSegmentExpectations(SegmentExpectations):
             said = _said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
             if dag.sums(arcs.dag, np.where(said.right, 0.0, -np.inf)).log_z == -np.inf:
                 raise CorpusError(
-                    f"training labels: sentence {n}: no segmentation has labels within its sets of labels"
+                    f"training labels: sentence {n}: no segments of up to {space.max_length} tokens have labels within "
+                    "its sets of labels; use a larger max_length, or mend the labels"
                 )
             self._said.append(said)
 
@@ -76,7 +77,7 @@ class PartialSegmentExpectations(SegmentExpectations):
             p *= weight
             if len(gains):
                 kernels.arc_scores(gains, a, nothing, row, no_transition, *shape, b - a, inner, gain)
-                p += dag.covariance(arcs.dag, _free(score, said), gain)[1]
+                p += dag.covariance(arcs.dag, score, gain)[1]  # what is passed has no costs
             kernels.arc_counts(p, *shape, b - a, inner, rows["state"], a, rows["segment"], row, counts)
             row += kernels.n_rows(space.max_length, b - a)
         return loss, counts

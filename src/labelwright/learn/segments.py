@@ -1,5 +1,6 @@
 """Expected minus observed counts of segments: what training a SemiCRF makes of the scores of tokens and segments."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,10 +9,13 @@ from numpy.typing import NDArray
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.features.segments import SegmentFeatures
 from labelwright.kernels import segments as kernels
-from labelwright.learn.expectations import Batch, Counts, Rows, Shard, Sizes, pieces_of
+from labelwright.learn.expectations import Counts, Rows
+from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
 from labelwright.parallel import sentence_ranges
 from labelwright.scoring.assembly import Plain, padded
-from labelwright.scoring.parameters import Cells, Parameters, make_parameters
+from labelwright.scoring.carry import old_cells, old_features
+from labelwright.scoring.parameters import Before, Cells, Parameters, make_parameters, united
+from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates
 from labelwright.structures.segments import (
     Segments,
@@ -52,17 +56,65 @@ def segment_parameters(
     offsets: Array,
     space: SegmentSpace,
     cells: str,
+    before: Trained | None = None,
 ) -> Parameters:
-    """Which weights exist; those of lengths and dictionaries always do.  The last type of transitions is outside."""
+    """Which weights exist; those of lengths and dictionaries always do, and all those of a model `before` it grows.
+    The last type of transitions is outside."""
     n, L = features.n_features, space.n_types
-    tokens = make_parameters({"state": incidences["state"]}, n, gold.roles, offsets, state_space(space.roles), cells)
+    roles, types = _before(before, features)
+    inputs = {"state": incidences["state"]}, n, gold.roles, offsets, state_space(space.roles), cells
+    tokens = make_parameters(*inputs, roles)
     ptr, column = observed_cells(incidences["segment"], n, gold.kinds, L)
     every = features.always if cells == "observed" else range(features.always.start, n)
     sizes = np.diff(ptr)
     sizes[every.start : every.stop] = L
     column = np.concatenate([np.tile(np.arange(L, dtype=np.int32), len(every)), column[ptr[every.stop] :]])
     of_segments = Cells(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), column)
+    if types is not None:
+        of_segments = Cells(*united(*of_segments, *types.label_cells("state", space.types), L))
     return Parameters(tokens.cells | {"segment": of_segments}, L + 1)
+
+
+def _before(old: Trained | None, features: SegmentFeatures) -> tuple[Before | None, Before | None]:
+    """The cells of a model before it grows: those on roles of tokens, and those on types of segments."""
+    if old is None:
+        return None, None
+    assert old.segments is not None
+    cells, number = old.parameters.cells, old.extractor.numbers_in(features)
+    return (
+        Before(Parameters({"state": cells["state"]}, 1), state_space(old.segments.roles), number),
+        Before(Parameters({"state": cells["segment"]}, 1), state_space(old.segments.types), number),
+    )
+
+
+def carry_segments(before: Trained, now: Trained) -> Array:
+    """The weights of one segment model by the numbers of another; 0 for what it lacks."""
+    old, new = before.extractor, now.extractor
+    assert isinstance(old, SegmentFeatures)
+    assert isinstance(new, SegmentFeatures)
+    assert before.segments is not None
+    assert now.segments is not None
+    features = np.concatenate([old_features(old.tokens, new.tokens), new.segment_numbers_in(old)])
+    types = _places(now.segments.types, before.segments.types)
+    columns = {"state": _places(now.segments.roles, before.segments.roles), "segment": types}
+    parts, old_parts = now.parameters.slices, before.parameters.slices
+    weights = np.zeros(now.parameters.n_weights, before.weights.dtype)
+    for name, (ptr, column) in now.parameters.cells.items():
+        number = old_cells(before.parameters.cells[name], Cells(ptr, columns[name][column]), features)
+        weights[parts[name]] = np.append(before.weights[old_parts[name]], 0)[number]
+    n_types = before.segments.n_types + 1
+    transitions = before.weights[old_parts["transitions"]].reshape(n_types, n_types)
+    known = np.append(types, n_types - 1)  # and the outside of sentences
+    weights[parts["transitions"]] = np.where(
+        (known[:, None] < 0) | (known < 0), 0, transitions[known[:, None], known]
+    ).reshape(-1)
+    return weights
+
+
+def _places(names: Sequence[str], old: Sequence[str]) -> Array:
+    """The place of each name among the old ones, or -1."""
+    place = {name: number for number, name in enumerate(old)}
+    return np.array([place.get(name, -1) for name in names], np.int64)
 
 
 class SegmentAssembly:

@@ -11,6 +11,7 @@ from labelwright.learn.monitor import Monitor
 from labelwright.scoring.assembly import Assembly
 from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.structures.states import StateSpace
+from labelwright.structures.supervision import PLAIN, Supervision
 
 Array = NDArray[Any]
 TRIAL_SENTENCES = 1000  # sample for choosing the first learning rate
@@ -29,6 +30,7 @@ class SGD:
         parameters: Parameters,
         l2: float,
         random_state: int,
+        supervision: Supervision = PLAIN,
     ):
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
@@ -42,6 +44,7 @@ class SGD:
         has = self.build.transition_weights(np.ones(parameters.n_weights))
         graph = self.graph.blocks, self.graph.contexts, self.graph.state
         self.topology = kernels.Topology(*graph, fence, *forbidden, *has, space.n_states)
+        self.said = _said(supervision, space)
         # State features, features on nodes (pairs, of order 2) and on arcs (pairs or triples); one column more than
         # there are nodes or arcs takes what the space forbids.
         no_cells = Cells(np.zeros(1, np.int64), np.empty(0, np.int32))
@@ -65,7 +68,7 @@ class SGD:
         ]
         schedule = kernels.Schedule(eta, self.decay, taken)
         loss, shrink = kernels.sgd_pass(
-            order, self.offsets, self.gold, self.topology, *parts, plain, schedule, shrink
+            order, self.offsets, self.gold, self.said, self.topology, *parts, plain, schedule, shrink
         )  # fmt: skip
         self.build.store_transitions(*plain, weights)
         return loss + 0.5 * self.l2 * shrink**2 * float(weights @ weights), shrink
@@ -79,6 +82,16 @@ class SGD:
             _, shrink = self.one_pass(copy, 1.0, sample, eta, 0)
             reached[eta] = self.one_pass(copy, shrink, sample, 1e-12, 0)[0]
         return min((eta for eta in reached if np.isfinite(reached[eta])), key=lambda eta: reached[eta], default=0.001)
+
+
+def _said(supervision: Supervision, space: StateSpace) -> kernels.Said:
+    """What the data say beside labels, as kernels take it."""
+    _, of_sentences, of_tokens = supervision
+    right = supervision.allowed(space.n_labels)[:, space.graph.label_of_node]
+    with np.errstate(divide="ignore"):
+        cost = np.empty(0) if of_tokens is None else np.log(of_tokens)
+    often = np.empty(0) if of_sentences is None else of_sentences
+    return kernels.Said(space.n_labels, np.ascontiguousarray(right), often, cost)
 
 
 def sgd(

@@ -57,9 +57,18 @@ class TooFarApartError(Exception):
 class Automaton:
     """The automaton of formulas over the labels of T tokens.
 
-    Labels that every event treats alike as the label *before* a token are one class: states remember no more."""
+    Labels that every event treats alike as the label *before* a token are one class: states remember no more.
 
-    def __init__(self, formulas: Sequence[Weighted], labels: Sequence[str], T: int, local: Local = NOTHING):
+    possible : the labels [T, L] that tokens may have, and so what can still happen; None: all"""
+
+    def __init__(
+        self,
+        formulas: Sequence[Weighted],
+        labels: Sequence[str],
+        T: int,
+        local: Local = NOTHING,
+        possible: Array | None = None,
+    ):
         self.labels, self.T, self.local = tuple(labels), T, local
         self._masks: dict[frozenset[str], Array] = {}
         self.atoms: list[Row | Language] = []
@@ -75,8 +84,10 @@ class Automaton:
             if isinstance(atom, Row):
                 for coefficient, event in atom.terms:
                     self._add(r, coefficient, event)
-        least = np.array([gain.min(axis=(0, 1), initial=0) for gain in self._gains]).reshape(T, -1)
-        most = np.array([gain.max(axis=(0, 1), initial=0) for gain in self._gains]).reshape(T, -1)
+        some = np.ones((T, len(labels)), np.bool_) if possible is None else possible
+        gains = [gain[:, some[t]] for t, gain in enumerate(self._gains)]
+        least = np.array([gain.min(axis=(0, 1), initial=0) for gain in gains]).reshape(T, -1)
+        most = np.array([gain.max(axis=(0, 1), initial=0) for gain in gains]).reshape(T, -1)
         self._least, self._most = (_after(part) for part in (least, most))  # [T, R]  of all tokens after t
 
     @property

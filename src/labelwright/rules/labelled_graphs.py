@@ -36,6 +36,14 @@ class LabelledArcs(NamedTuple):
         return LabelledArcs(*(array[which] for array in self))
 
 
+class GraphSums(NamedTuple):
+    """Sums over all paths of a graph."""
+
+    log_z: float
+    behind: Array  # [Q]  log of the summed weight of the paths from each node to the end
+    arcs: Array  # [A]  P(arc)
+
+
 class LabelledGraph(NamedTuple):
     """Arcs whose paths, from node 0 to one of the sinks, are labellings."""
 
@@ -55,6 +63,16 @@ class LabelledGraph(NamedTuple):
         if best == -np.inf:
             return np.full(len(score), np.inf), best
         return best - (ahead[source] + score + behind[target]), best
+
+    def sums(self) -> GraphSums:
+        """The sums over all paths."""
+        source, target, score = self.arcs[:3]
+        ends = np.zeros(1, np.int32), self.sinks.astype(np.int32)
+        (ahead, behind), arcs = np.empty((2, self.n_nodes)), np.empty(len(score))
+        log_z = kernels.posteriors_in_log_space(
+            source.astype(np.int32), target.astype(np.int32), score, *ends, ahead, behind, arcs
+        )
+        return GraphSums(float(log_z), behind, arcs)
 
     def candidates(self, labels: Sequence[str], T: int) -> list[list[str]]:
         """The labels that each token may have."""

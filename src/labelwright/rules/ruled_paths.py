@@ -6,6 +6,9 @@ every set of labels.  Two relaxations keep it small, and neither loses the optim
 - rules are added when they are broken: the best labellings under some of the rules that satisfy all of them are the
   best under all;
 - only arcs on paths within `reach` of the best path are kept: labellings within that reach beat all that use others.
+
+Sums need all rules at once, and all arcs.  Where that is too large, what is improbable without the rules is left out,
+as much as changes no sum by more than `PRECISION` of it (see product.Beam).
 """
 
 from collections.abc import Sequence
@@ -14,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.parallel import computed_once
 from labelwright.rules.automaton import Automaton, TooFarApartError
 from labelwright.rules.formulas import holds
-from labelwright.rules.labelled_graphs import LabelledGraph
+from labelwright.rules.labelled_graphs import GraphSums, LabelledGraph
 from labelwright.rules.local import NOTHING, Local, Unit, is_local, local_rules, units_of
-from labelwright.rules.product import Product, TooLargeError, product
+from labelwright.rules.product import TINY, Beam, Product, Size, TooLargeError, product
 from labelwright.rules.program import ADVICE, InfeasibleError, contradiction
 from labelwright.rules.rules import Bound
 from labelwright.structures import dag
@@ -26,6 +30,9 @@ from labelwright.structures import dag
 Array = NDArray[Any]
 FIRST_ARCS = 8  # for each token, within the first reach,
 GROWTH = 4  # and how many times as many in the next
+WHOLE = Size(1 << 20, 1 << 22)  # of a product for sums
+PRECISION = 1e-7  # of sums, where a product has not all arcs: relative,
+ROUNDS = 5  # after so many tries at most
 SLACK = 1e-9  # rounding must not exclude the optimum
 
 
@@ -55,9 +62,13 @@ class RuledPaths:
         others = [unit for unit in units if not is_local(unit)]
         return RuledPaths(graph, others, labels, T, local_rules(units, labels))
 
-    def _automaton(self, units: Sequence[Unit]) -> Automaton:
+    @computed_once
+    def _sums(self) -> GraphSums:
+        return self.graph.sums()
+
+    def _automaton(self, units: Sequence[Unit], possible: Array | None = None) -> Automaton:
         try:
-            return Automaton([(unit.formula, unit.price) for unit in units], self.labels, self.T, self.local)
+            return Automaton([(unit.formula, unit.price) for unit in units], self.labels, self.T, self.local, possible)
         except TooFarApartError:
             raise TooLargeError from None
 
@@ -108,8 +119,32 @@ class RuledPaths:
         return Path(float(value), arcs, labels[labels >= 0])
 
     def whole(self) -> Product:
-        """The product with all rules: its sums are those of all labellings that satisfy them."""
-        return product(self.graph.arcs, self.graph.sinks, self._automaton(self.units))
+        """The product with all rules: its sums are those of all labellings that satisfy them, within PRECISION."""
+        try:
+            return product(self.graph.arcs, self.graph.sinks, self._automaton(self.units), None, WHOLE)
+        except TooLargeError:
+            pass
+        share = PRECISION / 2
+        for _ in range(ROUNDS):
+            made = self._likely(share)
+            if made.error <= PRECISION:
+                return made
+            share *= PRECISION / made.error / 2
+        raise TooLargeError
+
+    def _likely(self, share: float) -> Product:
+        """The product without paths that have at most this share of the weight of all paths without rules."""
+        arcs, sums = self.graph.arcs, self._sums
+        order = np.argsort(sums.arcs, kind="stable")
+        losses = np.cumsum(np.maximum(sums.arcs[order], TINY))
+        n_lost = int(np.searchsorted(losses, share / 2, side="right"))
+        kept = np.sort(order[n_lost:])
+        possible = np.zeros((self.T, len(self.labels)), np.bool_)
+        reads = kept[arcs.label[kept] >= 0]
+        possible[arcs.token[reads], arcs.label[reads]] = True
+        beam = Beam(share / 2, float(losses[n_lost - 1]) if n_lost else 0.0, sums.log_z, sums.behind)
+        made = product(arcs.taken(kept), self.graph.sinks, self._automaton(self.units, possible), beam, WHOLE)
+        return made._replace(arc=kept[made.arc])
 
 
 def contradiction_in(graph: LabelledGraph, bound: Bound, labels: Sequence[str], T: int, number: int) -> InfeasibleError:

@@ -86,7 +86,7 @@ class Before(NamedTuple):
         return np.repeat(self.number, np.diff(ptr)), codes
 
 
-def _united(
+def united(
     ptr: NDArray[np.int64],
     codes: NDArray[np.int32],
     feature: NDArray[np.int64],
@@ -175,9 +175,9 @@ def make_parameters(
             for further in codes[1:]:
                 at, more = observed_cells(incidence, n_features, further, n_codes)
                 feature = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(at))
-                ptr, column = _united(ptr, column, feature, more.astype(np.int64), n_codes)
+                ptr, column = united(ptr, column, feature, more.astype(np.int64), n_codes)
             if before is not None:
-                ptr, column = _united(ptr, column, *before.label_cells(name, space.labels), n_codes)
+                ptr, column = united(ptr, column, *before.label_cells(name, space.labels), n_codes)
         sizes = np.array([len(states) for states in states_of])
         total = int(np.bincount(column, minlength=n_codes) @ sizes)
         if total > MAX_CELLS:

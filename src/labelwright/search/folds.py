@@ -44,7 +44,13 @@ Progress = Callable[[Tested], None] | None
 
 
 def cross_validate(
-    model: Any, X: Any, y: Any = None, folds: int = 5, random_state: int | None = 0, progress: Progress = None
+    model: Any,
+    X: Any,
+    y: Any = None,
+    folds: int = 5,
+    random_state: int | None = 0,
+    progress: Progress = None,
+    sample_weight: Any = None,
 ) -> CrossValidation:
     """Train on all parts of the data but one and test on that one, for each of `folds` parts; the model stays as it is.
 
@@ -55,6 +61,7 @@ def cross_validate(
     folds : number of parts
     random_state : seed by which sentences are dealt to the parts
     progress : called with the result of each fold
+    sample_weight : weights of the sentences in training, as `fit` takes them; scores have none
 
     >>> from labelwright import Perceptron
     >>> X, y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 5, [["D", "N", "V"]] * 10
@@ -62,11 +69,11 @@ def cross_validate(
     1.0
     """
     check_whole("folds", folds, 2)
-    data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation")
+    data = looked_at(X, y, least=folds, asker=f"{folds}-fold cross-validation", sample_weight=sample_weight)
     tested, left_out = [], LeftOut(data)
     for train, test in parts(data.n, folds, random_state):
-        part = Fold(data.take(train), data.take(test), len(train), len(test), test)
-        tested.append(_tested(left_out.model(untrained(model), test), part, None))
+        part = Fold(data.train(train), data.take(test), len(train), len(test), test)
+        tested.append(_tested(left_out.model(untrained(model, part=True), test), part, None))
         if progress is not None:
             progress(tested[-1])
     scores = np.array([fold.score for fold in tested])
@@ -81,7 +88,13 @@ def parts(n: int, folds: int, random_state: int | None) -> Iterator[tuple[Array,
 
 
 def learning_curve(
-    model: Any, X: Any, y: Any = None, dev: Any = None, random_state: int | None = 0, progress: Progress = None
+    model: Any,
+    X: Any,
+    y: Any = None,
+    dev: Any = None,
+    random_state: int | None = 0,
+    progress: Progress = None,
+    sample_weight: Any = None,
 ) -> list[Tested]:
     """The score on development data (or on a held-out fifth) after training on an eighth, a quarter, half and all of
     the sentences, each sample inside the next.
@@ -91,16 +104,19 @@ def learning_curve(
     dev : (X, y) or a Corpus to score on
     random_state : seed of the samples
     progress : called with the result of each sample
+    sample_weight : weights of the sentences in training, as `fit` takes them; scores have none
     """
-    data = looked_at(X, y, least=HELD_OUT, asker="a learning curve")
+    data = looked_at(X, y, least=HELD_OUT, asker="a learning curve", sample_weight=sample_weight)
     order = np.random.default_rng(random_state or 0).permutation(data.n)
     rows = np.sort(order[::HELD_OUT]) if dev is None else None
     test, left_out = held_out(dev) if rows is None else _part(data, rows), LeftOut(data)
     train = order if dev is not None else np.delete(order, slice(0, None, HELD_OUT))
     curve = []
     for size in dict.fromkeys(max(1, round(share * len(train))) for share in SHARES):
-        part = Fold(data.take(np.sort(train[:size])), test.take(np.arange(test.n)), size, test.n, rows)
-        curve.append(_tested(left_out.model(untrained(model), rows), part, None if dev is None else part.test))
+        part = Fold(data.train(np.sort(train[:size])), test.take(np.arange(test.n)), size, test.n, rows)
+        curve.append(
+            _tested(left_out.model(untrained(model, part=True), rows), part, None if dev is None else part.test)
+        )
         if progress is not None:
             progress(curve[-1])
     return curve
@@ -118,9 +134,9 @@ def _tested(model: Any, part: Fold, dev: Any) -> Tested:
     return Tested(part.n_train, part.n_test, _score(trained, part), time.monotonic() - begun)
 
 
-def trained_on(model: Any, X: Any, y: Any, dev: Any = None) -> Any:
+def trained_on(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: Any = None) -> Any:
     """A model after training on a part of the data; where that is interrupted, all is."""
-    trained = fitted(model, X, y, dev)
+    trained = fitted(model, X, y, weights, dev)
     record = getattr(trained, "training_", {})
     if record.get("stopped") == "interrupted" or record.get("interrupted"):
         raise KeyboardInterrupt

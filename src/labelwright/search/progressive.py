@@ -129,13 +129,14 @@ class ProgressiveSearch(Estimator):
         dev: Any = None,
         progress: Callable[[Trial, int], None] | None = None,
         checkpoint: Any = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Search on sentences X and their labels y, on a Corpus with a label column, or on rows X [N, D] and classes y.
 
         A setting that the model refuses is recorded with the reason and dropped.  The first Ctrl-C ends the search; the
         best setting so far is then trained on all data.
 
-        X, y : the data, as above
+        X, y, sample_weight : the data, as above, and their weights in training, as the model's `fit` takes them
         dev : (X, y) or a Corpus; all settings are scored on it, and whole samples are trained on; models that can take
             development data stop early by it
         progress : called with every setting that was tried, and with the number of settings in this step
@@ -143,7 +144,7 @@ class ProgressiveSearch(Estimator):
         """
         self._check()
         pool = list(self._settings())
-        data = looked_at(X, y)
+        data = looked_at(X, y, sample_weight=sample_weight)
         self._dev = None if dev is None else held_out(dev)
         for learned in ("best_estimator_", "best_params_", "best_score_", "stopped_"):
             self.__dict__.pop(learned, None)
@@ -159,7 +160,7 @@ class ProgressiveSearch(Estimator):
                 bar.close()
         self._choose()
         if self.refit:
-            self.best_estimator_ = fitted(self.best_model(), data.X, data.y, self._dev_data)
+            self.best_estimator_ = fitted(self.best_model(), data.X, data.y, data.weights, self._dev_data)
         return self
 
     def best_model(self) -> Any:
@@ -176,7 +177,7 @@ class ProgressiveSearch(Estimator):
         held_out = None if self._dev is None else [self._dev.X, self._dev.y]
         model = {k: v for k, v in self.estimator.get_params().items() if k.rpartition("__")[2] not in IDLE}
         files = contents([*model.values(), *(value for setting in pool for value in setting.values())])
-        return fingerprint(repr(how), repr(model), repr(files), data.X, data.y, held_out)
+        return fingerprint(repr(how), repr(model), repr(files), data.X, data.y, held_out, *filter(None, [data.weights]))
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
@@ -214,9 +215,9 @@ class ProgressiveSearch(Estimator):
         if not seen:
             raise OptionError("settings: got none; give {parameter: [value, ...]}")
 
-    def _model(self, setting: Setting) -> Any:
-        """An untrained model with this setting."""
-        model = untrained(self.estimator)
+    def _model(self, setting: Setting, part: bool = False) -> Any:
+        """An untrained model with this setting, for all data or for a part of them."""
+        model = untrained(self.estimator, part)
         if self.n_jobs is not None and "n_jobs" in model.get_params():
             model.set_params(n_jobs=self.n_jobs)
         return model.set_params(**{name: untrained(value) for name, value in setting.items()})
@@ -292,7 +293,7 @@ class ProgressiveSearch(Estimator):
         try:
             for part in parts:
                 dev = part.test if self._dev is not None else None
-                model = left_out.model(without_calibration(self._model(setting)), part.held_out)
+                model = left_out.model(without_calibration(self._model(setting, part=True)), part.held_out)
                 with without_warnings():
                     models.append(fitted(model, *part.train, dev))
                 if _interrupted(getattr(models[-1], "training_", None)):

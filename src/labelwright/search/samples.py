@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.memory.instances import Instances
+from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.training import labelled_pair, no_labels
 from labelwright.wording import counted
 
@@ -23,6 +24,12 @@ class SearchData(NamedTuple):
     y: Any  # None: in the columns of the corpus X
     n: int
     sequences: bool
+    weights: list[Any] | None = None  # of sentences or tokens, in training
+
+    def train(self, rows: Array) -> tuple[Any, Any, list[Any] | None]:
+        """X, y and the weights of these sentences or rows, to train on."""
+        weights = None if self.weights is None else [self.weights[row] for row in rows.tolist()]
+        return *self.take(rows), weights
 
     def take(self, rows: Array) -> tuple[Any, Any]:
         """X and y of these sentences or rows."""
@@ -33,15 +40,15 @@ class SearchData(NamedTuple):
 class Fold(NamedTuple):
     """A training sample and a test sample."""
 
-    train: tuple[Any, Any]
+    train: tuple[Any, Any, list[Any] | None]  # with weights
     test: tuple[Any, Any]
     n_train: int
     n_test: int
     held_out: Array | None = None  # which sentences of the data are tested on; None: others
 
 
-def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search") -> SearchData:
-    """The data X and y, checked: sentences or rows, and at least so many."""
+def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search", sample_weight: Any = None) -> SearchData:
+    """The data X and y, checked: sentences or rows, and at least so many, each with its weight."""
     if y is None:
         if not isinstance(X, Corpus):
             raise OptionError("fit: give the labels y")
@@ -62,7 +69,10 @@ def looked_at(X: Any, y: Any, least: int = PARTS, asker: str = "a search") -> Se
         what = "sentences" if sequences else "instances"
         source = X.source if isinstance(X, Corpus) else "X"
         raise CorpusError(f"{source}: {asker} needs at least {counted(least, what[:-1])}, got {n}")
-    return SearchData(X, y, n, sequences)
+    weights = None if sample_weight is None else listed_weights(sample_weight)
+    if weights is not None and len(weights) != n:
+        raise OptionError(f"sample_weight: {len(weights)} entries, but X has {n}; give one for each")
+    return SearchData(X, y, n, sequences, weights)
 
 
 def _rows(values: Any, rows: Array) -> Any:
@@ -87,12 +97,12 @@ def parts_of(data: SearchData, sample: Array, folds: int, dev: SearchData | None
     """Split a sample into training and test parts; the part of a sentence or row is the same in each step.  With
     development data all of the sample is for training."""
     if dev is not None:
-        return [Fold(data.take(np.sort(sample)), dev.take(np.arange(dev.n)), len(sample), dev.n)]
+        return [Fold(data.train(np.sort(sample)), dev.take(np.arange(dev.n)), len(sample), dev.n)]
     part_of = PARTS - 1 - np.arange(len(sample)) % PARTS  # [n]  0 is the part that every step tests on
     parts = []
     for fold in range(folds):
         train, test = np.sort(sample[part_of != fold]), np.sort(sample[part_of == fold])
-        parts.append(Fold(data.take(train), data.take(test), len(train), len(test), test))
+        parts.append(Fold(data.train(train), data.take(test), len(train), len(test), test))
     return parts
 
 
@@ -102,10 +112,10 @@ def held_out(dev: Any) -> SearchData:
     return looked_at(X, y, least=1, asker="dev")
 
 
-def fitted(model: Any, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> Any:
+def fitted(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: tuple[Any, Any] | None = None) -> Any:
     """A model after training; the labels of a corpus are in its columns.  Development data go to models that take
     them."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
     if dev is not None and "dev" in getattr(model, "training_options", ()):
         options["dev"] = dev[0] if dev[1] is None else dev
     return model.fit(X, **options) if y is None else model.fit(X, y, **options)

@@ -68,8 +68,8 @@ def covariance(lattice: Lattice, on_nodes: Array, on_arcs: Array) -> tuple[Array
     nodes, arcs = sums.nodes, posterior_arcs(lattice, sums)
     source, target = lattice.graph.ends
     width = nodes.shape[1]
-    with np.errstate(divide="ignore"):
-        known = np.where(nodes > 0, 1 / nodes, 0.0)
+    known = np.zeros_like(nodes)
+    np.divide(1, nodes, out=known, where=nodes > np.finfo(nodes.dtype).tiny)  # that of a smaller number is infinite
     so_far, to_come = np.zeros_like(nodes), np.zeros_like(nodes)
     so_far[0] = on_nodes[0]
     for t in range(1, len(nodes)):

@@ -163,13 +163,30 @@ def part(proposals: Proposals, begin: int, end: int) -> Proposals:
 
 def widened(proposals: Proposals, sentence: int, n_labels: int) -> Proposals:
     """One sentence with every label a candidate of every token, those that were proposed before the others."""
-    one = part(proposals, sentence, sentence + 1)
+    return with_labels(part(proposals, sentence, sentence + 1), range(n_labels), n_labels)
+
+
+def with_labels(one: Proposals, more: Sequence[int], n_labels: int) -> Proposals:
+    """One sentence with further labels as candidates of every token; where they are not all of them, the last candidate
+    is the code `n_labels`, which stands for all others."""
     rows = [
-        list(dict.fromkeys([*row[:size], *range(n_labels)]))
+        list(dict.fromkeys([*row[:size], *more]))
         for row, size in zip(one.domains.tolist(), one.sizes.tolist(), strict=True)
     ]
-    domains = np.array(rows, np.int32).reshape(len(rows), n_labels)
-    return one._replace(domains=domains, sizes=np.full(len(rows), n_labels, np.int32))
+    rows = [[*row, n_labels] if len(row) < n_labels else row for row in rows]
+    sizes = np.array([len(row) for row in rows], np.int32)
+    domains = np.full((len(rows), int(sizes.max(initial=1))), -1, np.int32)
+    domains[np.arange(domains.shape[1]) < sizes[:, None]] = [code for row in rows for code in row]
+    return one._replace(domains=domains, sizes=sizes)
+
+
+def arc_counts(one: Proposals) -> Array:
+    """How many transitions lead to each token [T] of one sentence: one for each choice of its candidate and of those of
+    the n - 1 tokens before."""
+    m = max(one.order - 1, 1)
+    sizes = np.concatenate([np.ones(m), one.sizes])
+    counts: Array = np.lib.stride_tricks.sliding_window_view(sizes, m + 1).prod(axis=1)
+    return counts
 
 
 def problem(proposals: Proposals, sentence: int, labels: Sequence[str]) -> Problem:

@@ -24,6 +24,7 @@ from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
 MAX_ROWS = 1 << 27  # candidates in the training data: each needs about twenty bytes
+OPEN = 8  # tokens of a segment where labels are unknown and no longer one is known
 SHORT, MULTIPLE = 128, 32  # tokens of sentences whose arcs are kept, for lengths that are multiples
 PLACES = "BIES"  # first, inner, last and only token of a segment
 # The place whose label depends on whether the neighbouring segment, before or after, is of the same type.
@@ -186,20 +187,59 @@ def read_segments(
 
 
 def segment_space(
-    labels: Sequence[str], codes: Array, offsets: Array, pairs: Any, max_length: int | None
+    labels: Sequence[str],
+    codes: Array,
+    offsets: Array,
+    pairs: Any,
+    max_length: int | None,
+    unknown: Array | None = None,
 ) -> tuple[SegmentSpace, Segments]:
-    """The space of the labels of training data, and their segments."""
+    """The space of the labels of training data, and their segments; the codes of `unknown` tokens [T] are O."""
     scheme = detect_scheme(labels, pairs=pairs)
     types, segments = read_segments(labels, codes, offsets, scheme)
     if len(types) < 2:
         raise OptionError(f"labels: segments need at least two types of labels, got only {labels[0]!r}")
-    space = SegmentSpace(tuple(labels), scheme, types, max_length or int((segments.end - segments.start).max()))
-    names = dict.fromkeys(labels)
-    for kind, n, touching in itertools.product(
-        range(len(types)), range(1, min(space.max_length, 3) + 1), (False, True)
-    ):
+    longest = max_length or int((segments.end - segments.start).max())
+    space = SegmentSpace(tuple(labels), scheme, types, longest)
+    if max_length is None and unknown is not None and unknown.any():
+        space = space._replace(max_length=max(longest, _longest_open(segments, offsets, unknown, space.n_long)))
+    return _with_all_labels(space), segments
+
+
+def grown_space(
+    old: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array, max_length: int | None
+) -> tuple[SegmentSpace, Segments]:
+    """A space with the labels, types and lengths of further data added, and the segments of these."""
+    names = list(dict.fromkeys([*old.labels, *labels]))
+    codes = np.array([names.index(label) for label in labels], np.int64)[codes]
+    types, segments = read_segments(names, codes, offsets, old.scheme)
+    longest = max_length or int((segments.end - segments.start).max())
+    return _with_all_labels(SegmentSpace(tuple(names), old.scheme, types, max(old.max_length, longest))), segments
+
+
+def _with_all_labels(space: SegmentSpace) -> SegmentSpace:
+    """The space with all labels that its scheme writes for its types."""
+    names = dict.fromkeys(space.labels)
+    lengths = range(1, min(space.max_length, 3) + 1)
+    for kind, n, touching in itertools.product(range(space.n_types), lengths, (False, True)):
         names |= dict.fromkeys(space.written(kind, n, touching, touching))
-    return space._replace(labels=tuple(names)), segments
+    return space._replace(labels=tuple(names))
+
+
+def _longest_open(segments: Segments, offsets: Array, unknown: Array, n_long: int) -> int:
+    """How many tokens a segment may need where labels are unknown: the longest run of unknown tokens and segments
+    beside them, but no more than OPEN; in any case a segment and the unknown tokens next to it, where it may begin or
+    end."""
+    n = len(unknown)
+    edge, free = np.zeros(n + 1, np.bool_), np.append(unknown, False)
+    edge[offsets] = True
+    long = segments.kind < n_long
+    start, end = segments.start[long], segments.end[long]
+    wider = end - start + (free[start - 1] & ~edge[start]) + (free[end] & ~edge[end])
+    taken = unknown | np.repeat(long, segments.end - segments.start)
+    begins = np.flatnonzero(edge[:-1] | np.append(True, taken[1:] != taken[:-1]))  # runs of tokens within sentences
+    runs = np.diff(np.append(begins, n))[np.logical_or.reduceat(unknown, begins)]
+    return max(int(wider.max(initial=1)), min(int(runs.max()), OPEN))
 
 
 def read_segment_space(header: HeaderReader, labels: tuple[str, ...], scheme: str | None) -> SegmentSpace:

@@ -41,6 +41,18 @@ class Supervision(NamedTuple):
 
 
 PLAIN = Supervision()
+COMPLETE, PARTIAL, UNLABELLED = range(3)  # kinds of sentences: all labels are known, some are, none is
+
+
+def kinds_of(gold: Array, offsets: Array, supervision: Supervision, n_labels: int) -> Array:
+    """The kind of every sentence [N]; one with narrower sets than that of all labels is partial."""
+    if not supervision.partial:
+        return np.full(len(offsets) - 1, COMPLETE)
+    whole = np.concatenate([np.zeros(n_labels, np.bool_), supervision.sets.all(axis=1)])
+    known, open_ = (np.concatenate([[0], np.cumsum(tokens)])[offsets] for tokens in (gold < n_labels, whole[gold]))
+    lengths = np.diff(offsets)
+    kinds = np.where(np.diff(open_) == lengths, UNLABELLED, PARTIAL)
+    return np.where(np.diff(known) == lengths, COMPLETE, kinds)
 
 
 def known_only(gold: Array, n_labels: int) -> Array:

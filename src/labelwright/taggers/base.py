@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.table import listed as listed
 from labelwright.corpus.tabular import table_rows
-from labelwright.decode import DECODERS
+from labelwright.decode import DECODERS, RULED_DECODERS
 from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
@@ -185,8 +186,8 @@ class Tagger(Estimator):
         options : go to the decoder
         """
         X = listed(X)
-        decoded, scheme = self._decoding(X, decoder, constraints, options)
-        return self._ask(X, decoded, forced, scheme)
+        decoded, ruled, scheme = self._decoding(X, decoder, constraints, options)
+        return self._ask(X, lambda batch: decoded(ruled(batch)), forced, scheme)
 
     def predict(self, X: Any) -> Labellings:
         """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists.
@@ -228,13 +229,12 @@ class Tagger(Estimator):
 
         X : sentences, a Corpus, or what `encode` returned
         n : how many
-        forced, constraints : as for `decode`; with rules, probabilities are those of the model without them
+        forced, constraints : as for `decode`
         max_expansions : limit of the search of a latent model
         """
         check_whole("n", n, 1, MOST)
         self._check_fitted()
-        X, scheme, under_rules = self._constrained_by(X, constraints)
-        return self._ask(X, lambda batch: batch.nbest(n, max_expansions, **under_rules), forced, scheme)
+        return self._ask_under(X, lambda batch: batch.nbest(n, max_expansions), forced, constraints)
 
     def predict_marginals(
         self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
@@ -252,20 +252,26 @@ class Tagger(Estimator):
         self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[Span]]:
         """The spans (chunks, entities) of the best labelling, each with the probability that exactly this span is an
-        entity; without one where the tagger has no probabilities.
+        entity; without one where the tagger has no probabilities (`span_confidences` gives their confidences, once it
+        is calibrated).
 
         X : sentences, a Corpus, or what `encode` returned
         forced, constraints : as for `decode`
         """
         X = listed(X)
-        decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
-        return self._ask(X, lambda batch: batch.spans([d.labels for d in decoded(batch)]), forced, scheme)
+        decoded, ruled, scheme = self._decoding(X, None, constraints, {"probabilities": False})
+
+        def question(batch: Batch) -> list[list[Span]]:
+            batch = ruled(batch)
+            return batch.spans([d.labels for d in decoded(batch)])
+
+        return self._ask(X, question, forced, scheme)
 
     def predict_confident(
         self, X: Any, least: float, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> Labellings:
-        """The best labels of each sentence without the entities that are less probable (or, of calibrated perceptrons,
-        less confident) than `least`: these are O, or _ where labels make no chunks.
+        """The best labels of each sentence without the entities that are less probable (or, of calibrated
+        taggers without probabilities, less confident) than `least`: these are O, or _ where labels make no chunks.
 
         X : sentences, a Corpus, or what `encode` returned
         least : the least probability of an entity
@@ -276,12 +282,14 @@ class Tagger(Estimator):
         >>> crf.predict_confident([["Ada", "ran"]], 0.5), crf.predict_confident([["Ada", "ran"]], 0.999)
         ([['B-PER', 'O']], [['O', 'O']])
         """
+        check_least(least)
         X = listed(X)
-        decoded, scheme = self._decoding(X, None, constraints, {"probabilities": False})
+        decoded, ruled, scheme = self._decoding(X, None, constraints, {"probabilities": False})
         if not self.is_sure:
             self._require(PROBABILITY, "predict_confident", self._instead("predict_confident"))
 
         def question(batch: Batch) -> list[list[str]]:
+            batch = ruled(batch)
             return [labels for labels, _ in batch.confident([d.labels for d in decoded(batch)], least, self.scheme_)]
 
         return Labellings(self._ask(X, question, forced, scheme))
@@ -338,14 +346,14 @@ class Tagger(Estimator):
         return self._ask_about(X, y, "y", Batch.log_probabilities, forced, constraints)
 
     def occurrence_probabilities(
-        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[float]:
         """The exact probability that each sentence has at least one span of these types (of labels that make no chunks:
         at least one token with one of these labels).
 
         X : sentences, a Corpus, or what `encode` returned
         types : one type, or several
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
 
         >>> from labelwright import CRF
         >>> crf = CRF(n_jobs=1).fit([["Ada", "ran"], ["he", "ran"]], [["B-PER", "O"], ["O", "O"]])
@@ -355,16 +363,16 @@ class Tagger(Estimator):
         self._check_fitted()
         self._require(PROBABILITY, "occurrence_probabilities", self._instead("occurrence_confidences"))
         wanted = [types] if isinstance(types, str) else list(types)
-        return self._ask(X, lambda batch: batch.occurrences(wanted), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.occurrences(wanted), forced, constraints)
 
     def sequence_entropies(
-        self, X: Any, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[float]:
         """How uncertain each sentence is as a whole: the entropy of all its labellings in nats.  Exact, but on latent
         models an unbiased estimate from 30 samples, since no sum over paths gives it.
 
         X : sentences, a Corpus, or what `encode` returned
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
 
         >>> from labelwright import CRF
         >>> crf = CRF(max_iter=5, n_jobs=1).fit([["her", "brother"], ["he"]], [["B", "I"], ["B"]])
@@ -374,23 +382,23 @@ class Tagger(Estimator):
         """
         self._check_fitted()
         self._require(PROBABILITY, "sequence_entropies", "use predict_nbest, which has scores")
-        return self._ask(X, lambda batch: batch.entropies(), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.entropies(), forced, constraints)
 
     def likely_spans(
-        self, X: Any, least: float = 0.05, *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, least: float = 0.05, *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[Span]]:
         """All spans of each sentence that are at least as probable as `least` (above 0), with exact probabilities,
         whether they are in the best labelling or not.
 
         X : sentences, a Corpus, or what `encode` returned
         least : a probability
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_fitted()
         self._require(PROBABILITY, "likely_spans", self._instead("span_confidences"))
         if not 0 < least <= 1:
             raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r}")
-        return self._ask(X, lambda batch: batch.likely_spans(least), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.likely_spans(least), forced, constraints)
 
     def sample(
         self,
@@ -486,15 +494,15 @@ class Tagger(Estimator):
 
     def _decoding(
         self, X: Any, decoder: str | None, constraints: Constraints, options: Mapping[str, Any]
-    ) -> tuple[Callable[[Batch], list[Decoding]], str | None]:
-        """What decodes a batch of these sentences, and the label scheme under which they are scored, all checked."""
+    ) -> tuple[Callable[[Batch], list[Decoding]], Callable[[Batch], Batch], str | None]:
+        """What decodes a batch of these sentences, what puts it under the rules before, and the label scheme under
+        which they are scored, all checked."""
         self._check_fitted()
         name = self.checked_decoder(decoder)
         self.check_constraints(name, constraints)
         scheme, rules = rules_among(constraints)
         self._check_options(name, options, bool(rules))
-        under_rules = self._with_rules(X, rules) if rules else {}
-        return lambda batch: batch.decode(name, **options, **under_rules), scheme
+        return lambda batch: batch.decode(name, **options), self._under_rules(X, rules), scheme
 
     def _ask_about(
         self,
@@ -506,7 +514,7 @@ class Tagger(Estimator):
         constraints: Constraints,
     ) -> list[R]:
         """Ask a question about something given for each sentence, in the blocks of the sentences."""
-        X, scheme, under_rules = self._constrained_by(X, constraints)
+        X, ruled, scheme = self._constrained_by(X, constraints)
         data = self.encode(X)
         if len(given) != len(data):
             if name == "y":
@@ -515,7 +523,7 @@ class Tagger(Estimator):
 
         def part(batch: Batch) -> list[R]:
             part_given = given[batch.first : batch.first + len(batch)]
-            return question(batch.under(**under_rules) if under_rules else batch, part_given)
+            return question(ruled(batch), part_given)
 
         return self._ask(data, part, forced, scheme)
 
@@ -523,17 +531,14 @@ class Tagger(Estimator):
         self, X: Any, question: Callable[[Batch], list[R]], forced: Forced | None, constraints: Constraints
     ) -> list[R]:
         """`_ask` about the labellings that satisfy the constraints."""
-        X, scheme, under_rules = self._constrained_by(X, constraints)
-        asked = (lambda batch: question(batch.under(**under_rules))) if under_rules else question
-        return self._ask(X, asked, forced, scheme)
+        X, ruled, scheme = self._constrained_by(X, constraints)
+        return self._ask(X, lambda batch: question(ruled(batch)), forced, scheme)
 
-    def _constrained_by(self, X: Any, constraints: Constraints) -> tuple[Any, str | None, dict[str, Any]]:
-        """The sentences, the label scheme among the constraints, and the rules as options of `Batch.nbest`."""
+    def _constrained_by(self, X: Any, constraints: Constraints) -> tuple[Any, Callable[[Batch], Batch], str | None]:
+        """The sentences, what puts a batch of them under the rules among the constraints, and the label scheme."""
         scheme, rules = rules_among(constraints)
-        if not rules:
-            return X, scheme, {}
-        X = listed(X)
-        return X, scheme, self._with_rules(X, rules)
+        X = listed(X) if rules else X
+        return X, self._under_rules(X, rules), scheme
 
     def check_constraints(self, decoder: str, constraints: Constraints) -> None:
         """Refuse constraints that a decoder cannot keep."""
@@ -543,10 +548,13 @@ class Tagger(Estimator):
         self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
         self._check_options(decoder, (), True)
 
-    def _with_rules(self, X: Any, rules: list[Any]) -> dict[str, Any]:
-        """Rules as options of `Batch.decode`, with the words that they may look at."""
+    def _under_rules(self, X: Any, rules: list[Any]) -> Callable[[Batch], Batch]:
+        """What puts a batch of these sentences under rules, which may look at the words."""
+        if not rules:
+            return lambda batch: batch
         self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
-        return {"rules": rules, "words": rule_sentences(X)}
+        words = rule_sentences(X)
+        return lambda batch: batch.under(rules, words)
 
     def _instead(self, remedy: str) -> str:
         """What to use where probabilities are asked for."""
@@ -563,8 +571,12 @@ class Tagger(Estimator):
     def _check_options(self, decoder: str, options: Iterable[str], rules: bool) -> None:
         """Refuse options that a decoder does not take."""
         known = self.rule_options if rules else tuple(self.decoder_options(decoder))
-        if rules and decoder not in ("viterbi", "exact", "csi"):
-            raise OptionError(f"decoder {decoder}: rules are for the decoders viterbi and exact")
+        if rules and decoder not in RULED_DECODERS:
+            kind, takers = self.decoder_flag.removeprefix("--"), [d for d in self.decoders if d in RULED_DECODERS]
+            what = f"{kind}s" if len(takers) > 1 else kind
+            raise OptionError(
+                f"{kind} {decoder}: rules are for the {what} {' and '.join(sorted(takers, reverse=True))}"
+            )
         what = "decoding with rules" if rules else f"decoder {decoder}"
         for name in options:
             if name not in known:
@@ -608,6 +620,12 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
             permitted[a + t] = False
             permitted[a + t, [index[label] for label in choice]] = True
     return permitted
+
+
+def check_least(least: float) -> None:
+    """Refuse a least probability that is none."""
+    if not isinstance(least, Real) or not 0 <= float(least) <= 1:
+        raise OptionError(f"least: expected a number from 0 to 1, got {least!r:.40}")
 
 
 def scheme_named(constraints: str, of_labels: str | None) -> str:

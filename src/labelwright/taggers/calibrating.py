@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.batch import Batch, check_lengths, is_partial
+from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.calibrated import LEAST, Calibration, MonotoneMap
+from labelwright.corpus.partial_labels import is_partial, left_open
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus, listed
@@ -18,8 +19,10 @@ from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.evaluate.calibration import judged
 from labelwright.taggers.base import Tagger, true_labels
+from labelwright.taggers.estimator import uninterrupted
 
 Array = NDArray[Any]
+Question = Callable[[Batch], list[Any]]
 METHODS = ("temperature", "isotonic")
 GOLDEN = (np.sqrt(5) - 1) / 2
 COARSE = np.geomspace(1e-4, 1e4, 17)  # temperatures, in mean scores of a token, among which the search begins,
@@ -34,6 +37,7 @@ class HeldOut(NamedTuple):
     tagger: "Calibratable"
     X: Any  # encoded
     y: list[list[Any]]
+    ask: Callable[[Question], list[Any]]  # a question about all of them
 
 
 class Calibratable(Tagger):
@@ -100,12 +104,16 @@ class Calibratable(Tagger):
         """
         self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
 
+    def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
+        """What asks encoded sentences many questions, one after the other."""
+        return lambda question: self._ask(X, question)
+
     def _crossed(self, X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> "list[HeldOut]":
         """Copies of this tagger, each with the part of the training data that it was not trained on."""
         fresh: Callable[[], Any] | None = getattr(self, "like", None)
         if fresh is None:
             raise OptionError(f"folds: a {type(self).__name__} cannot be trained again; give held-out data")
-        return [held_out(fresh().fit(*train), *rest) for train, rest in folded(X, y, folds)]
+        return [held_out(uninterrupted(fresh().fit(*train)), *rest) for train, rest in folded(X, y, folds)]
 
 
 # -- held-out data ----------------------------------------------------------------------------------------------------
@@ -125,11 +133,12 @@ def sentences_and_labels(X: Any, y: Any) -> Labelled:
 
 def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:
     """Sentences, encoded, after a check that they fit their labels."""
-    y = true_labels("calibrate", X, y, complete=False)
+    y = left_open(true_labels("calibrate", X, y, complete=False), tagger.classes_)
     data = tagger.encode(X)
-    lengths = tagger._ask(data, lambda batch: [0 if s is None else len(s) for s in batch])
+    ask = tagger._asker(data)
+    lengths = ask(lambda batch: [0 if s is None else len(s) for s in batch])
     check_lengths(y, lengths, place="calibrate: y")
-    return HeldOut(tagger, data, [list(labels) for labels in y])
+    return HeldOut(tagger, data, y, ask)
 
 
 def folded(X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> list[tuple[Labelled, Labelled]]:
@@ -157,37 +166,61 @@ def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
     """The record of a calibration: how scores become probabilities, and on what that was found."""
     if method not in METHODS:
         raise OptionError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    possible = [np.isfinite(tempered_log_probabilities(part, 1.0)) & [bool(len(y)) for y in part.y] for part in parts]
-    n = sum(int(rows.sum()) for rows in possible)
+    evidence = [evidence_of(part) for part in parts]
+    n, n_tokens = (sum(int(getattr(each, name).sum()) for each in evidence) for name in ("used", "known"))
+    left_out = {name: sum(each.left_out[name] for each in evidence) for name in ("unknown", "impossible")}
     if not n:
-        raise OptionError("calibrate: no held-out sentence has a labelling that is possible under this model")
-    tokens = [np.array([len(labels) for labels in part.y]) for part in parts]
-    n_tokens = sum(int(sizes[rows].sum()) for sizes, rows in zip(tokens, possible, strict=True))
+        raise OptionError(f"calibrate: {_why_nothing(left_out)}")
 
     def likelihood(temperature: float) -> float:
         log_p = [tempered_log_probabilities(part, temperature) for part in parts]
-        total = float(sum(p[rows].sum() for p, rows in zip(log_p, possible, strict=True)))
+        total = float(sum(p[each.used].sum() for p, each in zip(log_p, evidence, strict=True)))
         wrong = -float(np.expm1(total / n))  # one sentence more, of the usual confidence, gone wrong:
         return (total + float(np.log(max(wrong, 1e-300)))) / n_tokens  # nothing is certain
 
     tagger = parts[0].tagger
-    grid = NEAR if tagger.probabilistic else COARSE * _mean_score(parts, possible, n_tokens)
+    grid = NEAR if tagger.probabilistic else COARSE * _mean_score(parts, evidence)
     temperature, reached = _maximum(likelihood, grid)
     calibration = Calibration(temperature)
     if method == "isotonic":
         calibration = with_maps(parts, temperature)
-    facts = {"method": method, "sentences": n, "log_likelihood_per_token": reached}
+    facts = {"method": method, "sentences": n, "left_out": left_out, "log_likelihood_per_token": reached}
     if tagger.probabilistic:
         facts["uncalibrated_log_likelihood_per_token"] = likelihood(1.0)
     return facts | calibration.as_dict()
 
 
-def _mean_score(parts: Sequence[HeldOut], possible: Sequence[Array], n_tokens: int) -> float:
+class Evidence(NamedTuple):
+    """What held-out sentences say about a temperature."""
+
+    used: Array  # [N] bool  has a token that is labelled, and labels that are possible under the model
+    known: Array  # [N]  how many tokens of a sentence that is used are labelled
+    left_out: dict[str, int]  # how many sentences, because labels are unknown, or impossible
+
+
+def evidence_of(part: HeldOut) -> Evidence:
+    """Which sentences a temperature is fitted on: not those without a label, nor those that no temperature makes
+    likelier."""
+    known = np.array([sum(label is not None for label in labels) for labels in part.y], np.int64)
+    possible = np.isfinite(tempered_log_probabilities(part, 1.0))
+    used = possible & (known > 0)
+    left_out = {"unknown": int((known == 0).sum()), "impossible": int((~possible & (known > 0)).sum())}
+    return Evidence(used, np.where(used, known, 0), left_out)
+
+
+def _why_nothing(left_out: dict[str, int]) -> str:
+    if left_out["impossible"]:
+        return "no held-out sentence has a labelling that is possible under this model"
+    return "no held-out token has a label; label some of them" if left_out["unknown"] else "no held-out sentences"
+
+
+def _mean_score(parts: Sequence[HeldOut], evidence: Sequence[Evidence]) -> float:
     """The absolute score of the best labellings, by token."""
-    total = 0.0
-    for part, rows in zip(parts, possible, strict=True):
+    total, n_tokens = 0.0, 0
+    for part, each in zip(parts, evidence, strict=True):
         scores = [abs(record.score) for record in part.tagger.decode(part.X, probabilities=False)]
-        total += float(np.array(scores)[rows].sum())
+        total += float(np.array(scores)[each.used].sum())
+        n_tokens += sum(len(labels) for labels, used in zip(part.y, each.used, strict=True) if used)
     return total / n_tokens or 1.0
 
 
@@ -198,7 +231,7 @@ def tempered_log_probabilities(part: HeldOut, temperature: float) -> Array:
         gold = part.y[batch.first : batch.first + len(batch)]
         return at_temperature(batch, temperature).sure.log_probabilities(gold)
 
-    return np.array(part.tagger._ask(part.X, question), np.float64)
+    return np.array(part.ask(question), np.float64)
 
 
 def at_temperature(batch: Batch, temperature: float) -> Batch:
@@ -207,13 +240,14 @@ def at_temperature(batch: Batch, temperature: float) -> Batch:
 
 
 def with_maps(parts: Sequence[HeldOut], temperature: float) -> Calibration:
-    """The calibration with maps of the probabilities at this temperature; of spans where labels make chunks."""
+    """The calibration with maps of the probabilities at this temperature; of spans where labels make chunks.  Tokens
+    whose label is open, and spans that touch them, are left out."""
     spans, tokens = [], []
     for part in parts:
-        whole = [n for n, labels in enumerate(part.y) if not any(map(is_partial, labels))]
         entities, seen = _observed(part, temperature)
-        spans.append(judged([entities[n] for n in whole], [part.y[n] for n in whole], part.tagger.classes_))
-        tokens += [seen[n] for n in whole]
+        known = [[None if is_partial(label) else label for label in labels] for labels in part.y]
+        spans.append(judged(entities, known, part.tagger.classes_))
+        tokens += seen
     said, right = (np.concatenate([getattr(each, name) for each in spans]) for name in ("said", "right"))
     chunks = all(map(is_chunk_label, parts[0].tagger.classes_))
     of_tokens = [np.concatenate(column) for column in zip(*tokens, strict=True)] or [np.empty(0), np.empty(0)]
@@ -233,23 +267,23 @@ def _observed(part: HeldOut, temperature: float) -> tuple[list[list[Span]], list
     index = {label: code for code, label in enumerate(part.tagger.classes_)}
 
     def question(batch: Batch) -> list[tuple[list[Span], tuple[Array, Array]]]:
-        decoded = batch.raw.decode(part.tagger.default_decoder, probabilities=False)
+        decoded = batch.raw.decode(part.tagger.checked_decoder(None), probabilities=False)
         sure = at_temperature(batch, temperature).sure
         entities = sure.entities([record.labels for record in decoded])
         gold = part.y[batch.first : batch.first + len(batch)]
         tokens = [_labels_seen(s, labels, index) for s, labels in zip(sure, gold, strict=True)]
         return list(zip(entities, tokens, strict=True))
 
-    answers = part.tagger._ask(part.X, question)
+    answers = part.ask(question)
     return [entities for entities, _ in answers], [tokens for _, tokens in answers]
 
 
 def _labels_seen(sentence: Any, labels: list[Any], index: dict[Any, int]) -> tuple[Array, Array]:
-    """The probabilities of the likely labels of all tokens of a sentence, and which of them are the true ones."""
+    """The probabilities of the likely labels of all labelled tokens of a sentence, and which are the true ones."""
     if sentence is None:
         return np.empty(0), np.empty(0, np.bool_)
-    rows = sentence.marginals()
-    codes = np.array([-1 if is_partial(label) else index.get(label, -1) for label in labels])
+    rows = sentence.marginals()[[not is_partial(label) for label in labels]]
+    codes = np.array([index.get(label, -1) for label in labels if not is_partial(label)], np.int64)
     token, code = np.nonzero(rows >= LIKELY)
     return rows[token, code], codes[token] == code
 

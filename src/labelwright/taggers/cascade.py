@@ -35,12 +35,13 @@ from labelwright.taggers.base import (
 )
 from labelwright.taggers.calibrating import HeldOut, fitted, held_out, sentences_and_labels
 from labelwright.taggers.cascade_answers import LayeredAnswers, columns_of_input
-from labelwright.taggers.estimator import Summary, untrained
+from labelwright.taggers.estimator import Summary, uninterrupted, untrained
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun, grown_layers
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
 from labelwright.taggers.packing import Packed, as_json, check_run, read_record
+from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
 from labelwright.taggers.training import TrainableModel, labelled_pair
@@ -114,7 +115,7 @@ class Cascade(LayeredAnswers):
 
     can = _OfItsLayers()  # type: ignore[assignment]
     training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "progress", "layer_progress", "sample_weight", "partial_labels"}
+        {"dev", "progress", "layer_progress", "sample_weight", "partial_labels", "partial_fit"}
     )
     training_: dict[str, Any]
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
@@ -173,7 +174,7 @@ class Cascade(LayeredAnswers):
         expect_much()
         names = [name for name, _ in self.layers]
         X, gold = labelled_layers(X, y, names, partial=True)
-        sample_weight = None if sample_weight is None else list(sample_weight)
+        sample_weight = None if sample_weight is None else listed_weights(sample_weight)
         development = None if dev is None else labelled_layers(*labelled_pair(dev), names, "dev: ")
         for attribute in ("layers_", "before_"):
             self.__dict__.pop(attribute, None)
@@ -424,12 +425,12 @@ class Cascade(LayeredAnswers):
         """Fit on held-out sentences, with the labels of every layer, how sure each layer may be, as `CRF.calibrate`
         does; what layers pass upwards stays as it is.
 
-        X, y : sentences and the labels of every layer, as for `fit`
+        X, y : sentences and the labels of every layer, as for `fit`; labels may be unknown, or sets
         method, folds : as for `CRF.calibrate`
         """
         self._check_fitted()
         names = list(self.layers_)
-        X, gold = labelled_layers(*sentences_and_labels(X, y), names, "calibrate: " if y is not None else "")
+        X, gold = labelled_layers(*sentences_and_labels(X, y), names, "calibrate: " if y is not None else "", True)
         parts: dict[str, list[HeldOut]] = {name: [] for name in names}
         for cascade, rows in self._held_out(len(gold[names[0]]), X, gold, folds):
             for name, layer, data in cascade._layer_data(some(X, [rows])):
@@ -453,7 +454,7 @@ class Cascade(LayeredAnswers):
         check_whole("folds", folds, 2, n)
         for a, b in pairwise(np.linspace(0, n, folds + 1).astype(int).tolist()):
             y = {name: [*labels[:a], *labels[b:]] for name, labels in gold.items()}
-            yield untrained(self).fit(some(X, [(0, a), (b, n)]), y), (a, b)
+            yield uninterrupted(untrained(self, part=True).fit(some(X, [(0, a), (b, n)]), y)), (a, b)
 
     def _layer_data(self, X: Any) -> Iterator[tuple[str, TrainableModel, Any]]:
         """Every layer with what it reads of sentences, the lowest first."""

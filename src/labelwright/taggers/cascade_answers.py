@@ -18,6 +18,7 @@ from labelwright.taggers.base import (
     PROBABILITY,
     Constraints,
     Forced,
+    check_least,
     in_batches,
     listed,
     one_sentence,
@@ -188,27 +189,27 @@ class LayeredAnswers(Estimator):
         **options : go to the decoder
         """
         X = listed(X)
-        decoded, schemes = self._decoding(X, decoder, constraints, options)
-        return self.ask(X, lambda name, _, batch: decoded[name](batch), forced, schemes)
+        decoded, ruled, schemes = self._decoding(X, decoder, constraints, options)
+        return self.ask(X, lambda name, _, batch: decoded[name](ruled[name](batch)), forced, schemes)
 
     def _decoding(
         self, X: Any, decoder: str | None, constraints: Any, options: Mapping[str, Any]
-    ) -> tuple[dict[str, Callable[[Batch], list[Decoding]]], dict[str, str]]:
-        """What decodes the batches of each layer, and the label schemes that hold there; an option goes to the layers
-        that take it."""
+    ) -> tuple[dict[str, Callable[[Batch], list[Decoding]]], dict[str, Callable[[Batch], Batch]], dict[str, str]]:
+        """What decodes the batches of each layer, what puts them under its rules before, and the label schemes that
+        hold there; an option goes to the layers that take it."""
         self._check_fitted()
         if not isinstance(constraints, str):
             _check_layers("constraints", constraints, self.layers_)
-        decoded, schemes, taken = {}, dict[str, str](), set[str]()
+        decoded, ruled, schemes, taken = {}, {}, dict[str, str](), set[str]()
         for name, model in self.layers_.items():
             limits, layer_decoder = _constraints_of(model, name, constraints), model.checked_decoder(decoder)
             takes = model.rule_options if rules_among(limits)[1] else model.decoder_options(layer_decoder)
             given = {option: value for option, value in options.items() if option in takes}
-            decoded[name], scheme = model._decoding(X, layer_decoder, limits, given)
+            decoded[name], ruled[name], scheme = model._decoding(X, layer_decoder, limits, given)
             schemes |= {} if scheme is None else {name: scheme}
             taken |= given.keys()
         model._check_options(layer_decoder, [option for option in options if option not in taken], False)
-        return decoded, schemes
+        return decoded, ruled, schemes
 
     def explain(
         self,
@@ -261,23 +262,23 @@ class LayeredAnswers(Estimator):
 
         X : sentences, or a Corpus
         n : how many
-        forced, constraints : as for `decode`; with rules, probabilities are those of the model without them
+        forced, constraints : as for `decode`
         """
         check_whole("n", n, 1, MOST)
         X = listed(X)
-        schemes, rules = self._layer_rules(X, constraints)
-        return self.ask(X, lambda name, model, batch: batch.nbest(n, **rules[name]), forced, schemes)
+        schemes, ruled = self._layer_rules(X, constraints)
+        return self.ask(X, lambda name, model, batch: ruled[name](batch).nbest(n), forced, schemes)
 
-    def _layer_rules(self, X: Any, constraints: Any) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """The label schemes, and for every layer its rules as options of `Batch.nbest` and `Batch.under`."""
+    def _layer_rules(self, X: Any, constraints: Any) -> tuple[dict[str, str], dict[str, Callable[[Batch], Batch]]]:
+        """The label schemes, and for every layer what puts its batches under its rules."""
         self._check_fitted()
         if not isinstance(constraints, str):
             _check_layers("constraints", constraints, self.layers_)
-        schemes, rules = dict[str, str](), dict[str, dict[str, Any]]()
+        schemes, ruled = dict[str, str](), dict[str, Callable[[Batch], Batch]]()
         for name, model in self.layers_.items():
-            _, scheme, rules[name] = model._constrained_by(X, _constraints_of(model, name, constraints))
+            _, ruled[name], scheme = model._constrained_by(X, _constraints_of(model, name, constraints))
             schemes |= {} if scheme is None else {name: scheme}
-        return schemes, rules
+        return schemes, ruled
 
     def predict_marginals(
         self,
@@ -296,12 +297,8 @@ class LayeredAnswers(Estimator):
         for name, model in self.layers_.items():
             model._require(PROBABILITY, f"predict_marginals: layer {name}", "use predict_nbest")
         X = listed(X)
-        schemes, rules = self._layer_rules(X, constraints)
-
-        def question(name: str, _: TrainableModel, batch: Batch) -> list[list[dict[str, float]]]:
-            return (batch.under(**rules[name]) if rules[name] else batch).marginals()
-
-        return self.ask(X, question, forced, schemes)
+        schemes, ruled = self._layer_rules(X, constraints)
+        return self.ask(X, lambda name, _, batch: ruled[name](batch).marginals(), forced, schemes)
 
     def predict_spans(
         self,
@@ -316,12 +313,63 @@ class LayeredAnswers(Estimator):
         forced, constraints : as for `decode`
         """
         X = listed(X)
-        decoded, schemes = self._decoding(X, None, constraints, {"probabilities": False})
+        decoded, ruled, schemes = self._decoding(X, None, constraints, {"probabilities": False})
 
         def question(name: str, _: TrainableModel, batch: Batch) -> list[list[Span]]:
+            batch = ruled[name](batch)
             return batch.spans([record.labels for record in decoded[name](batch)])
 
         return self.ask(X, question, forced, schemes)
+
+    def predict_confident(
+        self,
+        X: Any,
+        least: float,
+        *,
+        forced: Mapping[str, Forced] | None = None,
+        constraints: str | Mapping[str, Constraints] | None = None,
+    ) -> LayeredLabellings:
+        """The best labels without the entities that are less probable than `least`, layer by layer.
+
+        X : sentences, or a Corpus
+        least : the least probability of an entity
+        forced, constraints : as for `decode`
+        """
+        check_least(least)
+        X = listed(X)
+        decoded, ruled, schemes = self._decoding(X, None, constraints, {"probabilities": False})
+        for name, model in self.layers_.items():
+            if not model.is_sure:
+                model._require(PROBABILITY, f"predict_confident: layer {name}", "use predict")
+
+        def question(name: str, model: TrainableModel, batch: Batch) -> list[list[str]]:
+            batch = ruled[name](batch)
+            labels = [record.labels for record in decoded[name](batch)]
+            return [confident for confident, _ in batch.confident(labels, least, model.scheme_)]
+
+        answers = self.ask(X, question, forced, schemes)
+        return LayeredLabellings({name: Labellings(labels) for name, labels in answers.items()})
+
+    def occurrence_probabilities(
+        self, X: Any, types: Mapping[str, str | Iterable[str]], *, forced: Mapping[str, Forced] | None = None
+    ) -> dict[str, list[float]]:
+        """The exact probability that each sentence has at least one span of these types, in the layers that are named.
+
+        X : sentences, or a Corpus
+        types : {layer: one type, or several}
+        forced : as for `decode`
+        """
+        self._check_fitted()
+        _check_layers("types", types, self.layers_)
+        wanted = {name: [given] if isinstance(given, str) else list(given) for name, given in types.items()}
+        for name in wanted:
+            self.layers_[name]._require(PROBABILITY, f"occurrence_probabilities: layer {name}", "use predict")
+
+        def question(name: str, _: TrainableModel, batch: Batch) -> list[float]:
+            return batch.occurrences(wanted[name]) if name in wanted else [0.0] * len(batch)
+
+        answers = self.ask(listed(X), question, forced)
+        return {name: answers[name] for name in wanted}
 
     def predict_entities(
         self, texts: Iterable[str], tokenizer: "Tokenizer | None" = None

@@ -40,6 +40,7 @@ class CRF(PrunableModel):
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        required_transitions: declared.RequiredTransitions = None,
     ):
         self.template = template
         self.order = order
@@ -62,3 +63,4 @@ class CRF(PrunableModel):
         self.vectors = vectors
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
+        self.required_transitions = required_transitions

@@ -90,6 +90,13 @@ ForbiddenTransitions = Annotated[
     Flag("--forbid"),
     Help("Two labels of which the second never follows the first, in training and in tagging; may be repeated."),
 ]
+RequiredTransitions = Annotated[
+    Sequence[tuple[str, str]] | None,
+    LabelPairs(),
+    Group(FEATURES),
+    Flag("--require"),
+    Help("Two labels of which only the second follows the first; repeated with the same first label: one of several."),
+]
 
 # -- training ---------------------------------------------------------------------------------------------------------
 
@@ -115,7 +122,7 @@ Jobs = Annotated[
     OfTheRun(),
     Group(TRAINING),
     Flag("--threads"),
-    Help("Threads; results do not depend on it."),
+    Help("Threads; results stay the same."),
     Default("all cores"),
 ]
 Seed = Annotated[int | None, AtLeast(0), Group(TRAINING), Flag("--seed"), Help("Seed of all randomness.")]
@@ -127,6 +134,7 @@ Verbose = Annotated[
 ClassWeight = Annotated[
     str | Mapping[str, float] | None,
     WeightsByLabel(),
+    Signed(),
     Group(TRAINING),
     Flag("--class-weight", metavar="LABEL=X,...|balanced"),
     Help("How much a wrong label counts where this one is right: B-PER=2,O=0.5, or balanced; 1 for all others."),

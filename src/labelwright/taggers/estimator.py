@@ -5,7 +5,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from labelwright import modelfile
 from labelwright.compact import BITS
@@ -18,6 +18,8 @@ from labelwright.wording import either
 
 if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer
+
+M = TypeVar("M")
 
 
 class Summary(NamedTuple):
@@ -49,6 +51,7 @@ class Estimator:
     can: ClassVar[frozenset[str]] = frozenset()  #: its abilities, such as probability, n-best and explanation
     scheme_: str | None = None  #: the scheme of the labels, where they follow one
     searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
+    _of_part: bool = False  # trained on a part of the data, which may lack labels that settings name
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Write the sentences of the settings into the docstring, and a signature that a person can read."""
@@ -348,13 +351,26 @@ def models_in(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return models
 
 
-def untrained(value: Any) -> Any:
-    """An untrained copy of a model and the models within it, and a copy of anything else."""
+def untrained(value: Any, part: bool = False) -> Any:
+    """An untrained copy of a model and the models within it, and a copy of anything else.
+
+    part : it is for a part of the data, which may lack labels that the settings name"""
     if hasattr(value, "get_params") and not isinstance(value, type):
-        return type(value)(**{name: untrained(given) for name, given in value.get_params(deep=False).items()})
+        model = type(value)(**{name: untrained(given, part) for name, given in value.get_params(deep=False).items()})
+        if isinstance(model, Estimator) and (part or value._of_part):
+            model._of_part = True
+        return model
     if type(value) in (list, tuple):
-        return type(value)(map(untrained, value))
+        return type(value)(untrained(each, part) for each in value)
     return copy.deepcopy(value)
+
+
+def uninterrupted(model: M) -> M:
+    """A trained model that others are made of; where Ctrl-C ended its training, it ends theirs."""
+    record = getattr(model, "training_", {})
+    if record.get("stopped") == "interrupted" or record.get("interrupted"):
+        raise KeyboardInterrupt
+    return model
 
 
 def _shown(value: Any) -> str:

@@ -15,7 +15,7 @@ from labelwright.scoring.parameters import Before, make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_space
 from labelwright.taggers.forbidden import forbidden_codes
-from labelwright.taggers.sample_weights import among, check_paths, supervision_of
+from labelwright.taggers.sample_weights import check_paths, supervision_of
 from labelwright.taggers.training import Data, TrainableModel, cut, labelled
 
 Array = NDArray[Any]
@@ -29,7 +29,7 @@ def grow(
     model._check_fitted()
     if model.order != model.space_.graph.order:
         raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
-    corpus, batch_labels, codes, sets = labelled(X, y)
+    corpus, labels, gold, sets = labelled(X, y, model.space_.labels)
     numbers = getattr(model.extractor_, "numbers", None)
     given = Given(model.dictionaries, model.clusters, model.vectors, numbers=numbers)  # nothing is held out of a batch
     learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True, given=given)
@@ -37,13 +37,11 @@ def grow(
         check_lengths(y, np.diff(offsets).tolist())
     extractor = model.extractor_.merged(learnt)
     incidences, _ = extractor.encode(corpus)
-    labels = list(dict.fromkeys([*model.space_.labels, *batch_labels]))
-    gold, sets = among(labels, batch_labels, codes, sets)
-    said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight)
+    said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight, part=True)
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
     if model.constraints is not None:
         scheme = model._checked_scheme(of_labels, [] if said.partial else cut([labels[g] for g in gold], offsets))
-    forbidden = forbidden_codes(model.forbidden_transitions, labels, gold, offsets, more=True)
+    forbidden = forbidden_codes(model._transitions, labels, gold, offsets, more=True)
     space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme, forbidden)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
@@ -57,7 +55,7 @@ def grow(
 def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Array) -> str | None:
     """The scheme of old and new labels: that of the model, unless it had none or new labels do not fit it."""
     old, new = model.scheme_, labels[model.space_.n_labels :]
-    unfit = next((label for label in new if old is not None and not _writes(old, label)), None)
+    unfit = next((label for label in new if old is not None and not writes(old, label)), None)
     if unfit is not None and model.constraints == "scheme":
         raise OptionError(
             f"constraints='scheme': the labels follow {old}, which has no {unfit!r}; convert the labels, or fit again"
@@ -67,7 +65,8 @@ def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Arra
     return detect_scheme(labels, pairs=pairs_of_codes(labels, gold, offsets))
 
 
-def _writes(scheme: str, label: str) -> bool:
+def writes(scheme: str, label: str) -> bool:
+    """Whether a scheme has this label."""
     try:
         allowed([label], scheme)
     except OptionError:

@@ -99,6 +99,7 @@ class WeightsByLabel(Kind):
 
     expected = "'balanced', or weights by label as in B-PER=2,O=0.5"
     metavar = "LABEL=X,...|balanced"
+    repeated = True
 
     def complaint(self, value: Any) -> str | None:
         if isinstance(value, str):
@@ -117,6 +118,26 @@ class WeightsByLabel(Kind):
         if text == "balanced":
             return text
         return {label: float(number) for label, number in _by_label(text, r"[-+.\deE]+", "--class-weight").items()}
+
+    def from_texts(self, texts: list[str], flag: str) -> Any:
+        """The weights that several options mean together."""
+        weights: dict[str, float] = {}
+        for text in texts:
+            try:
+                given = self.from_text(text)
+            except OptionError:  # which says more
+                raise
+            except ValueError:
+                raise OptionError(f"{flag}: expected {self.expected}, got {text!r}") from None
+            if isinstance(given, str):
+                if set(texts) == {text}:
+                    return given
+                raise OptionError(f"{flag}: 'balanced' gives every label its weight; leave the others out")
+            twice = next((label for label in given if weights.get(label, given[label]) != given[label]), None)
+            if twice is not None:
+                raise OptionError(f"{flag}: two numbers for the label {twice!r}, expected one")
+            weights |= given
+        return weights
 
 
 class LabelPairs(Kind):

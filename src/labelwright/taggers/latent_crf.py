@@ -53,6 +53,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        required_transitions: declared.RequiredTransitions = None,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -76,6 +77,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.vectors = vectors
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
+        self.required_transitions = required_transitions
 
     def _start(self, trained: Trained, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""

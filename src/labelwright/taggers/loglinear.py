@@ -1,6 +1,6 @@
 """Training by log-likelihood, shared by CRFs with and without latent states."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,8 +22,8 @@ from labelwright.scoring.trained import Trained
 from labelwright.structures.passing import Candidates
 from labelwright.taggers.base import JOINT, listed
 from labelwright.taggers.growth import grow
-from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import Data, TrainableModel, codes_of
+from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.training import Data, TrainableModel, codes_among, lasting
 
 Array = NDArray[Any]
 OPTIMIZERS = {"lbfgs": (1000, 10), "sgd": (50, 5)}  # name: default max_iter, iterations over which it must still gain
@@ -80,9 +80,8 @@ class LogLinearModel(TrainableModel):
     ) -> Array:
         if self.optimizer == "sgd":
             incidences, offsets, gold, said = data
-            if not said.plain:
-                raise OptionError("optimizer: SGD takes complete labels that all count alike; use optimizer='lbfgs'")
-            run = SGD(incidences, offsets, gold, start.space, start.parameters, self.l2, self.random_state or 0)
+            model = start.space, start.parameters, self.l2, self.random_state or 0
+            run = SGD(incidences, offsets, gold, *model, said)
             return sgd(run, start.weights, monitor, state, self._average_from)
         return self._minimised(self._objective(start, data, workers), start.weights, monitor, workers, state)
 
@@ -146,9 +145,7 @@ class LogLinearModel(TrainableModel):
         self._check_parameters()
         self._check_can_grow()
         expect_much()
-        data, trained = grow(self, X, listed(y), sample_weight)
-        start = trained._replace(weights=self._start(trained, 0, split=True))
-        start = start._replace(weights=carry_over(self.trained_, start))
+        data, start = self._grown(X, listed(y), sample_weight)
         monitor, workers = Monitor(**self._stopping_of("lbfgs")), Workers(self.n_jobs)
         problem = AroundWeights(self._objective(start, data, workers), start.weights)
         with monitor, one_blas_thread():
@@ -156,13 +153,19 @@ class LogLinearModel(TrainableModel):
         before = self.training_
         self.trained_ = start._replace(weights=start.weights + change)
         self.history_ = [dict(record) for record in monitor.history]
-        self.training_ = before | self._record(data, monitor, [monitor])
+        self.training_ = lasting(before) | self._record(data, monitor, [monitor])
         for name in ("sentences", "tokens"):
             self.training_[name] += before.get(name, 0)
         return self
 
     def _check_can_grow(self) -> None:
         """Refuse `partial_fit` where features or labels cannot be added."""
+
+    def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
+        """Further sentences as integers, and this model with their features and labels added."""
+        data, trained = grow(self, X, y, sample_weight)
+        start = trained._replace(weights=self._start(trained, 0, split=True))
+        return data, start._replace(weights=carry_over(self.trained_, start))
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
@@ -174,22 +177,28 @@ class LogLinearModel(TrainableModel):
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
         sample_weight: Any = None,
+        class_weight: Mapping[Any, float] | None = None,
     ) -> tuple[LogLikelihood, Array]:
         """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
         what it is passed; without labels, it can only pass."""
         self._check_fitted()
         incidences, slots, offsets = encode_with_slots(self.extractor_, X)
-        data = self._data(y, incidences, offsets, sample_weight)
+        weights = self.class_weight if class_weight is None else class_weight
+        data = self._data(y, incidences, offsets, weights, sample_weight)
         return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.constants
 
     def _data(
-        self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any
+        self,
+        y: Sequence[Sequence[Any]] | None,
+        incidences: dict[str, Incidence],
+        offsets: Array,
+        class_weight: Any,
+        sample_weight: Any,
     ) -> Data:
         """Sentences with their labels as training takes them; with any labels where there are none."""
         kept = np.unique(offsets)  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
-        labels = self.space_.labels
-        gold, sets = among(labels, *codes_of(y))
-        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight, part=True)
+        labels, gold, sets = codes_among(y, self.space_.labels)
+        said = supervision_of(sets, gold, offsets, labels, class_weight, sample_weight, part=True)
         return Data(incidences, kept, gold, said)

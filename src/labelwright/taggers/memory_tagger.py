@@ -38,9 +38,18 @@ from labelwright.taggers.memory import (
     decay_setting,
     settings_as_json,
 )
-from labelwright.taggers.ngram import InferenceName, Lengths, Ngram, NgramModel, Proposed, WeightingName, remembered
+from labelwright.taggers.ngram_model import (
+    InferenceName,
+    Lengths,
+    Ngram,
+    NgramModel,
+    Proposed,
+    WeightingName,
+    remembered,
+)
 from labelwright.taggers.packing import (
     Packed,
+    check_calibration,
     constructed,
     header_of,
     pack_labels,
@@ -69,7 +78,7 @@ class MemoryTagger(NgramModel):
     """
 
     can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
-    training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight"})
+    training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
     searched: ClassVar[tuple[str, ...]] = SEARCHED
     learner_: MemoryBased
     windows_: Windows
@@ -128,21 +137,20 @@ class MemoryTagger(NgramModel):
         if self.class_weight == BALANCED:
             raise OptionError("class_weight: 'balanced' depends on all sentences; fit again, or name a weight by label")
         begun = time.perf_counter()
-        X, labels, gold, offsets = self._complete(listed(X), listed(y))
-        known = {label: code for code, label in enumerate(dict.fromkeys([*self.labels_, *labels]))}
-        gold = np.array([known[label] for label in labels], np.int32)[gold]
-        often = token_weights(gold, offsets, list(known), self.class_weight, sample_weight)
+        X, labels, gold, offsets = self._complete(listed(X), listed(y), self.labels_)
+        often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, part=True)
         grams, classes = ngram_classes(gold, offsets, self.ngram)
-        data, _ = self.windows_.instances(X, Given(self.dictionaries, self.clusters, labels=(list(known), gold)))
+        data, _ = self.windows_.instances(X, Given(self.dictionaries, self.clusters, labels=(labels, gold)))
         number = {gram: code for code, gram in enumerate(map(tuple, self.grams_.tolist()))}
         numbers = np.array([number.setdefault(tuple(gram), len(number)) for gram in grams.tolist()], np.int32)
         self.learner_._remember_more(data, numbers[classes], list(range(len(number))), often)
         self.grams_ = np.array(list(number), np.int32).reshape(-1, self.ngram)
-        self.labels_, self.mark_ = list(known), os.urandom(8).hex()
+        self.labels_, self.mark_ = labels, os.urandom(8).hex()
         pairs = self._pairs() if self.ngram > 1 else pairs_of_codes(self.labels_, gold, offsets)
         self.scheme_ = detect_scheme(self.labels_, pairs=pairs)
         added = {"sentences": len(offsets) - 1, "tokens": len(gold), "seconds": round(time.perf_counter() - begun, 3)}
-        self.training_ = self.training_ | {name: self.training_.get(name, 0) + n for name, n in added.items()}
+        before = self.uncalibrated().training_
+        self.training_ = before | {name: before.get(name, 0) + n for name, n in added.items()}
         return self
 
     def _pairs(self) -> dict[tuple[str | None, str | None], int]:
@@ -237,6 +245,7 @@ class MemoryTagger(NgramModel):
         if len(model.windows_.names) != model.learner_.n_features_in_:
             raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
         model.training_, _ = read_record(header)
+        check_calibration(HeaderReader(model.training_, "header: training"), np.ones(1))
         return model
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:

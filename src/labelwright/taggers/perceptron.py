@@ -4,7 +4,7 @@ passive-aggressive updates and AROW."""
 import copy
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,16 @@ from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
+from labelwright.taggers.estimator import uninterrupted
 from labelwright.taggers.growth import grow
 from labelwright.taggers.latent_crf import LatentCRF
 from labelwright.taggers.score_based import ScoredModel
-from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel
+from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel, lasting
 from labelwright.wording import counted, percent
 
 Array = NDArray[Any]
-M = TypeVar("M", bound=TrainableModel)
 PASSES = 50
 PATIENCE = 20  # passes without a better score on development data
-OF_A_FIT = "stopped", "seconds", "best_iteration", "best_dev", "restarts", "calibration", "mistakes", "convergence"
 PLAIN = 12  # passes of the perceptron whose states are split,
 GOOD = 1 / 3  # and the share of the training sentences that it has to separate for that
 LIKELY = 50  # iterations of the latent CRF whose states are taken over
@@ -94,6 +93,7 @@ class Perceptron(ScoredModel):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        required_transitions: declared.RequiredTransitions = None,
         all_passes: declared.AllPasses = False,
     ):
         self.template = template
@@ -124,6 +124,7 @@ class Perceptron(ScoredModel):
         self.calibration = calibration
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
+        self.required_transitions = required_transitions
         self.all_passes = all_passes
 
     def partial_fit(
@@ -165,7 +166,7 @@ class Perceptron(ScoredModel):
             "seconds": time.perf_counter() - begun,
         }
         grown.history_ = [*grown.history_, record]
-        grown.training_ = {name: value for name, value in grown.training_.items() if name not in OF_A_FIT} | {
+        grown.training_ = lasting(grown.training_) | {
             "sentences": grown.training_.get("sentences", 0) + passes.n,
             "tokens": grown.training_.get("tokens", 0) + len(data.gold),
             "features": grown.extractor_.n_features,
@@ -297,12 +298,14 @@ class LatentPerceptron(LatentStates, Perceptron):
         calibration: declared.Calibration = True,
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
+        required_transitions: declared.RequiredTransitions = None,
         all_passes: declared.AllPasses = False,
     ):
         super().__init__(
             template, order, cells, min_count, averaging, reset_every, update, margin, cost, aggressiveness, slack,
             variance, gamma, shuffle, batch_size, max_iter, epsilon, constraints, warm_start, n_jobs, random_state,
-            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions, all_passes,
+            verbose, dictionaries, clusters, vectors, calibration, class_weight, forbidden_transitions,
+            required_transitions, all_passes,
         )  # fmt: skip
         self.n_latent = n_latent
         self.start = start
@@ -346,13 +349,13 @@ class LatentPerceptron(LatentStates, Perceptron):
         own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
         own |= {"verbose": 0, "warm_start": False}
         settings = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
-        return _whole(Perceptron(**settings | own).fit(X, y))
+        return uninterrupted(Perceptron(**settings | own).fit(X, y))
 
     def _likely(self, X: Any, y: Sequence[Sequence[str]] | None) -> LatentCRF:
         """A latent CRF with the same settings: sums over all paths tell states apart where single paths get stuck."""
         own = {"averaging": "none", "max_iter": LIKELY, "verbose": 0, "warm_start": False, "n_restarts": 1}
         settings = {name: value for name, value in self.get_params().items() if name in LatentCRF._parameter_names()}
-        return _whole(LatentCRF(**settings | own).fit(X, y))
+        return uninterrupted(LatentCRF(**settings | own).fit(X, y))
 
     def _start(self, trained: Trained, restart: int, split: bool) -> Array:
         """Small random weights: equal states would stay equal for ever."""
@@ -360,10 +363,3 @@ class LatentPerceptron(LatentStates, Perceptron):
             return super()._start(trained, restart, split)
         rng = np.random.default_rng([self.random_state or 0, restart])
         return rng.normal(0, SPLIT if split else NOISE, trained.parameters.n_weights).astype(np.float32)
-
-
-def _whole(model: M) -> M:
-    """A model whose training was not interrupted."""
-    if model.training_["stopped"] == "interrupted":
-        raise KeyboardInterrupt
-    return model

@@ -102,8 +102,8 @@ class PrunableModel(LogLinearModel):
         """What the candidates of a token cannot have."""
         if not said.plain:
             return "candidates are trained on complete labels that all count alike"
-        if self.forbidden_transitions:
-            return "candidates know no forbidden transitions"
+        if self.forbidden_transitions or self.required_transitions:
+            return "candidates know no forbidden or required transitions"
         if self.optimizer != "lbfgs":
             return f"candidates are trained by L-BFGS, got optimizer={self.optimizer!r}"
         if tuple(extractor.cell_kinds) != ("state",):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import Supervision
+from labelwright.wording import like_label, some_of
 
 Array = NDArray[Any]
 BALANCED = "balanced"
@@ -24,13 +25,14 @@ def supervision_of(
     sample_weight: Any,
     part: bool = False,
 ) -> Supervision:
-    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens; those of a part
-    of the data may all be 0."""
+    """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens.
+
+    A part of the data may lack labels that have class weights, and its weights may all be 0."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
     given = of_tokens if of_sentences is None else of_sentences
     if not part and given is not None and len(given) and not given.any():
         raise OptionError("sample_weight: all are zero; nothing is left to learn from")
-    by_label = class_weights(class_weight, labels, gold)
+    by_label = class_weights(class_weight, labels, gold, part)
     if by_label is not None:
         allowed = Supervision(sets).allowed(len(labels))
         by_code = allowed @ by_label / allowed.sum(axis=1)
@@ -41,13 +43,13 @@ def supervision_of(
 
 
 def token_weights(
-    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any
+    gold: Array, offsets: Array, labels: Sequence[Any], class_weight: Any, sample_weight: Any, part: bool = False
 ) -> Array | None:
     """How many times each token counts [T], for learners whose instances are tokens with known labels [T]."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
     if of_sentences is not None:
         of_tokens = np.repeat(of_sentences, np.diff(offsets))
-    by_label = class_weights(class_weight, labels, gold)
+    by_label = class_weights(class_weight, labels, gold, part)
     if by_label is not None:
         of_tokens = by_label[gold] if of_tokens is None else of_tokens * by_label[gold]
     return instance_weights(of_tokens, len(gold))
@@ -68,32 +70,27 @@ def instance_weights(given: Any, n: int) -> Array | None:
     return weights
 
 
-def among(labels: Sequence[Any], own: Sequence[Any], codes: Array, sets: Array) -> tuple[Array, Array]:
-    """Codes [T] and sets [K, own labels] of some data as codes and sets of the labels of a model, which include their
-    own; a set of all their labels is one of all labels."""
-    number = {label: code for code, label in enumerate(labels)}
-    at = np.array([number[label] for label in own], np.int32)
-    wide = np.zeros((len(sets), len(labels)), np.bool_)
-    wide[:, at] = sets
-    wide[sets.all(axis=1)] = True
-    return np.concatenate([at, len(labels) + np.arange(len(sets), dtype=np.int32)])[codes], wide
+def listed_weights(given: Any) -> list[Any]:
+    """The weights of all sentences as a list; they may be anything that NumPy takes for an array."""
+    if hasattr(given, "__array__") and not hasattr(given, "__len__"):
+        given = np.atleast_1d(np.asarray(given))
+    if not hasattr(given, "__len__") or isinstance(given, str | Mapping):
+        raise OptionError(f"sample_weight: expected a number for each sentence, got {given!r:.40}")
+    return list(given)
 
 
 def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | None]:
     """The weights of sentences [N], or of tokens [T] where each sentence has a list of them."""
     if given is None:
         return None, None
-    n = len(offsets) - 1
-    if not hasattr(given, "__len__") or isinstance(given, str | Mapping):
-        raise OptionError(f"sample_weight: expected a number for each sentence, got {given!r:.40}")
-    given = list(given)
+    n, given = len(offsets) - 1, listed_weights(given)
     if len(given) != n:
         raise OptionError(f"sample_weight: {len(given)} entries, but X has {n} sentences; give one for each")
-    if not any(hasattr(entry, "__len__") for entry in given):
+    if not any(hasattr(entry, "__len__") and not isinstance(entry, str) for entry in given):
         return _numbers(given, "sentence"), None
     for number, (entry, length) in enumerate(zip(given, np.diff(offsets).tolist(), strict=True)):
-        if not hasattr(entry, "__len__") or len(entry) != length:
-            got = f"{len(entry)} weights" if hasattr(entry, "__len__") else repr(entry)
+        if not hasattr(entry, "__len__") or isinstance(entry, str) or len(entry) != length:
+            got = f"{len(entry)} weights" if hasattr(entry, "__len__") and not isinstance(entry, str) else repr(entry)
             raise OptionError(f"sample_weight: sentence {number} has {length} tokens, got {got}")
     return None, _numbers([weight for entry in given for weight in entry], "token")
 
@@ -106,21 +103,20 @@ def _numbers(given: Sequence[Any], of: str) -> Array:
     return np.array(given, np.float64)
 
 
-def class_weights(given: Any, labels: Sequence[Any], gold: Array) -> Array | None:
-    """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are."""
+def class_weights(given: Any, labels: Sequence[Any], gold: Array, part: bool = False) -> Array | None:
+    """The weight of each label [L]; "balanced" makes all labels count alike, however frequent they are; one that occurs
+    in sets alone has the weight 1.  A part of the data may lack labels that have weights."""
     if given is None:
         return None
     if isinstance(given, str):
         counts = np.bincount(gold[gold < len(labels)], minlength=len(labels))
-        return np.asarray(counts.sum() / (len(labels) * np.maximum(counts, 1)))
+        seen = counts > 0
+        return np.where(seen, counts.sum() / (max(1, seen.sum()) * np.maximum(counts, 1)), 1.0)
     unknown = [label for label in given if label not in labels]
-    if unknown:
-        raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, which have {_named(labels)}")
+    if unknown and not part:
+        have = f"which have {some_of(labels)}{like_label(unknown[0], labels)}"
+        raise OptionError(f"class_weight: no label {unknown[0]!r} in the training data, {have}")
     return np.array([float(given.get(label, 1.0)) for label in labels])
-
-
-def _named(labels: Sequence[Any]) -> str:
-    return ", ".join(map(str, labels[:20])) + (" ..." if len(labels) > 20 else "")
 
 
 def check_paths(supervision: Supervision, gold: Array, offsets: Array, space: StateSpace) -> None:

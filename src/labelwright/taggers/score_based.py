@@ -8,22 +8,13 @@ from labelwright.answers.chains import PATH_DECODERS
 from labelwright.corpus.spans import Span
 from labelwright.errors import OptionError
 from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Constraints, Forced
+from labelwright.taggers.calibrating import Calibratable
 from labelwright.taggers.training import Data, Development, TrainableModel
 
 
-class ScoredModel(TrainableModel):
+class ConfidentTagger(Calibratable):
     """A tagger whose scores only order labellings.  `calibrate` finds the temperature at which exp(score / temperature)
     says best how often it is right on held-out data: its answers are *confidences*, kept apart from probabilities."""
-
-    can: ClassVar[frozenset[str]] = (TrainableModel.can - {PROBABILITY}) | {CONFIDENCE}
-    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
-    _by_paths: ClassVar[bool] = True
-    calibration: bool = True  # calibrate on development data after training?
-
-    def why_one_decoder(self) -> str | None:
-        return self.lacks(PROBABILITY)
-
-    # -- confidence ---------------------------------------------------------------------------------------------------
 
     @property
     def is_sure(self) -> bool:
@@ -60,22 +51,34 @@ class ScoredModel(TrainableModel):
         )
 
     def occurrence_confidences(
-        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: str | None = None
+        self, X: Any, types: str | Iterable[str], *, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[float]:
         """The confidence that each sentence has at least one span of these types.
 
         X : sentences, a Corpus, or what `encode` returned
         types : one type, or several
-        forced, constraints : as for `decode`; no rules here
+        forced, constraints : as for `decode`
         """
         self._check_calibrated()
         wanted = [types] if isinstance(types, str) else list(types)
-        return self._ask(X, lambda batch: batch.sure.occurrences(wanted), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.sure.occurrences(wanted), forced, constraints)
 
     def _check_calibrated(self) -> None:
         if self.temperature_ is None:
             lacks = self.lacks(PROBABILITY)
-            raise OptionError(f"{lacks}; calibrate it on held-out data (or fit it with dev=) first")
+            raise OptionError(f"{lacks}; calibrate it on held-out data first")
+
+
+class ScoredModel(ConfidentTagger, TrainableModel):
+    """A tagger with weights, trained by its mistakes; development data calibrate it at once."""
+
+    can: ClassVar[frozenset[str]] = (TrainableModel.can - {PROBABILITY}) | {CONFIDENCE}
+    decoders: ClassVar[tuple[str, ...]] = PATH_DECODERS
+    _by_paths: ClassVar[bool] = True
+    calibration: bool = True  # calibrate on development data after training?
+
+    def why_one_decoder(self) -> str | None:
+        return self.lacks(PROBABILITY)
 
     def _after(self, data: Data, development: Development | None) -> None:
         if development is not None and self.calibration:

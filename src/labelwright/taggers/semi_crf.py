@@ -23,9 +23,8 @@ from labelwright.features.template import Pattern
 from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
 from labelwright.learn.partial_segments import PartialSegmentExpectations
-from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, gold_of, segment_parameters
+from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, carry_segments, gold_of, segment_parameters
 from labelwright.parallel import Workers, sentence_ranges
-from labelwright.scoring.carry import old_cells, old_features
 from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
 from labelwright.scoring.trained import Trained
 from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, Signed
@@ -36,6 +35,7 @@ from labelwright.structures.segments import (
     arcs_for,
     check_rows,
     cut_segments,
+    grown_space,
     label_of_role,
     permitted_arcs,
     read_segment_space,
@@ -48,11 +48,12 @@ from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
 from labelwright.taggers.base import Constraints, Forced
+from labelwright.taggers.growth import writes
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape
-from labelwright.taggers.sample_weights import among, supervision_of
-from labelwright.taggers.training import Data, codes_of, labelled, with_outside
+from labelwright.taggers.sample_weights import supervision_of
+from labelwright.taggers.training import Data, codes_among, labelled, with_outside
 from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
@@ -65,7 +66,7 @@ MaxLength = Annotated[
     Signed(),
     Flag("--max-length"),
     Help("Most tokens of a segment; longer ones of the training data are cut."),
-    Default("the longest in the training data"),
+    Default("the longest in the training data, or more (up to 8) where labels are unknown"),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
@@ -142,20 +143,29 @@ class SemiCRF(LogLinearModel):
     # -- training ---------------------------------------------------------------------------------------------
 
     def _prepare(
-        self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None,
+        more: bool = False,
+        sample_weight: Any = None,
+        old: Trained | None = None,
     ) -> tuple[Data, Trained]:
-        corpus, labels, codes, sets = labelled(X, y)
+        corpus, labels, codes, sets = labelled(X, y, () if old is None else old.space.labels)
         known, filled = _filled(labels, codes)
         given = self._given_features(labels, codes)._replace(dictionary_lines=False)
-        tokens, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
+        if old is not None:  # nothing is held out of further data
+            given = given._replace(labels=None, numbers=getattr(_tokens(old), "numbers", None))
+        tokens, incidences, offsets = learn(corpus, self.template, self.min_count, old is not None, given)
         _refuse_pairs(tokens)
         if set(incidences) != {"state"}:
             raise OptionError("X: a SemiCRF has no features on pairs of labels; give it features of tokens alone")
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())
-        if self._given is None:
+        if old is not None:
+            space, segments = grown_space(_fitting(old, known), known, filled, offsets, self.max_length)
+        elif self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            space, segments = segment_space(known, filled, offsets, pairs, self.max_length)
+            space, segments = segment_space(known, filled, offsets, pairs, self.max_length, codes >= len(labels))
         else:
             space, segments = self._given, segments_in(self._given, known, filled, offsets)
         check_rows(offsets, space.max_length)
@@ -163,26 +173,32 @@ class SemiCRF(LogLinearModel):
         if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
             kept = _without(offsets, segments.start[long], space.max_length)
             X, y, weights = (None if given is None else _taken(given, kept) for given in (X, y, sample_weight))
-            return self._prepare(X, y, more, weights)
+            return self._prepare(X, y, more, weights, old)
         _warn_of_cut(int(long.sum()), space.max_length)
         segments = cut_segments(segments, offsets, space)
-        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
+        part = more or self._of_part or old is not None
+        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight, part)
         offsets = np.unique(offsets)  # sentences without tokens teach nothing
         features = SegmentFeatures.learn(tokens, corpus, segments, space, self.min_count, self.dictionaries)
-        held = features.held_out(corpus, segments, space)
+        held = features.held_out(corpus, segments, space) if old is None else None
+        if old is not None:
+            features = cast(SegmentFeatures, old.extractor.merged(features))
+            incidences, _ = features.tokens.encode(corpus)
         incidences = incidences | {"segment": features.incidence(corpus, offsets, held)}
         gold = gold_of(segments, offsets, space)
         gold.roles[codes >= len(labels)] = -1  # their features are seen with no label
-        parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells)
+        parameters = segment_parameters(incidences, features, gold, offsets, space, self.cells, old)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
         data = Data(incidences, offsets, gold.kinds, said)
-        return data if said.plain else _with_labels(data, space, segments, labels, codes), trained
+        if not said.plain:
+            _, _, codes, sets = labelled(X, y, space.labels)
+            data = _with_labels(data, space, segments, codes, sets)
+        return data, trained
 
-    def _check_can_grow(self) -> None:
-        raise OptionError(
-            "partial_fit: the segments of a SemiCRF are those of its training data; fit again on all data"
-        )
+    def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
+        data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self.trained_)
+        return data, trained._replace(weights=carry_segments(self.trained_, trained))
 
     @property
     def segments_(self) -> SegmentSpace:
@@ -210,17 +226,7 @@ class SemiCRF(LogLinearModel):
             model._check_fitted()
         if self.segments_[1:3] != other.segments_[1:3]:
             raise OptionError("weights_of: the other model has other types of segments; train it by `like`")
-        new, old = self.extractor_, other.extractor_
-        assert isinstance(new, SegmentFeatures)
-        assert isinstance(old, SegmentFeatures)
-        features = np.concatenate([old_features(old.tokens, new.tokens), new.segment_numbers_in(old)])
-        parts, old_parts = self.parameters_.slices, other.parameters_.slices
-        weights = np.zeros_like(self.weights_)
-        for name, cells in self.parameters_.cells.items():
-            number = old_cells(other.parameters_.cells[name], cells, features)
-            weights[parts[name]] = np.append(other.weights_[old_parts[name]], 0)[number]
-        weights[parts["transitions"]] = other.weights_[old_parts["transitions"]]
-        return weights
+        return carry_segments(other._learnt(), self._learnt())
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -291,19 +297,24 @@ class SemiCRF(LogLinearModel):
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
     def _data(
-        self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any
+        self,
+        y: Sequence[Sequence[Any]] | None,
+        incidences: dict[str, Incidence],
+        offsets: Array,
+        class_weight: Any,
+        sample_weight: Any,
     ) -> Data:
         kept, space = np.unique(offsets), self.segments_  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.full(len(incidences["segment"].keys), -1, np.int32))
-        labels, codes, sets = codes_of(y)
+        labels, codes, sets = codes_among(y, space.labels)
         known, filled = _filled(labels, codes)
         segments = segments_in(space, known, filled, offsets)
         check_rows(offsets, space.max_length)
         segments = cut_segments(segments, kept, space)
-        said = supervision_of(sets, codes, offsets, labels, self.class_weight, sample_weight)
+        said = supervision_of(sets, codes, offsets, labels, class_weight, sample_weight, part=True)
         data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
-        return data if said.plain else _with_labels(data, space, segments, labels, codes)
+        return data if said.plain else _with_labels(data, space, segments, codes, sets)
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
@@ -352,12 +363,28 @@ def _filled(labels: list[str], codes: Array) -> tuple[Sequence[str], Array]:
     return with_outside(labels, codes)
 
 
-def _with_labels(data: Data, space: SegmentSpace, segments: Segments, labels: list[str], codes: Array) -> Data:
+def _tokens(trained: Trained) -> Extractor:
+    """The features of tokens of a trained model."""
+    return cast(SegmentFeatures, trained.extractor).tokens
+
+
+def _fitting(old: Trained, labels: Sequence[str]) -> SegmentSpace:
+    """The segments of a trained model, whose scheme has all these labels."""
+    assert old.segments is not None
+    scheme = old.segments.scheme
+    unfit = next((label for label in labels if scheme is not None and not writes(scheme, label)), None)
+    if unfit is not None:
+        raise OptionError(
+            f"labels: those of the model follow {scheme}, which has no {unfit!r}; convert the labels, or fit again"
+        )
+    return old.segments
+
+
+def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Array, sets: Array) -> Data:
     """The data with the labels of all tokens, by the numbers of the segment space.
 
     Sentences whose labels are all known have those that their segments are written as: others, where labels break the
     scheme or long segments were cut."""
-    codes, sets = among(space.labels, labels, codes, data.said.sets)
     number = {label: code for code, label in enumerate(space.labels)}
     for a, b in pairwise(data.offsets.tolist()):
         if (codes[a:b] < len(space.labels)).all():

@@ -17,7 +17,9 @@ def signature(model: Any) -> str:
     shown = [f"template:{_template_name(*model._features_read())}"]
     program = getattr(model, "training_", {}).get("imported_from")
     for name, value in ({"imported_from": program} if program else model.signed_settings()).items():
-        if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        if isinstance(value, Mapping):
+            shown.append(f"{name}:{','.join(f'{key}={number:g}' for key, number in value.items())}")
+        elif isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
             shown.append(f"{name}:{','.join(map(str, value))}")
         elif value not in (None, 0.0, "none"):
             shown.append(f"{name}:{value}")

@@ -43,16 +43,19 @@ def stacks(
 
     With a jackknife (several versions of each lower layer), a stack for every layer and every part of the sentences:
     the loss of the layer itself, on what the layers below say of that part without having seen it."""
+    weights = {name: model.label_weights(gold[name]) for name, model in models.items()}
     counted = [float(shares.get(name, 1.0)) for name in models]
     parts = [(version.begin, version.end) for version in versions[0]]
     top = len(models) - 1
     if len(parts) == 1:
-        return [_stack(models, inputs, gold, None, top, workers, dtype, sample_weight)._replace(shares=counted)]
-    made = [_stack(models, inputs, gold, None, 0, workers, dtype, sample_weight)._replace(shares=counted[:1])]
+        return [
+            _stack(models, inputs, gold, None, top, workers, dtype, sample_weight, weights)._replace(shares=counted)
+        ]
+    made = [_stack(models, inputs, gold, None, 0, workers, dtype, sample_weight, weights)._replace(shares=counted[:1])]
     for k in range(1, top + 1):
         for i in range(len(parts)):
             below = [of_layer[i] for of_layer in versions[:k]]
-            stack = _stack(models, inputs, gold, below, k, workers, dtype, sample_weight)
+            stack = _stack(models, inputs, gold, below, k, workers, dtype, sample_weight, weights)
             made.append(stack._replace(shares=[0.0] * k + counted[k : k + 1]))
     return made
 
@@ -66,6 +69,7 @@ def _stack(
     workers: Workers,
     dtype: Any,
     sample_weight: list[Any] | None,
+    class_weight: Mapping[str, Mapping[Any, float] | None],
 ) -> Stack:
     """The layers up to `top`, over all sentences or over those of these versions of the layers below."""
     a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
@@ -77,7 +81,7 @@ def _stack(
         if k < top:
             passed = inputs[k + 1].passed
             above = (passed if below is None else part(passed, a, b)).candidates
-        layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype, weights)
+        layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype, weights, class_weight[name])
         layers.append(layer)
         constants.append(fixed)
         other = model if below is None or k == top else below[k].model

@@ -31,13 +31,24 @@ from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
 from labelwright.taggers.estimator import Summary
-from labelwright.taggers.forbidden import forbidden_codes
+from labelwright.taggers.forbidden import Transitions, forbidden_codes
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
-from labelwright.taggers.sample_weights import check_paths, supervision_of
+from labelwright.taggers.sample_weights import check_paths, class_weights, supervision_of
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
 OUTSIDE = "O"
+OF_A_FIT = (  # facts of a record that no longer hold once the model has learnt more
+    "stopped",
+    "seconds",
+    "best_iteration",
+    "best_dev",
+    "restarts",
+    "calibration",
+    "compressed",
+    "mistakes",
+    "convergence",
+)
 IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
 
 
@@ -46,7 +57,7 @@ class TrainableModel(LinearTagger):
 
     can: ClassVar[frozenset[str]] = LinearTagger.can | {LAYER}
     training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels"}
+        {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"}
     )
 
     template: str | Template
@@ -64,6 +75,7 @@ class TrainableModel(LinearTagger):
     vectors: Any
     class_weight: str | Mapping[str, float] | None
     forbidden_transitions: Sequence[tuple[str, str]] | None = None
+    required_transitions: Sequence[tuple[str, str]] | None = None
     _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
@@ -150,18 +162,33 @@ class TrainableModel(LinearTagger):
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
         sample_weight: Any = None,
+        class_weight: Mapping[Any, float] | None = None,
     ) -> tuple[Any, Array]:
         """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
-        the layer is passed; `candidates` are what it passes."""
+        the layer is passed; `candidates` are what it passes, `class_weight` has the weight of each label."""
         raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
 
     def untrained(self) -> Self:
         """A copy with the same parameters, to be trained."""
-        return type(self)(**self.get_params(deep=False))
+        copy = type(self)(**self.get_params(deep=False))
+        if self._of_part:
+            copy._of_part = True
+        return copy
 
     def like(self) -> Self:
         """An untrained copy of this trained model, for a part of its training data."""
-        return self.untrained()
+        copy = self.untrained()
+        copy._of_part = True
+        return copy
+
+    def label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
+        """The weight of each label by `class_weight`; None where all weigh the same.
+
+        y : the labels of all training data
+        """
+        labels, codes, _ = codes_among(y, self.space_.labels)
+        weights = class_weights(self.class_weight, labels, codes, self._of_part)
+        return None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
 
     def weights_of(self, other: Any) -> Array:
         """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
@@ -193,6 +220,7 @@ class TrainableModel(LinearTagger):
     ) -> tuple["Data", Trained]:
         """Learn the features and the state space: the training data as integers, and what is known before training
         (all weights are zero).  With `more`, further labels may come later."""
+        more = more or self._of_part
         corpus, labels, gold, sets = labelled(X, y)
         given = self._given_features(labels, gold)
         extractor, incidences, offsets = learn(corpus, self.template, self.min_count, given=given)
@@ -206,11 +234,16 @@ class TrainableModel(LinearTagger):
         if self.constraints is not None:
             known = [] if len(sets) else cut([labels[g] for g in gold], offsets)
             scheme = self._checked_scheme(of_labels, known)
-        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight)
+        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight, part=more)
         data = Data(incidences, np.unique(offsets), gold, said)  # sentences without tokens teach nothing
         states = self._latent_states(labels, more)
-        forbidden = forbidden_codes(self.forbidden_transitions, labels, gold, offsets, more)
+        forbidden = forbidden_codes(self._transitions, labels, gold, offsets, more)
         return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels, forbidden), extractor)
+
+    @property
+    def _transitions(self) -> Transitions:
+        """Those that are forbidden, and those that are required."""
+        return Transitions(self.forbidden_transitions, self.required_transitions)
 
     def _given_features(self, labels: Sequence[Any], gold: Array) -> Given:
         """What the template reads beside the data, with the labels of all tokens; one that is not known is none."""
@@ -357,6 +390,11 @@ class TrainableModel(LinearTagger):
         raise NotImplementedError
 
 
+def lasting(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What still holds of the record of a model that has learnt from further sentences."""
+    return {name: value for name, value in record.items() if name not in OF_A_FIT}
+
+
 def _spread(record: dict[str, Any]) -> list[str]:
     """How far the random starts lie apart."""
     runs = record.get("restarts")
@@ -444,8 +482,8 @@ class Labelled(NamedTuple):
     sets: Array  # [K, L]  their members
 
 
-def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
-    """The training data with their labels as codes."""
+def labelled(X: Any, y: Sequence[Sequence[str]] | None, known: Sequence[Any] = ()) -> Labelled:
+    """The training data with their labels as codes; those that are known, as by a model, come first."""
     if isinstance(X, Encoded):
         raise OptionError("fit: takes sentences, not encoded data: features are learnt from them")
     X = collected(X)
@@ -455,21 +493,29 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None) -> Labelled:
         if y is None:
             if X.label is None:
                 raise no_labels(X)
-            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source))
+            return Labelled(X, *label_codes(X.values(X.label), X.codes(X.label), X.source, known))
     elif y is None:
         raise OptionError("fit: give the labels y")
     elif isinstance(X, Layered):
         pass
     elif kind_of(X) == "columns":
         corpus = Corpus.from_sequences(X, y)
-        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label")))
-    return Labelled(X, *codes_of(y))
+        return Labelled(corpus, *label_codes(corpus.values("label"), corpus.codes("label"), known=known))
+    return Labelled(X, *codes_of(y, known))
 
 
-def codes_of(y: Sequence[Sequence[Any]]) -> LabelCodes:
-    """Labels of sentences as codes."""
+def codes_of(y: Sequence[Sequence[Any]], known: Sequence[Any] = ()) -> LabelCodes:
+    """Labels of sentences as codes; those that are known, as by a model, come first."""
     column = intern_labels([label for sentence in y for label in sentence], y, "y")
-    return label_codes(column.values, column.codes)
+    return label_codes(column.values, column.codes, known=known)
+
+
+def codes_among(y: Sequence[Sequence[Any]], labels: Sequence[Any]) -> LabelCodes:
+    """Labels of sentences as codes of the labels of a model, which has all of them."""
+    coded = codes_of(y, labels)
+    if len(coded.labels) > len(labels):
+        raise OptionError(f"y: no label {coded.labels[len(labels)]!r} in this model")
+    return coded
 
 
 def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:

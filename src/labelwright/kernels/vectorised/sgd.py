@@ -108,11 +108,7 @@ def _difference(node, arc, topology, label, sizes):
         weight = log_y[0]
     else:
         weight = labelling_weight(node, arc, contexts, label)
-    log_z = posteriors(nodes, top, arcs, arc_top, blocks)
-    if np.isnan(log_z):
-        log_beta = np.empty_like(node)
-        log_z = messages(node, arc, blocks, nodes, log_beta)
-        posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
+    log_z = _expected(node, arc, blocks, nodes, arcs, top, arc_top)
     if latent:
         subtract_clamped(nodes, arcs, contexts, label, offsets, held, pairs, every)
     else:
@@ -122,6 +118,27 @@ def _difference(node, arc, topology, label, sizes):
         of_arcs = contexts.base[path[:-1]] + path[1:]
         np.subtract.at(arcs, (every[1:] if len(arcs) > 1 else 0, of_arcs), 1)
     return nodes, arcs, log_z - weight
+
+
+def _expected(node, arc, blocks, nodes, arcs, top, arc_top):
+    """Make exponentials of scores the probabilities of nodes and arcs, or the sum of those of arcs; log Z."""
+    log_z = posteriors(nodes, top, arcs, arc_top, blocks)
+    if np.isnan(log_z):
+        log_beta = np.empty_like(node)
+        log_z = messages(node, arc, blocks, nodes, log_beta)
+        posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
+    return log_z
+
+
+def _difference_of_sets(node, arc, topology, right):
+    """As _difference, less the counts of all paths of nodes that sets of labels allow [T, Q]."""
+    sums = []
+    for scores in (node, np.where(right, node, -np.inf)):
+        nodes, arcs, top, arc_top = scores.copy(), np.empty(arc.shape), np.empty(len(node)), np.empty(len(arc))
+        exponentiate64(nodes, top, node.shape[1])
+        exponentiate_arcs(arc, arcs, arc_top)
+        sums.append((nodes, arcs, _expected(scores, arc, topology.blocks, nodes, arcs, top, arc_top)))
+    return [free - own for free, own in zip(*sums, strict=True)]
 
 
 def _lattice(topology, plain, rows, shrink):
@@ -145,7 +162,7 @@ def _beside(counts):
     return np.concatenate([counts, np.zeros((len(counts), 1))], axis=1)
 
 
-def sgd_pass(order, offsets, gold, topology, states, nodes, arcs, plain, schedule, shrink):
+def sgd_pass(order, offsets, gold, said, topology, states, nodes, arcs, plain, schedule, shrink):
     """One pass over the sentences in `order`; returns the losses before each update, summed, and the new shrink.
 
     The true weights are shrink times the stored ones.  plain (node [Q], arc [A]) has the weights of transitions without
@@ -174,9 +191,16 @@ def sgd_pass(order, offsets, gold, topology, states, nodes, arcs, plain, schedul
             rows = [None if part is None else part.rows(i, T) for part in (on_states, on_nodes, on_arcs)]
             node, arc = _lattice(topology, plain, rows, shrink)
             label = gold[offsets[n] : offsets[n + 1]]
-            d_node, d_arc, more = _difference(node, arc, topology, label, sizes)
-            loss += more
-            step = rate / shrink
+            right = said.right[label]
+            if len(said.cost):
+                node += np.where(right, 0.0, said.cost[offsets[n] : offsets[n + 1], None])
+            if label.max() >= said.n_labels:
+                d_node, d_arc, more = _difference_of_sets(node, arc, topology, right)
+            else:
+                d_node, d_arc, more = _difference(node, arc, topology, label, sizes)
+            often = said.of_sentences[n] if len(said.of_sentences) else 1.0
+            loss += often * more
+            step = often * rate / shrink
             d_state = np.zeros((T, topology.n_states))
             d_state[:, state[opens]] = np.add.reduceat(d_node.take(by_state, axis=1), opens, axis=1)
             on_states.update(i, d_state, step)

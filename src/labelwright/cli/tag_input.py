@@ -1,0 +1,79 @@
+"""What is to be tagged: the pieces of a file, or of a stream as they come."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from labelwright.cli import decoding as how
+from labelwright.cli.arrays import TokenRows
+from labelwright.cli.common import named_for, say
+from labelwright.cli.reading import ToTag, pieces_to_tag, reads_attributes
+from labelwright.errors import CorpusError, OptionError
+
+if TYPE_CHECKING:
+    from labelwright.corpus.table import Corpus
+    from labelwright.corpus.tokenizer import Tokenizer
+
+
+class Source(NamedTuple):
+    """Where sentences are read from, and how."""
+
+    path: str  # - for standard input
+    format: str | None
+    columns: str | None  # their names
+    known: str | None  # the column of known labels
+    tokenizer: "Tokenizer | None"
+    rows: TokenRows | None  # arrays beside the tokens
+
+    def pieces(self, model: Any) -> Iterator[ToTag]:
+        """The sentences, piece by piece."""
+        pieces = self._pieces(model)
+        return pieces if self.rows is None else self.rows.pieces(pieces, self.path)
+
+    def _pieces(self, model: Any) -> Iterator[ToTag]:
+        if _is_empty(self.path):
+            return iter(())
+        if self.path != "-" or self.format not in (None, "columns") or reads_attributes(model):
+            pieces = pieces_to_tag(model, self.path, self.format, self.columns, self.known, self.tokenizer)
+            return _warned(model, pieces)
+        if self.tokenizer is not None:
+            raise OptionError("<stdin>: read as columns, which has tokens; for plain text add --text")
+        if self.rows is not None:
+            raise OptionError("--arrays: not for a stream, which is answered sentence by sentence; name INPUT")
+        return _stream(model, self.columns, self.format)
+
+
+def _is_empty(input: str) -> bool:
+    """Is it a file of no bytes?  Nothing is to be labelled, whatever its format."""
+    return os.path.isfile(input) and os.path.getsize(input) == 0
+
+
+def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
+    """The pieces of a file; what a user should know about it is told by the first."""
+    for n, piece in enumerate(pieces):
+        if n == 0 and piece.corpus is not None and not (piece.split and piece.more):  # which may be a headline
+            how.warn(model, piece.corpus, piece.more)
+        yield piece
+        del piece
+
+
+def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToTag]:
+    """Pieces of standard input as they come."""
+    from labelwright.corpus import stream_columns
+
+    if sys.stdin.isatty():
+        say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
+    for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=columns, label=False)):
+        if n == 0 and columns is None and format is None:
+            _check_stream(piece)
+        yield ToTag(piece if columns else named_for(model, piece))
+
+
+def _check_stream(first: "Corpus") -> None:
+    """Refuse a stream that has another format than columns."""
+    from labelwright.corpus.file_formats import format_of
+
+    format = "columns" if first.raw is None else format_of(first.source, first.raw.text)
+    if format != "columns":
+        raise CorpusError(f"{first.source}: looks like {format}, not like columns; add --format {format}")
