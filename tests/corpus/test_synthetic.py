@@ -218,5 +218,5 @@ def test_the_true_model_knows_its_start_and_transitions(start):
 
 def test_the_family_has_data_with_the_ceiling_of_the_paper():
     assert expected_ceiling(6, 0.9, 0.1, self_transitions=False) == pytest.approx(0.849, abs=0.001)
-    with pytest.raises(OptionError, match="^length: expected 1 to 16 tokens"):
+    with pytest.raises(OptionError, match=r"^length: expected 1 to 16 tokens"):
         expected_ceiling(17)
