@@ -80,7 +80,17 @@ def _training(training: dict[str, Any], scheme: str | None, turn: str) -> list[t
     if "best_iteration" in training:
         best = f"{training['best_iteration']}, {score_text(training['best_dev'], scheme)} on the development data"
         rows.append((f"best {turn}", best))
+    if "rounds" in training:
+        rows.append(("states", _rounds(training["rounds"])))
     return rows + _starts(training.get("restarts"), scheme, "best_dev" in training)
+
+
+def _rounds(rounds: Sequence[dict[str, Any]]) -> str:
+    """How the numbers of latent states were learnt."""
+    numbers = " > ".join(str(sum(record["states"].values())) for record in rounds)
+    kept = next(record["states"] for record in rounds if record.get("kept"))
+    listed = ", ".join(f"{label} {number}" for label, number in kept.items())
+    return f"{numbers} by splitting and merging; kept {sum(kept.values())}: {listed}"
 
 
 def _starts(runs: Sequence[dict[str, Any]] | None, scheme: str | None, with_dev: bool) -> list[tuple[str, str]]:
@@ -113,7 +123,7 @@ def _passes(
         if "mistake_bound" in convergence:
             rows.append(("bound", _bound(convergence, parameters, training["sentences"] * len(made))))
         if "latent" in convergence:
-            rows.append(("margin", _latent_margin(convergence["latent"])))
+            rows.append(("margin", _latent_margin(convergence["latent"], training["sentences"] * len(made))))
     return [*rows, ("confidence", calibration_text(training.get("calibration")))]
 
 
@@ -133,12 +143,13 @@ def _bound(convergence: dict[str, Any], parameters: dict[str, Any], sentences: i
     return f"none: {why}"
 
 
-def _latent_margin(seen: dict[str, Any]) -> str:
-    """What theorem 1 says of data that are separable without latent states."""
+def _latent_margin(seen: dict[str, Any], sentences: int) -> str:
+    """What theorem 1 says of data that are separable without latent states; all passes read so many sentences."""
     text = f"{seen['plain_margin']:.3g} without latent states, at least {seen['margin_bound']:.3g} with them"
     text += f" (theorem 1, T = {seen['expansion']:.3g})"
     bound = seen["mistake_bound"]
-    return text if bound is None else f"{text}: {bound:,.0f} mistakes at most (theorem 2)"
+    trivial = bound is None or bound >= sentences
+    return text if trivial else f"{text}: {bound:,.0f} mistakes at most (theorem 2)"
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

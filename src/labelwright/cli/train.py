@@ -344,7 +344,7 @@ def _fit(
     if asked.can("init"):
         options["init"] = start
     if checkpoint is not None:
-        if checkpoint.exists() != resume and not quiet:
+        if (checkpoint.exists() or bool(_further(checkpoint))) != resume and not quiet:
             say(
                 f"{checkpoint}: no such file, so there is nothing to resume: starting anew"
                 if resume
@@ -480,7 +480,7 @@ def _warn(model: Any) -> None:
 
 
 def _further(checkpoint: Path) -> list[Path]:
-    """The checkpoints of the second and further starts: MODEL.checkpoint.2, ..."""
+    """The checkpoints of the second and further starts, and of the stages before them: MODEL.checkpoint.2, ..."""
     if not checkpoint.parent.is_dir():
         return []
     begin = f"{checkpoint.name}."

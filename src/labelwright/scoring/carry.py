@@ -38,13 +38,13 @@ def carry_over(before: Trained, now: Trained, shake: bool = False) -> Array:
     for name, cells in parameters.cells.items():
         if name not in old_parameters.cells:
             continue
-        column = _old_columns_of(cells.column, REACH[name], states, S, old_S)
+        column = mapped_columns(cells.column, REACH[name], states, S, old_S)
         number = old_cells(old_parameters.cells[name], Cells(cells.ptr, column), features)
         carry(name, number, _any_state(cells.column, REACH[name], split))
     for name, reach in (("transitions", 1), ("triples", 2)):
         if name in parts and name in old_parts:
             every = parameters.codes_of(name, np.arange(parts[name].stop - parts[name].start))
-            old = old_parameters.places(name, _old_columns_of(every, reach, states, S, old_S))
+            old = old_parameters.places(name, mapped_columns(every, reach, states, S, old_S))
             carry(name, old, _any_state(every, reach, split))
     return weights
 
@@ -72,8 +72,9 @@ def _any_state(column: Array, reach: int, chosen: Array) -> Array:
     return any_chosen
 
 
-def _old_columns_of(column: Array, reach: int, states: Array, S: int, old_S: int) -> Array:
-    """The old numbers of states, pairs or triples of states (reach 0, 1, 2); -1 where one of the states is new."""
+def mapped_columns(column: Array, reach: int, states: Array, S: int, old_S: int) -> Array:
+    """The numbers in another space of states, pairs or triples of states (reach 0, 1, 2), by those of the states [S];
+    -1 where one of the states has none there."""
     rest, old_column, factor = column, np.zeros(len(column), np.int64), 1
     for _ in range(reach + 1):
         old = states[rest % S]

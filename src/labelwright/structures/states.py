@@ -75,20 +75,38 @@ def state_space(
     """
     sizes = np.full(len(labels), n_latent) if isinstance(n_latent, int) else np.asarray(n_latent)
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    S = int(first[-1])
-    if S**2 > MAX_ARCS or (order == 2 and S**3 > MAX_ARCS):
-        what = "pairs" if order == 1 else "triples"
-        raise OptionError(
-            f"{S:,} states make {S ** (order + 1):,} {what} of states, more than {MAX_ARCS:,}; use fewer labels, fewer "
-            f"latent states{', or order 1' if order == 2 else ''}"
-        )
-    yes = np.ones(S, np.bool_)
+    _check_size(int(first[-1]), order)
+    yes = np.ones(int(first[-1]), np.bool_)
     free = assembled(tuple(labels), first, yes, np.ones((len(yes), len(yes)), np.bool_), yes, 1)
     if scheme is not None:
         free = free.constrained(scheme)
     if forbidden:
         free = free.without(forbidden)
     return free if order == 1 else assembled(free.labels, first, free.start, free.arc, free.end, order)
+
+
+def _check_size(S: int, order: int) -> None:
+    """Refuse more states than arcs have room for."""
+    if S**2 > MAX_ARCS or (order == 2 and S**3 > MAX_ARCS):
+        what = "pairs" if order == 1 else "triples"
+        raise OptionError(
+            f"{S:,} states make {S ** (order + 1):,} {what} of states, more than {MAX_ARCS:,}; use fewer labels, fewer "
+            f"latent states{', or order 1' if order == 2 else ''}"
+        )
+
+
+def resized(space: StateSpace, sizes: Sequence[int] | NDArray[np.int64]) -> StateSpace:
+    """The same labels with other numbers of states [L]; what the first state of a label is allowed, all of them are.
+
+    >>> resized(state_space(["O", "B"], 2), [1, 3]).label_of.tolist()
+    [0, 1, 1, 1]
+    """
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    _check_size(int(first[-1]), space.graph.order)
+    like = np.repeat(space.first[:-1], np.diff(first))  # [S]  a state of the same label
+    return assembled(
+        space.labels, first, space.start[like], space.arc[np.ix_(like, like)], space.end[like], space.graph.order
+    )
 
 
 def assembled(

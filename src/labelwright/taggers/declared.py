@@ -176,6 +176,29 @@ Latent = Annotated[
     Flag("--latent"),
     Help("Latent states of each label: one number, or B-NP=3,O=2,... for all labels."),
 ]
+LatentStart = Annotated[
+    str,
+    OneOf("random", "split-merge"),
+    Signed(),
+    Help(
+        "random weights, or split-merge: start with one state for each label, split all in two, merge the splits that "
+        "raise the likelihood least, and repeat; --latent is then the most that a label may get."
+    ),
+]
+SplitRounds = Annotated[
+    int,
+    AtLeast(1),
+    OnlyWith("start", "split-merge"),
+    Flag(metavar="N"),
+    Help("split-merge: rounds at most; one without improvement (development data, or loss of lbfgs) is the last."),
+]
+MergeShare = Annotated[
+    float,
+    AtLeast(0),
+    OnlyWith("start", "split-merge"),
+    Flag(metavar="X"),
+    Help("split-merge: the share of the splits that a round takes back."),
+]
 Restarts = Annotated[
     int,
     AtLeast(1),

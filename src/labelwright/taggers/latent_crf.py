@@ -1,17 +1,23 @@
 """Latent conditional random fields (DPLVM: Morency et al. 2007; Sun & Tsujii 2009, equations 1 to 4)."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import OptionError
+from labelwright.learn.monitor import Monitor
 from labelwright.scoring.trained import Trained
 from labelwright.taggers import declared
 from labelwright.taggers.loglinear import LogLinearModel
-from labelwright.taggers.training import LatentStates
+from labelwright.taggers.split_merge import Plan, Rounds
+from labelwright.taggers.training import Data, LatentStates, Run
 
 NOISE = 0.1  # standard deviation of the first weights,
 SPLIT = 0.03  # and of what is added to those of a trained model
+SPLIT_MERGE = "split-merge"
+STAGE = {"lbfgs": 50, "sgd": 12}  # iterations or passes of a stage of splitting and merging
 
 
 class LatentCRF(LatentStates, LogLinearModel):
@@ -28,6 +34,7 @@ class LatentCRF(LatentStates, LogLinearModel):
 
     default_decoder: ClassVar[str] = "exact"
     can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
+    _rounds: Rounds | None = None  # of splitting and merging in this fit
 
     def __init__(
         self,
@@ -54,6 +61,9 @@ class LatentCRF(LatentStates, LogLinearModel):
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
         required_transitions: declared.RequiredTransitions = None,
+        start: declared.LatentStart = "random",
+        split_rounds: declared.SplitRounds = 3,
+        merge_share: declared.MergeShare = 0.5,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -78,6 +88,45 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
         self.required_transitions = required_transitions
+        self.start = start
+        self.split_rounds = split_rounds
+        self.merge_share = merge_share
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.merge_share > 1:
+            raise OptionError(f"merge_share: expected a share of 0 to 1, got {self.merge_share!r}")
+
+    def _latent_states(self, labels: Sequence[str], more: bool = False) -> list[int]:
+        """All states; or, before they are learnt, one for each label."""
+        most = super()._latent_states(labels, more)
+        if self.start != SPLIT_MERGE:
+            return most
+        have: dict[str, int] = {}
+        if more and self._is_fitted():
+            have = dict(zip(self.space_.labels, np.diff(self.space_.first).tolist(), strict=True))
+        return [have.get(label, 1) for label in labels]
+
+    def _learn_states(
+        self, data: Data, trained: Trained, before: Trained | None, run: Run
+    ) -> tuple[Trained, Trained | None]:
+        self._rounds = None
+        if self.start != SPLIT_MERGE:
+            return trained, before
+        limit = STAGE[self.optimizer]
+        stage = self.untrained().set_params(max_iter=min(self.max_iter or limit, limit))
+        most = super()._latent_states(trained.space.labels)
+        rounds = Rounds(self, data, run, Plan(self.split_rounds, self.merge_share, most, self.optimizer, stage))
+        learnt = rounds.result(trained, before)
+        self._rounds = rounds
+        return learnt._replace(weights=np.zeros_like(learnt.weights)), learnt
+
+    def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
+        record = super()._record(data, best, monitors)
+        rounds, self._rounds = self._rounds, None
+        if rounds is None:
+            return record
+        return record | {"rounds": rounds.record, "seconds": round(record["seconds"] + rounds.seconds, 3)}
 
     def _start(self, trained: Trained, restart: int, split: bool) -> NDArray[Any]:
         """Small random weights: equal states would stay equal for ever."""

@@ -354,6 +354,7 @@ class LatentPerceptron(LatentStates, Perceptron):
     def _likely(self, X: Any, y: Sequence[Sequence[str]] | None) -> LatentCRF:
         """A latent CRF with the same settings: sums over all paths tell states apart where single paths get stuck."""
         own = {"averaging": "none", "max_iter": LIKELY, "verbose": 0, "warm_start": False, "n_restarts": 1}
+        own |= {"start": "random"}
         settings = {name: value for name, value in self.get_params().items() if name in LatentCRF._parameter_names()}
         return uninterrupted(LatentCRF(**settings | own).fit(X, y))
 

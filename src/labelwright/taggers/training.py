@@ -131,6 +131,8 @@ class TrainableModel(LinearTagger):
             bar.lines = True
         runs: list[tuple[Array, Monitor]] = []
         try:
+            run = Run(development, progress or bar, checkpoint, checkpoint_every, resume)
+            trained, before = self._learn_states(data, trained, before, run)
             for restart in range(self.n_restarts):
                 start = trained._replace(weights=self._start(trained, restart, before is not None))
                 if before is not None:
@@ -214,6 +216,12 @@ class TrainableModel(LinearTagger):
     def _first_model(self, X: Any, y: Sequence[Sequence[str]] | None) -> "TrainableModel | None":
         """A model that is trained only to start from."""
         return None
+
+    def _learn_states(
+        self, data: "Data", trained: Trained, before: Trained | None, run: "Run"
+    ) -> tuple[Trained, Trained | None]:
+        """What is to be trained, and what it starts from, where the numbers of latent states are learnt, too."""
+        return trained, before
 
     def _prepare(
         self, X: Any, y: Sequence[Sequence[str]] | None, more: bool = False, sample_weight: Any = None
@@ -448,6 +456,16 @@ class Data(NamedTuple):
     offsets: Array  # [N+1]
     gold: Array  # [T]  labels, or sets of labels (structures.supervision)
     said: Supervision = PLAIN
+
+
+class Run(NamedTuple):
+    """How a training run is watched and saved: options of `fit`."""
+
+    development: "Development | None"
+    progress: Callable[[Record, int], None] | None
+    checkpoint: Any
+    checkpoint_every: float
+    resume: bool
 
 
 class Development(NamedTuple):

@@ -1,0 +1,177 @@
+"""Latent states by splitting and merging: start with one state per label, split all, merge what gains least, repeat."""
+
+from itertools import count
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.batch import Batch
+from labelwright.answers.chains import Chain
+from labelwright.features.extract import Encoded
+from labelwright.learn.merging import expected_states, merge_losses, node_pairs, siblings_of, to_merge
+from labelwright.learn.monitor import Checkpoint, Monitor
+from labelwright.parallel import Workers, one_blas_thread
+from labelwright.scoring.carry import carry_over
+from labelwright.scoring.merge import merged_weights
+from labelwright.scoring.parameters import make_parameters
+from labelwright.scoring.trained import Trained
+from labelwright.structures.states import resized
+from labelwright.taggers.training import Data, Run, TrainableModel
+
+Array = NDArray[Any]
+
+
+class Merge(NamedTuple):
+    """Which states a merge puts together."""
+
+    losses: Array  # [P]  estimated log-likelihood that each pair of siblings would lose
+    merge: Array  # [P]  whether it is merged
+    sizes: Array  # [L]  states of each label afterwards
+    target: Array  # [S]  the new state of each,
+    share: Array  # [S]  and its share of it
+
+
+class Plan(NamedTuple):
+    """What the settings of a model say about its rounds."""
+
+    rounds: int
+    merge_share: float
+    most: list[int]  # [L]  states of a label
+    optimizer: str
+    stage: TrainableModel  # the model with the limit of iterations of a stage
+
+
+class Rounds:
+    """The rounds of one fit.  What was learnt goes from stage to stage as a value."""
+
+    def __init__(self, model: TrainableModel, data: Data, run: Run, plan: Plan):
+        self.model, self.data, self.run, self.plan = model, data, run, plan
+        self.workers = Workers(model.n_jobs)
+        self.record: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self._loss = np.inf  # after the last stage
+        self._number = count(model.n_restarts + 1)  # of checkpoints: those before belong to the starts
+
+    def result(self, trained: Trained, before: Trained | None) -> Trained:
+        """What is known after the last round that made the model better; `trained` has no weights yet."""
+        current = self._begun(trained, before)
+        best, best_merit, kept = current, self._note(current, 0, 0), 0
+        for number in range(1, self.plan.rounds + 1):
+            sizes = np.diff(current.space.first)
+            grown = self.trained(self.split(current, number))
+            merge = self.merge(grown)
+            if (merge.sizes == sizes).all():  # nothing is worth while
+                break
+            current = self.trained(self.merged(grown, merge))
+            merit = self._note(current, int(merge.merge.sum()), len(merge.merge))
+            if merit <= best_merit:
+                break
+            best, best_merit, kept = current, merit, number
+        self.record[kept]["kept"] = True
+        return best
+
+    def _begun(self, trained: Trained, before: Trained | None) -> Trained:
+        """The model to split first: the one that was given, or one with a state for each label."""
+        if before is None:
+            return self.trained(trained)
+        self._loss = np.inf  # that of the model which was given is not known
+        have = dict(zip(before.space.labels, np.diff(before.space.first).tolist(), strict=True))
+        start = self.with_sizes(trained, np.array([have.get(label, 1) for label in trained.space.labels]))
+        return start._replace(weights=carry_over(before, start))
+
+    def with_sizes(self, trained: Trained, sizes: Array) -> Trained:
+        """The same model with other numbers of states [L] and without weights."""
+        incidences, offsets, gold, said = self.data
+        space = resized(trained.space, sizes)
+        inputs = incidences, trained.extractor.n_features, gold, offsets, space, self.model.cells
+        parameters = make_parameters(*inputs, sets=said.sets)
+        return trained._replace(space=space, parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
+
+    def split(self, trained: Trained, number: int) -> Trained:
+        """Two states for each, with small noise to break the symmetry."""
+        grown = self.with_sizes(trained, 2 * np.diff(trained.space.first))
+        return grown._replace(
+            weights=carry_over(trained, grown._replace(weights=self.model._start(grown, number, True)))
+        )
+
+    def trained(self, start: Trained) -> Trained:
+        """The model after some iterations from these weights."""
+        run, stage, place = self.run, self.plan.stage, None
+        if run.checkpoint is not None:
+            path = f"{run.checkpoint}.{next(self._number)}"
+            place = Checkpoint(path, stage._fingerprint(start, self.data, None), run.checkpoint_every)
+        monitor = Monitor(**stage._stopping(), progress=run.progress, checkpoint=place)
+        state = monitor.resume() if run.resume else None
+        with monitor, one_blas_thread():
+            weights = stage._optimise(start, self.data, monitor, self.workers, state)
+        if monitor.interrupted:
+            raise KeyboardInterrupt
+        self._loss = monitor.history[-1]["loss"]
+        self.seconds += monitor.history[-1]["seconds"]
+        return start._replace(weights=weights)
+
+    def merge(self, trained: Trained) -> Merge:
+        """What to merge of a model in which each state has just been split."""
+        space, said = trained.space, self.data.said
+        allowed, offsets = said.allowed(space.n_labels)[self.data.gold], self.data.offsets  # [T, L]
+        siblings = siblings_of(space.first)
+        how_often = np.ones(len(offsets) - 1) if said.of_sentences is None else said.of_sentences
+        nodes = node_pairs(space.graph, siblings)
+        data = Encoded(self.data.incidences, offsets, trained.extractor.mark)
+
+        def total(answer: Any) -> Array:
+            """The sum over all sentences of what is asked of their lattices, in their order."""
+
+            def question(batch: Batch) -> list[Array]:
+                answers = []
+                for n, scored in enumerate(batch, batch.first):
+                    right = allowed[offsets[n] : offsets[n + 1]]
+                    answers.append(
+                        answer(cast(Chain, scored).lattice, right) * (1 if how_often is None else how_often[n])
+                    )
+                return answers
+
+            return np.asarray(np.sum(self.model._ask_with(trained, data, question), axis=0))
+
+        expected = total(expected_states)
+        share = np.ones(space.n_states)
+        both = np.maximum(expected[siblings.first] + expected[siblings.second], 1e-300)
+        share[siblings.first] = expected[siblings.first] / both
+        share[siblings.second] = 1 - share[siblings.first]
+        losses = total(lambda lattice, right: merge_losses(lattice, right, nodes, share))
+        merge = to_merge(losses, space.label_of[siblings.first], np.array(self.plan.most), self.plan.merge_share)
+        return merging(space.first, siblings, losses, merge, share)
+
+    def merged(self, trained: Trained, merge: Merge) -> Trained:
+        """The model with fewer states."""
+        now = self.with_sizes(trained, merge.sizes)
+        return now._replace(weights=merged_weights(trained, now, merge.target, merge.share))
+
+    def _note(self, trained: Trained, merged: int, of: int) -> float:
+        """Record a round, and by what it must be better than the last: the score on the development data, or the loss;
+        that of SGD, which begins each stage with large steps, cannot be compared."""
+        sizes = np.diff(trained.space.first).tolist()
+        record: dict[str, Any] = {"states": dict(zip(trained.space.labels, sizes, strict=True))}
+        if of:
+            record |= {"split": of, "merged": merged}
+        merit = float(len(self.record)) if self.plan.optimizer == "sgd" else -self._loss
+        if np.isfinite(self._loss):
+            record["loss"] = self._loss
+        if self.run.development is not None:
+            merit = record["dev"] = self.model._dev_score(trained, self.run.development)(trained.weights)
+        self.record.append(record)
+        return merit
+
+
+def merging(first: Array, siblings: Any, losses: Array, merge: Array, share: Array) -> Merge:
+    """The numbers of states after a merge: the states of a label keep their order."""
+    kept = np.ones(int(first[-1]), np.bool_)
+    kept[siblings.second[merge]] = False
+    target = np.cumsum(kept) - 1
+    target[siblings.second[merge]] = target[siblings.first[merge]]
+    alone = np.ones_like(share)
+    for states in siblings:
+        alone[states[merge]] = share[states[merge]]
+    sizes = np.add.reduceat(kept.astype(np.int64), first[:-1])
+    return Merge(losses, merge, sizes, target, alone)
