@@ -199,6 +199,15 @@ def test_a_run_is_recorded_and_threads_change_nothing():
     assert 0 < (sparse.weights_ != 0).sum() < (one.weights_ != 0).sum()
 
 
+def test_lattices_that_are_made_one_by_one():
+    model = LatticeCRF(n_jobs=1, max_iter=5).fit(iter(X), iter(Y))
+    assert model.weights_.tolist() == LatticeCRF(n_jobs=1, max_iter=5).fit(X, Y).weights_.tolist()
+    assert model.predict(iter(X)) == model.predict(X)
+    assert model.score(iter(X), iter(Y)) == model.score(X, Y)
+    with pytest.raises(CorpusError, match="got more paths than lattices"):
+        LatticeCRF(n_jobs=1).fit(iter(X[:3]), Y)
+
+
 def test_development_data_and_progress():
     seen = []
     model = LatticeCRF(n_jobs=1, max_iter=12).fit(
@@ -260,7 +269,7 @@ def test_it_is_an_estimator():
         (X[0], [], "X: expected a list of lattices, got one lattice; put it into a list"),
         (5, [], "X: expected a list of lattices, got int"),
         ([["a", "b"]], [[0]], "X: lattice 0: expected a FeatureLattice, got list"),
-        (X, Y[:3], "y: expected a path for each of 12 lattices, got 3"),
+        (X, Y[:3], r"y: expected a path for each lattice, got more lattices than paths \(3\)"),
         ([FeatureLattice([])], [[]], "X: expected lattices with arcs, got none"),
         (X[:2], [Y[0], [99]], "y: lattice 1: no arc 99, expected a number of 0 to"),
         (X[:1], [7], "y: lattice 0: expected a list of arcs, got 7"),

@@ -1,7 +1,7 @@
 """Conditional random fields over lattices of a user's own: the most probable path of a graph whose arcs have
 features."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -32,13 +32,11 @@ from labelwright.taggers.base import NBEST, PROBABILITY
 from labelwright.taggers.estimator import Estimator, InputSchema, Summary
 from labelwright.taggers.lattice_data import (
     EncodedLattices,
-    arcs_of,
     best_labels,
-    checked_lattices,
-    encoded_features,
+    encoded,
     joined,
     labels_given,
-    learnt_features,
+    read_training,
     scored_lattices,
     true_arcs,
     with_paths,
@@ -98,15 +96,15 @@ class LatticeCRF(Estimator):
 
     def fit(
         self,
-        X: Sequence[FeatureLattice],
-        y: Sequence[Sequence[Any]],
+        X: Iterable[FeatureLattice],
+        y: Iterable[Iterable[Any]],
         *,
-        dev: tuple[Sequence[FeatureLattice], Sequence[Sequence[Any]]] | None = None,
+        dev: tuple[Iterable[FeatureLattice], Iterable[Iterable[Any]]] | None = None,
         progress: Callable[[Record, int], None] | None = None,
     ) -> Self:
         """Train on lattices and their true paths.
 
-        X : lattices
+        X : lattices; an iterator over them, which makes each when it is asked for, takes less memory
         y : the true path of each: numbers of arcs, or (source, target, label) of each arc
         dev : (X, y) for development: the weights that do best on it are kept
         progress : called with the record of each iteration and the number of iterations at most
@@ -134,24 +132,18 @@ class LatticeCRF(Estimator):
 
     def _prepare(self, X: Any, y: Any) -> tuple[EncodedLattices, Array, Trained]:
         """The training data as integers, their true paths, and what is known before training."""
-        kept = [(n, lattice, path) for n, lattice, path in with_paths(X, y) if len(lattice)]
-        if not kept:
-            raise CorpusError("X: expected lattices with arcs, got none")
-        numbers, lattices, _ = (list(part) for part in zip(*kept, strict=True))
-        paths = [checked_path(lattice, path, n) for n, lattice, path in kept]
-        features, incidence = learnt_features(lattices, numbers, self.min_count)
-        labels = tuple(dict.fromkeys(arc.label for lattice in lattices for arc in lattice.arcs))
-        arcs = arcs_of(lattices, labels)
-        counted_labels = arcs.label
+        collected, arcs, labels, paths = read_training(X, y)
+        features, incidences, _ = DictFeatures.learn(collected, None, self.min_count)
+        label = arcs.label
         if self.cells == "observed":
-            counted_labels = np.full(len(arcs.label), -1)
-            true = np.concatenate([a + np.array(path) for a, path in zip(arcs.offsets.tolist(), paths, strict=False)])
-            counted_labels[true] = arcs.label[true]
+            true = np.concatenate([a + np.array(path) for a, path in zip(arcs.offsets[:-1], paths, strict=True)])
+            label = np.full(len(arcs.label), -1)
+            label[true] = arcs.label[true]
         n_pairs = len(labels) if self.transitions and len(labels) > 1 else 0
-        cells = cells_of_arcs(incidence, features.n_features, counted_labels, len(labels))
+        cells = cells_of_arcs(incidences["state"], features.n_features, label, len(labels))
         parameters = Parameters({"state": cells}, n_pairs)
         trained = Trained(features, state_space(labels), parameters, np.zeros(parameters.n_weights, np.float32))
-        data = joined(trained, lattices, arcs, incidence)
+        data = joined(trained, [], arcs, incidences["state"])
         return data, true_arcs(data, paths), trained
 
     def _objective(
@@ -173,7 +165,7 @@ class LatticeCRF(Estimator):
         )
 
     def objective(
-        self, X: Sequence[FeatureLattice], y: Sequence[Sequence[Any]], workers: Workers, dtype: Any = np.float32
+        self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]], workers: Workers, dtype: Any = np.float32
     ) -> LogLikelihood:
         """The likelihood of paths as a layer that passes the probability of every arc: `forward(weights)` gives these,
         lattice by lattice, and the backward function (learn.objective).
@@ -183,16 +175,18 @@ class LatticeCRF(Estimator):
         dtype : of the scores
         """
         self._check_fitted()
-        data = self._encoded(self.trained_, X)
-        paths = [checked_path(lattice, path, n) for n, lattice, path in with_paths(X, y)]
+        data = encoded(self.trained_, X)
+        if (np.diff(data.arcs.offsets) == 0).any():
+            raise CorpusError("X: a lattice has no arcs; leave it out")
+        paths = [checked_path(lattice, path, n) for n, lattice, path in with_paths(data.lattices, y)]
         A = len(data.arcs.label)
         slots = Candidates(data.arcs.offsets, np.arange(A + 1), data.arcs.label, np.full(A + 1, A), has_pairs=False)
         return self._objective(self.trained_, data, true_arcs(data, paths), workers, dtype, slots)
 
     def _development(self, trained: Trained, X: Any, y: Any) -> Callable[[Array], float]:
         """The score on development data of given weights."""
-        data = self._encoded(trained, X)
-        true = [labels_given(lattice, path, n) for n, lattice, path in with_paths(X, y)]
+        data = encoded(trained, X)
+        true = [labels_given(lattice, path, n) for n, lattice, path in with_paths(data.lattices, y)]
 
         def score(weights: Array) -> float:
             predicted = best_labels(scored_lattices(trained._replace(weights=weights), data))
@@ -204,7 +198,7 @@ class LatticeCRF(Estimator):
         """What is worth knowing about the training run, in the model file too."""
         last = monitor.history[-1]
         record = {
-            "sentences": len(data.lattices),
+            "sentences": len(data.arcs.n_nodes),
             "arcs": len(data.arcs.label),
             "features": self.trained_.extractor.n_features,
             "weights": len(self.trained_.weights),
@@ -220,29 +214,31 @@ class LatticeCRF(Estimator):
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def scored(self, X: Sequence[FeatureLattice]) -> list[ScoredLattice]:
+    def scored(self, X: Iterable[FeatureLattice]) -> list[ScoredLattice]:
         """Every lattice, scored once: it can be asked for paths, probabilities and samples.
 
         X : lattices
         """
         self._check_fitted()
-        return scored_lattices(self.trained_, self._encoded(self.trained_, X))
+        data = encoded(self.trained_, X)
+        expect(len(data.arcs.label))
+        return scored_lattices(self.trained_, data)
 
-    def decode(self, X: Sequence[FeatureLattice]) -> list[LatticePath]:
+    def decode(self, X: Iterable[FeatureLattice]) -> list[LatticePath]:
         """The best path of each lattice with its score and probability.
 
         X : lattices
         """
         return [each.best()[0] for each in self.scored(X)]
 
-    def predict(self, X: Sequence[FeatureLattice]) -> list[list[Ends]]:
+    def predict(self, X: Iterable[FeatureLattice]) -> list[list[Ends]]:
         """The best path of each lattice: (source, target, label) of its arcs.
 
         X : lattices
         """
         return [each.lattice.ends(each.best()[0].arcs) for each in self.scored(X)]
 
-    def predict_nbest(self, X: Sequence[FeatureLattice], n: int = 5) -> list[list[tuple[list[Ends], float]]]:
+    def predict_nbest(self, X: Iterable[FeatureLattice], n: int = 5) -> list[list[tuple[list[Ends], float]]]:
         """Up to n paths of each lattice, the best first, with their probabilities.
 
         X : lattices
@@ -254,48 +250,42 @@ class LatticeCRF(Estimator):
             for each in self.scored(X)
         ]
 
-    def predict_marginals(self, X: Sequence[FeatureLattice]) -> list[list[float]]:
+    def predict_marginals(self, X: Iterable[FeatureLattice]) -> list[list[float]]:
         """The probability of every arc of each lattice, in the order of its arcs.
 
         X : lattices
         """
         return [each.marginals().tolist() for each in self.scored(X)]
 
-    def sequence_log_probabilities(self, X: Sequence[FeatureLattice], y: Sequence[Sequence[Any]]) -> list[float]:
+    def sequence_log_probabilities(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> list[float]:
         """log P(path | lattice) of given paths.
 
         X : lattices
         y : a path of each: numbers of arcs, or (source, target, label) of each arc
         """
-        pairs = [(lattice, checked_path(lattice, path, n)) for n, lattice, path in with_paths(X, y)]
-        scored = self.scored([lattice for lattice, _ in pairs])
-        answers = zip(scored, pairs, strict=True)
-        return [min(0.0, each.weight_of(path) - each.log_z()) for each, (_, path) in answers]
+        scored = self.scored(X)
+        pairs = with_paths([each.lattice for each in scored], y)
+        paths = [checked_path(lattice, path, n) for n, lattice, path in pairs]
+        return [min(0.0, each.weight_of(path) - each.log_z()) for each, path in zip(scored, paths, strict=True)]
 
-    def report(self, X: Sequence[FeatureLattice], y: Sequence[Sequence[Any]]) -> Report:
+    def report(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> Report:
         """Precision, recall and F1 of arcs, by labels: an arc of the best path is right where the true path has one
         with the same ends and label.
 
         X : lattices
         y : their true paths; given as (source, target, label) of each arc, these need not be in the lattices
         """
-        true = [labels_given(lattice, path, n) for n, lattice, path in with_paths(X, y)]
-        return evaluate(true, best_labels(self.scored(X)), scheme="iob2")
+        scored = self.scored(X)
+        pairs = with_paths([each.lattice for each in scored], y)
+        true = [labels_given(lattice, path, n) for n, lattice, path in pairs]
+        return evaluate(true, best_labels(scored), scheme="iob2")
 
-    def score(self, X: Sequence[FeatureLattice], y: Sequence[Sequence[Any]]) -> float:
+    def score(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> float:
         """F1 of arcs; see `report`.
 
         X, y : lattices and their true paths
         """
         return self.report(X, y).score
-
-    def _encoded(self, trained: Trained, X: Any) -> EncodedLattices:
-        lattices = checked_lattices(X)
-        assert isinstance(trained.extractor, DictFeatures)
-        arcs = arcs_of(lattices, trained.space.labels)
-        expect(len(arcs.label))
-        incidence = encoded_features(trained.extractor, lattices)
-        return joined(trained, lattices, arcs, incidence)
 
     # -- what was learnt ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """Lattices as a LatticeCRF reads them: arcs, their weights and their graphs as arrays."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,72 +22,104 @@ from labelwright.structures.arc_graph import ArcGraphs, LatticeArcs, graphs_of
 from labelwright.structures.feature_lattice import FeatureLattice
 
 Array = NDArray[Any]
+NOTHING = object()  # where there is no lattice, or no path
 
 
 class EncodedLattices(NamedTuple):
     """Lattices as a model reads them."""
 
-    lattices: list[FeatureLattice]
+    lattices: list[FeatureLattice]  # none in training, which does not need them
     arcs: LatticeArcs
     weights_of: Incidence  # the numbers of the weights of each arc
     graphs: ArcGraphs
 
 
-def checked_lattices(X: Any) -> list[FeatureLattice]:
+class TrainingLattices(NamedTuple):
+    """Lattices and their true paths, before it is known which weights exist."""
+
+    collected: Collected  # the features of arcs
+    arcs: LatticeArcs
+    labels: tuple[str, ...]
+    paths: list[list[int]]
+
+
+def checked_lattices(X: Any) -> Iterator[FeatureLattice]:
+    """The lattices, one after the other."""
     if isinstance(X, FeatureLattice):
         raise CorpusError("X: expected a list of lattices, got one lattice; put it into a list")
-    try:
-        lattices = list(X)
-    except TypeError:
-        raise CorpusError(f"X: expected a list of lattices, got {type(X).__name__}") from None
-    for n, lattice in enumerate(lattices):
+    if not isinstance(X, Iterable):
+        raise CorpusError(f"X: expected a list of lattices, got {type(X).__name__}")
+    for n, lattice in enumerate(X):
         if not isinstance(lattice, FeatureLattice):
             raise CorpusError(f"X: lattice {n}: expected a FeatureLattice, got {type(lattice).__name__}")
-    return lattices
+        yield lattice
 
 
-def with_paths(X: Any, y: Any) -> list[tuple[int, FeatureLattice, Any]]:
+def with_paths(X: Any, y: Any) -> Iterator[tuple[int, FeatureLattice, Any]]:
     """The number of each lattice, the lattice and what is said of it."""
-    lattices, paths = checked_lattices(X), list(y)
-    if len(lattices) != len(paths):
-        raise CorpusError(f"y: expected a path for each of {len(lattices)} lattices, got {len(paths)}")
-    return [(n, lattice, path) for n, (lattice, path) in enumerate(zip(lattices, paths, strict=True))]
+    pairs: Iterator[tuple[Any, Any]] = itertools.zip_longest(checked_lattices(X), y, fillvalue=NOTHING)
+    for n, (lattice, path) in enumerate(pairs):
+        if lattice is NOTHING or path is NOTHING:
+            more, fewer = ("lattices", "paths") if path is NOTHING else ("paths", "lattices")
+            raise CorpusError(f"y: expected a path for each lattice, got more {more} than {fewer} ({n})")
+        yield n, lattice, path
 
 
-def learnt_features(
-    lattices: list[FeatureLattice], numbers: list[int], min_count: int
-) -> tuple[DictFeatures, Incidence]:
-    """The features of all arcs; `numbers` are those of the lattices in errors."""
-    collected = _read(lambda part: Collected.of(part), lattices, numbers)
-    features, incidences, _ = DictFeatures.learn(collected, None, min_count)
-    return features, incidences["state"]
+def read_training(X: Any, y: Any) -> TrainingLattices:
+    """Lattices with their true paths; each can be forgotten when it is read.  Those without arcs teach nothing."""
+    collected, index, paths = Collected(), dict[str, int](), list[list[int]]()
+    arcs = _ArcLists()
+    for n, lattice, given in with_paths(X, y):
+        if len(lattice):
+            paths.append(checked_path(lattice, given, n))
+            _read(collected.append, [arc.features for arc in lattice.arcs], [n] * (len(collected) + 1))
+            arcs.append(lattice, [index.setdefault(arc.label, len(index)) for arc in lattice.arcs])
+    if not paths:
+        raise CorpusError("X: expected lattices with arcs, got none")
+    return TrainingLattices(collected, arcs.joined(), tuple(index), paths)
 
 
-def encoded_features(features: DictFeatures, lattices: list[FeatureLattice]) -> Incidence:
-    incidences, _ = _read(features.encode, lattices, list(range(len(lattices))))
-    incidence: Incidence = incidences["state"]
-    return incidence
+def encoded(trained: Trained, X: Any) -> EncodedLattices:
+    """Lattices as a trained model reads them."""
+    assert isinstance(trained.extractor, DictFeatures)
+    lattices, index = list(checked_lattices(X)), {label: code for code, label in enumerate(trained.space.labels)}
+    arcs = _ArcLists()
+    for lattice in lattices:
+        arcs.append(lattice, [index.get(arc.label, len(index)) for arc in lattice.arcs])
+    features = [[arc.features for arc in lattice.arcs] for lattice in lattices]
+    incidences, _ = _read(trained.extractor.encode, features, range(len(lattices)))
+    return joined(trained, lattices, arcs.joined(), incidences["state"])
 
 
-def _read(reader: Callable[[Any], Any], lattices: list[FeatureLattice], numbers: list[int]) -> Any:
-    """What a reader of feature dicts makes of the arcs; its errors speak of sentences and tokens."""
+class _ArcLists:
+    """The arcs of lattices, collected one lattice at a time."""
+
+    def __init__(self) -> None:
+        self.source, self.target, self.label, self.sizes, self.n_nodes = (array("q") for _ in range(5))
+
+    def append(self, lattice: FeatureLattice, codes: list[int]) -> None:
+        self.source.extend([arc.source for arc in lattice.arcs])
+        self.target.extend([arc.target for arc in lattice.arcs])
+        self.label.extend(codes)
+        self.sizes.append(len(lattice))
+        self.n_nodes.append(lattice.n_nodes)
+
+    def joined(self) -> LatticeArcs:
+        arrays = (np.array(part, np.int64) for part in (self.source, self.target, self.label))
+        source, target, label = arrays
+        return LatticeArcs(source, target, label, offsets_from(self.sizes), np.array(self.n_nodes, np.int64))
+
+
+def _read(reader: Callable[[Any], Any], features: list[Any], numbers: Sequence[int]) -> Any:
+    """What a reader of feature dicts makes of the arcs of lattices with these numbers; its errors speak of sentences
+    and tokens."""
     try:
-        return reader([[arc.features for arc in lattice.arcs] for lattice in lattices])
+        return reader(features)
     except CorpusError as error:
         place, _, what = str(error).removeprefix("X: sentence ").partition(", token ")
         if not place.isdigit():
             raise
         raise CorpusError(f"X: lattice {numbers[int(place)]}, arc {what}") from None
-
-
-def arcs_of(lattices: list[FeatureLattice], labels: Sequence[str]) -> LatticeArcs:
-    """The arcs of lattices as numbers."""
-    index = {label: code for code, label in enumerate(labels)}
-    every = [arc for lattice in lattices for arc in lattice.arcs]
-    source, target = (np.array([arc[i] for arc in every], np.int64) for i in (0, 1))
-    label = np.array([index.get(arc.label, len(index)) for arc in every], np.int64)
-    sizes, n_nodes = [len(lattice) for lattice in lattices], [lattice.n_nodes for lattice in lattices]
-    return LatticeArcs(source, target, label, offsets_from(sizes), np.array(n_nodes, np.int64))
 
 
 def joined(
