@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from labelwright.features.attribute_data import read_crfsuite as read_crfsuite
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
+    from labelwright.structures.lattice_lines import read_lattices as read_lattices
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
     from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
@@ -67,6 +68,7 @@ _HOMES = {
     "read_frame": "labelwright.corpus.frames",
     "read_jsonl": "labelwright.corpus.token_records",
     "read_label_studio": "labelwright.corpus.annotations",
+    "read_lattices": "labelwright.structures.lattice_lines",
     "read_parquet": "labelwright.corpus.parquet",
 }
 
@@ -99,6 +101,7 @@ __all__ = [
     "read_frame",
     "read_jsonl",
     "read_label_studio",
+    "read_lattices",
     "read_parquet",
 ]
 

@@ -23,6 +23,7 @@ from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.arc_cells import cells_of_arcs
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.trained import Trained
+from labelwright.scoring.weight_pruning import pruned
 from labelwright.settings import Help, Signed
 from labelwright.structures.feature_lattice import Ends, FeatureLattice
 from labelwright.structures.passing import Candidates
@@ -113,7 +114,7 @@ class LatticeCRF(Estimator):
         expect_much()
         data, gold, trained = self._prepare(X, y)
         held_out = None if dev is None else self._development(trained, *dev)
-        bar = ProgressBar(self.max_iter, self.tol, "training") if progress is None and self.verbose else None
+        bar = self.progress_bar() if progress is None and self.verbose else None
         max_iter, period = OPTIMIZERS["lbfgs"]
         told = progress or bar
         monitor = Monitor(self.max_iter or max_iter, self.tol, period=period, dev=held_out, progress=told)
@@ -129,6 +130,13 @@ class LatticeCRF(Estimator):
         self.history_ = [dict(record) for record in monitor.history]
         self.training_ = self._record(data, monitor)
         return self
+
+    def progress_bar(self, title: str = "training") -> ProgressBar:
+        """A bar for `fit(progress=...)`.
+
+        title : what it says
+        """
+        return ProgressBar(self.max_iter, self.tol, title)
 
     def _prepare(self, X: Any, y: Any) -> tuple[EncodedLattices, Array, Trained]:
         """The training data as integers, their true paths, and what is known before training."""
@@ -346,6 +354,21 @@ class LatticeCRF(Estimator):
 
     def _features_read(self) -> tuple[str, None]:
         return "arcs", None
+
+    def _compressed(self, prune: float, bits: int) -> Self:
+        smaller = type(self)(**self.get_params(deep=False))
+        smaller.trained_, smaller.history_ = pruned(self._learnt(), prune, bits), self.history_
+        smaller.training_ = self.training_ | {"features": smaller.trained_.extractor.n_features}
+        smaller.training_ |= {"weights": len(smaller.weights_)}
+        return smaller
+
+    def sizes(self) -> dict[str, int]:
+        """How many features and weights other than 0 it has."""
+        learnt = self._learnt()
+        return {"features": learnt.extractor.n_features, "weights": int((learnt.weights != 0).sum())}
+
+    def _weight_names(self) -> frozenset[str]:
+        return frozenset({"transitions", "state.weights"})
 
     # -- files --------------------------------------------------------------------------------------------------------
 
