@@ -30,9 +30,9 @@ def read(path: str, n: int) -> list[Sentence]:
 
 def kind(character: str) -> str:
     """Digits, letters, punctuation or other."""
-    if character.isdigit():
-        return "9"
-    return "a" if character.isascii() and character.isalpha() else "x" if character.isalnum() else "."
+    return "9" if character.isdigit() else "a" if character.isascii() and character.isalpha() else (
+        "." if not character.isalnum() else "x"
+    )  # fmt: skip
 
 
 class Dictionary:
@@ -43,54 +43,48 @@ class Dictionary:
         self.longest = max(map(len, self.count))
 
 
-class Features:
-    """The features of the words of one text: those of its characters by their place in the word (first, middle, last,
-    only), as a CRF has them, and those of the word as a whole."""
-
-    def __init__(self, text: str, window: bool):
-        self.text = text
-        padded, kinds = f"##{text}##", "##" + "".join(map(kind, text)) + "##"
-        self.of_place = {
-            place: [_character(place, padded[i : i + 5], kinds[i : i + 5], window) for i in range(len(text))]
-            for place in "BMES"
-        }
-        self.padded = padded
-
-    def of(self, a: int, b: int, known: bool) -> dict[str, bool]:
-        """The features of the word text[a:b]."""
-        word, before, after = self.text[a:b], self.padded[a + 1], self.padded[b + 2]
-        names = [f"length={min(b - a, 6)}", f"known={known} length={min(b - a, 4)}"]
-        if known:
-            names += [f"word={word}", f"word={word} before={before}", f"word={word} after={after}"]
-        places = "S" if b - a == 1 else "B" + "M" * (b - a - 2) + "E"
-        for i, place in zip(range(a, b), places, strict=True):
-            names += self.of_place[place][i]
-        return dict.fromkeys(names, True)
-
-
-def _character(place: str, c: str, k: str, window: bool) -> list[str]:
-    """The features of a character, the third of five, and of their kinds: those of the template cws."""
-    names = [f"0={c[2]}", f"-1..0={c[1:3]}", f"0..1={c[2:4]}", f"kind={k[2]}", f"kinds={k[1:4]}"]
-    if window:
-        names += [f"-2={c[0]}", f"-1={c[1]}", f"1={c[3]}", f"2={c[4]}", f"-2..-1={c[:2]}", f"1..2={c[3:]}"]
-        names += [f"-1..1={c[1:4]}", f"-1,1={c[1]}{c[3]}", f"-2..2={k}"]
-    return [f"{place} {name}" for name in names]
+def features(text: str, a: int, b: int, known: bool) -> dict[str, Any]:
+    """The features of the word text[a:b]."""
+    word, padded = text[a:b], f"##{text}##"
+    begin, end = a + 2, b + 2
+    made: dict[str, Any] = {
+        "length": str(min(b - a, 6)),
+        "known": known,
+        "kinds": "".join(map(kind, word))[:4],
+        "first": word[0],
+        "last": word[-1],
+        "before": padded[begin - 1] + "|" + word[0],
+        "before2": padded[begin - 2 : begin] + "|",
+        "cut": padded[begin - 1] + "|" + padded[begin : begin + 2],
+        "after": word[-1] + "|" + padded[end],
+        "after2": "|" + padded[end : end + 2],
+    }
+    if known:
+        made["word"] = word
+    if b - a > 1:
+        made["start"], made["stop"] = word[:2], word[-2:]
+        for i in range(a, b - 1):
+            made["in:" + text[i : i + 2]] = 1.0
+    return made
 
 
 def lattice(text: str, dictionary: Dictionary, gold: Sentence | None, every: bool) -> FeatureLattice:
     """All words of the dictionary and all single characters, with `every` all short substrings as well.
 
-    With `every`, a word of the training data is in the dictionary only if another sentence has it, too: else the model
-    would never see a word that is not."""
-    here = Counter(gold or ()) if every else Counter()
-    true = {arc[:2] for arc in path(gold or [])}
-    arcs, features = [], Features(text, window=True)
+    In training a word is in the dictionary only if another sentence has it, too: else the model would never see a word
+    that is not."""
+    here = Counter(gold or ())
+    true, at = set(), 0
+    for word in gold or ():
+        true.add((at, at + len(word)))
+        at += len(word)
+    arcs = []
     for a in range(len(text)):
         for b in range(a + 1, min(len(text), a + max(dictionary.longest, LONGEST)) + 1):
             word = text[a:b]
             known = dictionary.count[word] - here[word] > 0
             if known or b == a + 1 or (a, b) in true or (every and b - a <= LONGEST):
-                arcs.append((a, b, "word", features.of(a, b, known)))
+                arcs.append((a, b, "word", features(text, a, b, known)))
     return FeatureLattice(arcs)
 
 
