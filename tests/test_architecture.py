@@ -43,6 +43,7 @@ SHARED_NAMES = {  # inspection has a file for each family of taggers; segments h
     "chains": {"answers", "interchange"},
     "errors": {"cli", "errors", "evaluate"},  # of labels, and exceptions
     "estimator": {"compat", "taggers"},
+    "lattice": {"cli", "structures"},
     "linear": {"inspection", "taggers"},
     "memory": {"inspection", "taggers"},
     "parameters": {"compat", "scoring"},

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from labelwright.errors import LabelwrightError as LabelwrightError
     from labelwright.features.attribute_data import read_crfsuite as read_crfsuite
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
+    from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
+    from labelwright.structures.lattice_lines import read_lattices as read_lattices
     from labelwright.taggers.cascade import Cascade as Cascade
     from labelwright.taggers.crf import CRF as CRF
     from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
+    from labelwright.taggers.lattice_crf import LatticeCRF as LatticeCRF
     from labelwright.taggers.memory import MemoryBased as MemoryBased
     from labelwright.taggers.memory_tagger import MemoryTagger as MemoryTagger
     from labelwright.taggers.ngram import NgramTagger as NgramTagger
@@ -41,9 +44,11 @@ _HOMES = {
     "Cascade": "labelwright.taggers.cascade",
     "Corpus": "labelwright.corpus.table",
     "Decoding": "labelwright.decode.record",
+    "FeatureLattice": "labelwright.structures.feature_lattice",
     "LabelwrightError": "labelwright.errors",
     "LatentCRF": "labelwright.taggers.latent_crf",
     "LatentPerceptron": "labelwright.taggers.perceptron",
+    "LatticeCRF": "labelwright.taggers.lattice_crf",
     "MemoryBased": "labelwright.taggers.memory",
     "MemoryTagger": "labelwright.taggers.memory_tagger",
     "NgramTagger": "labelwright.taggers.ngram",
@@ -63,6 +68,7 @@ _HOMES = {
     "read_frame": "labelwright.corpus.frames",
     "read_jsonl": "labelwright.corpus.token_records",
     "read_label_studio": "labelwright.corpus.annotations",
+    "read_lattices": "labelwright.structures.lattice_lines",
     "read_parquet": "labelwright.corpus.parquet",
 }
 
@@ -71,9 +77,11 @@ __all__ = [
     "Cascade",
     "Corpus",
     "Decoding",
+    "FeatureLattice",
     "LabelwrightError",
     "LatentCRF",
     "LatentPerceptron",
+    "LatticeCRF",
     "MemoryBased",
     "MemoryTagger",
     "NgramTagger",
@@ -93,6 +101,7 @@ __all__ = [
     "read_frame",
     "read_jsonl",
     "read_label_studio",
+    "read_lattices",
     "read_parquet",
 ]
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "vectors": "Make word vectors and clusters from text.",
     "dictionary": "List the phrases that labels mark.",
     "convert": "Convert file formats and label schemes.",
+    "lattice": "Train on graphs of your own, and find their best paths.",
     "export": "Write a smaller copy of a model.",
     "reproduce": "Run the experiments of the papers.",
     "warmup": "Compile all kernels once.",

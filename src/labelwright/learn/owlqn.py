@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.learn.lbfgs import MAX_TRIALS, SUFFICIENT, Descent, Objective, descend
+from labelwright.learn.lbfgs import MAX_TRIALS, SUFFICIENT, Descent, Objective, descend, lbfgs
 from labelwright.learn.monitor import Monitor
 from labelwright.parallel import Workers
 
@@ -81,3 +81,18 @@ def owlqn(
 ) -> Array:
     """Minimise loss(w) + l1 |w| + l2/2 |w|^2; returns weights of which many are exactly zero."""
     return descend(OrthantDescent(problem, weights, l1, l2, workers), weights.dtype, monitor, state)
+
+
+def minimised(
+    problem: Objective,
+    weights: Array,
+    l1: float,
+    l2: float,
+    monitor: Monitor,
+    workers: Workers,
+    state: dict[str, Array] | None = None,
+) -> Array:
+    """The weights that minimise loss(w) + l1 |w| + l2/2 |w|^2: by OWL-QN where l1 is above 0, else by L-BFGS."""
+    if l1 > 0:
+        return owlqn(problem, weights, l1, l2, monitor, workers, state)
+    return lbfgs(problem, weights, l2, monitor, workers, state)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.features.segments import SegmentFeatures
 from labelwright.kernels import segments as kernels
+from labelwright.learn.arcs import GraphExpectations
 from labelwright.learn.expectations import Counts, Rows
-from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
-from labelwright.parallel import sentence_ranges
+from labelwright.learn.shards import Batch
 from labelwright.scoring.assembly import Plain, padded
 from labelwright.scoring.carry import old_cells, old_features
 from labelwright.scoring.parameters import Before, Cells, Parameters, make_parameters, united
@@ -141,48 +141,16 @@ class SegmentAssembly:
         weights[self.parts["transitions"]] = arc
 
 
-class SegmentExpectations:
+class SegmentExpectations(GraphExpectations):
     """Makes rows of counts from rows of scores of tokens and segments."""
 
-    kept_numbers = 0  # `passed` keeps nothing for the backward function
-
     def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
-        self.assembly, self.gold, self.offsets, self.candidates = assembly, gold, offsets, candidates
         self.rows = row_offsets(offsets, assembly.space.max_length)
+        super().__init__(assembly, {"state": offsets, "segment": self.rows}, candidates)
+        self.gold = gold
         graph = arcs_of(assembly.space, int(np.diff(offsets).max())).dag  # of the longest sentence: it serves all
         self.source, self.target = graph.source, graph.target
         self.label = np.empty(0, np.int64) if candidates is None else label_of_role(assembly.space)  # of each role
-
-    def precise(self) -> "SegmentExpectations":
-        """The same for rows in float64."""
-        return self
-
-    def lay_out(self, sizes: Sizes) -> list[Shard]:
-        """The sentences as they come; a batch has the rows of its tokens and of their segments."""
-        tokens = max(1, sizes.arc_numbers // self.assembly.token_size)
-        of_shard = max(tokens, sizes.shard_numbers // sum(self.assembly.row_width.values()))
-        starts = {"state": self.offsets, "segment": self.rows}
-        shards, number = list[Shard](), 0
-        for begin, end in sentence_ranges(self.offsets, of_shard):
-            batches = []
-            for a, b in sentence_ranges(self.offsets[begin : end + 1], tokens):
-                rows = {name: slice(*(x[[begin + a, begin + b]] - x[begin]).tolist()) for name, x in starts.items()}
-                batches.append(Batch(number, rows, self.offsets[begin + a : begin + b + 1]))
-                number += 1
-            shards.append(Shard(len(shards), *pieces_of(starts, begin, end, self.offsets), batches))
-        return shards
-
-    def transitions(self, weights: Array) -> Plain:
-        """The plain transitions under these weights."""
-        return self.assembly.plain(weights)
-
-    def nothing(self, transitions: Plain) -> Counts:
-        """Counts of no sentences."""
-        return Counts(0.0, np.empty(0), np.zeros(len(transitions.arc)))
-
-    def observed(self, total: Counts, transitions: Plain, share: float) -> Counts:
-        """The counts of all batches, which lack nothing."""
-        return total
 
     def counts(
         self,

@@ -11,10 +11,10 @@ from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.features.layered import encode_with_slots
 from labelwright.learn.around import AroundWeights
-from labelwright.learn.lbfgs import Objective, lbfgs
+from labelwright.learn.lbfgs import Objective
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.learn.objective import LogLikelihood
-from labelwright.learn.owlqn import owlqn
+from labelwright.learn.owlqn import minimised
 from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over
@@ -94,9 +94,7 @@ class LogLinearModel(TrainableModel):
         state: dict[str, Array] | None = None,
     ) -> Array:
         """The weights that minimise a loss with the penalties of this model."""
-        if self.l1 > 0:
-            return owlqn(problem, start, self.l1, self.l2, monitor, workers, state)
-        return lbfgs(problem, start, self.l2, monitor, workers, state)
+        return minimised(problem, start, self.l1, self.l2, monitor, workers, state)
 
     def _objective(
         self,

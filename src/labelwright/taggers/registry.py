@@ -34,8 +34,11 @@ FOREIGN = {
     b"version: ": "labelwright.interchange.crfpp:read",
 }
 
-# Models that a file may hold but that label no sequences.
-CLASSIFIERS = {"memory-based": "labelwright.taggers.memory:MemoryBased"}
+# Models that a file may hold but that label no sequences of tokens: rows of a table, or lattices.
+CLASSIFIERS = {
+    "memory-based": "labelwright.taggers.memory:MemoryBased",
+    "lattice-crf": "labelwright.taggers.lattice_crf:LatticeCRF",
+}
 
 
 @cache

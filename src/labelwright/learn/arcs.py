@@ -1,0 +1,187 @@
+"""Expected minus observed counts of the arcs of graphs: what training a LatticeCRF makes of their scores, and what it
+shares with a SemiCRF."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.kernels import dag as kernels
+from labelwright.learn.expectations import Counts, Rows
+from labelwright.learn.shards import Batch, Shard, Sizes, pieces_of
+from labelwright.parallel import sentence_ranges
+from labelwright.scoring.assembly import Plain
+from labelwright.scoring.parameters import Cells, Parameters
+from labelwright.structures.arc_graph import ArcGraphs
+from labelwright.structures.passing import Candidates
+
+Array = NDArray[Any]
+ROW_WIDTH = 8  # of the row of an arc, which has one score: above learn.rows.DENSE, so that no weight gets a row
+
+
+class GraphExpectations:
+    """What all models share whose sentences are graphs: rows as they come, and plain transitions.
+
+    starts : where the rows of each sentence begin [N+1], for each kind of rows; "state" comes first"""
+
+    kept_numbers = 0  # `passed` keeps nothing for the backward function
+
+    def __init__(self, assembly: Any, starts: dict[str, Array], candidates: Candidates | None = None):
+        self.assembly, self.starts, self.candidates = assembly, starts, candidates
+        self.offsets = starts["state"]
+
+    def precise(self) -> Any:
+        """The same for rows in float64."""
+        return self
+
+    def lay_out(self, sizes: Sizes) -> list[Shard]:
+        """The sentences as they come; a batch has all rows of its sentences."""
+        tokens = max(1, sizes.arc_numbers // self.assembly.token_size)
+        of_shard = max(tokens, sizes.shard_numbers // sum(self.assembly.row_width.values()))
+        shards, number = list[Shard](), 0
+        for begin, end in sentence_ranges(self.offsets, of_shard):
+            batches = []
+            for a, b in sentence_ranges(self.offsets[begin : end + 1], tokens):
+                rows = {
+                    name: slice(*(x[[begin + a, begin + b]] - x[begin]).tolist()) for name, x in self.starts.items()
+                }
+                batches.append(Batch(number, rows, self.offsets[begin + a : begin + b + 1]))
+                number += 1
+            shards.append(Shard(len(shards), *pieces_of(self.starts, begin, end, self.offsets), batches))
+        return shards
+
+    def transitions(self, weights: Array) -> Plain:
+        """The plain transitions under these weights."""
+        plain: Plain = self.assembly.plain(weights)
+        return plain
+
+    def nothing(self, transitions: Plain) -> Counts:
+        """Counts of no sentences."""
+        return Counts(0.0, np.empty(0), np.zeros(len(transitions.arc)))
+
+    def observed(self, total: Counts, transitions: Plain, share: float) -> Counts:
+        """The counts of all batches, which lack nothing."""
+        return total
+
+
+class ArcAssembly:
+    """Where the scores of arcs and of pairs of labels come from: an arc has a row with one score."""
+
+    def __init__(self, parameters: Parameters):
+        n, self.n_labels = len(parameters.cells["state"].column), parameters.n_states
+        self.parts = parameters.slices
+        self.cells = {"state": Cells(np.arange(n + 1, dtype=np.int64), np.zeros(n, np.int32))}
+        self.row_width = {"state": ROW_WIDTH}
+        self.token_size = ROW_WIDTH
+
+    def plain(self, weights: Array) -> Plain:
+        """Scores of all pairs of labels [(L+1)^2] in float64; those with an unknown label are 0."""
+        L = self.n_labels
+        arc = np.zeros((L + 1, L + 1))
+        arc[:L, :L] = weights[self.parts["transitions"]].reshape(L, L)
+        return Plain(np.empty(0), arc.reshape(-1))
+
+    def store_transitions(self, node: Array, arc: Array, weights: Array) -> None:
+        """The adjoint of `plain`."""
+        L = self.n_labels
+        weights[self.parts["transitions"]] = arc.reshape(L + 1, L + 1)[:L, :L].reshape(-1)
+
+
+class ArcExpectations(GraphExpectations):
+    """Makes counts from the scores of the arcs of lattices.
+
+    gold : which arcs of the graphs [E] are on the true paths
+    offsets : [N+1]  arcs of each lattice
+    candidates : a slot for each arc of a lattice, where their probabilities are passed to a layer above"""
+
+    def __init__(
+        self,
+        assembly: ArcAssembly,
+        graphs: ArcGraphs,
+        gold: Array,
+        offsets: Array,
+        candidates: Candidates | None = None,
+    ):
+        super().__init__(assembly, {"state": offsets}, candidates)
+        self.graphs, self.gold = graphs, gold
+        self._nodes = np.arange(int(graphs.n_nodes.max()), dtype=np.int32)
+
+    def counts(
+        self,
+        rows: Rows,
+        transitions: Plain,
+        batch: Batch,
+        again: Any,
+        share: float = 1.0,
+        d_passed: Array | None = None,
+        state: None = None,
+    ) -> Counts:
+        """Replace the scores of a batch by counts, `share` times; d_passed has derivatives of the losses of higher
+        layers by the probabilities of arcs, and adds what the scores do to them."""
+        sentences, part = self._part(batch)
+        scores = self._scores(rows, transitions, batch, part)
+        log_z, p = self._probabilities(scores, sentences)
+        gold = self.gold[part]
+        counts = share * (p - gold)
+        if d_passed is not None:
+            gains = np.append(d_passed, 0.0)[self.graphs.arc[part]]
+            counts += self._covariances(p, gains, sentences)
+        of_pairs = self._store(counts, rows, batch, part, len(transitions.arc))
+        return Counts(share * (log_z - float(scores[gold].sum())), np.empty(0), of_pairs)
+
+    def passed(self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array) -> None:
+        """Fill the slots of a batch with the probabilities of its arcs."""
+        sentences, part = self._part(batch)
+        _, p = self._probabilities(self._scores(rows, transitions, batch, part), sentences)
+        arc = self.graphs.arc[part]
+        passed[arc[arc >= 0]] = p[arc >= 0]
+
+    # -- the graphs of a batch ----------------------------------------------------------------------------------
+
+    def _part(self, batch: Batch) -> tuple[range, slice]:
+        """The sentences of a batch, and their arcs among those of all graphs."""
+        first = int(np.searchsorted(self.offsets, batch.data[0]))
+        last = first + len(batch.data) - 1
+        return range(first, last), slice(int(self.graphs.ptr[first]), int(self.graphs.ptr[last]))
+
+    def _scores(self, rows: Rows, transitions: Plain, batch: Batch, part: slice) -> Array:
+        """The scores of arcs of graphs, in float64."""
+        arc = self.graphs.arc[part]
+        of_arcs = np.append(rows["state"][:, 0].astype(np.float64), 0.0)
+        scores = of_arcs[np.where(arc < 0, -1, arc - batch.data[0])]
+        is_pair = arc < 0
+        scores[is_pair] = transitions.arc[self.graphs.pair[part][is_pair]]
+        return scores
+
+    def _store(self, counts: Array, rows: Rows, batch: Batch, part: slice, n_pairs: int) -> Array:
+        """Write the counts of arcs into their rows, and return those of pairs of labels."""
+        arc = self.graphs.arc[part]
+        is_pair = arc < 0
+        rows["state"][:] = 0.0
+        rows["state"][arc[~is_pair] - batch.data[0], 0] = counts[~is_pair]
+        return np.bincount(self.graphs.pair[part][is_pair], counts[is_pair], n_pairs)
+
+    def _probabilities(self, scores: Array, sentences: range) -> tuple[float, Array]:
+        """The sum of log Z over these sentences, and P(arc) of all arcs of their graphs."""
+        graphs, p, total = self.graphs, np.empty_like(scores), 0.0
+        phi, alpha, beta = np.empty((3, len(self._nodes)))
+        shift = int(graphs.ptr[sentences.start])
+        for n in sentences:
+            a, b = graphs.ptr[n : n + 2].tolist()
+            Q, here = int(graphs.n_nodes[n]), slice(a - shift, b - shift)
+            ends = self._nodes[: graphs.n_sources[n]], self._nodes[Q - graphs.n_sinks[n] : Q]
+            through = graphs.source[a:b], graphs.target[a:b], scores[here], *ends
+            total += kernels.posteriors(*through, phi[:Q], alpha[:Q], beta[:Q], p[here])
+        return total, p
+
+    def _covariances(self, p: Array, gains: Array, sentences: range) -> Array:
+        """The derivative of the expected gains by the scores of arcs."""
+        graphs, cov = self.graphs, np.empty_like(p)
+        scratch = np.empty((4, len(self._nodes)))
+        shift = int(graphs.ptr[sentences.start])
+        for n in sentences:
+            a, b = graphs.ptr[n : n + 2].tolist()
+            Q, here = int(graphs.n_nodes[n]), slice(a - shift, b - shift)
+            through = graphs.source[a:b], graphs.target[a:b], self._nodes[Q - graphs.n_sinks[n] : Q]
+            kernels.covariances(*through, p[here], gains[here], *scratch[:, :Q], cov[here])
+        return cov

@@ -1,0 +1,175 @@
+"""Lattices as a LatticeCRF reads them: arcs, their weights and their graphs as arrays."""
+
+import itertools
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.lattice_paths import ScoredLattice, checked_path, graph_arcs
+from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.spans import Span, labels_of
+from labelwright.errors import CorpusError
+from labelwright.features.attributes import Collected
+from labelwright.features.dicts import DictFeatures
+from labelwright.features.incidence import Incidence
+from labelwright.learn.arcs import ArcAssembly
+from labelwright.scoring.arc_cells import arc_scores, weights_of_arcs
+from labelwright.scoring.trained import Trained
+from labelwright.structures.arc_graph import ArcGraphs, LatticeArcs, graphs_of
+from labelwright.structures.feature_lattice import FeatureLattice
+
+Array = NDArray[Any]
+NOTHING = object()  # where there is no lattice, or no path
+
+
+class EncodedLattices(NamedTuple):
+    """Lattices as a model reads them."""
+
+    lattices: list[FeatureLattice]  # none in training, which does not need them
+    arcs: LatticeArcs
+    weights_of: Incidence  # the numbers of the weights of each arc
+    graphs: ArcGraphs
+
+
+class TrainingLattices(NamedTuple):
+    """Lattices and their true paths, before it is known which weights exist."""
+
+    collected: Collected  # the features of arcs
+    arcs: LatticeArcs
+    labels: tuple[str, ...]
+    paths: list[list[int]]
+
+
+def checked_lattices(X: Any) -> Iterator[FeatureLattice]:
+    """The lattices, one after the other."""
+    if isinstance(X, FeatureLattice):
+        raise CorpusError("X: expected a list of lattices, got one lattice; put it into a list")
+    if not isinstance(X, Iterable):
+        raise CorpusError(f"X: expected a list of lattices, got {type(X).__name__}")
+    for n, lattice in enumerate(X):
+        if not isinstance(lattice, FeatureLattice):
+            raise CorpusError(f"X: lattice {n}: expected a FeatureLattice, got {type(lattice).__name__}")
+        yield lattice
+
+
+def with_paths(X: Any, y: Any) -> Iterator[tuple[int, FeatureLattice, Any]]:
+    """The number of each lattice, the lattice and what is said of it."""
+    pairs: Iterator[tuple[Any, Any]] = itertools.zip_longest(checked_lattices(X), y, fillvalue=NOTHING)
+    for n, (lattice, path) in enumerate(pairs):
+        if lattice is NOTHING or path is NOTHING:
+            more, fewer = ("lattices", "paths") if path is NOTHING else ("paths", "lattices")
+            raise CorpusError(f"y: expected a path for each lattice, got more {more} than {fewer} ({n})")
+        yield n, lattice, path
+
+
+def read_training(X: Any, y: Any) -> TrainingLattices:
+    """Lattices with their true paths; each can be forgotten when it is read.  Those without arcs teach nothing."""
+    collected, index, paths = Collected(), dict[str, int](), list[list[int]]()
+    arcs = _ArcLists()
+    for n, lattice, given in with_paths(X, y):
+        if len(lattice):
+            paths.append(checked_path(lattice, given, n))
+            _read(collected.append, [arc.features for arc in lattice.arcs], [n] * (len(collected) + 1))
+            arcs.append(lattice, [index.setdefault(arc.label, len(index)) for arc in lattice.arcs])
+    if not paths:
+        raise CorpusError("X: expected lattices with arcs, got none")
+    return TrainingLattices(collected, arcs.joined(), tuple(index), paths)
+
+
+def encoded(trained: Trained, X: Any) -> EncodedLattices:
+    """Lattices as a trained model reads them."""
+    assert isinstance(trained.extractor, DictFeatures)
+    lattices, index = list(checked_lattices(X)), {label: code for code, label in enumerate(trained.space.labels)}
+    arcs = _ArcLists()
+    for lattice in lattices:
+        arcs.append(lattice, [index.get(arc.label, len(index)) for arc in lattice.arcs])
+    features = [[arc.features for arc in lattice.arcs] for lattice in lattices]
+    incidences, _ = _read(trained.extractor.encode, features, range(len(lattices)))
+    return joined(trained, lattices, arcs.joined(), incidences["state"])
+
+
+class _ArcLists:
+    """The arcs of lattices, collected one lattice at a time."""
+
+    def __init__(self) -> None:
+        self.source, self.target, self.label, self.sizes, self.n_nodes = (array("q") for _ in range(5))
+
+    def append(self, lattice: FeatureLattice, codes: list[int]) -> None:
+        self.source.extend([arc.source for arc in lattice.arcs])
+        self.target.extend([arc.target for arc in lattice.arcs])
+        self.label.extend(codes)
+        self.sizes.append(len(lattice))
+        self.n_nodes.append(lattice.n_nodes)
+
+    def joined(self) -> LatticeArcs:
+        arrays = (np.array(part, np.int64) for part in (self.source, self.target, self.label))
+        source, target, label = arrays
+        return LatticeArcs(source, target, label, offsets_from(self.sizes), np.array(self.n_nodes, np.int64))
+
+
+def _read(reader: Callable[[Any], Any], features: list[Any], numbers: Sequence[int]) -> Any:
+    """What a reader of feature dicts makes of the arcs of lattices with these numbers; its errors speak of sentences
+    and tokens."""
+    try:
+        return reader(features)
+    except CorpusError as error:
+        place, _, what = str(error).removeprefix("X: sentence ").partition(", token ")
+        if not place.isdigit():
+            raise
+        raise CorpusError(f"X: lattice {numbers[int(place)]}, arc {what}") from None
+
+
+def joined(
+    trained: Trained, lattices: list[FeatureLattice], arcs: LatticeArcs, incidence: Incidence
+) -> EncodedLattices:
+    L, parameters = trained.space.n_labels, trained.parameters
+    weights_of = weights_of_arcs(incidence, arcs.label, parameters.cells["state"], L)
+    return EncodedLattices(lattices, arcs, weights_of, graphs_of(arcs, L if parameters.n_states else None))
+
+
+def true_arcs(data: EncodedLattices, paths: list[list[int]]) -> Array:
+    """Which arcs of the graphs [E] are on the true paths."""
+    gold = np.zeros(len(data.graphs.arc), np.bool_)
+    for n, path in enumerate(paths):
+        a = int(data.graphs.ptr[n])
+        gold[a + graph_arcs(data.graphs.dag(n), _local(data, n), path)] = True
+    return gold
+
+
+def _local(data: EncodedLattices, n: int) -> Array:
+    """Which arc of lattice n each arc of its graph is; -1: a transition."""
+    a, b = data.graphs.ptr[n : n + 2].tolist()
+    arc = data.graphs.arc[a:b]
+    return np.where(arc < 0, -1, arc - data.arcs.offsets[n])
+
+
+def scored_lattices(trained: Trained, data: EncodedLattices) -> list[ScoredLattice]:
+    """All lattices with their scores."""
+    graphs, parts = data.graphs, trained.parameters.slices
+    of_arcs = np.append(arc_scores(data.weights_of, trained.weights[parts["state"]]), 0.0)
+    scores = of_arcs[graphs.arc]
+    is_pair = graphs.arc < 0
+    scores[is_pair] = ArcAssembly(trained.parameters).plain(trained.weights).arc[graphs.pair[is_pair]]
+    bounds = graphs.ptr.tolist()
+    return [
+        ScoredLattice(lattice, graphs.dag(n), scores[bounds[n] : bounds[n + 1]], _local(data, n))
+        for n, lattice in enumerate(data.lattices)
+    ]
+
+
+def best_labels(scored: list[ScoredLattice]) -> list[list[str]]:
+    """The best paths as labels of the steps from node to node."""
+    return [each.lattice.labels(each.best()[0].arcs) for each in scored]
+
+
+def labels_given(lattice: FeatureLattice, path: Any, n: int) -> list[str]:
+    """A path that need not be in the lattice, as labels of the steps from node to node."""
+    if all(isinstance(arc, tuple | list) and len(arc) >= 3 for arc in path):
+        try:
+            return labels_of([Span(*arc[:3]) for arc in path], lattice.n_nodes - 1)
+        except (CorpusError, TypeError) as error:
+            raise CorpusError(f"y: lattice {n}: {error}") from None
+    return lattice.labels(checked_path(lattice, path, n))
