@@ -109,8 +109,10 @@ class Batch:
         records = self._each(question, nothing)
         if not probabilities or (self.calibrated is None and not (self.ruled and self.probabilistic)):
             return records
-        sure = self.sure
-        likely = sure._each_summed(lambda n, s: sure._log_probability(s, records[n].labels), lambda n: None, 0.0)
+        sure, sum_of_nothing = self.sure, cast("float | None", 0.0)
+        likely = sure._each_summed(
+            lambda n, s: sure._log_probability(s, records[n].labels), lambda n: None, sum_of_nothing
+        )
         return [self._with_probability(record, p) for record, p in zip(records, likely, strict=True)]
 
     def _with_probability(self, record: Decoding, log_p: float | None) -> Decoding:
