@@ -43,8 +43,8 @@ class Dictionary:
         self.longest = max(map(len, self.count))
 
 
-def features(text: str, a: int, b: int, known: bool) -> dict[str, Any]:
-    """The features of the word text[a:b]."""
+def boundary_features(text: str, a: int, b: int, known: bool) -> dict[str, Any]:
+    """The features of the word text[a:b] and of the characters around its ends."""
     word, padded = text[a:b], f"##{text}##"
     begin, end = a + 2, b + 2
     made: dict[str, Any] = {
@@ -68,8 +68,41 @@ def features(text: str, a: int, b: int, known: bool) -> dict[str, Any]:
     return made
 
 
-def lattice(text: str, dictionary: Dictionary, gold: Sentence | None, every: bool) -> FeatureLattice:
-    """All words of the dictionary and all single characters, with `every` all short substrings as well.
+class CharacterFeatures:
+    """The features of the words of one text: those of its characters by their place in the word (first, middle, last,
+    only), as a CRF has them, and those of the word as a whole."""
+
+    def __init__(self, text: str):
+        self.text = text
+        padded, kinds = f"##{text}##", "##" + "".join(map(kind, text)) + "##"
+        self.of_place = {
+            place: [_character(place, padded[i : i + 5], kinds[i : i + 5]) for i in range(len(text))]
+            for place in "BMES"
+        }
+        self.padded = padded
+
+    def of(self, a: int, b: int, known: bool) -> dict[str, bool]:
+        """The features of the word text[a:b]."""
+        word, before, after = self.text[a:b], self.padded[a + 1], self.padded[b + 2]
+        names = [f"length={min(b - a, 6)}", f"known={known} length={min(b - a, 4)}"]
+        if known:
+            names += [f"word={word}", f"word={word} before={before}", f"word={word} after={after}"]
+        places = "S" if b - a == 1 else "B" + "M" * (b - a - 2) + "E"
+        for i, place in zip(range(a, b), places, strict=True):
+            names += self.of_place[place][i]
+        return dict.fromkeys(names, True)
+
+
+def _character(place: str, c: str, k: str) -> list[str]:
+    """The features of a character, the third of five, and of their kinds: those of the template cws."""
+    names = [f"0={c[2]}", f"-1..0={c[1:3]}", f"0..1={c[2:4]}", f"kind={k[2]}", f"kinds={k[1:4]}"]
+    names += [f"-2={c[0]}", f"-1={c[1]}", f"1={c[3]}", f"2={c[4]}", f"-2..-1={c[:2]}", f"1..2={c[3:]}"]
+    names += [f"-1..1={c[1:4]}", f"-1,1={c[1]}{c[3]}", f"-2..2={k}"]
+    return [f"{place} {name}" for name in names]
+
+
+def lattice(text: str, dictionary: Dictionary, gold: Sentence | None, name: str) -> FeatureLattice:
+    """All words of the dictionary and all single characters; but for "dictionary" all short substrings as well.
 
     In training a word is in the dictionary only if another sentence has it, too: else the model would never see a word
     that is not."""
@@ -78,13 +111,15 @@ def lattice(text: str, dictionary: Dictionary, gold: Sentence | None, every: boo
     for word in gold or ():
         true.add((at, at + len(word)))
         at += len(word)
-    arcs = []
+    arcs, every = [], name != "dictionary"
+    characters = CharacterFeatures(text) if name == "characters" else None
     for a in range(len(text)):
         for b in range(a + 1, min(len(text), a + max(dictionary.longest, LONGEST)) + 1):
             word = text[a:b]
             known = dictionary.count[word] - here[word] > 0
             if known or b == a + 1 or (a, b) in true or (every and b - a <= LONGEST):
-                arcs.append((a, b, "word", features(text, a, b, known)))
+                made = characters.of(a, b, known) if characters else boundary_features(text, a, b, known)
+                arcs.append((a, b, "word", made))
     return FeatureLattice(arcs)
 
 
@@ -125,14 +160,14 @@ def crf(train: list[Sentence], l2: float, labels: Callable[[Sentence], list[str]
     return model, segment
 
 
-def lattice_crf(train: list[Sentence], l2: float, every: bool) -> tuple[Any, Segmenter]:
-    """A LatticeCRF on dictionary words and single characters, with `every` on all short substrings, too."""
+def lattice_crf(train: list[Sentence], l2: float, name: str) -> tuple[Any, Segmenter]:
+    """A LatticeCRF on the lattices of this name."""
     dictionary = Dictionary(train)
-    X = (lattice("".join(words), dictionary, words, every) for words in train)
+    X = (lattice("".join(words), dictionary, words, name) for words in train)
     model = LatticeCRF(l2=l2, n_jobs=1).fit(X, map(path, train))
 
     def segment(sentences: list[Sentence]) -> list[list[str]]:
-        lattices = [lattice("".join(words), dictionary, None, every) for words in sentences]
+        lattices = [lattice("".join(words), dictionary, None, name) for words in sentences]
         return [own.labels(best.arcs) for own, best in zip(lattices, model.decode(lattices), strict=True)]
 
     return model, segment
@@ -141,16 +176,17 @@ def lattice_crf(train: list[Sentence], l2: float, every: bool) -> tuple[Any, Seg
 MODELS: dict[str, Callable[[list[Sentence], float], tuple[Any, Segmenter]]] = {
     "crf-bi": lambda train, l2: crf(train, l2, bi),
     "crf-bmes": lambda train, l2: crf(train, l2, bmes),
-    "dictionary": lambda train, l2: lattice_crf(train, l2, every=False),
-    "substrings": lambda train, l2: lattice_crf(train, l2, every=True),
+    "dictionary": lambda train, l2: lattice_crf(train, l2, "dictionary"),
+    "substrings": lambda train, l2: lattice_crf(train, l2, "substrings"),
+    "characters": lambda train, l2: lattice_crf(train, l2, "characters"),
 }
 
 
-def reached(train: list[Sentence], test: list[Sentence], every: bool) -> float:
+def reached(train: list[Sentence], test: list[Sentence], name: str) -> float:
     """The share of true words that the lattices have."""
     dictionary, n = Dictionary(train), 0
     for words in test:
-        arcs = {arc[:3] for arc in lattice("".join(words), dictionary, None, every).arcs}
+        arcs = {arc[:3] for arc in lattice("".join(words), dictionary, None, name).arcs}
         n += sum(arc in arcs for arc in path(words))
     return n / sum(map(len, test))
 
@@ -186,7 +222,7 @@ def main() -> None:
         row |= {key: record[key] for key in ("weights", "iterations", "arcs") if key in record}
         row["seconds of L-BFGS"] = round(record["seconds"], 1)
         if not name.startswith("crf"):
-            row["words in the lattices"] = round(reached(train, test, name == "substrings"), 4)
+            row["words in the lattices"] = round(reached(train, test, name), 4)
         print(json.dumps(row), flush=True)
 
 
