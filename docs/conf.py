@@ -58,10 +58,19 @@ NAVIGATION = {
         *("docs/constraints", "docs/*"),
     ],
     "Taggers": [
-        *("docs/latent", "docs/many_labels", "docs/perceptron", "docs/segments", "docs/cascade", "docs/memory"),
+        *(
+            "docs/latent",
+            "docs/many_labels",
+            "docs/perceptron",
+            "docs/segments",
+            "docs/lattices",
+            "docs/cascade",
+            "docs/memory",
+        ),
     ],
     "Behind it": [
-        *("docs/glossary", "docs/architecture", "docs/decisions/index", "docs/benchmarks", "docs/literature"),
+        *("docs/glossary", "docs/architecture", "docs/decisions/index", "docs/papers/index"),
+        *("docs/benchmarks", "docs/literature"),
         *("CONTRIBUTING", "CHANGELOG", "SECURITY"),
     ],
     "Reference": [
@@ -71,7 +80,11 @@ NAVIGATION = {
     ],
 }
 TITLES = {"docs/index": "All pages"}  # of pages whose heading says less beside the others
-CHILDREN = {"docs/decisions/index": "docs/decisions/0*", "docs/reference/taggers": "docs/reference/taggers/*"}
+CHILDREN = {
+    "docs/decisions/index": "docs/decisions/0*",
+    "docs/papers/index": "docs/papers/[!i]*",
+    "docs/reference/taggers": "docs/reference/taggers/*",
+}
 
 
 def navigation() -> dict[str, list[str]]:

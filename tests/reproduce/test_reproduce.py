@@ -8,8 +8,8 @@ import pytest
 from labelwright.cli import main
 from labelwright.errors import OptionError
 from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, Findings, Panel, Row, Step
-from labelwright.reproduce.registry import MODULES, experiment
-from labelwright.reproduce.report import markdown, results, write_report
+from labelwright.reproduce.experiments import MODULES, experiment
+from labelwright.reproduce.experiment_report import markdown, results, write_report
 from labelwright.reproduce.work import Work
 
 
@@ -105,7 +105,7 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labelwright.reproduce.report.can_draw", lambda: False)
+    monkeypatch.setattr("labelwright.reproduce.experiment_report.can_draw", lambda: False)
     made = small([])
     found = Work(made, None, tmp_path, False, print).run()
     paths = write_report(made, made.findings(found, False), tmp_path, "x", 5.0)
@@ -117,7 +117,7 @@ def test_a_row_without_a_run_is_shown_as_missing() -> None:
     made = small([])
     findings = Findings([Row("T", "DPLVM", "F1", None, None), Row("T", "DPLVM", "time", 40.0, None)])
     assert results(made, findings, "x")["rows"][0]["ours"] is None
-    from labelwright.reproduce.report import _grid
+    from labelwright.reproduce.experiment_report import _grid
 
     assert "| DPLVM | as published | - | - (40 s) |" in markdown("t", [_grid(findings.rows)])
 

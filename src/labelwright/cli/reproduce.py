@@ -44,7 +44,7 @@ def command(
 
     Writes NAME.md, NAME.html, NAME.results.json and figures.  An interrupted run resumes with the same command.
     """
-    from labelwright.reproduce.registry import ALL, MODULES, experiment
+    from labelwright.reproduce.experiments import ALL, MODULES, experiment
 
     experiments = [experiment(each) for each in (MODULES if name == ALL else [name])]
     place = corpora or os.environ.get(CORPORA)
@@ -58,7 +58,7 @@ def command(
 
 
 def _reproduce(experiment: "Experiment", corpora: Path | None, folder: Path, quick: bool, fresh: bool) -> None:
-    from labelwright.reproduce.report import write_report
+    from labelwright.reproduce.experiment_report import write_report
     from labelwright.reproduce.work import Work
 
     work = Work(experiment, corpora, folder, quick, say, fresh)

@@ -7,13 +7,13 @@ from labelwright.reproduce.experiment import Experiment
 from labelwright.wording import did_you_mean
 
 MODULES = {
-    "ldi-np": "ldi",
-    "ldi-bioner": "ldi",
-    "latperc-synthetic": "synthetic",
+    "ldi-np": "latent_inference",
+    "ldi-bioner": "latent_inference",
+    "latperc-synthetic": "synthetic_data",
     "latperc-np": "latent_perceptron",
     "latperc-bioner": "latent_perceptron",
     "multilayer": "multilayer",
-    "csi": "csi",
+    "csi": "constraint_inference",
 }
 ALL = "all"
 
