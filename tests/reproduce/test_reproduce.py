@@ -8,8 +8,8 @@ import pytest
 from labelwright.cli import main
 from labelwright.errors import OptionError
 from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, Findings, Panel, Row, Step
-from labelwright.reproduce.experiments import MODULES, experiment
 from labelwright.reproduce.experiment_report import markdown, results, write_report
+from labelwright.reproduce.experiments import MODULES, experiment
 from labelwright.reproduce.work import Work
 
 
