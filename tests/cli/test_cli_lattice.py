@@ -48,6 +48,20 @@ def test_scores(files, run):
     assert report["chunks"]["f1"] == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--score", "--nbest", 2], "--nbest: --score prints scores and no paths"),
+        (["--score", "-o", "out.jsonl"], "-o: --score prints scores and no paths"),
+        (["--json"], "--json: lattices are written as JSON lines anyway"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(files, run, arguments, message):
+    status, out, err = run("lattice", files / "train.jsonl", "--model", files / "m", *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"labelwright: {message}")
+
+
 def test_development_data_and_a_smaller_model(files, run):
     train = files / "train.jsonl"
     assert run("lattice", train, "-o", files / "n", "--dev", train, "-q", "--iterations", 3) == (0, "", "")

@@ -1,16 +1,23 @@
 """Experiments run step by step, resume, and report the same results as Markdown, page and JSON."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from signal import SIGINT, raise_signal
+from typing import Any
 
 import pytest
 
+from labelwright import CRF, Corpus
 from labelwright.cli import main
 from labelwright.errors import OptionError
 from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, Findings, Panel, Row, Step
-from labelwright.reproduce.experiment_report import markdown, results, write_report
+from labelwright.reproduce.experiment_report import Run, markdown, results, write_report
 from labelwright.reproduce.experiments import MODULES, experiment
+from labelwright.reproduce.measured import trained
 from labelwright.reproduce.work import Work
+
+RUN = Run("labelwright reproduce small", 75.0, ["arm, 2 cores"])
 
 
 def small(calls: list[str], fails: bool = False) -> Experiment:
@@ -47,7 +54,8 @@ def test_an_interrupted_run_resumes_with_the_next_step(tmp_path: Path) -> None:
     assert calls == ["first", "second", "second"]
     assert found["second"]["F1"] == 93.0
     assert lines[0] == "small: 1 of 2 steps are done; resuming"
-    assert lines[1].startswith("[2/2] second (")
+    assert lines[1] == "small: 1 step to run, about 60 s on two cores; first: second"
+    assert lines[2].startswith("[2/2] second (")
 
 
 def test_a_quick_run_never_takes_results_of_a_full_one(tmp_path: Path) -> None:
@@ -70,14 +78,14 @@ def test_damaged_results_are_made_again(tmp_path: Path) -> None:
     work.run()
     (work.folder / "steps" / "first.json").write_text("{")
     Work(small(calls), None, tmp_path, False, print).run()
-    assert calls == ["first", "second", "first"]
+    assert calls == ["first", "second"] * 2  # what came after it may depend on it
 
 
 def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = small([])
     found = Work(made, None, tmp_path, False, print).run()
-    paths = write_report(made, made.findings(found, False), tmp_path, "labelwright reproduce small", 75.0)
+    paths = write_report(made, made.findings(found, False), tmp_path, RUN)
     assert [path.name for path in paths] == ["small.results.json", "small.md", "small.html", "small.figure-1.png"]
     record = json.loads(paths[0].read_text())
     assert record["experiment"] == "small"
@@ -94,6 +102,7 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
             "command": "labelwright reproduce small",
             "variant": "as published",
             "settings": "",
+            "seeds": [0],
         }
     ]
     text, page = paths[1].read_text(), paths[2].read_text()
@@ -108,15 +117,16 @@ def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("labelwright.reproduce.experiment_report.can_draw", lambda: False)
     made = small([])
     found = Work(made, None, tmp_path, False, print).run()
-    paths = write_report(made, made.findings(found, False), tmp_path, "x", 5.0)
-    assert len(paths) == 3
+    paths = write_report(made, made.findings(found, False), tmp_path, RUN._replace(quick=True))
+    assert [path.name for path in paths] == ["small.quick.results.json", "small.quick.md", "small.quick.html"]
+    assert "these figures mean nothing" in paths[1].read_text()
     assert "matplotlib is missing" in paths[1].read_text()
 
 
 def test_a_row_without_a_run_is_shown_as_missing() -> None:
     made = small([])
     findings = Findings([Row("T", "DPLVM", "F1", None, None), Row("T", "DPLVM", "time", 40.0, None)])
-    assert results(made, findings, "x")["rows"][0]["ours"] is None
+    assert results(made, findings, RUN)["rows"][0]["ours"] is None
     from labelwright.reproduce.experiment_report import _grid
 
     assert "| DPLVM | as published | - | - (40 s) |" in markdown("t", [_grid(findings.rows)])
@@ -142,3 +152,40 @@ def test_a_missing_corpus_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert "needs the corpus conll2000" in message
+
+
+def test_a_changed_corpus_begins_anew(tmp_path: Path) -> None:
+    calls: list[str] = []
+    made = replace(small(calls), corpora=["letters"])
+    (tmp_path / "letters").mkdir()
+    for text in ("a A\n", "b B\n", "b B\n"):
+        (tmp_path / "letters" / "train.txt").write_text(text)
+        Work(made, tmp_path, tmp_path / "out", False, print).run()
+    assert calls == ["first", "second"] * 2
+
+
+def test_a_model_that_was_interrupted_is_none() -> None:
+    def stop(record: Any, limit: int) -> None:
+        raise_signal(SIGINT)
+
+    X, y = [["a", "b"]] * 4, [["A", "B"]] * 4
+    with pytest.raises(KeyboardInterrupt):
+        trained(CRF(n_jobs=1), Corpus.from_sequences(X, y), progress=stop)
+    assert trained(CRF(n_jobs=1), Corpus.from_sequences(X, y))[0].predict(X) == y
+
+
+def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["reproduce", "latperc-synthetic", "-o", str(tmp_path), "--quick"]
+    assert main(command) == 0
+    first = json.loads((tmp_path / "latperc-synthetic.quick.results.json").read_text())
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "steps are done; resuming" in capsys.readouterr().err
+    assert json.loads((tmp_path / "latperc-synthetic.quick.results.json").read_text()) == first
+    systems = {
+        row["system"]: row["ours"] for row in first["rows"] if row["variant"] == "ours" and row["metric"] == "accuracy"
+    }
+    assert systems["Lat-Perc"] > systems["Perc"] + 10
+    assert {row["paper"] for row in first["rows"] if row["system"] == "CRF"} == {63.4}
+    assert first["quick"] is True
+    assert all(claim["kept"] in (True, False) for claim in first["claims"])

@@ -150,6 +150,12 @@ def _answer(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
     threads = settings.pop("--threads", None)
     if settings or own["dev"]:
         raise OptionError(f"{next(iter(settings), '--dev')}: only in training; leave out --model to train")
+    paths = {"--nbest": own["nbest"], "--probabilities": own["probabilities"], "-o": own["output"]}
+    ignored = next((flag for flag, value in paths.items() if value), None) if own["score"] else None
+    if ignored is not None:
+        raise OptionError(f"{ignored}: --score prints scores and no paths; leave out one of the two")
+    if own["as_json"] and not own["score"]:
+        raise OptionError("--json: lattices are written as JSON lines anyway; it belongs to --score")
     model = registry.load(own["model"])
     if model.reads().kind != "lattices":
         raise ModelFileError(f"{own['model']}: expected a LatticeCRF, got a {type(model).__name__}")

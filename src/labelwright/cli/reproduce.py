@@ -10,7 +10,7 @@ from labelwright.cli.options import OUTPUT, argument, option
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
-    from labelwright.reproduce.experiment import Experiment
+    from labelwright.reproduce.work import Work
 
 CORPORA = "LABELWRIGHT_CORPORA"
 
@@ -45,6 +45,7 @@ def command(
     Writes NAME.md, NAME.html, NAME.results.json and figures.  An interrupted run resumes with the same command.
     """
     from labelwright.reproduce.experiments import ALL, MODULES, experiment
+    from labelwright.reproduce.work import Work
 
     experiments = [experiment(each) for each in (MODULES if name == ALL else [name])]
     place = corpora or os.environ.get(CORPORA)
@@ -53,15 +54,16 @@ def command(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise OptionError(f"{out}: cannot make this folder: {problem.strerror}") from None
-    for each in experiments:
-        _reproduce(each, None if place is None else Path(place), folder, quick, fresh)
+    found = None if place is None else Path(place)
+    for work in [Work(each, found, folder, quick, say, fresh) for each in experiments]:  # all corpora are there
+        _reproduce(work, folder)
 
 
-def _reproduce(experiment: "Experiment", corpora: Path | None, folder: Path, quick: bool, fresh: bool) -> None:
-    from labelwright.reproduce.experiment_report import write_report
-    from labelwright.reproduce.work import Work
+def _reproduce(work: "Work", folder: Path) -> None:
+    """Run one experiment, or the rest of it, and write its report."""
+    from labelwright.reproduce.experiment_report import Run, write_report
 
-    work = Work(experiment, corpora, folder, quick, say, fresh)
+    experiment, quick = work.experiment, work.quick
     try:
         results = work.run()
     except KeyboardInterrupt:
@@ -70,5 +72,6 @@ def _reproduce(experiment: "Experiment", corpora: Path | None, folder: Path, qui
     asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
     line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if quick else [])])
     seconds = sum(result["step_seconds"] for result in results.values())
-    for path in write_report(experiment, experiment.findings(results, quick), folder, line, seconds):
+    run = Run(line, seconds, sorted(work.machines), quick)
+    for path in write_report(experiment, experiment.findings(results, quick), folder, run):
         show(str(path))

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelwright import Corpus, MemoryTagger, ProgressiveSearch, read_columns
+from labelwright import Corpus, MemoryTagger, ProgressiveSearch
 from labelwright.evaluate import evaluate
+from labelwright.reproduce.data import read_part
 from labelwright.reproduce.experiment import (
     AS_PUBLISHED,
     Claim,
@@ -113,8 +114,7 @@ def _read(name: str, folder: Path) -> tuple[Corpus, Corpus]:
     task = TASKS[name]
 
     def part(which: str) -> Corpus:
-        path = folder / name / f"{which}.txt"
-        corpus = read_columns(path if path.exists() else path.with_suffix(".txt.xz"), names=task.columns.split(","))
+        corpus = read_part(folder, name, which, task.columns)
         corpus = corpus.select([*task.inputs, task.label], label=task.label)
         return corpus if task.letters else corpus.with_scheme("iob1")
 
@@ -156,6 +156,8 @@ def _searched(name: str, system: str, work: Work) -> Result:
         scoring="sentence" if task.letters else "f1",
         refit=False,
     ).fit(drawn)
+    if search.stopped_ == "interrupted":
+        raise KeyboardInterrupt
     chosen = dict(search.best_params_)
     shown = f"{', '.join(map(str, chosen.values()))}: {100 * search.best_score_:.2f} held out"
     return {"settings": chosen, "seconds": time.perf_counter() - begun, "shown": shown}

@@ -6,10 +6,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labelwright import Corpus, read_columns
+from labelwright.features.builtin import BUILTIN
 
 CHUNKS = ("B-NP", "I-NP")
 ABSTRACTS = 16_807  # the first sentence of abstract 1,801 of jnlpba
 HELD_OUT = 894  # the last tenth of CoNLL-2000's training part, where a paper names no development data
+
+
+def read_part(folder: Path, corpus: str, part: str, names: str) -> Corpus:
+    """The training or test part of a corpus, compressed or not."""
+    path = folder / corpus / f"{part}.txt"
+    return read_columns(path if path.exists() else path.with_suffix(".txt.xz"), names=names.split(","))
+
+
+def without_affixes(template: str) -> str:
+    """The lines of a built-in template for words and POS tags, without its prefixes and suffixes."""
+    return "\n".join(line for line in BUILTIN[template](2) if "fix" not in line)
 
 
 class Parts(NamedTuple):
@@ -38,8 +50,7 @@ def normalised(words: list[str]) -> list[str]:
 def base_nps(folder: Path, columns: tuple[str, ...], words: Callable[[list[str]], list[str]] = list) -> Parts:
     """NP chunking: CoNLL-2000 with every label but B-NP and I-NP mapped to O, these columns, words rewritten."""
     whole, test = (
-        _base_nps(read_columns(folder / "conll2000" / f"{part}.txt", names="word,pos,chunk"), columns, words)
-        for part in ("train", "test")
+        _base_nps(read_part(folder, "conll2000", part, "word,pos,chunk"), columns, words) for part in ("train", "test")
     )
     return Parts(whole.take(slice(0, len(whole) - HELD_OUT)), whole.take(slice(-HELD_OUT, None)), test, whole)
 
@@ -53,6 +64,6 @@ def _base_nps(corpus: Corpus, columns: tuple[str, ...], words: Callable[[list[st
 
 def biomedical(folder: Path) -> Parts:
     """Bio-NER: 1,800 abstracts to train on, 200 for development, 404 to test on."""
-    whole, test = (read_columns(folder / "jnlpba" / f"{part}.txt", names="word,pos,tag") for part in ("train", "test"))
+    whole, test = (read_part(folder, "jnlpba", part, "word,pos,tag") for part in ("train", "test"))
     train = whole.take(slice(0, ABSTRACTS))
     return Parts(train, whole.take(slice(ABSTRACTS, None)), test, train)

@@ -32,6 +32,7 @@ class Row:
     seconds: float | None = None  # that the run behind it took, the mean over seeds
     variant: str = AS_PUBLISHED
     settings: str = ""
+    seeds: Sequence[int] = ()  # of the runs that it is the mean of; empty: one run, with seed 0 where there is chance
 
 
 class Claim(NamedTuple):

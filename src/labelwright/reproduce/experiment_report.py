@@ -11,7 +11,6 @@ import labelwright
 from labelwright.html_page import html_page
 from labelwright.reproduce.experiment import Experiment, Findings, Row
 from labelwright.reproduce.figures import can_draw, draw
-from labelwright.reproduce.work import machine
 from labelwright.storage import replace_file
 
 TIMES = ("time", "train time")  # metrics in seconds
@@ -43,16 +42,25 @@ class Picture(NamedTuple):
 Block = Heading | Text | Bullets | Grid | Picture
 
 
-def write_report(experiment: Experiment, findings: Findings, folder: Path, command: str, seconds: float) -> list[Path]:
-    """Write NAME.results.json, NAME.md, NAME.html and the figures; return their paths."""
-    name = experiment.name
+class Run(NamedTuple):
+    """How the results of a report were made."""
+
+    command: str
+    seconds: float
+    machines: Sequence[str]
+    quick: bool = False
+
+
+def write_report(experiment: Experiment, findings: Findings, folder: Path, run: Run) -> list[Path]:
+    """Write NAME.results.json, NAME.md, NAME.html and the figures (NAME.quick.* of a quick run); return their paths."""
+    name = f"{experiment.name}{'.quick' if run.quick else ''}"
     pictures = [folder / f"{name}.{figure.name}.png" for figure in findings.figures] if can_draw() else []
     for figure, path in zip(findings.figures, pictures, strict=False):
         draw(figure, path)
-    blocks = list(_blocks(experiment, findings, pictures, command, seconds))
+    blocks = list(_blocks(experiment, findings, pictures, run))
     title = f"{experiment.title} ({experiment.paper})"
     contents = {
-        f"{name}.results.json": json.dumps(results(experiment, findings, command), indent=1, ensure_ascii=False) + "\n",
+        f"{name}.results.json": json.dumps(results(experiment, findings, run), indent=1, ensure_ascii=False) + "\n",
         f"{name}.md": markdown(title, blocks),
         f"{name}.html": page(title, blocks),
     }
@@ -61,13 +69,14 @@ def write_report(experiment: Experiment, findings: Findings, folder: Path, comma
     return [folder / file for file in contents] + pictures
 
 
-def results(experiment: Experiment, findings: Findings, command: str) -> dict[str, Any]:
+def results(experiment: Experiment, findings: Findings, run: Run) -> dict[str, Any]:
     """What NAME.results.json holds."""
     return {
         "experiment": experiment.name,
         "version": labelwright.__version__,
-        "machine": machine(),
-        "rows": [_record(row, command) for row in findings.rows],
+        "machine": "; ".join(run.machines),
+        "quick": run.quick,
+        "rows": [_record(row, run.command) for row in findings.rows],
         "claims": [claim._asdict() for claim in findings.claims],
         "notes": [*experiment.readings, *findings.notes],
     }
@@ -90,15 +99,17 @@ def _record(row: Row, command: str) -> dict[str, Any]:
         "command": command,
         "variant": row.variant,
         "settings": row.settings,
+        "seeds": list(row.seeds) or [0],
     }
 
 
-def _blocks(
-    experiment: Experiment, findings: Findings, pictures: Sequence[Path], command: str, seconds: float
-) -> Iterable[Block]:
+def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path], run: Run) -> Iterable[Block]:
     """What the report says, in its order."""
-    minutes = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
-    yield Text(f"labelwright {labelwright.__version__}, {machine()}; {minutes} in all, by `{command}`.")
+    if run.quick:
+        yield Text("A quick run on small parts of the data, with fewer iterations: **these figures mean nothing.**")
+    minutes = f"{run.seconds / 60:.0f} minutes" if run.seconds >= 120 else f"{run.seconds:.0f} seconds"
+    made = f"labelwright {labelwright.__version__}, {'; '.join(run.machines)}; {minutes} in all"
+    yield Text(f"{made}, by `{run.command}`.")
     yield Text("A cell is ours ± half the spread over seeds, and in brackets the figure of the paper.")
     for table in dict.fromkeys(row.table for row in findings.rows):
         yield Heading(table)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron
-from labelwright.reproduce.data import Parts, base_nps, biomedical
+from labelwright.reproduce.data import Parts, base_nps, biomedical, without_affixes
 from labelwright.reproduce.experiment import (
     AS_PUBLISHED,
     OURS,
@@ -37,7 +37,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "DPLVM": {"l2": 1.0},
     "CRF": {"l2": 1.0},
 }
-RESETS = (2, 4, 6, 8)
+RESETS = (2, 3, 4)  # of 2 to 8, those that matter in the passes that there is time for
+TIMED = ("Lat-Perc, cc=15, odr=1", "DPLVM-BFGS, cc=15, odr=1")
 
 
 class System(NamedTuple):
@@ -188,11 +189,12 @@ def _claims(task: Task, results: Mapping[str, Result]) -> list[Claim]:
         half = [(run["high"] - run["low"]) / 2 for run in (avg, mavg)]
         evidence = f"avg ± {half[0]:.2f}, mavg ± {half[1]:.2f} (the paper: 0.8 and 0.1)"
         claims.append(Claim("After the plateau mavg fluctuates less than avg", half[1] < half[0], evidence))
-    pair = [name for name in results if name.endswith("cc=15, odr=1") and name.startswith(("Lat-Perc", "DPLVM-BFGS"))]
-    if len(pair) == 2:
-        fast, slow = sorted(results[name]["seconds"] for name in pair)
-        text = "Training the latent perceptron takes a small part of the time of batch training (the paper: 1/130)"
-        claims.append(Claim(text, slow > 10 * fast, f"{fast:.0f} s and {slow:.0f} s: 1/{slow / fast:.0f}"))
+    if all(name in results for name in TIMED):
+        each = [results[name]["seconds"] / results[name]["passes"] for name in TIMED]
+        whole = [seconds * n for seconds, n in zip(each, (45, 300), strict=True)]  # the paper's numbers of iterations
+        text = "The latent perceptron trains 130 times as fast as batch training (45 passes, 300 iterations)"
+        evidence = f"{each[0]:.1f} s a pass, {each[1]:.1f} s an iteration: {whole[1] / whole[0]:.0f} times as fast"
+        claims.append(Claim(text, whole[1] >= 130 * whole[0], evidence))
     return claims
 
 
@@ -242,7 +244,7 @@ NP = Task(
 
 
 def _line(kind: str, count: int, order: int = 1, **settings: Any) -> dict[str, Any]:
-    template = "bioner-triples" if order == 2 else "bioner-arcs"
+    template = without_affixes("bioner-triples" if order == 2 else "bioner-arcs")
     average = {"Lat-Perc": {"averaging": "mavg"}, "Perc": {"averaging": "avg"}}.get(kind, {})
     return {"template": template, "min_count": count, "order": order} | average | settings
 
@@ -251,7 +253,7 @@ BIONER = Task(
     table="Table 2: Bio-NER",
     read=biomedical,
     latent=4,
-    tuning={"template": "bioner-arcs", "min_count": 15, "max_iter": 8},
+    tuning={"template": without_affixes("bioner-arcs"), "min_count": 15, "max_iter": 8},
     states=(2, 4, 6),
     minutes=2,
     systems={
@@ -297,8 +299,8 @@ EXPERIMENTS = {
         partial(_findings, NP),
         [
             READING,
-            "The paper names no development data: the last 894 training sentences choose k, the number of latent "
-            "states and of passes; then a model is trained on all of the training data.",
+            "The paper names no development data: the last 894 training sentences choose k and the number of passes; "
+            "then a model is trained on all of the training data. The number of latent states is the paper's.",
             "The order-2 models of the rows DPLVM have 79 million weights, and a pass takes minutes: both rows are of "
             "order 1, with the same features on pairs instead of triples. So are the runs on stability.",
             "Ours starts from a split perceptron and trains with a margin.",
@@ -313,10 +315,11 @@ EXPERIMENTS = {
         partial(_findings, BIONER),
         [
             READING,
-            "Orthography is the shape of words with their prefixes and suffixes; parts of speech are those of the "
-            "corpus.",
+            "The 28 lines of table 1, where orthography is the shape of words, without prefixes and suffixes. 10 "
+            "abstracts of the test data also occur in the training data.",
             "The row DPLVM-SGD of order 2 is missing: the paper has no figure either.",
-            "DPLVM rows have fewer iterations than the paper's: those that end within the time of this experiment.",
+            "All rows but Perc and CRF have fewer passes or iterations than the paper's: those that end within the "
+            "time of this experiment.",
         ],
     ),
 }

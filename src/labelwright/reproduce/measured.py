@@ -18,7 +18,15 @@ def trained(model: Any, train: Corpus, **how: Any) -> tuple[Any, float]:
     """A model after training, and the seconds that took, reading of features included."""
     begun = time.perf_counter()
     model.fit(train, **how)
+    check_whole(model)
     return model, time.perf_counter() - begun
+
+
+def check_whole(model: Any) -> None:
+    """Ctrl-C ends training early and keeps the model so far; no experiment may take it for a trained one."""
+    record = model.training_
+    if record.get("stopped") == "interrupted" or record.get("interrupted"):
+        raise KeyboardInterrupt
 
 
 def scored(gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> Result:
@@ -66,10 +74,11 @@ def rows_of(
 ) -> list[Row]:
     """A row for each metric that the paper reports of a system; without results, the run was not possible."""
     rows = []
+    seeds = tuple(range(len(results))) if len(results) > 1 else ()
     for metric, published in paper.items():
         ours, spread = averaged(results, metric) if results else (None, None)
         spent = mean(result[seconds] for result in results) if results else None
-        rows.append(Row(table, system, metric, published, ours, spread, spent, variant, settings))
+        rows.append(Row(table, system, metric, published, ours, spread, spent, variant, settings, seeds))
     return rows
 
 

@@ -7,17 +7,21 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import labelwright
 from labelwright.errors import OptionError
+from labelwright.features.builtin import BUILTIN
 from labelwright.reproduce.experiment import Experiment, Result, Step
 from labelwright.storage import replace_file
-from labelwright.wording import duration
+from labelwright.wording import counted, duration
 
 T = TypeVar("T")
+NO_RESULTS = ("experiment_report", "figures")  # files that change what is shown, and no result
+BUILTIN_LINES = {name: made(2) for name, made in BUILTIN.items()}
 Say = Callable[[str], None]
 
 
@@ -31,29 +35,35 @@ class Work:
         self.experiment, self.corpora, self.quick, self.say = experiment, corpora, quick, say
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
         self.results: dict[str, Result] = {}
+        self.machines: set[str] = set()  # that ran the steps
         if fresh:
             shutil.rmtree(self.folder / "steps", ignore_errors=True)
         self._models: dict[str, Any] = {}
         self._data: dict[Any, Any] = {}
         for name in experiment.corpora:
             if corpora is None or not (corpora / name).is_dir():
-                raise OptionError(
-                    f"{experiment.name}: needs the corpus {name}, and there is no folder {name} in "
-                    f"{corpora if corpora is not None else '--corpora'}; see docs/papers for where corpora come from"
-                )
+                place = "give --corpora DIR, or set LABELWRIGHT_CORPORA"
+                if corpora is not None:
+                    place = f"there is no folder {name} in {corpora}; docs/papers says where corpora come from"
+                raise OptionError(f"{experiment.name}: needs the corpus {name}; {place}")
 
     def run(self) -> Mapping[str, Result]:
         """The results of all steps; those that are already there are taken over."""
         steps = self.experiment.steps(self.quick)
         for part in ("steps", "models", "labels"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
-        todo = [step for step in steps if not self._taken_over(step)]
-        if len(todo) < len(steps):
-            self.say(f"{self.experiment.name}: {len(steps) - len(todo)} of {len(steps)} steps are done; resuming")
-        begun, spent = time.perf_counter(), 0.0
         for step in steps:
-            if step.name in self.results:
-                continue
+            if not self._taken_over(step):
+                break
+        todo = steps[len(self.results) :]
+        if self.results:
+            self.say(f"{self.experiment.name}: {len(self.results)} of {len(steps)} steps are done; resuming")
+        if todo:
+            minutes = sum(step.minutes for step in todo)
+            time_needed = "" if self.quick else f", about {duration(60 * minutes)} on two cores"
+            self.say(f"{self.experiment.name}: {counted(len(todo), 'step')} to run{time_needed}; first: {todo[0].name}")
+        begun, spent = time.perf_counter(), 0.0
+        for step in todo:
             started = time.perf_counter()
             result = step.run(self)
             seconds = time.perf_counter() - started
@@ -65,32 +75,42 @@ class Work:
         return {step.name: self.results[step.name] for step in steps}
 
     def _taken_over(self, step: Step) -> bool:
-        """Whether the result of a step is there, made by this version of the experiment."""
+        """Whether the result of a step is there, made by this version of the experiment from the results before it."""
         path = self._place("steps", step.name, ".json")
         try:
             kept = json.loads(path.read_bytes())
         except (OSError, ValueError):
             return False
-        if kept.get("fingerprint") != self.fingerprint:
+        if kept.get("fingerprint") != self._fingerprint():
             return False
         self.results[step.name] = kept["result"]
+        self.machines.add(kept["machine"])
         return True
 
-    @property
-    def fingerprint(self) -> str:
-        """What results depend on: the version, and the corpora by the names and sizes of their files."""
-        files = [
-            (path.relative_to(self.corpora).as_posix(), path.stat().st_size)
+    def _fingerprint(self) -> str:
+        """What the next result depends on: this version, its experiments and templates, the corpora, and all results
+        before it."""
+        return _hash([self._sources, json.dumps(self.results, sort_keys=True).encode()])
+
+    @cached_property
+    def _sources(self) -> bytes:
+        """A hash of the code and of the corpora."""
+        code = [path for path in sorted(Path(__file__).parent.glob("*.py")) if path.stem not in NO_RESULTS]
+        data = [
+            path
             for name in self.experiment.corpora
             for path in sorted((self.corpora / name).iterdir())  # type: ignore[operator]
             if path.is_file()
         ]
-        facts = json.dumps([labelwright.__version__, self.quick, files])
-        return hashlib.sha256(facts.encode()).hexdigest()[:16]
+        facts = f"{labelwright.__version__} {self.quick} {BUILTIN_LINES}"
+        return _hash([facts.encode(), *(path.read_bytes() for path in [*code, *data])]).encode()
 
     def _keep(self, step: Step, result: Result) -> None:
-        self.results[step.name] = json.loads(json.dumps(result, default=float))
-        content = json.dumps({"fingerprint": self.fingerprint, "step": step.name, "result": result}, default=float)
+        here = machine()
+        facts = {"fingerprint": self._fingerprint(), "step": step.name, "machine": here, "result": result}
+        content = json.dumps(facts, default=float)
+        self.results[step.name] = json.loads(content)["result"]
+        self.machines.add(here)
         replace_file(self._place("steps", step.name, ".json"), content.encode())
 
     def _place(self, part: str, name: str, suffix: str) -> Path:
@@ -131,6 +151,13 @@ def _progress(done: int, n: int, step: Step, result: Result, seconds: float, lef
     shown = result.get("shown", "")
     time_left = f", about {duration(left)} left" if done < n else ""
     return f"[{done:>{len(str(n))}}/{n}] {step.name}{': ' if shown else ''}{shown} ({duration(seconds)}{time_left})"
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(hashlib.sha256(part).digest())
+    return made.hexdigest()[:16]
 
 
 def machine() -> str:

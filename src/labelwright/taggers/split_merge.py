@@ -127,9 +127,7 @@ class Rounds:
                 answers = []
                 for n, scored in enumerate(batch, batch.first):
                     right = allowed[offsets[n] : offsets[n + 1]]
-                    answers.append(
-                        answer(cast(Chain, scored).lattice, right) * (1 if how_often is None else how_often[n])
-                    )
+                    answers.append(answer(cast(Chain, scored).lattice, right) * how_often[n])
                 return answers
 
             return np.asarray(np.sum(self.model._ask_with(trained, data, question), axis=0))
