@@ -89,7 +89,7 @@ def cell_name(reader: Reader, rows: str, columns: Sequence[str]) -> str:
     ('pos[0]', 'prefix(word[-1],2)')
     """
     if reader.column == BELOW:
-        return f"y[{rows}]"
+        return f"y[{rows}]" if reader.argument is None else f"y[{rows},{reader.argument}]"
     column = columns[reader.column] if reader.column < len(columns) else f"column{reader.column}"
     place, function, argument = f"{column}[{rows}]", reader.function, reader.argument
     if function == "value":

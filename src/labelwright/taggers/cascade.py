@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.corpus.table import Corpus
-from labelwright.decode.checks import check_whole
 from labelwright.engine.choice import expect_much
-from labelwright.errors import ModelFileError, OptionError
+from labelwright.errors import OptionError, TemplateError
 from labelwright.evaluate import evaluate
+from labelwright.features.layered import check_layers_read
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
-from labelwright.modelfile import pack_strings
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
-from labelwright.structures.passing import Layered, Passed, joined
-from labelwright.taggers import declared, registry
+from labelwright.structures.passing import Passed, joined, over
+from labelwright.taggers import declared
 from labelwright.taggers.base import (
     EXPLANATION,
     FORCED,
@@ -33,14 +32,15 @@ from labelwright.taggers.base import (
     PROBABILITY,
     RULES,
 )
-from labelwright.taggers.calibrating import HeldOut, fitted, held_out, sentences_and_labels
-from labelwright.taggers.cascade_answers import LayeredAnswers, columns_of_input
-from labelwright.taggers.estimator import Summary, untrained
+from labelwright.taggers.cascade_answers import columns_of_input
+from labelwright.taggers.cascade_calibrating import CalibratedLayers
+from labelwright.taggers.cascade_files import pack_layers, read_layers
+from labelwright.taggers.estimator import Summary
 from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun, grown_layers
 from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
-from labelwright.taggers.packing import Packed, as_json, check_run, read_record
+from labelwright.taggers.packing import Packed, check_run, read_record
 from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
@@ -103,7 +103,7 @@ class _OfItsLayers:
         return ANSWERED.intersection(*abilities) | frozenset().union(*abilities) & {RULES}
 
 
-class Cascade(LayeredAnswers):
+class Cascade(CalibratedLayers):
     """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
@@ -242,11 +242,20 @@ class Cascade(LayeredAnswers):
                     f"layers: {name}: joint training has no pruned labels; use prune_labels='off', or "
                     "passing='marginal'"
                 )
+        self._check_templates(names)
         if self.lexicon is not None and self.lexicon not in names:
             raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")
         for name in self.shares or ():
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
+
+    def _check_templates(self, names: Sequence[str]) -> None:
+        """Refuse templates that read the labels of layers which are not below."""
+        for k, (name, model) in enumerate(self.layers[1:], 1):
+            try:
+                check_layers_read(model.template, names[:k], names[k:])
+            except TemplateError as error:
+                raise TemplateError(f"layers: {name}: {error}") from None
 
     @classmethod
     def refusal(cls, setting: str) -> str | None:
@@ -329,20 +338,20 @@ class Cascade(LayeredAnswers):
         trained, inputs, versions = dict[str, TrainableModel](), [source], []
         held_out = None if development is None else self._input(development[0])
         for k, (name, model) in enumerate(self.layers):
-            read = None if held_out is None else self._read(held_out, list(trained.values()))
+            read = None if held_out is None else self._read(held_out, trained)
             dev = None if development is None else (read, development[1][name])
             trained[name] = run.train(name, model, inputs[k], gold[name], dev=dev)
             if k + 1 < len(self.layers):
                 passed, of_layer = self._trained_passing(run, name, trained[name], inputs[k], gold[name])
                 versions.append(of_layer)
-                inputs.append(Layered(source, passed))
+                inputs.append(over(inputs[k], name, passed))
         return trained, inputs, versions
 
-    def _read(self, source: Any, below: Sequence[TrainableModel]) -> Any:
+    def _read(self, source: Any, lower: Mapping[str, TrainableModel]) -> Any:
         """What a layer reads over these trained layers."""
         X = source
-        for model in below:
-            X = Layered(source, self._passed(model, X))
+        for name, model in lower.items():
+            X = over(X, name, self._passed(model, X))
         return X
 
     def _trained_passing(
@@ -419,63 +428,6 @@ class Cascade(LayeredAnswers):
 
         return score
 
-    # -- calibration --------------------------------------------------------------------------------------------------
-
-    def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
-        """Fit on held-out sentences, with the labels of every layer, how sure each layer may be, as `CRF.calibrate`
-        does; what layers pass upwards stays as it is.
-
-        X, y : sentences and the labels of every layer, as for `fit`
-        method, folds : as for `CRF.calibrate`
-        """
-        self._check_fitted()
-        names = list(self.layers_)
-        X, gold = labelled_layers(*sentences_and_labels(X, y), names, "calibrate: " if y is not None else "")
-        parts: dict[str, list[HeldOut]] = {name: [] for name in names}
-        for cascade, rows in self._held_out(len(gold[names[0]]), X, gold, folds):
-            for name, layer, data in cascade._layer_data(some(X, [rows])):
-                parts[name].append(held_out(layer, data, gold[name][slice(*rows)]))
-        calibrated = {name: copy.copy(layer) for name, layer in self.layers_.items()}
-        for name, layer in calibrated.items():
-            try:
-                layer.set_calibration(fitted(parts[name], method))
-            except OptionError as error:
-                raise OptionError(f"layer {name}: {error}") from None
-        self._set_layers(calibrated)
-        return self
-
-    def _held_out(
-        self, n: int, X: Any, gold: Mapping[str, Sequence[Sequence[str]]], folds: int | None
-    ) -> "Iterator[tuple[Cascade, tuple[int, int]]]":
-        """Cascades and the range of sentences that each was not trained on."""
-        if folds is None:
-            yield self, (0, n)
-            return
-        check_whole("folds", folds, 2, n)
-        for a, b in pairwise(np.linspace(0, n, folds + 1).astype(int).tolist()):
-            y = {name: [*labels[:a], *labels[b:]] for name, labels in gold.items()}
-            yield untrained(self).fit(some(X, [(0, a), (b, n)]), y), (a, b)
-
-    def _layer_data(self, X: Any) -> Iterator[tuple[str, TrainableModel, Any]]:
-        """Every layer with what it reads of sentences, the lowest first."""
-        source = above = self._input(X)
-        for name, layer in self.layers_.items():
-            data = layer.encode(above)
-            yield name, layer, data
-            above = Layered(source, self._passed(layer, data))
-
-    def uncalibrated(self) -> Self:
-        """This cascade without the calibration of its layers."""
-        self._check_fitted()
-        raw = copy.copy(self)
-        raw._set_layers({name: layer.uncalibrated() for name, layer in self.layers_.items()})
-        return raw
-
-    def _set_layers(self, layers: dict[str, TrainableModel]) -> None:
-        self.layers_ = layers
-        records = {name: layer.training_ for name, layer in layers.items()}
-        self.training_ = {**self.training_, "layers": records}
-
     # -- what was learnt, for people ----------------------------------------------------------------------------------
 
     def describe(self, top: int = 5) -> dict[str, Any]:
@@ -511,27 +463,7 @@ class Cascade(LayeredAnswers):
 
     def pack(self) -> Packed:
         """The tensors and the header of the model file: layer{i}.* are those of each layer."""
-        tensors: dict[str, Array] = {}
-        layers: list[dict[str, Any]] = []
-        for i, (name, layer) in enumerate(self.layers_.items()):
-            stored, header = layer.pack()
-            tensors |= {f"layer{i}.{key}": tensor for key, tensor in stored.items()}
-            layers.append({"name": name, "model": header})
-        if self.lexicon_ is not None:
-            words = self.lexicon_.words
-            tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
-            tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
-        settings = {k: as_json(v) for k, v in self.get_params(deep=False).items() if k not in ("layers", "shares")}
-        return tensors, {
-            "kind": type(self).__name__,
-            "labelwright": __version__,
-            "signature": self._signature(),
-            "parameters": settings | {"shares": dict(self.shares) if self.shares else None},
-            "inputs": list(self.inputs_),
-            "layers": layers,
-            "training": self.training_ | {"layers": {name: layer.training_ for name, layer in self.layers_.items()}},
-            "history": self.history_,
-        }
+        return pack_layers(self)
 
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = copy.copy(self)
@@ -552,19 +484,7 @@ class Cascade(LayeredAnswers):
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
         """The cascade that `pack` stored; each layer is read by its own model."""
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
-        layers: dict[str, Any] = {}
-        for i, layer in enumerate(header.parts("layers")):
-            model = layer.part("model")
-            kind = registry.class_named(model.text("kind"))
-            if not issubclass(kind, TrainableModel):
-                raise model.refuse("kind", "a tagger with features")
-            layers[layer.text("name")] = kind.unpack(tensors.part(f"layer{i}."), model)
-        if len(layers) != len(header.listed("layers")):
-            raise header.refuse("layers", "a name of its own for each layer")
-        for i, layer in enumerate(layers.values()):
-            reads_labels = "above" in layer.extractor_.header()
-            if reads_labels != (i > 0):
-                raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
+        layers = read_layers(tensors, header)
         check_run(header.part("parameters"))
         untrained = [(name, model.untrained()) for name, model in layers.items()]
         settings = {k: v for k, v in header.part("parameters").items() if k in cls._parameter_names()}

@@ -1,4 +1,4 @@
-"""What a trained cascade answers, layer by layer: each reads the input and what the layer below passes."""
+"""What a trained cascade answers, layer by layer: each reads the input and what lower layers pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +13,7 @@ from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.lexicon import Lexicon
 from labelwright.inspection.explanation import Asked, Explanation
-from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
+from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers.base import (
     PROBABILITY,
     Constraints,
@@ -112,11 +112,11 @@ class LayeredAnswers(Estimator):
         few = self.lexicon_ is None and few_tokens(X, len(self.inputs_)) is not None
         source = X if few else self._input(X)  # a few tokens in plain lists are read fastest as they are
         answers: dict[str, list[R]] = {}
-        above, names = source, list(self.layers_)
+        read, names = source, list(self.layers_)
         for name, model in self.layers_.items():
             known, scheme = (forced or {}).get(name), _constraints_of(model, name, constraints)
             passes = name != names[-1]
-            data = model.encode(above)
+            data = model.encode(read)
 
             def block(
                 batch: Batch, name: str = name, model: TrainableModel = model, passes: bool = passes and scheme is None
@@ -126,9 +126,9 @@ class LayeredAnswers(Estimator):
             blocks = model._ask(data, block, known, scheme)
             answers[name] = [answer for part, _ in blocks for answer in part]
             if passes and scheme is None:
-                above = Layered(source, joined([part for _, part in blocks if part is not None]))
+                read = over(read, name, joined([part for _, part in blocks if part is not None]))
             elif passes:
-                above = Layered(source, self._passed(model, data, known))
+                read = over(read, name, self._passed(model, data, known))
         return answers
 
     @property
@@ -238,15 +238,15 @@ class LayeredAnswers(Estimator):
             return {name: [] for name in self.layers_}
         if against is not None and not any(against in layer.classes_ for layer in self.layers_.values()):
             raise OptionError(f"against: no layer has a label {against!r}")
-        source = above = self._input(sentences)
+        read = self._input(sentences)
         explained: dict[str, list[Explanation]] = {}
         for name, layer in self.layers_.items():
-            data = layer.encode(above)
+            data = layer.encode(read)
             known, scheme = against if against in layer.classes_ else None, _constraints_of(layer, name, constraints)
             asked = Asked(None if token is None else [token], known, scheme, flips)
             explained[name] = layer._explained(data, words, asked)
             if name != last:
-                above = Layered(source, self._passed(layer, data))
+                read = over(read, name, self._passed(layer, data))
         return explained
 
     def predict_nbest(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labelwright.errors import OptionError
-from labelwright.structures.passing import Layered, Passed
+from labelwright.structures.passing import Passed, over
 from labelwright.taggers.training import TrainableModel
 
 
@@ -17,11 +17,11 @@ def grown_layers(
     sample_weight: Any,
 ) -> dict[str, TrainableModel]:
     """Copies of trained layers that have learnt from further sentences, each over what those below say of them."""
-    grown, read = dict[str, TrainableModel](), source
+    grown, read, below = dict[str, TrainableModel](), source, ""
     for name, model in layers.items():
         if grown:
-            below = list(grown.values())[-1]
-            read = Layered(source, passed(below, read))
+            read = over(read, below, passed(grown[below], read))
+        below = name
         learn = getattr(model, "partial_fit", None)
         if learn is None:
             raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")

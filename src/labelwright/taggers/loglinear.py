@@ -19,6 +19,7 @@ from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
+from labelwright.structures.feature_values import FeatureValues
 from labelwright.structures.passing import Candidates
 from labelwright.taggers.base import JOINT, listed
 from labelwright.taggers.growth import grow
@@ -174,13 +175,13 @@ class LogLinearModel(TrainableModel):
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
         sample_weight: Any = None,
-    ) -> tuple[LogLikelihood, Array]:
-        """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
-        what it is passed; without labels, it can only pass."""
+    ) -> tuple[LogLikelihood, FeatureValues]:
+        """The likelihood of labels as a layer of a cascade that passes `candidates`, and what the values of its
+        features are made of; without labels, it can only pass."""
         self._check_fitted()
         incidences, slots, offsets = encode_with_slots(self.extractor_, X)
         data = self._data(y, incidences, offsets, sample_weight)
-        return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.constants
+        return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.values
 
     def _data(
         self, y: Sequence[Sequence[Any]] | None, incidences: dict[str, Incidence], offsets: Array, sample_weight: Any

@@ -26,6 +26,7 @@ from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
+from labelwright.structures.feature_values import FeatureValues
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
@@ -161,9 +162,9 @@ class TrainableModel(LinearTagger):
         candidates: Candidates | None = None,
         dtype: Any = np.float32,
         sample_weight: Any = None,
-    ) -> tuple[Any, Array]:
-        """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
-        the layer is passed; `candidates` are what it passes."""
+    ) -> tuple[Any, FeatureValues]:
+        """What joint training minimises (learn.joint.Layer) on these sentences, and what the values of its features are
+        made of; `candidates` are what it passes."""
         raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
 
     def untrained(self) -> Self:
