@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelwright import CRF, Cascade, LatentCRF, SemiCRF
-from labelwright.errors import OptionError, TemplateError
+from labelwright.errors import OptionError
 from labelwright.features.layered import LayeredFeatures
 from labelwright.learn.joint import Joint
 from labelwright.parallel import Workers
@@ -342,8 +342,8 @@ def test_a_segment_layer_passes_the_probabilities_of_its_labels():
     assert passed.probability == pytest.approx(dense.reshape(-1))
     layer, values = model.objective(X, None, Workers(1), passed.candidates, np.float64)
     assert layer.forward(model.weights_.astype(np.float64), values.constants)[0] == pytest.approx(passed.probability)
-    with pytest.raises(TemplateError, match="a SemiCRF has no pairs"):
-        CRF(template="U:%y[-1]/%y[0]").fit(Layered(X, {"pos": passed}), y)
+    neighbours = CRF(template="U:%y[-1]/%y[0]", max_iter=3).fit(Layered(X, {"pos": passed}), y)
+    assert neighbours.predict(Layered(X, {"pos": passed}))
     assert CRF(max_iter=3).fit(Layered(X, {"pos": passed}), y).predict(Layered(X, {"pos": passed}))
 
 
@@ -354,6 +354,42 @@ def test_labels_that_depend_on_neighbours_cannot_be_passed():
 
 
 ALL_LOWER = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0,pos]\nU:%y[-1,pos]/%y[0,pos]\nB:%y[1,pos]/%x[0,0]"
+
+
+PRODUCTS = (
+    "U:%x[0,0]\nB\nU:%y[-2]/%y[0]\nU:%y[0,pos]/%y[0]\nB:%y[-1,pos]/%y[0,pos]/%y[1,pos]\n*:%y[0]/%y[1,pos]/%x[0,0]"
+)
+LOGS = "U:%x[0,0]\nB\nU:%log_y[0]\nU:%log_y[-1,pos]/%log_y[0,pos]\nU:%log_y[-1,pos]/%log_y[1]\nB:%y[0]\nU:%y[0,pos]"
+
+
+@pytest.mark.parametrize("template", [PRODUCTS, LOGS])
+@pytest.mark.parametrize(("order", "jackknife"), [(1, False), (2, True)])
+def test_the_gradient_is_right_with_products_and_logs(order, jackknife, template):
+    X, y = sentences(order)
+    layers = [
+        ("pos", CRF(template=LOWER[order], order=order, max_iter=3)),
+        ("mid", LatentCRF(2, template=UPPER, max_iter=3, random_state=1)),
+        ("chunk", CRF(template=template, max_iter=3)),
+    ]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=jackknife, shares={"pos": 0.3, "chunk": 2.0})
+    assert_slopes(*joint_problem(cascade.fit(X, y), X, y))
+
+
+@pytest.mark.parametrize("template", [PRODUCTS, LOGS])
+def test_values_in_joint_training_are_those_in_tagging(template):
+    X, y = sentences(6, n=6)
+    layers = [
+        ("pos", CRF(template=LOWER[1], max_iter=3)),
+        ("mid", CRF(template=UPPER, max_iter=3)),
+        ("chunk", CRF(template=template, max_iter=3)),
+    ]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, n_jobs=1).fit(X, y)
+    problem, weights = joint_problem(cascade, X, y)
+    problem.l2 = [0.0, 0.0, 0.0]
+    expected = 0.0
+    for name, layer, data in cascade._layer_data(X):
+        expected -= sum(layer.sequence_log_probabilities(data, y[name]))
+    assert problem(weights.astype(np.float64), np.empty(len(weights))) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(("order", "jackknife"), [(1, False), (2, False), (1, True)])

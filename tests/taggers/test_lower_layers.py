@@ -1,5 +1,7 @@
 """Cascades whose upper layers read any lower layer."""
 
+import re
+
 import pytest
 
 import labelwright
@@ -14,6 +16,8 @@ Y = {"pos": POS, "mid": MID, "top": TOP}
 NEW = [["a", "c", "b"], [], ["zzz", "a"]]
 LOWER = "U:%x[0,0]\nU:%x[-1,0]\nB"
 FROM_POS = "U:%y[0,pos]\nU2:%y[-1,pos]/%y[0,pos]\nB"
+
+COMBINED = "U:%y[0,pos]/%y[0]\nU:%log_y[0,pos]\nU:%y[-1]/%y[0]/%y[1]\n*:%y[-2,pos]/%x[0,0]/%y[0,pos]\nB"
 
 
 def cascade(top=FROM_POS, passing="joint", kind=CRF, **settings):
@@ -44,12 +48,13 @@ def test_the_name_of_the_layer_directly_below_means_that_layer():
     assert named.predict_marginals(NEW) == unnamed.predict_marginals(NEW)
 
 
-def test_files_and_copies_give_the_same_answers(tmp_path):
-    model = cascade().fit(X, Y)
+@pytest.mark.parametrize("top", [FROM_POS, COMBINED])
+def test_files_and_copies_give_the_same_answers(tmp_path, top):
+    model = cascade(top).fit(X, Y)
     model.save(tmp_path / "three.model")
     again = labelwright.load(tmp_path / "three.model")
     assert again.predict_marginals(NEW) == model.predict_marginals(NEW)
-    assert set(again.layers[2][1].template.text.split("\n")) == set(FROM_POS.split("\n"))
+    assert set(again.layers[2][1].template.text.split("\n")) == set(top.split("\n"))
     assert again.set_params(passing="marginal").fit(X, Y).predict(X)["top"] == TOP
     assert model.partial_fit(X[:2], {name: rows[:2] for name, rows in Y.items()}).predict(X)["top"] == TOP
 
@@ -87,12 +92,12 @@ def test_a_layer_may_not_read_a_higher_one():
 
 
 def test_explanations_name_the_layer_and_add_up():
-    model = cascade("U:%y[0,pos]\nU:%y[0]\nB").fit(X, Y)
+    model = cascade("U:%y[0,pos]\nU:%y[0]\nU:%log_y[0,pos]\nU:%y[0]/%y[1,pos]\nB").fit(X, Y)
+    names = set()
     for each in model.explain(X[2])["top"]:
         assert sum(c.value for c in each.contributions) == pytest.approx(each.log_odds, abs=1e-4)
-        below = {c.name.partition("=")[0] for c in each.contributions if c.below}
-        assert below <= {"y[0,pos]", "y[0]"}
-    assert "y[0,pos]" in below
+        names |= {re.sub("=[^ ]*", "", c.name) for c in each.contributions if c.below}
+    assert names == {"y[0,pos]", "y[0]", "log_y[0,pos]", "y[0] & y[1,pos]"}
 
 
 def test_segments_read_any_lower_layer():

@@ -2,8 +2,8 @@
 
 A template line with `%y[row]` reads the label of the layer directly below, one with `%y[row,NAME]` that of any lower
 layer.  Where that layer passes several candidates, the line gives one feature for each, whose value is the candidate's
-probability; with two neighbouring cells, `%y[-1]/%y[0]`, one for each pair.  A certain label has the value one, so a
-layer that is certain gives only the features of its labels.
+probability; with several cells, `%y[-1]/%y[0]`, one for each combination.  `%log_y` has the log of the probability.  A
+certain label has the value one, so a layer that is certain gives only the features of its labels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,8 @@ from labelwright.features.encoded import Extractor, Tensors, new_mark, other_kin
 from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.label_lines import (
-    Alternatives,
     LabelReading,
-    label_cells,
+    check_labels,
     layer_of,
     layers_read,
     reads_labels,
@@ -96,7 +95,7 @@ class LayeredFeatures:
         reading = LabelReading(X.passed, self.above, columns)
         of_kind = {name: lines.get(name, ()) for name in [*base, *lines]}
         made = {patterns: self._rows_below(patterns, reading, offsets) for patterns in set(of_kind.values())}
-        first = reading.n_slots
+        first = reading.n_values
         for name, patterns in of_kind.items():
             incidence = base.get(name) or _nothing(int(offsets[-1]))
             n_valued = len(incidence.token_value)
@@ -105,8 +104,8 @@ class LayeredFeatures:
             )
             constants.append(incidence.token_value)
             first += n_valued
-        values = FeatureValues(reading.layers, np.concatenate([*constants, np.ones(1)]))
-        all_values = values.forward([each.probability for each in reading.passed.values()])[0].astype(np.float32)
+        values = FeatureValues(reading.layers, reading.products, np.concatenate([*constants, np.ones(1)]))
+        all_values = values.forward(reading.probabilities)[0].astype(np.float32)
         incidences = {
             name: incidence._replace(token_value=all_values[places[name]]) for name, incidence in incidences.items()
         }
@@ -121,8 +120,8 @@ class LayeredFeatures:
             part = reading.alternatives(line)
             sizes += part.sizes
             token.append(np.repeat(np.arange(n_tokens), part.sizes))
-            feature.append(self.above.find(table_of(line), part.rows))
-            place.append(part.place)
+            feature.append(self.above.find(table_of(line), reading.rows(line, part)))
+            place.append(reading.places(line, part))
         order = np.argsort(np.concatenate(token), kind="stable")
         ptr = offsets_from(sizes)
         return ptr, np.concatenate(feature)[order], np.concatenate(place)[order]
@@ -174,7 +173,7 @@ class LayeredFeatures:
         base: Extractor = EXTRACTORS[kind].restore(tensors.part("base."), inner.part("features"))
         template = parse_template(header.text("above"))
         for pattern in template.patterns:
-            label_cells(pattern, template.name)
+            check_labels(pattern, template.name)
         n_columns = len(inner.part("features").names("columns")) if kind == "columns" else 0
         return cls(base, Vocabulary.restore(template, tensors, header, n_columns))
 
@@ -218,7 +217,7 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
     text = "\n".join(p.text for p in plain) or "B"
     above = parse_template(lines, parsed.name)
     for pattern in above.patterns:
-        label_cells(pattern, parsed.name)
+        check_labels(pattern, parsed.name)
     return parse_template(text, parsed.name), above
 
 
@@ -248,16 +247,18 @@ def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], m
         elif cell.reader not in values:
             values[cell.reader] = list(dict.fromkeys(apply(cell.reader, columns.values[cell.reader.column])))
     reading = LabelReading(passed, Vocabulary(template, values, {}), columns)
-    asked: dict[Table, list[Alternatives]] = {}
+    asked: dict[Table, list[tuple[Ints, np.ndarray]]] = {}
+    chances = np.concatenate([*reading.probabilities, np.ones(1)])
     for pattern in template.patterns:
-        asked.setdefault(table_of(pattern), []).append(reading.alternatives(pattern))
-    chances = np.concatenate([*(each.probability for each in reading.passed.values()), np.ones(1)])
+        part = reading.alternatives(pattern)
+        row = reading.rows(pattern, part), chances[part.slots].prod(axis=1)
+        asked.setdefault(table_of(pattern), []).append(row)
     rows = {}
     for table, parts in asked.items():
-        stacked = np.concatenate([part.rows for part in parts])
+        stacked = np.concatenate([part for part, _ in parts])
         ids, firsts = intern_rows(stacked)
         if min_count > 1:
-            weight = chances[np.concatenate([part.place for part in parts])]
+            weight = np.concatenate([each for _, each in parts])
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]
         rows[table] = stacked[firsts]
     return Vocabulary(template, values, rows)

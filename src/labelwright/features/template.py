@@ -10,7 +10,7 @@ attached to:
     %t[row,col,"regex"]    true or false          %T                             the same
     %prefix[row,col,n]     first n letters        %suffix[row,col,n]             last n letters
     %shape[row,col]        McNeil-27 -> XxXxxx-dd %short_shape[row,col]          McNeil-27 -> XxXx-d
-    %each[row,col]         each part of a|b|c     %y[row], %y[row,NAME]          the label of a lower layer (cascade)
+    %each[row,col]         each part of a|b|c     %y[row], %y[row,NAME], %log_y  the label of a lower layer (cascade)
     %n[row,col]            the number             %v[row], %a[row]               the word's vector, a row of an array
     %d[row,NAME]           tag in a dictionary    %c[row,NAME], %c[row,NAME,n]   the word's cluster, or n letters of it
     %byte_match, %byte_test, %byte_lower, %byte_lower_match: %m, %t, %X and %M as Wapiti reads them, byte by byte
@@ -265,6 +265,7 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "value": lambda values, _: values,
     "each": lambda values, _: values,  # split into parts when they are numbered
     "below": lambda values, _: values,
+    "log_below": lambda values, _: values,
     "number": lambda values, _: values,  # as taggers without weights read it
     "lower": lambda values, _: [value.lower() for value in values],
     "match": _match,
@@ -295,6 +296,7 @@ SYNTAX = {
     "short_shape": ("short_shape", None),
     "each": ("each", None),
     "y": ("below", None),
+    "log_y": ("log_below", None),
     "n": ("number", None),
     "v": ("vector", "row"),
     "a": ("array", "row"),
@@ -394,7 +396,7 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
     row, at = _integer(line, at + absolute, "row", signed=True)
     if absolute and row == 0:
         raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
-    if reads == "below":
+    if reads in ("below", "log_below"):
         if absolute:
             near = f"%{function}[{-1 if row < 0 else 1}]"
             raise line.error(begin, f"%{function} reads labels near the token; use a row without @, as in {near}")
