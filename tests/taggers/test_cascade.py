@@ -170,7 +170,7 @@ def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
         ({"layers": [("a", CRF()), ("a", CRF())]}, "two layers are named 'a'"),
         (
             {"layers": [("a", CRF()), ("b", 3)]},
-            r"b: expected a model with features \(.*\), got int; the labels of others",
+            r"b: expected a tagger \(.*\), got int; the labels of others",
         ),
         ({"layers": [("pos", Perceptron()), ("chunk", CRF())]}, "a Perceptron has no probabilities to pass"),
         ({"layers": [("pos", CRF(l1=1.0)), ("chunk", CRF())]}, "pos: joint training has no L1 penalty"),

@@ -14,7 +14,7 @@ MID = [["p" if t % 2 else "q" for t in range(len(x))] for x in X]
 TOP = [["S" if label == "N" else "T" for label in labels] for labels in POS]  # depends on pos alone
 Y = {"pos": POS, "mid": MID, "top": TOP}
 NEW = [["a", "c", "b"], [], ["zzz", "a"]]
-LOWER = "U:%x[0,0]\nU:%x[-1,0]\nB"
+LOWER = "U1:%x[0,0]\nU2:%x[-1,0]\nB"
 FROM_POS = "U:%y[0,pos]\nU2:%y[-1,pos]/%y[0,pos]\nB"
 
 COMBINED = "U:%y[0,pos]/%y[0]\nU:%log_y[0,pos]\nU:%y[-1]/%y[0]/%y[1]\n*:%y[-2,pos]/%x[0,0]/%y[0,pos]\nB"

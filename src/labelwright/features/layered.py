@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import template as find_template
 from labelwright.features.encoded import Extractor, Tensors, new_mark, other_kind
 from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
@@ -195,6 +195,17 @@ def encode_with_slots(extractor: Extractor, X: Any) -> tuple[dict[str, Incidence
 def check_layers_read(template: str | Template, lower: Sequence[str], others: Sequence[str]) -> None:
     """Refuse a template of a layer over these lower ones that reads others: itself, higher ones, unknown ones."""
     layers_read(find_template(template, 1, check=False), lower, others)
+
+
+def refuse_labels(template: str | Template, reader: str) -> None:
+    """Refuse a template with %y of a tagger that reads labels below otherwise."""
+    parsed = find_template(template, 1, check=False)
+    for pattern in parsed.patterns:
+        if any(map(reads_labels, pattern.cells)):
+            raise TemplateError(
+                f"{parsed.name}:{pattern.line}: {pattern.text}: a {reader} reads the labels of lower layers as further "
+                f"columns, behind those of the input; write %x[row,COLUMN]"
+            )
 
 
 def lower_layers_read(extractor: Extractor, lower: Sequence[str]) -> tuple[str, ...]:

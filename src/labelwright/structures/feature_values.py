@@ -51,21 +51,21 @@ class FeatureValues(NamedTuple):
     def forward(self, passed: Sequence[Array]) -> tuple[Array, Callable[[Array], list[Array]]]:
         """All values, from the probabilities that each of the layers passes, and the backward function: the derivatives
         by these, from those by all values."""
+        if not passed:
+            return self.constants, lambda _: []
         bounds = np.cumsum([len(each) for each in passed])
-        probability = np.concatenate([np.empty(0), *passed])
-        n, n_products = len(probability), len(self.products.log)
-        if n_products == 0:
-            products, products_back = np.empty(0), None
-        else:
-            products, products_back = self.products.forward(probability)
+        n, n_products = int(bounds[-1]), len(self.products.log)
+        products, products_back = np.empty(0), None
+        if n_products:
+            products, products_back = self.products.forward(np.concatenate(passed))
 
         def back(d_values: Array) -> list[Array]:
             d_passed = d_values[:n]
             if products_back is not None:
                 d_passed = d_passed + products_back(d_values[n : n + n_products])
-            return np.split(d_passed, bounds[:-1]) if passed else []
+            return np.split(d_passed, bounds[:-1])
 
-        return np.concatenate([probability, products, self.constants]), back
+        return np.concatenate([*passed, products, self.constants]), back
 
 
 NOTHING_BELOW = FeatureValues((), NO_PRODUCTS, np.ones(1))

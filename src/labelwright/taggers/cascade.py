@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,13 @@ from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError, TemplateError
 from labelwright.evaluate import evaluate
-from labelwright.features.layered import check_layers_read
+from labelwright.features.layered import check_layers_read, refuse_labels
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
 from labelwright.parallel import Workers, one_blas_thread
-from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
 from labelwright.structures.passing import Passed, joined, over
 from labelwright.taggers import declared
 from labelwright.taggers.base import (
@@ -31,65 +30,29 @@ from labelwright.taggers.base import (
     NBEST,
     PROBABILITY,
     RULES,
+    SHARES,
 )
 from labelwright.taggers.cascade_answers import columns_of_input
 from labelwright.taggers.cascade_calibrating import CalibratedLayers
 from labelwright.taggers.cascade_files import pack_layers, read_layers
+from labelwright.taggers.cascade_settings import Cut, Jackknife, Layers, LayerShares, LexiconOf, Passing
 from labelwright.taggers.estimator import Summary
-from labelwright.taggers.kinds import Shares
 from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun, grown_layers
-from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
+from labelwright.taggers.layers import layer_names, layer_settings
 from labelwright.taggers.packing import Packed, check_run, read_record
 from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
 from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
-from labelwright.wording import counted
+from labelwright.wording import counted, either
 
 Array = NDArray[Any]
 FOLDS = 5
 ANSWERED = frozenset(
     {NBEST, FORCED, PROBABILITY, EXPLANATION}
 )  # of what layers can do, what is asked of all of them at once
-
-Layers = Annotated[
-    Sequence[tuple[str, Any]],
-    LayerTables(),
-    RecipeOnly(),
-    Help(
-        "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing best also perceptrons. "
-        "Templates read the labels below by %y[row]; one without it gets the usual lines."
-    ),
-]
-Passing = Annotated[
-    str,
-    OneOf("best", "marginal", "joint", "sample", "nbest"),
-    Help(
-        "What a layer passes upwards: its best labels, all likely labels by their marginal probabilities, joint (the "
-        "same, then all layers learn together), labels of a sample of labellings, or of the nbest."
-    ),
-]
-LayerShares = Annotated[
-    Mapping[str, float] | None,
-    Shares(),
-    RecipeOnly(),
-    Help("Weight of the loss of each layer in joint training, by name."),
-    Default("1 each"),
-]
-Jackknife = Annotated[
-    bool, Help("Train upper layers on labels of sentences that the lower layers were not trained on (5 parts).")
-]
-Cut = Annotated[float, AtLeast(0), Below(1), RecipeOnly(), Help("Labels less probable than this are not passed.")]
-LexiconOf = Annotated[
-    str | None,
-    RecipeOnly(),
-    Help(
-        "Name of a layer: the labels of it that each word had in training become one more column, as in NN|VB, which "
-        "%each reads."
-    ),
-]
 
 
 class _OfItsLayers:
@@ -188,7 +151,7 @@ class Cascade(CalibratedLayers):
         run = LayerRun(self._fresh, layer_progress, sample_weight)
         by_layer = None if self.learns_together else development
         self.layers_, inputs, versions = self._train_layers(run, source, gold, by_layer)
-        self.history_ = [dict(record) for record in self.layers_[names[-1]].history_]
+        self.history_ = [dict(record) for record in getattr(self.layers_[names[-1]], "history_", ())]
         self.training_ = {"layers": {name: model.training_ for name, model in self.layers_.items()}}
         try:
             if self.learns_together and not run.interrupted:
@@ -225,12 +188,7 @@ class Cascade(CalibratedLayers):
         super()._check_parameters()
         names = [name for name, _ in self.layers]
         for name, model in self.layers:
-            if JOINT not in model.can and PROBABILITY in model.can and self.passing == "joint":
-                raise OptionError(f"layers: {name}: {model.lacks(JOINT)} training; use passing='marginal'")
-            if PROBABILITY not in model.can and self.passing != "best":
-                raise OptionError(
-                    f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use passing='best'"
-                )
+            self._check_passing(name, model)
             try:
                 model._check_parameters()
             except OptionError as error:
@@ -249,11 +207,24 @@ class Cascade(CalibratedLayers):
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
 
+    def _check_passing(self, name: str, model: Any) -> None:
+        """Refuse a layer that does not pass what is asked for."""
+        shares = PROBABILITY in model.can or SHARES in model.can
+        if JOINT not in model.can and shares and self.passing == "joint":
+            raise OptionError(f"layers: {name}: {model.lacks(JOINT)} training; use passing='marginal'")
+        passes = ("best", "marginal") if SHARES in model.can else ("best",)
+        if PROBABILITY not in model.can and self.passing not in passes:
+            use = either([f"passing={way!r}" for way in passes])
+            raise OptionError(f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use {use}")
+
     def _check_templates(self, names: Sequence[str]) -> None:
         """Refuse templates that read the labels of layers which are not below."""
         for k, (name, model) in enumerate(self.layers[1:], 1):
             try:
-                check_layers_read(model.template, names[:k], names[k:])
+                if getattr(model, "compares_symbols", False):
+                    refuse_labels(model.template, type(model).__name__)
+                else:
+                    check_layers_read(model.template, names[:k], names[k:])
             except TemplateError as error:
                 raise TemplateError(f"layers: {name}: {error}") from None
 
@@ -297,29 +268,29 @@ class Cascade(CalibratedLayers):
 
     def trouble(self) -> str | None:
         records = [*self.training_["layers"].values(), *filter(None, [self.training_.get("joint")])]
-        sound = all(np.isfinite(record["loss"] or 0.0) for record in records)
+        sound = all(np.isfinite(record.get("loss") or 0.0) for record in records)
         return None if sound else "the loss is no longer a number; raise the l2 of the layers"
 
     def summary(self) -> Summary:
         record, layers = self.training_, list(self.training_["layers"].values())
-        weights, features = (sum(each[name] for each in layers) for name in ("weights", "features"))
+        weights, features = (sum(each.get(name, 0) for each in layers) for name in ("weights", "features"))
         labels = [f"{name} {counted(len(layer.classes_), 'label')}" for name, layer in self.layers_.items()]
         sizes = [
-            counted(weights, "weight"),
-            counted(features, "feature"),
+            *([counted(weights, "weight"), counted(features, "feature")] if weights else []),
             f"{counted(len(layers), 'layer')} ({', '.join(labels)})",
         ]
         joint = record.get("joint")
         turns = [f"{counted(joint['iterations'], 'iteration')} together"] if joint else []
         run = [counted(layers[0]["sentences"], "sentence"), *turns, f"{record['seconds']:.1f} s"]
-        reasons = [f"{name}: {layer.summary().stopped}" for name, layer in self.layers_.items()]
+        stops = {name: layer.summary().stopped for name, layer in self.layers_.items()}
+        reasons = [f"{name}: {reason}" for name, reason in stops.items() if reason]
         return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))
 
     def _fresh(self, model: TrainableModel) -> TrainableModel:
         """An untrained copy, with this cascade's threads and seed where it has none of its own."""
         fresh = model.untrained()
         for name in ("n_jobs", "random_state"):
-            if getattr(fresh, name) is None:
+            if getattr(fresh, name, 0) is None:
                 setattr(fresh, name, getattr(self, name))
         fresh.verbose = fresh.verbose or self.verbose
         if self.learns_together and getattr(fresh, "prune_labels", None) == "auto":
@@ -359,7 +330,8 @@ class Cascade(CalibratedLayers):
     ) -> tuple[Passed, list[Version]]:
         """What a layer passes of its training data, and the models that say so of which sentences."""
         n = len(gold)
-        if not self.jackknife or n < 2:
+        held_out = self.jackknife or SHARES in trained.can  # a memory knows the sentences that it was trained on
+        if not held_out or n < 2:
             return self._passed(trained, X), [Version(0, n, trained)]
         bounds = np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()
         parts, versions = [], []
@@ -368,7 +340,7 @@ class Cascade(CalibratedLayers):
             other = trained
             if not run.interrupted:
                 other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]], (a, b))
-            parts.append(self._passed(other, some(X, [(a, b)])).relabelled(trained.space_.labels))
+            parts.append(self._passed(other, some(X, [(a, b)])).relabelled(tuple(trained.classes_)))
             versions.append(Version(a, b, other))
         return joined(parts), versions
 
@@ -467,14 +439,17 @@ class Cascade(CalibratedLayers):
 
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = copy.copy(self)
-        smaller.layers_ = {name: layer.compressed(prune, bits) for name, layer in self.layers_.items()}
+        smaller.layers_ = {
+            name: layer.compressed(prune, bits) if layer.sizes() else copy.copy(layer)
+            for name, layer in self.layers_.items()
+        }
         records = {name: layer.training_ for name, layer in smaller.layers_.items()}
         smaller.training_ = self.training_ | {"layers": records}
         return smaller
 
     def sizes(self) -> dict[str, int]:
-        layers = [layer.sizes() for layer in self.layers_.values()]
-        return {name: sum(sizes[name] for sizes in layers) for name in layers[0]}
+        layers = [sizes for layer in self.layers_.values() if (sizes := layer.sizes())]
+        return {name: sum(sizes[name] for sizes in layers) for name in (layers[0] if layers else ())}
 
     def _weight_names(self) -> frozenset[str]:
         layers = enumerate(self.layers_.values())

@@ -16,6 +16,7 @@ from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers.base import (
     PROBABILITY,
+    SHARES,
     Constraints,
     Forced,
     in_batches,
@@ -70,15 +71,19 @@ class LayeredAnswers(Estimator):
             X = self.lexicon_.column(columns_of_input(X))
         return X
 
+    def _encoded(self, model: TrainableModel, X: Any) -> Any:
+        """What a layer reads, encoded once; shares of votes come only from the sentences themselves."""
+        return X if SHARES in model.can else model.encode(X)
+
     def _passed(self, model: TrainableModel, X: Any, forced: Forced | None = None) -> Passed:
         """What a trained layer passes to the next."""
         return joined(model._ask(X, lambda batch: [self._passed_by(model, batch)], forced))
 
     def _passed_by(self, model: TrainableModel, batch: Batch) -> Passed:
         """What a trained layer passes of sentences that it has scored."""
-        labels = model.space_.labels
+        labels = tuple(model.classes_)
         if self.passing == "best":
-            records = batch.decode(model.default_decoder, probabilities=False)
+            records = batch.decode(model.checked_decoder(None), probabilities=False)
             return certain(labels, [record.labels for record in records])
         if self.passing == "nbest":
             return mixed(labels, [_normalised(readings) for readings in batch.raw.nbest(READINGS)])
@@ -116,7 +121,7 @@ class LayeredAnswers(Estimator):
         for name, model in self.layers_.items():
             known, scheme = (forced or {}).get(name), _constraints_of(model, name, constraints)
             passes = name != names[-1]
-            data = model.encode(read)
+            data = self._encoded(model, read)
 
             def block(
                 batch: Batch, name: str = name, model: TrainableModel = model, passes: bool = passes and scheme is None
@@ -241,7 +246,7 @@ class LayeredAnswers(Estimator):
         read = self._input(sentences)
         explained: dict[str, list[Explanation]] = {}
         for name, layer in self.layers_.items():
-            data = layer.encode(read)
+            data = self._encoded(layer, read)
             known, scheme = against if against in layer.classes_ else None, _constraints_of(layer, name, constraints)
             asked = Asked(None if token is None else [token], known, scheme, flips)
             explained[name] = layer._explained(data, words, asked)

@@ -60,7 +60,7 @@ class CalibratedLayers(LayeredAnswers):
         """Every layer with what it reads of sentences, the lowest first."""
         read = self._input(X)
         for name, layer in self.layers_.items():
-            data = layer.encode(read)
+            data = self._encoded(layer, read)
             yield name, layer, data
             read = over(read, name, self._passed(layer, data))
 

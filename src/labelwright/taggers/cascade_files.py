@@ -10,8 +10,8 @@ from labelwright.errors import ModelFileError, TemplateError
 from labelwright.features.layered import lower_layers_read
 from labelwright.modelfile import pack_strings
 from labelwright.taggers import registry
+from labelwright.taggers.base import LAYER
 from labelwright.taggers.packing import Packed, as_json
-from labelwright.taggers.training import TrainableModel
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
@@ -43,14 +43,14 @@ def pack_layers(cascade: Any) -> Packed:
     }
 
 
-def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, TrainableModel]:
+def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Any]:
     """The layers that `pack_layers` stored; each is read by its own model."""
-    layers: dict[str, TrainableModel] = {}
+    layers: dict[str, Any] = {}
     for i, layer in enumerate(header.parts("layers")):
         model = layer.part("model")
         kind = registry.class_named(model.text("kind"))
-        if not issubclass(kind, TrainableModel):
-            raise model.refuse("kind", "a tagger with features")
+        if LAYER not in getattr(kind, "can", ()) or not hasattr(kind, "unpack"):
+            raise model.refuse("kind", "a tagger that can be a layer")
         layers[layer.text("name")] = kind.unpack(tensors.part(f"layer{i}."), model)
     if len(layers) != len(header.listed("layers")):
         raise header.refuse("layers", "a name of its own for each layer")
@@ -59,8 +59,13 @@ def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Traina
     return layers
 
 
-def _check_layer(i: int, layer: TrainableModel, lower: Sequence[str]) -> None:
+def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
     """Refuse a layer that reads the labels of others than these."""
+    if getattr(layer, "compares_symbols", False):
+        columns = layer.reads().columns
+        if layer.reads().kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
+            raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")
+        return
     reads_labels = "above" in layer.extractor_.header()
     if reads_labels != (i > 0):
         raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")

@@ -55,6 +55,9 @@ class LayerRun:
         layer, weights = self.fresh(model), self.sample_weight
         if weights is not None:
             weights = [*weights[: left_out[0]], *weights[left_out[1] :]]
+        if "progress" not in layer.training_options:  # it learns at once
+            layer.fit(X, gold, sample_weight=weights)
+            return layer
         limit = layer.max_iter
         layer.max_iter = 1 if self.interrupted else limit
         shown = self.progress(name, layer) if self.progress is not None else None
