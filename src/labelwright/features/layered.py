@@ -20,6 +20,7 @@ from labelwright.features.encoded import Extractor, Tensors, new_mark, other_kin
 from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.label_lines import (
+    Alternatives,
     LabelReading,
     check_labels,
     layer_of,
@@ -258,18 +259,16 @@ def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], m
         elif cell.reader not in values:
             values[cell.reader] = list(dict.fromkeys(apply(cell.reader, columns.values[cell.reader.column])))
     reading = LabelReading(passed, Vocabulary(template, values, {}), columns)
-    asked: dict[Table, list[tuple[Ints, np.ndarray]]] = {}
-    chances = np.concatenate([*reading.probabilities, np.ones(1)])
+    asked: dict[Table, list[tuple[Pattern, Alternatives]]] = {}
     for pattern in template.patterns:
-        part = reading.alternatives(pattern)
-        row = reading.rows(pattern, part), chances[part.slots].prod(axis=1)
-        asked.setdefault(table_of(pattern), []).append(row)
+        asked.setdefault(table_of(pattern), []).append((pattern, reading.alternatives(pattern)))
+    chances = np.concatenate([*reading.probabilities, np.ones(1)])
     rows = {}
     for table, parts in asked.items():
-        stacked = np.concatenate([part for part, _ in parts])
+        stacked = np.concatenate([reading.rows(*part) for part in parts])
         ids, firsts = intern_rows(stacked)
         if min_count > 1:
-            weight = np.concatenate([each for _, each in parts])
+            weight = np.concatenate([chances[part.slots].prod(axis=1) for _, part in parts])
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]
         rows[table] = stacked[firsts]
     return Vocabulary(template, values, rows)
