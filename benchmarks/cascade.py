@@ -78,16 +78,17 @@ def gradient(options: argparse.Namespace, folder: Path, console: Console) -> Non
     source, gold = labelled_layers(train, None, names)
     source = cascade._input(source)
     passed = models[0].passed(source, cascade.cut)
-    inputs = [source, Layered(source, passed)]
+    inputs = [source, Layered(source, {names[0]: passed})]
     workers = Workers(None)
     built = [
         model.objective(inputs[k], gold[names[k]], workers, passed.candidates if k == 0 else None)
         for k, model in enumerate(models)
     ]
-    objectives, constants = [layer for layer, _ in built], [fixed for _, fixed in built]
-    belows = [constants[0], np.concatenate([passed.probability, constants[1]])]
+    objectives, values = [layer for layer, _ in built], [each for _, each in built]
+    belows = [values[0].constants, values[1].forward([passed.probability])[0]]
     times: dict[str, list[float]] = {}
-    joint = Joint([Stack(objectives, constants, [1.0, 1.0], [None, None])], [len(m.weights_) for m in models], [1, 1])
+    stack = Stack(objectives, [[], [0]], values, [1.0, 1.0], [None, None])
+    joint = Joint([stack], [len(m.weights_) for m in models], [1, 1])
     weights = np.concatenate([model.weights_ for model in models])
     for _ in range(6):
         for k, name in enumerate(names):

@@ -153,7 +153,10 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--model", "crf", "--weights", "none"], "--weights: not for --model crf, only for memory"),
         (["--model", "crf", "--search"], "--search: name settings and the values to try, as in --search l2=0.1,1,10"),
         (["--model", "cascade", "--recipe", "c.toml", "--k", 3], "--k: not for --model cascade, only for memory"),
-        (["--model", "cascade", "--recipe", "m.toml"], "m.toml: layer chunk: model: expected one of crf, latent-crf"),
+        (
+            ["--model", "cascade", "--recipe", "m.toml"],
+            "layers: chunk: a MemoryTagger has no joint training; use passing",
+        ),
         (["--k", 0], "--k: expected a whole number of 1 or more, got 0"),
         (["--metric", "cosine"], "--metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got"),
         (["--metric", "overlap,mvdm"], "--metric: expected one name, or one for each of 14 columns, got 2"),

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelwright import CRF, Cascade, LatentCRF, SemiCRF
-from labelwright.errors import OptionError, TemplateError
+from labelwright.errors import OptionError
 from labelwright.features.layered import LayeredFeatures
 from labelwright.learn.joint import Joint
 from labelwright.parallel import Workers
 from labelwright.structures.lattice import covariance, label_marginals, posterior, sample
-from labelwright.structures.passing import Layered, certain, joined, likely, mixed, part
+from labelwright.structures.passing import Layered, certain, joined, likely, mixed, over, part
 from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun
 from labelwright.taggers.linear import LinearTagger
@@ -121,7 +121,7 @@ def joint_problem(cascade, X, y, weights=None):
     for k, model in enumerate(models[:-1]):
         passed, said = cascade._trained_passing(run, names[k], model, inputs[k], y[names[k]])
         versions.append(said)
-        inputs.append(Layered(source, passed))
+        inputs.append(over(inputs[k], names[k], passed))
     made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64, weights)
     sizes = [len(model.weights_) for model in models]
     return Joint(made, sizes, [1.0, 0.5, 0.1][: len(sizes)]), np.concatenate([model.weights_ for model in models])
@@ -184,7 +184,7 @@ def test_what_is_passed_in_training_does_not_depend_on_the_labels_of_the_layer(l
     model = cascade.layers_["pos"]
     model.weights_ = model.weights_ * np.float32(scale)  # the larger one leaves the scaled sums behind
     stack = problem.stacks[0]
-    passed, _ = stack.layers[0].forward(model.weights_.astype(np.float64), stack.constants[0])
+    passed, _ = stack.layers[0].forward(model.weights_.astype(np.float64), stack.values[0].constants)
     expected = model.passed(X, cut=0.0)
     assert np.allclose(passed[: len(expected.probability)], expected.probability, atol=1e-6)
 
@@ -300,20 +300,22 @@ def test_a_certain_layer_gives_the_cascade_of_its_best_labels():
     best = Cascade(layers, passing="best").fit(X, y)
     lower = best.layers_["pos"]
     sure = certain(lower.space_.labels, lower.predict(X))
-    upper = CRF(template=UPPER, max_iter=30).fit(Layered(X, sure), y["chunk"])
+    upper = CRF(template=UPPER, max_iter=30).fit(Layered(X, {"pos": sure}), y["chunk"])
     assert (upper.weights_ == best.layers_["chunk"].weights_).all()
     lower.weights_ = lower.weights_ * np.float32(1e4)  # all probability is on the best path
     soft = lower.passed(X, cut=0.001)
     assert (soft.candidates.label == certain(lower.space_.labels, lower.predict(X)).candidates.label).all()
     assert soft.probability == pytest.approx(np.ones(soft.candidates.n_slots))
-    again = CRF(template=UPPER, max_iter=30).fit(Layered(X, soft), y["chunk"])
-    assert again.predict(Layered(X, soft)) == upper.predict(Layered(X, sure))
+    again = CRF(template=UPPER, max_iter=30).fit(Layered(X, {"pos": soft}), y["chunk"])
+    assert again.predict(Layered(X, {"pos": soft})) == upper.predict(Layered(X, {"pos": sure}))
 
 
 def test_features_of_the_labels_below_are_weighted_by_their_probabilities():
     X = [["a", "b"]]
     passed = mixed(("N", "V"), [[(["N", "V"], 0.75), (["V", "V"], 0.25)]])
-    extractor, layers, _ = LayeredFeatures.learn(Layered(X, passed), "U:%y[0]\nU2:%y[-1]/%y[0]\nU3:%y[0]/%x[0,0]", 1)
+    extractor, layers, _ = LayeredFeatures.learn(
+        Layered(X, {"pos": passed}), "U:%y[0]\nU2:%y[-1]/%y[0]\nU3:%y[0]/%x[0,0]", 1
+    )
     layer = layers["state"]
     found = {}
     for t in range(2):
@@ -367,14 +369,75 @@ def test_a_segment_layer_passes_the_probabilities_of_its_labels():
     passed = model.passed(X, cut=0.0)
     dense = np.array([[row[label] for label in model.classes_] for s in model.predict_marginals(X) for row in s])
     assert passed.probability == pytest.approx(dense.reshape(-1))
-    layer, constants = model.objective(X, None, Workers(1), passed.candidates, np.float64)
-    assert layer.forward(model.weights_.astype(np.float64), constants)[0] == pytest.approx(passed.probability)
-    with pytest.raises(TemplateError, match="a SemiCRF has no pairs"):
-        CRF(template="U:%y[-1]/%y[0]").fit(Layered(X, passed), y)
-    assert CRF(max_iter=3).fit(Layered(X, passed), y).predict(Layered(X, passed))
+    layer, values = model.objective(X, None, Workers(1), passed.candidates, np.float64)
+    assert layer.forward(model.weights_.astype(np.float64), values.constants)[0] == pytest.approx(passed.probability)
+    neighbours = CRF(template="U:%y[-1]/%y[0]", max_iter=3).fit(Layered(X, {"pos": passed}), y)
+    assert neighbours.predict(Layered(X, {"pos": passed}))
+    assert CRF(max_iter=3).fit(Layered(X, {"pos": passed}), y).predict(Layered(X, {"pos": passed}))
 
 
 def test_labels_that_depend_on_neighbours_cannot_be_passed():
     X, y = [["a", "b", "c"]], [["I-X", "B-X", "O"]]
     with pytest.raises(OptionError, match="in iob1 they depend on the neighbours"):
         SemiCRF(template="U:%x[0,0]", max_iter=3).fit(X, y).passed(X)
+
+
+ALL_LOWER = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0,pos]\nU:%y[-1,pos]/%y[0,pos]\nB:%y[1,pos]/%x[0,0]"
+
+
+PRODUCTS = (
+    "U:%x[0,0]\nB\nU:%y[-2]/%y[0]\nU:%y[0,pos]/%y[0]\nB:%y[-1,pos]/%y[0,pos]/%y[1,pos]\n*:%y[0]/%y[1,pos]/%x[0,0]"
+)
+LOGS = "U:%x[0,0]\nB\nU:%log_y[0]\nU:%log_y[-1,pos]/%log_y[0,pos]\nU:%log_y[-1,pos]/%log_y[1]\nB:%y[0]\nU:%y[0,pos]"
+
+
+@pytest.mark.parametrize("template", [PRODUCTS, LOGS])
+@pytest.mark.parametrize(("order", "jackknife"), [(1, False), (2, True)])
+def test_the_gradient_is_right_with_products_and_logs(order, jackknife, template):
+    X, y = sentences(order)
+    layers = [
+        ("pos", CRF(template=LOWER[order], order=order, max_iter=3)),
+        ("mid", LatentCRF(2, template=UPPER, max_iter=3, random_state=1)),
+        ("chunk", CRF(template=template, max_iter=3)),
+    ]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=jackknife, shares={"pos": 0.3, "chunk": 2.0})
+    assert_slopes(*joint_problem(cascade.fit(X, y), X, y))
+
+
+@pytest.mark.parametrize("template", [PRODUCTS, LOGS])
+def test_values_in_joint_training_are_those_in_tagging(template):
+    X, y = sentences(6, n=6)
+    layers = [
+        ("pos", CRF(template=LOWER[1], max_iter=3)),
+        ("mid", CRF(template=UPPER, max_iter=3)),
+        ("chunk", CRF(template=template, max_iter=3)),
+    ]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, n_jobs=1).fit(X, y)
+    problem, weights = joint_problem(cascade, X, y)
+    problem.l2 = [0.0, 0.0, 0.0]
+    expected = 0.0
+    for name, layer, data in cascade._layer_data(X):
+        expected -= sum(layer.sequence_log_probabilities(data, y[name]))
+    assert problem(weights.astype(np.float64), np.empty(len(weights))) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("order", "jackknife"), [(1, False), (2, False), (1, True)])
+def test_the_gradient_is_right_where_the_top_reads_all_lower_layers(order, jackknife):
+    X, y = sentences(order)
+    layers = [
+        ("pos", CRF(template=LOWER[order], order=order, max_iter=3)),
+        ("mid", LatentCRF(2, template=UPPER, max_iter=3, random_state=1)),
+        ("chunk", CRF(template=ALL_LOWER, max_iter=3)),
+    ]
+    cascade = Cascade(layers, passing="marginal", cut=0.0, jackknife=jackknife, shares={"pos": 0.3, "chunk": 2.0})
+    assert_slopes(*joint_problem(cascade.fit(X, y), X, y))
+
+
+def test_the_gradient_is_right_where_no_layer_reads_the_middle_one():
+    X, y = sentences(3)
+    layers = [
+        ("pos", CRF(template=LOWER[1], max_iter=3)),
+        ("mid", CRF(template=UPPER, max_iter=3)),
+        ("chunk", CRF(template="U:%x[0,0]\nB\nU:%y[0,pos]", max_iter=3)),
+    ]
+    assert_slopes(*joint_problem(Cascade(layers, passing="marginal", cut=0.0).fit(X, y), X, y))

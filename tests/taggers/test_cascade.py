@@ -170,7 +170,7 @@ def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
         ({"layers": [("a", CRF()), ("a", CRF())]}, "two layers are named 'a'"),
         (
             {"layers": [("a", CRF()), ("b", 3)]},
-            r"b: expected a model with features \(.*\), got int; the labels of others",
+            r"b: expected a tagger \(.*\), got int; the labels of others",
         ),
         ({"layers": [("pos", Perceptron()), ("chunk", CRF())]}, "a Perceptron has no probabilities to pass"),
         ({"layers": [("pos", CRF(l1=1.0)), ("chunk", CRF())]}, "pos: joint training has no L1 penalty"),
@@ -212,7 +212,7 @@ def test_labels_that_are_not_there_are_named(y, message):
     ("lower", "upper", "message"),
     [
         ("U:%y[0]\nB", "default", "reads the labels of the layer below, and there is none"),
-        ("default", "U:%y[-1]/%y[1]\nB", "reads the labels below at rows -1, 1; expected one label, or two neighbours"),
+        ("default", "U:%y[1]/%y[1]\nB", "reads the same label twice; leave one of them out"),
         ("default", "U:%y[@1]\nB", "%y reads labels near the token"),
         ("default", "U:%y[0]/%each[0,0]", "one %each, and no %y beside it"),
     ],

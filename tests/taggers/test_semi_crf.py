@@ -175,7 +175,7 @@ def test_sentences_whose_segments_cannot_be_cut_are_left_out_and_counted(y):
 def test_an_upper_layer_has_no_features_on_pairs_either(line):
     below = certain(("p",), [["p"] * len(x) for x in X])
     with pytest.raises(OptionError) as error:
-        SemiCRF(f"U:%x[0,0]\nU:%y[0]\n{line}\nB", n_jobs=1).fit(Layered(X, below), labelled("iob2"))
+        SemiCRF(f"U:%x[0,0]\nU:%y[0]\n{line}\nB", n_jobs=1).fit(Layered(X, {"pos": below}), labelled("iob2"))
     assert str(error.value) == f"template: '{line}': a SemiCRF has no features on pairs of labels; use U lines"
 
 
@@ -183,7 +183,7 @@ def test_an_upper_layer_of_dicts_has_no_features_on_pairs_either():
     below = certain(("p",), [["p"] * len(x) for x in X])
     dicts = [[{"w": w} for w in x] for x in X]
     with pytest.raises(OptionError, match=r"^template: 'B:%y\[0\]': a SemiCRF has no .*; use U lines$"):
-        SemiCRF("U:%y[0]\nB:%y[0]", n_jobs=1).fit(Layered(dicts, below), labelled("iob2"))
+        SemiCRF("U:%y[0]\nB:%y[0]", n_jobs=1).fit(Layered(dicts, {"pos": below}), labelled("iob2"))
 
 
 def test_an_untrained_model_has_no_answers():

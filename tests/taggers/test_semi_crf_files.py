@@ -57,7 +57,7 @@ def test_the_weights_of_another_model_give_its_scores(kind):
         "words": X,
         "dicts": [[{f"w={w}": 1.0, "x": 0.5} for w in x] for x in X],
         "arrays": [np.array([[w == "a", w == "b", 1.0] for w in x], float) for x in X],
-        "layered": Layered(X, below),
+        "layered": Layered(X, {"pos": below}),
     }[kind]
     lists = {"dictionaries": DICTIONARIES} if kind in ("words", "layered") else {}
     template = {"words": TEMPLATE, "layered": TEMPLATE + "\nUy:%y[0]\nUyw:%y[0]/%x[0,0]"}.get(kind, "default")
@@ -65,7 +65,7 @@ def test_the_weights_of_another_model_give_its_scores(kind):
     if lists:  # in another order, and one more
         lists = {"dictionaries": {"other": ["zzz"], **dict(reversed(DICTIONARIES.items()))}}
     fold = whole.like().set_params(**lists)
-    some = Layered(X[1:4], certain(below.labels, [["pqr"["abc".index(w)] for w in x] for x in X[1:4]]))
+    some = Layered(X[1:4], {"pos": certain(below.labels, [["pqr"["abc".index(w)] for w in x] for x in X[1:4]])})
     fold.fit(some if kind == "layered" else data[1:4], y[1:4])
     fold.weights_ = np.random.default_rng(4).normal(size=len(fold.weights_)).astype(np.float32)
     carried = pickle.loads(pickle.dumps(whole))

@@ -19,6 +19,7 @@ from labelwright.decode.vote import Inferred, satisfied
 from labelwright.errors import OptionError
 from labelwright.parallel import Workers, computed_once
 from labelwright.structures import proposals
+from labelwright.structures.distributions import Distributions
 from labelwright.structures.proposals import Proposals
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class ProposalBlock:
 
     allowed : which label may follow which; `scheme` is the name of that constraint, for error messages
     of_labels : the label scheme of the training labels
-    first : the number of the first sentence"""
+    first : the number of the first sentence
+    answers : what the classifier says of each token"""
 
     def __init__(
         self,
@@ -44,8 +46,9 @@ class ProposalBlock:
         scheme: str | None = None,
         workers: Workers | None = None,
         first: int = 0,
+        answers: Distributions | None = None,
     ):
-        self.candidates, self.labels, self.of_labels = candidates, tuple(labels), of_labels
+        self.candidates, self.labels, self.of_labels, self.answers = candidates, tuple(labels), of_labels, answers
         self.allowed, self.scheme, self.workers, self.first = allowed, scheme, workers, first
         self._inferred: dict[str, Inferred] = {}
         self._widened: dict[int, Proposals] = {}

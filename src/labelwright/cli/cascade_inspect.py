@@ -61,6 +61,13 @@ def _dev_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _layer_rows(layer: dict[str, Any], joint: bool, turn: str) -> list[tuple[str, str]]:
     training = layer["training"]
+    if "size" in layer:  # no weights
+        return [
+            ("model", layer["signature"]),
+            ("labels", f"{len(layer['labels'])}: {' '.join(layer['labels'])}"),
+            ("size", ", ".join(layer["size"])),
+            ("training", f"{training['seconds']:.1f} s"),
+        ]
     length = counted(training["iterations"], turn)
     separable = training.get("convergence", {}).get("separable")
     end = f"loss {training['loss']:,.1f}" if layer["probabilistic"] else f"{percent(separable or 0.0)} separable"

@@ -135,7 +135,7 @@ def _show_contributions(rows: Sequence[dict[str, Any]], words: Sequence[str], me
     show(f"  {sum(row['value'] for row in rows):+9.4f}  {'':<{BAR}}  sum: the {measure}")
     below = [row["value"] for row in rows if row["below"]]
     if below:
-        show(f"  {sum(below):+9.4f}  {'':<{BAR}}  of it from the labels of the layer below (--below explains these)")
+        show(f"  {sum(below):+9.4f}  {'':<{BAR}}  of it from the labels of lower layers (--below explains these)")
 
 
 def _place(row: dict[str, Any], words: Sequence[str]) -> str:

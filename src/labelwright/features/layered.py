@@ -1,11 +1,12 @@
-"""Features of an upper layer of a cascade: those of its input, and those of the labels of the layer below.
+"""Features of an upper layer of a cascade: those of its input, and those of the labels of lower layers.
 
-A template line with `%y[row]` reads the label of the layer below.  Where that layer passes several candidates, the line
-gives one feature for each, whose value is the candidate's probability; with two neighbouring cells, `%y[-1]/%y[0]`, one
-for each pair.  A certain label has the value one, so a layer that is certain gives only the features of its labels.
+A template line with `%y[row]` reads the label of the layer directly below, one with `%y[row,NAME]` that of any lower
+layer.  Where that layer passes several candidates, the line gives one feature for each, whose value is the candidate's
+probability; with several cells, `%y[-1]/%y[0]`, one for each combination.  `%log_y` has the log of the probability.  A
+certain label has the value one, so a layer that is certain gives only the features of its labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,14 +19,22 @@ from labelwright.features.builtin import template as find_template
 from labelwright.features.encoded import Extractor, Tensors, new_mark, other_kind
 from labelwright.features.extract import EXTRACTORS, columns_of, kind_of, learn
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
+from labelwright.features.label_lines import (
+    Alternatives,
+    LabelReading,
+    check_labels,
+    layer_of,
+    layers_read,
+    reads_labels,
+)
 from labelwright.features.sources import NOTHING, Given
-from labelwright.features.template import BELOW, Pattern, Reader, Template, apply, parse_template
+from labelwright.features.template import Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Columns, Table, Vocabulary, intern_rows, patterns_of, table_of
 from labelwright.kernels import layered as kernels
+from labelwright.structures.feature_values import NOTHING_BELOW, FeatureValues
 from labelwright.structures.passing import Layered, Passed
 from labelwright.validation import HeaderReader, TensorReader
 
-LABEL = Reader(BELOW, "below")
 LINES = [f"Uy[{row}]:%y[{row}]" for row in range(-2, 3)]
 PAIRS = ["Uy[-1..0]:%y[-1]/%y[0]", "Uy[0..1]:%y[0]/%y[1]"]
 WORDS = ["Uyw:%y[0]/%x[0,0]"]  # where there are words
@@ -34,8 +43,8 @@ WORDS = ["Uyw:%y[0]/%x[0,0]"]  # where there are words
 class Slots(NamedTuple):
     """Where the values of token features come from."""
 
-    places: dict[str, Longs]  # state, edge, triple -> a place in (what is passed, constants, 1) for each; -1: it is 1
-    constants: np.ndarray  # values that do not come from below
+    places: dict[str, Longs]  # state, edge, triple -> a place among the values for each; -1: it is 1
+    values: FeatureValues
 
 
 class LayeredFeatures:
@@ -50,7 +59,7 @@ class LayeredFeatures:
     def learn(
         cls, X: Layered, template: str | Template, min_count: int, may_be_empty: bool = False, given: Given = NOTHING
     ) -> tuple["LayeredFeatures", dict[str, Incidence], Longs]:
-        pairs = X.passed.candidates.has_pairs
+        pairs = list(X.passed.values())[-1].candidates.has_pairs
         plain, lines = _split(template, X.X, LINES + PAIRS if pairs else LINES)
         base, on_input, offsets = learn(X.X, plain, min_count, may_be_empty=True, given=given)
         above = _learn(lines, _columns_of(X.X), X.passed, min_count)
@@ -80,49 +89,43 @@ class LayeredFeatures:
         self, X: Layered, base: dict[str, Incidence], offsets: Longs
     ) -> tuple[dict[str, Incidence], Slots, Longs]:
         """The features of the input, and those of the labels below."""
-        passed = X.passed
-        if len(offsets) != len(passed.candidates.offsets) or (offsets != passed.candidates.offsets).any():
-            raise CorpusError("X: the labels below belong to other sentences")
-        n_slots = passed.candidates.n_slots
+        _check_sentences(X.passed, offsets)
         incidences, places = {}, {}
-        constants: list[np.ndarray] = []
-        n_constants = 0
-        lines = patterns_of(self.above.template)
+        lines, constants = patterns_of(self.above.template), list[np.ndarray]()
         columns = _columns_of(X.X if any(map(_reads_input, self.above.template.patterns)) else [])
+        reading = LabelReading(X.passed, self.above, columns)
         of_kind = {name: lines.get(name, ()) for name in [*base, *lines]}
-        made = {patterns: self._rows_below(patterns, columns, passed) for patterns in set(of_kind.values())}
+        made = {patterns: self._rows_below(patterns, reading, offsets) for patterns in set(of_kind.values())}
+        first = reading.n_values
         for name, patterns in of_kind.items():
             incidence = base.get(name) or _nothing(int(offsets[-1]))
-            valued = len(incidence.token_value) > 0
-            merged, slot = _merged(
-                incidence, *made[patterns], self.base.n_features, n_slots + n_constants if valued else -1
+            n_valued = len(incidence.token_value)
+            incidences[name], places[name] = _merged(
+                incidence, *made[patterns], self.base.n_features, first if n_valued else -1
             )
-            if valued:
-                constants.append(incidence.token_value)
-                n_constants += len(incidence.token_value)
-            incidences[name], places[name] = merged, slot
-        fixed = np.concatenate([*constants, np.ones(1)])
-        values = np.concatenate([passed.probability, fixed]).astype(np.float32)
+            constants.append(incidence.token_value)
+            first += n_valued
+        values = FeatureValues(reading.layers, reading.products, np.concatenate([*constants, np.ones(1)]))
+        all_values = values.forward(reading.probabilities)[0].astype(np.float32)
         incidences = {
-            name: incidence._replace(token_value=values[places[name]]) for name, incidence in incidences.items()
+            name: incidence._replace(token_value=all_values[places[name]]) for name, incidence in incidences.items()
         }
-        return incidences, Slots(places, fixed), offsets
+        return incidences, Slots(places, values), offsets
 
-    def _rows_below(self, lines: Sequence[Pattern], columns: Columns, passed: Passed) -> tuple[Longs, Ints, Longs]:
-        """Sparse rows: the features and slots that these lines give each token, line by line."""
-        n_tokens = int(passed.candidates.offsets[-1])
+    def _rows_below(self, lines: Sequence[Pattern], reading: LabelReading, offsets: Longs) -> tuple[Longs, Ints, Longs]:
+        """Sparse rows: the features that these lines give each token, line by line, and the places of their values."""
+        n_tokens = int(offsets[-1])
         sizes, token = np.zeros(n_tokens, np.int64), [np.empty(0, np.int64)]
-        feature, slot = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-        number = _label_numbers(passed, self.above)
+        feature, place = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
         for line in lines:
-            part = _alternatives(line, columns, passed, self.above, number)
+            part = reading.alternatives(line)
             sizes += part.sizes
             token.append(np.repeat(np.arange(n_tokens), part.sizes))
-            feature.append(self.above.find(table_of(line), part.rows))
-            slot.append(part.slot)
+            feature.append(self.above.find(table_of(line), reading.rows(line, part)))
+            place.append(reading.places(line, part))
         order = np.argsort(np.concatenate(token), kind="stable")
         ptr = offsets_from(sizes)
-        return ptr, np.concatenate(feature)[order], np.concatenate(slot)[order]
+        return ptr, np.concatenate(feature)[order], np.concatenate(place)[order]
 
     def merged(self, new: Extractor) -> "LayeredFeatures":
         """These features, then the further ones of the new extractor, of the input and of the labels below."""
@@ -171,7 +174,7 @@ class LayeredFeatures:
         base: Extractor = EXTRACTORS[kind].restore(tensors.part("base."), inner.part("features"))
         template = parse_template(header.text("above"))
         for pattern in template.patterns:
-            _label_cells(pattern, template.name)
+            check_labels(pattern, template.name)
         n_columns = len(inner.part("features").names("columns")) if kind == "columns" else 0
         return cls(base, Vocabulary.restore(template, tensors, header, n_columns))
 
@@ -187,15 +190,29 @@ def encode_with_slots(extractor: Extractor, X: Any) -> tuple[dict[str, Incidence
         encoded: tuple[dict[str, Incidence], Slots, Longs] = method(X)
         return encoded
     incidences, offsets = extractor.encode(X)
-    return incidences, Slots({}, np.ones(1)), offsets
+    return incidences, Slots({}, NOTHING_BELOW), offsets
 
 
-class _Alternatives(NamedTuple):
-    """What one line reads: the candidates of every token, or pairs of candidates."""
+def check_layers_read(template: str | Template, lower: Sequence[str], others: Sequence[str]) -> None:
+    """Refuse a template of a layer over these lower ones that reads others: itself, higher ones, unknown ones."""
+    layers_read(find_template(template, 1, check=False), lower, others)
 
-    sizes: Longs  # [T]
-    rows: Ints  # [n, cells]  value numbers
-    slot: Longs  # [n]
+
+def refuse_labels(template: str | Template, reader: str) -> None:
+    """Refuse a template with %y of a tagger that reads labels below otherwise."""
+    parsed = find_template(template, 1, check=False)
+    for pattern in parsed.patterns:
+        if any(map(reads_labels, pattern.cells)):
+            raise TemplateError(
+                f"{parsed.name}:{pattern.line}: {pattern.text}: a {reader} reads the labels of lower layers as further "
+                f"columns, behind those of the input; write %x[row,COLUMN]"
+            )
+
+
+def lower_layers_read(extractor: Extractor, lower: Sequence[str]) -> tuple[str, ...]:
+    """The layers among these lower ones that features read, the lowest first."""
+    tokens = getattr(extractor, "tokens", extractor)  # beside features of segments
+    return layers_read(tokens.above.template, lower) if isinstance(tokens, LayeredFeatures) else ()
 
 
 def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template | str, Template]:
@@ -207,29 +224,24 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
         return "default", parse_template("\n".join(below or usual), parsed.name)
     n_columns = len(X.input_names) if isinstance(X, Corpus) else len(Corpus.from_sequences(X).input_names)
     parsed = find_template(template, n_columns, below=True)
-    plain = [p for p in parsed.patterns if all(cell.reader.column != BELOW for cell in p.cells)]
+    plain = [p for p in parsed.patterns if not any(map(reads_labels, p.cells))]
     lines = "\n".join(p.text for p in parsed.patterns if p not in plain) or "\n".join(usual + WORDS)
     text = "\n".join(p.text for p in plain) or "B"
     above = parse_template(lines, parsed.name)
     for pattern in above.patterns:
-        _label_cells(pattern, parsed.name)
+        check_labels(pattern, parsed.name)
     return parse_template(text, parsed.name), above
-
-
-def _label_cells(pattern: Pattern, name: str) -> tuple[int, bool]:
-    """The first row whose label a line reads, and whether it reads the next one too."""
-    rows = [cell.row for cell in pattern.cells if cell.reader == LABEL]
-    if len(rows) == 1 or (len(rows) == 2 and rows[1] == rows[0] + 1):
-        return rows[0], len(rows) == 2
-    raise TemplateError(
-        f"{name}:{pattern.line}: {pattern.text} reads the labels below at rows {', '.join(map(str, rows))}; expected "
-        f"one label, or two neighbours in order, as in %y[-1]/%y[0]"
-    )
 
 
 def _reads_input(pattern: Pattern) -> bool:
     """Does a line read more than the labels below?"""
-    return any(cell.reader != LABEL for cell in pattern.cells)
+    return not all(map(reads_labels, pattern.cells))
+
+
+def _check_sentences(passed: Mapping[str, Passed], offsets: Longs) -> None:
+    for each in passed.values():
+        if not np.array_equal(offsets, each.candidates.offsets):
+            raise CorpusError("X: the labels below belong to other sentences")
 
 
 def _columns_of(X: Any) -> Columns:
@@ -238,61 +250,28 @@ def _columns_of(X: Any) -> Columns:
     return columns_of(X if isinstance(X, Corpus) else Corpus.from_sequences(X))
 
 
-def _learn(template: Template, columns: Columns, passed: Passed, min_count: int) -> Vocabulary:
+def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], min_count: int) -> Vocabulary:
     """The features that lines on the labels below make; a feature counts as often as its probabilities add up to."""
-    values: dict[Reader, list[str]] = {LABEL: list(passed.labels)}
-    for reader in dict.fromkeys(c.reader for p in template.patterns for c in p.cells):
-        if reader != LABEL:
-            values[reader] = list(dict.fromkeys(apply(reader, columns.values[reader.column])))
-    empty = Vocabulary(template, values, {})
-    asked: dict[Table, list[_Alternatives]] = {}
-    number = _label_numbers(passed, empty)
+    values: dict[Reader, list[str]] = {}
+    for cell in (cell for pattern in template.patterns for cell in pattern.cells):
+        if reads_labels(cell):
+            values[cell.reader] = list(passed[layer_of(cell, tuple(passed))].labels)
+        elif cell.reader not in values:
+            values[cell.reader] = list(dict.fromkeys(apply(cell.reader, columns.values[cell.reader.column])))
+    reading = LabelReading(passed, Vocabulary(template, values, {}), columns)
+    asked: dict[Table, list[tuple[Pattern, Alternatives]]] = {}
     for pattern in template.patterns:
-        asked.setdefault(table_of(pattern), []).append(_alternatives(pattern, columns, passed, empty, number))
-    chances = np.append(passed.probability, 1.0)
+        asked.setdefault(table_of(pattern), []).append((pattern, reading.alternatives(pattern)))
+    chances = np.concatenate([*reading.probabilities, np.ones(1)])
     rows = {}
     for table, parts in asked.items():
-        stacked = np.concatenate([part.rows for part in parts])
+        stacked = np.concatenate([reading.rows(*part) for part in parts])
         ids, firsts = intern_rows(stacked)
         if min_count > 1:
-            weight = chances[np.concatenate([part.slot for part in parts])]
+            weight = np.concatenate([chances[part.slots].prod(axis=1) for _, part in parts])
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]
         rows[table] = stacked[firsts]
     return Vocabulary(template, values, rows)
-
-
-def _label_numbers(passed: Passed, vocabulary: Vocabulary) -> Ints:
-    """The value number of the label in each slot, -1 where it is unknown."""
-    known, first = vocabulary.known(LABEL), 2 * vocabulary.reach
-    numbers: Ints = np.array([known.get(label, -1 - first) + first for label in passed.labels], np.int32)
-    return numbers[passed.candidates.label]
-
-
-def _alternatives(
-    pattern: Pattern, columns: Columns, passed: Passed, vocabulary: Vocabulary, number: Ints
-) -> _Alternatives:
-    """What a line reads at every token, for every candidate; `number` is that of the label in each slot."""
-    row, pair = _label_cells(pattern, vocabulary.template.name)
-    slots, reach = passed.candidates, vocabulary.reach
-    if pair and not slots.has_pairs:
-        raise TemplateError(
-            f"{vocabulary.template.name}:{pattern.line}: {pattern.text} reads two labels, but the layer below passes "
-            f"only single ones (a SemiCRF has no pairs); use lines with one %y"
-        )
-    sizes = np.empty(int(slots.offsets[-1]), np.int64)
-    kernels.count_alternatives(slots.offsets, slots.ptr, row, pair, reach, sizes)
-    n = int(sizes.sum())
-    first, second = np.empty((2, n), np.int32)
-    slot = np.empty(n, np.int64)
-    kernels.alternatives(slots.offsets, slots.ptr, slots.pair_ptr, number, row, pair, reach, first, second, slot)
-    labels = iter((first, second))
-    cells = []
-    for cell in pattern.cells:
-        if cell.reader == LABEL:
-            cells.append(next(labels))
-        else:
-            cells.append(np.repeat(vocabulary.read(cell, columns), sizes))
-    return _Alternatives(sizes, np.stack(cells, axis=1).astype(np.int32), slot)
 
 
 def _nothing(n_tokens: int) -> Incidence:

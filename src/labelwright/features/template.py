@@ -10,7 +10,7 @@ attached to:
     %t[row,col,"regex"]    true or false          %T                             the same
     %prefix[row,col,n]     first n letters        %suffix[row,col,n]             last n letters
     %shape[row,col]        McNeil-27 -> XxXxxx-dd %short_shape[row,col]          McNeil-27 -> XxXx-d
-    %each[row,col]         each part of a|b|c     %y[row]                        the label below, in a cascade
+    %each[row,col]         each part of a|b|c     %y[row], %y[row,NAME], %log_y  the label of a lower layer (cascade)
     %n[row,col]            the number             %v[row], %a[row]               the word's vector, a row of an array
     %d[row,NAME]           tag in a dictionary    %c[row,NAME], %c[row,NAME,n]   the word's cluster, or n letters of it
     %byte_match, %byte_test, %byte_lower, %byte_lower_match: %m, %t, %X and %M as Wapiti reads them, byte by byte
@@ -35,7 +35,7 @@ from labelwright.features.expressions import ASCII_CLASSES, RegexError, translat
 
 KINDS = "UBT*"
 LIMIT = 9999  # the largest row, column or affix length
-BELOW = -1  # the column of the labels of the layer below
+BELOW = -1  # the column of the labels of lower layers; the argument of the reader is the name of the layer
 FIRST_SOURCE = -2  # the column of the first source, until it is known how many columns the data have; -3, ... follow
 NAME = r"[^\W\d][\w.-]*"  # of a dictionary or of clusters
 NUMBERS = ("number", "vector", "array")  # functions of cells that read numbers, not strings
@@ -53,7 +53,7 @@ class Reader(NamedTuple):
 
     column: int
     function: str  # a key of READERS
-    argument: str | int | None = None  # regular expression, affix length, or nothing
+    argument: str | int | None = None  # regular expression, affix length, name of a lower layer, or nothing
 
 
 class Cell(NamedTuple):
@@ -265,6 +265,7 @@ READERS: dict[str, Callable[[list[str], Any], list[str]]] = {
     "value": lambda values, _: values,
     "each": lambda values, _: values,  # split into parts when they are numbered
     "below": lambda values, _: values,
+    "log_below": lambda values, _: values,
     "number": lambda values, _: values,  # as taggers without weights read it
     "lower": lambda values, _: [value.lower() for value in values],
     "match": _match,
@@ -295,6 +296,7 @@ SYNTAX = {
     "short_shape": ("short_shape", None),
     "each": ("each", None),
     "y": ("below", None),
+    "log_y": ("log_below", None),
     "n": ("number", None),
     "v": ("vector", "row"),
     "a": ("array", "row"),
@@ -394,12 +396,11 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
     row, at = _integer(line, at + absolute, "row", signed=True)
     if absolute and row == 0:
         raise line.error(at - 1, "no row @0; @1 is the first token of the sentence, @-1 the last")
-    if reads == "below":
+    if reads in ("below", "log_below"):
         if absolute:
-            raise line.error(
-                begin, f"%y reads labels near the token; use a row without @, as in %y[{-1 if row < 0 else 1}]"
-            )
-        return Cell(row, False, Reader(BELOW, reads)), _expect(line, at, "]", "to close %y[")
+            near = f"%{function}[{-1 if row < 0 else 1}]"
+            raise line.error(begin, f"%{function} reads labels near the token; use a row without @, as in {near}")
+        return _label_cell(line, at, row, function)
     if takes == "row":
         return Cell(row, absolute, Reader(0, reads)), _expect(line, at, "]", f"to close %{function}[")
     at = _expect(line, at, ",", "after the row")
@@ -419,6 +420,20 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
     if absolute and row > 0:
         row -= 1
     return Cell(row, absolute, Reader(column, reads, argument)), at
+
+
+def _label_cell(line: _Line, at: int, row: int, function: str) -> tuple[Cell, int]:
+    """Parse the rest of %y[row] or %y[row,NAME] behind the row."""
+    name, at = None, line.skip_blanks(at)
+    if line.text[at : at + 1] == ",":
+        at = line.skip_blanks(at + 1)
+        written = re.split(r"[],]", line.text[at:], maxsplit=1)[0]
+        name = written.strip()
+        if not name:
+            raise line.error(at, f"expected the name of a lower layer, as in %{function}[{row},pos], got none")
+        at += len(written)
+    reader = Reader(BELOW, SYNTAX[function][0], name)
+    return Cell(row, False, reader), _expect(line, at, "]", f"to close %{function}[")
 
 
 def _source_cell(line: _Line, at: int, function: str) -> tuple[Cell, int]:

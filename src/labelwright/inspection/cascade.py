@@ -27,9 +27,9 @@ def _layer(layer: Any) -> dict[str, Any]:
     """What is shown of a layer beside the others; its own `describe` shows all."""
     return {
         "kind": type(layer).__name__,
-        "labels": list(layer.space_.labels),
+        "labels": list(layer.classes_),
         "scheme": layer.scheme_,
-        **sizes(layer),
+        **(sizes(layer) if layer.sizes() else {"size": layer.summary().sizes}),
         "probabilistic": layer.probabilistic,
         "training": layer.training_,
     }

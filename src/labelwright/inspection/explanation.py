@@ -31,7 +31,7 @@ class Contribution(NamedTuple):
     value: float  #: what it adds to the log-odds: the difference of the next two
     for_label: float  #: what it adds to the score of the labelling,
     for_runner_up: float  #: and to that of the runner-up
-    below: bool = False  #: does it read labels of the layer below?
+    below: bool = False  #: does it read labels of lower layers?
 
 
 class Flip(NamedTuple):

@@ -89,7 +89,8 @@ def cell_name(reader: Reader, rows: str, columns: Sequence[str]) -> str:
     ('pos[0]', 'prefix(word[-1],2)')
     """
     if reader.column == BELOW:
-        return f"y[{rows}]"
+        name = "log_y" if reader.function == "log_below" else "y"
+        return f"{name}[{rows}]" if reader.argument is None else f"{name}[{rows},{reader.argument}]"
     column = columns[reader.column] if reader.column < len(columns) else f"column{reader.column}"
     place, function, argument = f"{column}[{rows}]", reader.function, reader.argument
     if function == "value":

@@ -149,7 +149,7 @@ def _looked_up(expanded: Expanded, cells: Cells) -> Array:
 
 
 def features_below(extractor: Any) -> range:
-    """The features that read labels of the layer below."""
+    """The features that read labels of lower layers."""
     tokens = getattr(extractor, "tokens", extractor)  # beside features of segments
     if not hasattr(tokens, "above"):
         return range(0)

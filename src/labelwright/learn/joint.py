@@ -1,8 +1,9 @@
 """The objective of a cascade whose layers learn together (Azuma & Matsumoto 2011, algorithm 1).
 
-Upwards, each layer passes the probabilities of its labels, which are values of features of the next; downwards, each
-takes the derivative of all losses by what it passed and gives that by what it was passed.  A layer knows only its own
-part (`forward` and the backward function that it returns), so that layers of any kind may be stacked.
+Upwards, each layer passes the probabilities of its labels, which are values of features of higher layers; downwards,
+each takes the derivative of all losses by what it passed (the sum over all layers that read it) and gives those by what
+it was passed.  A layer knows only its own part (`forward` and the backward function that it returns), so that layers of
+any kind may be stacked.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.learn.objective import Back
+from labelwright.structures.feature_values import FeatureValues
 
 Array = NDArray[Any]
 
@@ -22,8 +24,8 @@ class Layer(Protocol):
     """A differentiable layer."""
 
     def forward(self, weights: Array, below: Array) -> tuple[Array | None, Back]:
-        """What it passes, by slots (None at the top), and its backward function: loss, d_weights, d_below =
-        back(d_passed, share)."""
+        """What it passes, by slots (None where no layer reads it), and its backward function:
+        loss, d_weights, d_below = back(d_passed, share)."""
         ...
 
     def precise(self) -> "Layer | None":
@@ -35,7 +37,8 @@ class Stack(NamedTuple):
     """Layers over some sentences, the lowest first; perhaps not all of them."""
 
     layers: Sequence[Layer]
-    constants: Sequence[Array]  # values that stand behind what each layer is passed, the last of them 1
+    reads: Sequence[Sequence[int]]  # the numbers of the lower layers that each reads
+    values: Sequence[FeatureValues]  # what the features of each make of what those pass
     shares: Sequence[float]  # how much the loss of each layer counts
     shifts: Sequence[Array | None]  # what is added to the weights of each layer before they are used here
 
@@ -72,16 +75,19 @@ class Joint:
             weights[part] if shift is None else weights[part] + shift
             for part, shift in zip(self.parts, stack.shifts, strict=False)
         ]
-        passed: Array | None = np.empty(0)
-        backs, sizes = [], []
-        for layer, w, constants in zip(stack.layers, used, stack.constants, strict=True):
-            assert passed is not None
-            sizes.append(len(passed))
-            passed, back = layer.forward(w, np.concatenate([passed, constants]))
-            backs.append(back)
-        loss, d_passed = 0.0, None
-        for k in reversed(range(len(backs))):
-            its_loss, d_weights, d_below = backs[k](d_passed, stack.shares[k])
+        passed, backs = list[Any](), []
+        for layer, w, reads, values in zip(stack.layers, used, stack.reads, stack.values, strict=True):
+            below, values_back = values.forward([passed[i] for i in reads])
+            probability, back = layer.forward(w, below)
+            passed.append(probability)
+            backs.append((back, values_back))
+        loss = 0.0
+        d_passed: list[Array | None] = [None] * len(backs)
+        for k, (back, values_back) in reversed(list(enumerate(backs))):
+            its_loss, d_weights, d_values = back(d_passed[k], stack.shares[k])
             gradient[self.parts[k]] += d_weights
-            loss, d_passed = loss + its_loss, d_below[: sizes[k]]
+            loss += its_loss
+            for i, d in zip(stack.reads[k], values_back(d_values), strict=True):
+                sum_before = d_passed[i]
+                d_passed[i] = d if sum_before is None else sum_before + d
         return loss

@@ -24,6 +24,7 @@ from labelwright.features.template import Cell, Pattern, Template, apply
 from labelwright.features.vocabulary import Columns, intern_rows
 from labelwright.kernels import tables
 from labelwright.memory.instances import Instances, instances
+from labelwright.memory.label_columns import with_label_columns
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
@@ -48,7 +49,7 @@ class Windows(NamedTuple):
     def instances(self, X: Any, given: Given = NOTHING) -> tuple[Instances, Array]:
         """The instances of all tokens, and where sentences begin [N+1]; what dictionaries say of training data depends
         on the labels that are given."""
-        return READ[self.kind](self, X, given)
+        return READ[self.kind](self, with_label_columns(X), given)
 
     def few(self, X: Any) -> tuple[list[list[str]], Array] | None:
         """The columns of instances [F][T] of a few tokens, and where sentences begin [N+1]; None for all else."""
@@ -77,6 +78,7 @@ class Windows(NamedTuple):
 
 def windows(X: Any, template: str | Template, given: Given = NOTHING) -> tuple[Windows, Instances]:
     """The windows for data like X, and the instances of X as training data."""
+    X = with_label_columns(X)
     made = _windows(X, template, given)
     return made, made.instances(X, given)[0]
 

@@ -1,10 +1,10 @@
-"""What a layer of a cascade passes to the layer above: candidate labels, pairs of them, and probabilities.
+"""What a layer of a cascade passes to the layers above: candidate labels, pairs of them, and probabilities.
 
 A token has one candidate (the best label) or several (those with some probability); each has a *slot*, and so has each
-pair of candidates of neighbouring tokens.  Features of the layer above are weighted by the probabilities in the slots.
+pair of candidates of neighbouring tokens.  Features of the layers above are weighted by the probabilities in the slots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,10 +50,17 @@ class Passed(NamedTuple):
 
 
 class Layered(NamedTuple):
-    """The input of an upper layer: sentences, and what the layer below passes."""
+    """The input of an upper layer: sentences, and what each lower layer passes, by name, the lowest first."""
 
     X: Any
-    passed: Passed
+    passed: Mapping[str, Passed]
+
+
+def over(X: Any, name: str, passed: Passed) -> Layered:
+    """What the layer above reads, from what a layer of this name reads and passes."""
+    if isinstance(X, Layered):
+        return Layered(X.X, {**X.passed, name: passed})
+    return Layered(X, {name: passed})
 
 
 def candidates(offsets: Array, ptr: Array, label: Array) -> Candidates:

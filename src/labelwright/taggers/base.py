@@ -48,6 +48,7 @@ FORCED = "forced"  # known labels
 RULES = "rules"  # users' own constraints
 JOINT = "joint"  # joint training as a layer of a cascade
 LAYER = "layer"  # can be a layer of a cascade
+SHARES = "shares"  # passes shares of votes as a layer, where it has no probabilities
 NEIGHBOURS = "neighbours"  # explains its answers by the nearest training tokens
 ORACLE = "oracle"  # knows the best choice among its proposals
 EXPLANATION = "explanation"  # says why a token has its label
@@ -467,7 +468,8 @@ class Tagger(Estimator):
     def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
         """What this tagger passes to a layer above it: every label at least as probable as `cut`, and pairs of them."""
         self._check_fitted()
-        self._require(PROBABILITY, "passed", "use passing='best'")
+        if SHARES not in self.can:
+            self._require(PROBABILITY, "passed", "use passing='best'")
         return joined_passed(self._ask(X, lambda batch: [self._passed_by(batch, cut)], forced))
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:

@@ -2,29 +2,27 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.corpus.table import Corpus
-from labelwright.decode.checks import check_whole
 from labelwright.engine.choice import expect_much
-from labelwright.errors import ModelFileError, OptionError
+from labelwright.errors import OptionError, TemplateError
 from labelwright.evaluate import evaluate
+from labelwright.features.layered import check_layers_read, refuse_labels
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
-from labelwright.modelfile import pack_strings
 from labelwright.parallel import Workers, one_blas_thread
-from labelwright.settings import AtLeast, Below, Default, Help, OneOf, RecipeOnly
-from labelwright.structures.passing import Layered, Passed, joined
-from labelwright.taggers import declared, registry
+from labelwright.structures.passing import Passed, joined, over
+from labelwright.taggers import declared
 from labelwright.taggers.base import (
     EXPLANATION,
     FORCED,
@@ -32,64 +30,29 @@ from labelwright.taggers.base import (
     NBEST,
     PROBABILITY,
     RULES,
+    SHARES,
 )
-from labelwright.taggers.calibrating import HeldOut, fitted, held_out, sentences_and_labels
-from labelwright.taggers.cascade_answers import LayeredAnswers, columns_of_input
-from labelwright.taggers.estimator import Summary, uninterrupted, untrained
-from labelwright.taggers.kinds import Shares
+from labelwright.taggers.cascade_answers import columns_of_input
+from labelwright.taggers.cascade_calibrating import CalibratedLayers
+from labelwright.taggers.cascade_files import pack_layers, read_layers
+from labelwright.taggers.cascade_settings import Cut, Jackknife, Layers, LayerShares, LexiconOf, Passing
+from labelwright.taggers.estimator import Summary
 from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun, grown_layers
-from labelwright.taggers.layers import LayerTables, layer_names, layer_settings
-from labelwright.taggers.packing import Packed, as_json, check_run, read_record
+from labelwright.taggers.layers import layer_names, layer_settings
+from labelwright.taggers.packing import Packed, check_run, read_record
 from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, some, stacks
 from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
-from labelwright.wording import counted
+from labelwright.wording import counted, either
 
 Array = NDArray[Any]
 FOLDS = 5
 ANSWERED = frozenset(
     {NBEST, FORCED, PROBABILITY, EXPLANATION}
 )  # of what layers can do, what is asked of all of them at once
-
-Layers = Annotated[
-    Sequence[tuple[str, Any]],
-    LayerTables(),
-    RecipeOnly(),
-    Help(
-        "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing best also perceptrons. "
-        "Templates read the labels below by %y[row]; one without it gets the usual lines."
-    ),
-]
-Passing = Annotated[
-    str,
-    OneOf("best", "marginal", "joint", "sample", "nbest"),
-    Help(
-        "What a layer passes upwards: its best labels, all likely labels by their marginal probabilities, joint (the "
-        "same, then all layers learn together), labels of a sample of labellings, or of the nbest."
-    ),
-]
-LayerShares = Annotated[
-    Mapping[str, float] | None,
-    Shares(),
-    RecipeOnly(),
-    Help("Weight of the loss of each layer in joint training, by name."),
-    Default("1 each"),
-]
-Jackknife = Annotated[
-    bool, Help("Train upper layers on labels of sentences that the lower layers were not trained on (5 parts).")
-]
-Cut = Annotated[float, AtLeast(0), Below(1), RecipeOnly(), Help("Labels less probable than this are not passed.")]
-LexiconOf = Annotated[
-    str | None,
-    RecipeOnly(),
-    Help(
-        "Name of a layer: the labels of it that each word had in training become one more column, as in NN|VB, which "
-        "%each reads."
-    ),
-]
 
 
 class _OfItsLayers:
@@ -103,7 +66,7 @@ class _OfItsLayers:
         return ANSWERED.intersection(*abilities) | frozenset().union(*abilities) & {RULES}
 
 
-class Cascade(LayeredAnswers):
+class Cascade(CalibratedLayers):
     """Layers of taggers over the same sentences, the lowest first; each reads the input and the labels below it.
 
     >>> X = [["the", "dog", "barks"], ["a", "bird", "sings"]]
@@ -188,7 +151,7 @@ class Cascade(LayeredAnswers):
         run = LayerRun(self._fresh, layer_progress, sample_weight)
         by_layer = None if self.learns_together else development
         self.layers_, inputs, versions = self._train_layers(run, source, gold, by_layer)
-        self.history_ = [dict(record) for record in self.layers_[names[-1]].history_]
+        self.history_ = [dict(record) for record in getattr(self.layers_[names[-1]], "history_", ())]
         self.training_ = {"layers": {name: model.training_ for name, model in self.layers_.items()}}
         try:
             if self.learns_together and not run.interrupted:
@@ -225,12 +188,7 @@ class Cascade(LayeredAnswers):
         super()._check_parameters()
         names = [name for name, _ in self.layers]
         for name, model in self.layers:
-            if JOINT not in model.can and PROBABILITY in model.can and self.passing == "joint":
-                raise OptionError(f"layers: {name}: {model.lacks(JOINT)} training; use passing='marginal'")
-            if PROBABILITY not in model.can and self.passing != "best":
-                raise OptionError(
-                    f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use passing='best'"
-                )
+            self._check_passing(name, model)
             try:
                 model._check_parameters()
             except OptionError as error:
@@ -242,11 +200,33 @@ class Cascade(LayeredAnswers):
                     f"layers: {name}: joint training has no pruned labels; use prune_labels='off', or "
                     "passing='marginal'"
                 )
+        self._check_templates(names)
         if self.lexicon is not None and self.lexicon not in names:
             raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")
         for name in self.shares or ():
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
+
+    def _check_passing(self, name: str, model: Any) -> None:
+        """Refuse a layer that does not pass what is asked for."""
+        shares = PROBABILITY in model.can or SHARES in model.can
+        if JOINT not in model.can and shares and self.passing == "joint":
+            raise OptionError(f"layers: {name}: {model.lacks(JOINT)} training; use passing='marginal'")
+        passes = ("best", "marginal") if SHARES in model.can else ("best",)
+        if PROBABILITY not in model.can and self.passing not in passes:
+            use = either([f"passing={way!r}" for way in passes])
+            raise OptionError(f"layers: {name}: a {type(model).__name__} has no probabilities to pass; use {use}")
+
+    def _check_templates(self, names: Sequence[str]) -> None:
+        """Refuse templates that read the labels of layers which are not below."""
+        for k, (name, model) in enumerate(self.layers[1:], 1):
+            try:
+                if getattr(model, "compares_symbols", False):
+                    refuse_labels(model.template, type(model).__name__)
+                else:
+                    check_layers_read(model.template, names[:k], names[k:])
+            except TemplateError as error:
+                raise TemplateError(f"layers: {name}: {error}") from None
 
     @classmethod
     def refusal(cls, setting: str) -> str | None:
@@ -288,29 +268,29 @@ class Cascade(LayeredAnswers):
 
     def trouble(self) -> str | None:
         records = [*self.training_["layers"].values(), *filter(None, [self.training_.get("joint")])]
-        sound = all(np.isfinite(record["loss"] or 0.0) for record in records)
+        sound = all(np.isfinite(record.get("loss") or 0.0) for record in records)
         return None if sound else "the loss is no longer a number; raise the l2 of the layers"
 
     def summary(self) -> Summary:
         record, layers = self.training_, list(self.training_["layers"].values())
-        weights, features = (sum(each[name] for each in layers) for name in ("weights", "features"))
+        weights, features = (sum(each.get(name, 0) for each in layers) for name in ("weights", "features"))
         labels = [f"{name} {counted(len(layer.classes_), 'label')}" for name, layer in self.layers_.items()]
         sizes = [
-            counted(weights, "weight"),
-            counted(features, "feature"),
+            *([counted(weights, "weight"), counted(features, "feature")] if weights else []),
             f"{counted(len(layers), 'layer')} ({', '.join(labels)})",
         ]
         joint = record.get("joint")
         turns = [f"{counted(joint['iterations'], 'iteration')} together"] if joint else []
         run = [counted(layers[0]["sentences"], "sentence"), *turns, f"{record['seconds']:.1f} s"]
-        reasons = [f"{name}: {layer.summary().stopped}" for name, layer in self.layers_.items()]
+        stops = {name: layer.summary().stopped for name, layer in self.layers_.items()}
+        reasons = [f"{name}: {reason}" for name, reason in stops.items() if reason]
         return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))
 
     def _fresh(self, model: TrainableModel) -> TrainableModel:
         """An untrained copy, with this cascade's threads and seed where it has none of its own."""
         fresh = model.untrained()
         for name in ("n_jobs", "random_state"):
-            if getattr(fresh, name) is None:
+            if getattr(fresh, name, 0) is None:
                 setattr(fresh, name, getattr(self, name))
         fresh.verbose = fresh.verbose or self.verbose
         if self.learns_together and getattr(fresh, "prune_labels", None) == "auto":
@@ -329,20 +309,20 @@ class Cascade(LayeredAnswers):
         trained, inputs, versions = dict[str, TrainableModel](), [source], []
         held_out = None if development is None else self._input(development[0])
         for k, (name, model) in enumerate(self.layers):
-            read = None if held_out is None else self._read(held_out, list(trained.values()))
+            read = None if held_out is None else self._read(held_out, trained)
             dev = None if development is None else (read, development[1][name])
             trained[name] = run.train(name, model, inputs[k], gold[name], dev=dev)
             if k + 1 < len(self.layers):
                 passed, of_layer = self._trained_passing(run, name, trained[name], inputs[k], gold[name])
                 versions.append(of_layer)
-                inputs.append(Layered(source, passed))
+                inputs.append(over(inputs[k], name, passed))
         return trained, inputs, versions
 
-    def _read(self, source: Any, below: Sequence[TrainableModel]) -> Any:
+    def _read(self, source: Any, lower: Mapping[str, TrainableModel]) -> Any:
         """What a layer reads over these trained layers."""
         X = source
-        for model in below:
-            X = Layered(source, self._passed(model, X))
+        for name, model in lower.items():
+            X = over(X, name, self._passed(model, X))
         return X
 
     def _trained_passing(
@@ -350,7 +330,8 @@ class Cascade(LayeredAnswers):
     ) -> tuple[Passed, list[Version]]:
         """What a layer passes of its training data, and the models that say so of which sentences."""
         n = len(gold)
-        if not self.jackknife or n < 2:
+        held_out = self.jackknife or SHARES in trained.can  # a memory knows the sentences that it was trained on
+        if not held_out or n < 2:
             return self._passed(trained, X), [Version(0, n, trained)]
         bounds = np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()
         parts, versions = [], []
@@ -359,7 +340,7 @@ class Cascade(LayeredAnswers):
             other = trained
             if not run.interrupted:
                 other = run.train(name, model, some(X, [(0, a), (b, n)]), [*gold[:a], *gold[b:]], (a, b))
-            parts.append(self._passed(other, some(X, [(a, b)])).relabelled(trained.space_.labels))
+            parts.append(self._passed(other, some(X, [(a, b)])).relabelled(tuple(trained.classes_)))
             versions.append(Version(a, b, other))
         return joined(parts), versions
 
@@ -419,63 +400,6 @@ class Cascade(LayeredAnswers):
 
         return score
 
-    # -- calibration --------------------------------------------------------------------------------------------------
-
-    def calibrate(self, X: Any, y: Any = None, *, method: str = "temperature", folds: int | None = None) -> Self:
-        """Fit on held-out sentences, with the labels of every layer, how sure each layer may be, as `CRF.calibrate`
-        does; what layers pass upwards stays as it is.
-
-        X, y : sentences and the labels of every layer, as for `fit`; labels may be unknown, or sets
-        method, folds : as for `CRF.calibrate`
-        """
-        self._check_fitted()
-        names = list(self.layers_)
-        X, gold = labelled_layers(*sentences_and_labels(X, y), names, "calibrate: " if y is not None else "", True)
-        parts: dict[str, list[HeldOut]] = {name: [] for name in names}
-        for cascade, rows in self._held_out(len(gold[names[0]]), X, gold, folds):
-            for name, layer, data in cascade._layer_data(some(X, [rows])):
-                parts[name].append(held_out(layer, data, gold[name][slice(*rows)]))
-        calibrated = {name: copy.copy(layer) for name, layer in self.layers_.items()}
-        for name, layer in calibrated.items():
-            try:
-                layer.set_calibration(fitted(parts[name], method))
-            except OptionError as error:
-                raise OptionError(f"layer {name}: {error}") from None
-        self._set_layers(calibrated)
-        return self
-
-    def _held_out(
-        self, n: int, X: Any, gold: Mapping[str, Sequence[Sequence[str]]], folds: int | None
-    ) -> "Iterator[tuple[Cascade, tuple[int, int]]]":
-        """Cascades and the range of sentences that each was not trained on."""
-        if folds is None:
-            yield self, (0, n)
-            return
-        check_whole("folds", folds, 2, n)
-        for a, b in pairwise(np.linspace(0, n, folds + 1).astype(int).tolist()):
-            y = {name: [*labels[:a], *labels[b:]] for name, labels in gold.items()}
-            yield uninterrupted(untrained(self, part=True).fit(some(X, [(0, a), (b, n)]), y)), (a, b)
-
-    def _layer_data(self, X: Any) -> Iterator[tuple[str, TrainableModel, Any]]:
-        """Every layer with what it reads of sentences, the lowest first."""
-        source = above = self._input(X)
-        for name, layer in self.layers_.items():
-            data = layer.encode(above)
-            yield name, layer, data
-            above = Layered(source, self._passed(layer, data))
-
-    def uncalibrated(self) -> Self:
-        """This cascade without the calibration of its layers."""
-        self._check_fitted()
-        raw = copy.copy(self)
-        raw._set_layers({name: layer.uncalibrated() for name, layer in self.layers_.items()})
-        return raw
-
-    def _set_layers(self, layers: dict[str, TrainableModel]) -> None:
-        self.layers_ = layers
-        records = {name: layer.training_ for name, layer in layers.items()}
-        self.training_ = {**self.training_, "layers": records}
-
     # -- what was learnt, for people ----------------------------------------------------------------------------------
 
     def describe(self, top: int = 5) -> dict[str, Any]:
@@ -511,38 +435,21 @@ class Cascade(LayeredAnswers):
 
     def pack(self) -> Packed:
         """The tensors and the header of the model file: layer{i}.* are those of each layer."""
-        tensors: dict[str, Array] = {}
-        layers: list[dict[str, Any]] = []
-        for i, (name, layer) in enumerate(self.layers_.items()):
-            stored, header = layer.pack()
-            tensors |= {f"layer{i}.{key}": tensor for key, tensor in stored.items()}
-            layers.append({"name": name, "model": header})
-        if self.lexicon_ is not None:
-            words = self.lexicon_.words
-            tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
-            tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
-        settings = {k: as_json(v) for k, v in self.get_params(deep=False).items() if k not in ("layers", "shares")}
-        return tensors, {
-            "kind": type(self).__name__,
-            "labelwright": __version__,
-            "signature": self._signature(),
-            "parameters": settings | {"shares": dict(self.shares) if self.shares else None},
-            "inputs": list(self.inputs_),
-            "layers": layers,
-            "training": self.training_ | {"layers": {name: layer.training_ for name, layer in self.layers_.items()}},
-            "history": self.history_,
-        }
+        return pack_layers(self)
 
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = copy.copy(self)
-        smaller.layers_ = {name: layer.compressed(prune, bits) for name, layer in self.layers_.items()}
+        smaller.layers_ = {
+            name: layer.compressed(prune, bits) if layer.sizes() else copy.copy(layer)
+            for name, layer in self.layers_.items()
+        }
         records = {name: layer.training_ for name, layer in smaller.layers_.items()}
         smaller.training_ = self.training_ | {"layers": records}
         return smaller
 
     def sizes(self) -> dict[str, int]:
-        layers = [layer.sizes() for layer in self.layers_.values()]
-        return {name: sum(sizes[name] for sizes in layers) for name in layers[0]}
+        layers = [sizes for layer in self.layers_.values() if (sizes := layer.sizes())]
+        return {name: sum(sizes[name] for sizes in layers) for name in (layers[0] if layers else ())}
 
     def _weight_names(self) -> frozenset[str]:
         layers = enumerate(self.layers_.values())
@@ -552,19 +459,7 @@ class Cascade(LayeredAnswers):
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
         """The cascade that `pack` stored; each layer is read by its own model."""
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
-        layers: dict[str, Any] = {}
-        for i, layer in enumerate(header.parts("layers")):
-            model = layer.part("model")
-            kind = registry.class_named(model.text("kind"))
-            if not issubclass(kind, TrainableModel):
-                raise model.refuse("kind", "a tagger with features")
-            layers[layer.text("name")] = kind.unpack(tensors.part(f"layer{i}."), model)
-        if len(layers) != len(header.listed("layers")):
-            raise header.refuse("layers", "a name of its own for each layer")
-        for i, layer in enumerate(layers.values()):
-            reads_labels = "above" in layer.extractor_.header()
-            if reads_labels != (i > 0):
-                raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
+        layers = read_layers(tensors, header)
         check_run(header.part("parameters"))
         untrained = [(name, model.untrained()) for name, model in layers.items()]
         settings = {k: v for k, v in header.part("parameters").items() if k in cls._parameter_names()}

@@ -1,4 +1,4 @@
-"""What a trained cascade answers, layer by layer: each reads the input and what the layer below passes."""
+"""What a trained cascade answers, layer by layer: each reads the input and what lower layers pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,9 +13,10 @@ from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.lexicon import Lexicon
 from labelwright.inspection.explanation import Asked, Explanation
-from labelwright.structures.passing import Layered, Passed, certain, joined, mixed
+from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers.base import (
     PROBABILITY,
+    SHARES,
     Constraints,
     Forced,
     check_least,
@@ -71,15 +72,19 @@ class LayeredAnswers(Estimator):
             X = self.lexicon_.column(columns_of_input(X))
         return X
 
+    def _encoded(self, model: TrainableModel, X: Any) -> Any:
+        """What a layer reads, encoded once; shares of votes come only from the sentences themselves."""
+        return X if SHARES in model.can else model.encode(X)
+
     def _passed(self, model: TrainableModel, X: Any, forced: Forced | None = None) -> Passed:
         """What a trained layer passes to the next."""
         return joined(model._ask(X, lambda batch: [self._passed_by(model, batch)], forced))
 
     def _passed_by(self, model: TrainableModel, batch: Batch) -> Passed:
         """What a trained layer passes of sentences that it has scored."""
-        labels = model.space_.labels
+        labels = tuple(model.classes_)
         if self.passing == "best":
-            records = batch.decode(model.default_decoder, probabilities=False)
+            records = batch.decode(model.checked_decoder(None), probabilities=False)
             return certain(labels, [record.labels for record in records])
         if self.passing == "nbest":
             return mixed(labels, [_normalised(readings) for readings in batch.raw.nbest(READINGS)])
@@ -113,11 +118,11 @@ class LayeredAnswers(Estimator):
         few = self.lexicon_ is None and few_tokens(X, len(self.inputs_)) is not None
         source = X if few else self._input(X)  # a few tokens in plain lists are read fastest as they are
         answers: dict[str, list[R]] = {}
-        above, names = source, list(self.layers_)
+        read, names = source, list(self.layers_)
         for name, model in self.layers_.items():
             known, scheme = (forced or {}).get(name), _constraints_of(model, name, constraints)
             passes = name != names[-1]
-            data = model.encode(above)
+            data = self._encoded(model, read)
 
             def block(
                 batch: Batch, name: str = name, model: TrainableModel = model, passes: bool = passes and scheme is None
@@ -127,9 +132,9 @@ class LayeredAnswers(Estimator):
             blocks = model._ask(data, block, known, scheme)
             answers[name] = [answer for part, _ in blocks for answer in part]
             if passes and scheme is None:
-                above = Layered(source, joined([part for _, part in blocks if part is not None]))
+                read = over(read, name, joined([part for _, part in blocks if part is not None]))
             elif passes:
-                above = Layered(source, self._passed(model, data, known))
+                read = over(read, name, self._passed(model, data, known))
         return answers
 
     @property
@@ -239,15 +244,15 @@ class LayeredAnswers(Estimator):
             return {name: [] for name in self.layers_}
         if against is not None and not any(against in layer.classes_ for layer in self.layers_.values()):
             raise OptionError(f"against: no layer has a label {against!r}")
-        source = above = self._input(sentences)
+        read = self._input(sentences)
         explained: dict[str, list[Explanation]] = {}
         for name, layer in self.layers_.items():
-            data = layer.encode(above)
+            data = self._encoded(layer, read)
             known, scheme = against if against in layer.classes_ else None, _constraints_of(layer, name, constraints)
             asked = Asked(None if token is None else [token], known, scheme, flips)
             explained[name] = layer._explained(data, words, asked)
             if name != last:
-                above = Layered(source, self._passed(layer, data))
+                read = over(read, name, self._passed(layer, data))
         return explained
 
     def predict_nbest(

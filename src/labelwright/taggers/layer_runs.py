@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labelwright.errors import OptionError
-from labelwright.structures.passing import Layered, Passed
+from labelwright.structures.passing import Passed, over
 from labelwright.taggers.training import TrainableModel
 
 
@@ -17,11 +17,11 @@ def grown_layers(
     sample_weight: Any,
 ) -> dict[str, TrainableModel]:
     """Copies of trained layers that have learnt from further sentences, each over what those below say of them."""
-    grown, read = dict[str, TrainableModel](), source
+    grown, read, below = dict[str, TrainableModel](), source, ""
     for name, model in layers.items():
         if grown:
-            below = list(grown.values())[-1]
-            read = Layered(source, passed(below, read))
+            read = over(read, below, passed(grown[below], read))
+        below = name
         learn = getattr(model, "partial_fit", None)
         if learn is None:
             raise OptionError(f"partial_fit: the layer {name} is a {type(model).__name__}, which cannot; fit again")
@@ -55,6 +55,9 @@ class LayerRun:
         layer, weights = self.fresh(model), self.sample_weight
         if weights is not None:
             weights = [*weights[: left_out[0]], *weights[left_out[1] :]]
+        if "progress" not in layer.training_options:  # it learns at once
+            layer.fit(X, gold, sample_weight=weights)
+            return layer
         limit = layer.max_iter
         layer.max_iter = 1 if self.interrupted else limit
         shown = self.progress(name, layer) if self.progress is not None else None

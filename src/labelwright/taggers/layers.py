@@ -33,8 +33,8 @@ class LayerTables(Kind):
                 return f"two layers are named {name!r}; give each a name of its own"
             if LAYER not in getattr(model, "can", ()) or isinstance(model, type):
                 return (
-                    f"{name}: expected a model with features (CRF, LatentCRF, SemiCRF, a perceptron), got "
-                    f"{type(model).__name__}; the labels of others can be a column"
+                    f"{name}: expected a tagger (CRF, LatentCRF, SemiCRF, a perceptron, MemoryTagger, NgramTagger), "
+                    f"got {type(model).__name__}; the labels of others can be a column"
                 )
         return None
 

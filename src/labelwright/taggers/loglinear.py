@@ -19,6 +19,7 @@ from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
+from labelwright.structures.feature_values import FeatureValues
 from labelwright.structures.passing import Candidates
 from labelwright.taggers.base import JOINT, listed
 from labelwright.taggers.growth import grow
@@ -176,14 +177,14 @@ class LogLinearModel(TrainableModel):
         dtype: Any = np.float32,
         sample_weight: Any = None,
         class_weight: Mapping[Any, float] | None = None,
-    ) -> tuple[LogLikelihood, Array]:
-        """The likelihood of labels as a layer of a cascade that passes `candidates`, and the values that stand behind
-        what it is passed; without labels, it can only pass."""
+    ) -> tuple[LogLikelihood, FeatureValues]:
+        """The likelihood of labels as a layer of a cascade that passes `candidates`, and what the values of its
+        features are made of; without labels, it can only pass."""
         self._check_fitted()
         incidences, slots, offsets = encode_with_slots(self.extractor_, X)
         weights = self.class_weight if class_weight is None else class_weight
         data = self._data(y, incidences, offsets, weights, sample_weight)
-        return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.constants
+        return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.values
 
     def _data(
         self,

@@ -84,7 +84,7 @@ class NgramTagger(NgramModel):
         raise OptionError("partial_fit: an NgramTagger cannot learn further; fit again, or use a MemoryTagger")
 
     @property
-    def _compares_symbols(self) -> bool:
+    def compares_symbols(self) -> bool:
         return bool(getattr(self.classifier, "takes_columns", False))
 
     def _check_parameters(self) -> None:
@@ -99,7 +99,7 @@ class NgramTagger(NgramModel):
         weights = {} if often is None else {"sample_weight": often}
         if weights and "sample_weight" not in inspect.signature(self.classifier.fit).parameters:
             raise OptionError(f"sample_weight: {type(self.classifier).__name__}.fit takes no weights; leave them out")
-        if self._compares_symbols:  # a MemoryBased
+        if self.compares_symbols:  # a MemoryBased
             self.windows_, data = windows(X, self.template, given)
             self.classifier_ = _copy_of(self.classifier).fit(data, classes, **weights)
             return
@@ -120,7 +120,7 @@ class NgramTagger(NgramModel):
             self.classifier_ = _copy_of(self.classifier).fit(matrix.toarray(), classes, **weights)
 
     def _distributions(self, X: Any) -> Iterator[tuple[Distributions, Array]]:
-        if self._compares_symbols:
+        if self.compares_symbols:
             yield from remembered(self.classifier_, self.windows_, X)
             return
         incidences, offsets = self.extractor_.encode(X)

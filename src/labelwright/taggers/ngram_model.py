@@ -27,7 +27,6 @@ from labelwright.decode.inference import inference_named
 from labelwright.decode.record import Decoding
 from labelwright.decode.vote import oracle
 from labelwright.errors import CorpusError, OptionError
-from labelwright.features.extract import kind_of
 from labelwright.features.sources import Given
 from labelwright.inspection import proposal_explanation as explanation
 from labelwright.inspection.explanation import Asked, Explanation
@@ -37,15 +36,20 @@ from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
 from labelwright.structures import proposals
 from labelwright.structures.distributions import Distributions, certain
+from labelwright.structures.label_shares import label_shares
 from labelwright.structures.ngrams import LONGEST, ngram_classes
+from labelwright.structures.passing import Layered, Passed, likely
+from labelwright.structures.passing import certain as passed_labels
 from labelwright.structures.proposals import Proposals, Weighting
 from labelwright.taggers.base import (
     CONFIDENCE,
     EXPLANATION,
     FORCED,
+    LAYER,
     NBEST,
     ORACLE,
     RULES,
+    SHARES,
     listed,
     rules_among,
     true_labels,
@@ -128,7 +132,7 @@ class Proposed:
 class NgramModel(ConfidentTagger):
     """A tagger over label n-grams; subclasses say how their classes are learnt and predicted (two methods)."""
 
-    can: ClassVar[frozenset[str]] = frozenset({CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION})
+    can: ClassVar[frozenset[str]] = frozenset({CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION, LAYER, SHARES})
     decoders: ClassVar[tuple[str, ...]] = DECODERS
     default_decoder: ClassVar[str] = "csi"
     decoder_flag: ClassVar[str] = "--inference"
@@ -222,6 +226,10 @@ class NgramModel(ConfidentTagger):
 
     def like(self) -> Self:
         """An untrained copy, for a part of the training data."""
+        return self.untrained()
+
+    def untrained(self) -> Self:
+        """A copy with the same settings, to be trained."""
         copy: Self = untrained(self)
         return copy
 
@@ -264,26 +272,31 @@ class NgramModel(ConfidentTagger):
 
     def _with_arrays(self, X: Any, arrays: Sequence[Any], y: Any = None) -> Corpus:
         """A corpus of these sentences with numbers beside their columns."""
-        if self._compares_symbols:
+        if self.compares_symbols:
             raise OptionError(f"arrays: {NO_VECTORS}")
         return with_arrays(X, arrays, y)
 
     @property
-    def _compares_symbols(self) -> bool:
+    def compares_symbols(self) -> bool:
         """Whether the classifier is a memory, not one that learns from features."""
         return True
 
     def _blocks(self, X: Any) -> Iterator[Proposals]:
         """Proposals of all sentences, block by block."""
+        return (block for block, _ in self._answered(X))
+
+    def _answered(self, X: Any) -> Iterator[tuple[Proposals, Distributions | None]]:
+        """The same, with the answers of the classifier, which encoded data do not keep."""
         self._check_fitted()
         if isinstance(X, Proposed):
-            yield from self.encode(X).blocks
+            yield from ((block, None) for block in self.encode(X).blocks)
             return
         X = listed(X)
         offsets = _offsets(X)
         blocks = self._distributions(X) if offsets[-1] > 0 else iter([(certain([]), offsets)])
         for distributions, bounds in _shown(blocks, int(offsets[-1]), self.verbose):
-            yield proposals.propose(distributions, self.grams_, bounds, self.weighting, self.lengths)
+            proposed = proposals.propose(distributions, self.grams_, bounds, self.weighting, self.lengths)
+            yield proposed, distributions
 
     def candidates(self, X: Any) -> list[list[list[str]]]:
         """The candidate labels of every token: its own prediction, then those of its nearest neighbours.
@@ -322,11 +335,26 @@ class NgramModel(ConfidentTagger):
             self._require(FORCED, "forced", "it chooses among proposals of its own; use a CRF")
         allowed_next, answers, first = self._allowed(constraints), list[R](), 0
         workers = Workers(self.n_jobs)
-        for candidates in self._blocks(X):
-            block = ProposalBlock(candidates, self.labels_, self.scheme_, allowed_next, constraints, workers, first)
+        for candidates, said in self._answered(X):
+            scheme = self.scheme_, allowed_next, constraints
+            block = ProposalBlock(candidates, self.labels_, *scheme, workers, first, said)
             answers += question(Batch(block.sentences, first, probabilistic=False, calibration=self.calibration_))
+            block.answers = None  # batches that are kept do not need them
             first += candidates.n_sentences
         return answers
+
+    def _passed_by(self, batch: Batch, cut: float) -> Passed:
+        """Shares of votes, of single labels."""
+        labels = tuple(self.labels_)
+        block = next((sentence.block for sentence in batch if sentence is not None), None)  # type: ignore[attr-defined]
+        if block is None:
+            return passed_labels(labels, [[] for _ in batch])
+        if block.answers is None:
+            raise OptionError("passed: expected the sentences themselves, got what `encode` made of them")
+        shares = label_shares(block.answers, self.grams_, block.candidates.offsets, len(labels))
+        slots = likely(block.candidates.offsets, shares, cut).without_pairs
+        token = np.repeat(np.arange(len(shares)), np.diff(slots.ptr))
+        return Passed(labels, slots, shares[token, slots.label])
 
     def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
         batches: list[Batch] = self._ask(X, lambda batch: [batch])  # their graphs are made once
@@ -432,11 +460,7 @@ def _offsets(X: Any) -> Array:
     """Where the sentences of X begin and end [N+1]."""
     if isinstance(X, Corpus):
         return X.offsets
-    if kind_of(X) == "layered":
-        raise OptionError(
-            "X: a tagger over n-grams cannot be a layer of a cascade; use a CRF, or its labels as a column"
-        )
-    return offsets_of(X)
+    return _offsets(X.X) if isinstance(X, Layered) else offsets_of(X)
 
 
 def _cut(flat: Array, block: Proposals) -> list[Array]:

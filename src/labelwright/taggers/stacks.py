@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.corpus.table import Corpus
+from labelwright.features.layered import lower_layers_read
 from labelwright.learn.joint import Stack
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, joined, part
@@ -23,7 +24,8 @@ class Version(NamedTuple):
 def some(X: Any, ranges: Sequence[tuple[int, int]]) -> Any:
     """The sentences in these ranges."""
     if isinstance(X, Layered):
-        return Layered(some(X.X, ranges), joined([part(X.passed, a, b) for a, b in ranges if a < b]))
+        parts = {name: joined([part(passed, a, b) for a, b in ranges if a < b]) for name, passed in X.passed.items()}
+        return Layered(some(X.X, ranges), parts)
     if isinstance(X, Corpus):
         return X.take(np.concatenate([np.arange(a, b) for a, b in ranges]))
     return [sentence for a, b in ranges for sentence in X[a:b]]
@@ -74,16 +76,25 @@ def _stack(
     """The layers up to `top`, over all sentences or over those of these versions of the layers below."""
     a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
     weights = None if sample_weight is None else sample_weight[a:b]
-    layers, constants, shifts = [], [], []
-    for k, (name, model) in enumerate(list(models.items())[: top + 1]):
-        X = inputs[k] if below is None else some(inputs[k], [(a, b)])
-        above = None
-        if k < top:
-            passed = inputs[k + 1].passed
-            above = (passed if below is None else part(passed, a, b)).candidates
-        layer, fixed = model.objective(X, gold[name][a:b], workers, above, dtype, weights, class_weight[name])
+    names = list(models)[: top + 1]
+    read = {lower for name in names for lower in lower_layers_read(models[name].extractor_, names[: names.index(name)])}
+    X = inputs[top] if below is None else some(inputs[top], [(a, b)])
+    layers, reads, values, shifts = [], list[list[int]](), [], []
+    for k, name in enumerate(names):
+        model = models[name]
+        above = X.passed[name].candidates if name in read else None
+        of_labels = class_weight[name]
+        layer, made = model.objective(_up_to(X, names[:k]), gold[name][a:b], workers, above, dtype, weights, of_labels)
         layers.append(layer)
-        constants.append(fixed)
+        values.append(made)
+        reads.append([names.index(lower) for lower in made.layers])
         other = model if below is None or k == top else below[k].model
         shifts.append(None if other is model else model.weights_of(other) - model.weights_)
-    return Stack(layers, constants, [1.0] * (top + 1), shifts)
+    return Stack(layers, reads, values, [1.0] * (top + 1), shifts)
+
+
+def _up_to(X: Any, lower: Sequence[str]) -> Any:
+    """What a layer over these lower layers reads, from what a higher layer reads."""
+    if not isinstance(X, Layered):
+        return X
+    return Layered(X.X, {name: X.passed[name] for name in lower}) if lower else X.X

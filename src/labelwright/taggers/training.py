@@ -26,6 +26,7 @@ from labelwright.parallel import Workers, one_blas_thread
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
+from labelwright.structures.feature_values import FeatureValues
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
@@ -165,9 +166,9 @@ class TrainableModel(LinearTagger):
         dtype: Any = np.float32,
         sample_weight: Any = None,
         class_weight: Mapping[Any, float] | None = None,
-    ) -> tuple[Any, Array]:
-        """What joint training minimises (learn.joint.Layer) on these sentences, and the values that stand behind what
-        the layer is passed; `candidates` are what it passes, `class_weight` has the weight of each label."""
+    ) -> tuple[Any, FeatureValues]:
+        """What joint training minimises (learn.joint.Layer) on these sentences, and what the values of its features are
+        made of; `candidates` are what it passes, `class_weight` has the weight of each label."""
         raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
 
     def untrained(self) -> Self:

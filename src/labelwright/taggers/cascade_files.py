@@ -1,0 +1,75 @@
+"""The model file of a cascade: that of each layer, and what is the cascade's own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from labelwright import __version__
+from labelwright.errors import ModelFileError, TemplateError
+from labelwright.features.layered import lower_layers_read
+from labelwright.modelfile import pack_strings
+from labelwright.taggers import registry
+from labelwright.taggers.base import LAYER
+from labelwright.taggers.packing import Packed, as_json
+from labelwright.validation import HeaderReader, TensorReader
+
+Array = NDArray[Any]
+
+
+def pack_layers(cascade: Any) -> Packed:
+    """The tensors and the header of the model file: layer{i}.* are those of each layer."""
+    tensors: dict[str, Array] = {}
+    layers: list[dict[str, Any]] = []
+    for i, (name, layer) in enumerate(cascade.layers_.items()):
+        stored, header = layer.pack()
+        tensors |= {f"layer{i}.{key}": tensor for key, tensor in stored.items()}
+        layers.append({"name": name, "model": header})
+    if cascade.lexicon_ is not None:
+        words = cascade.lexicon_.words
+        tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
+        tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
+    settings = {k: as_json(v) for k, v in cascade.get_params(deep=False).items() if k not in ("layers", "shares")}
+    records = {name: layer.training_ for name, layer in cascade.layers_.items()}
+    return tensors, {
+        "kind": type(cascade).__name__,
+        "labelwright": __version__,
+        "signature": cascade._signature(),
+        "parameters": settings | {"shares": dict(cascade.shares) if cascade.shares else None},
+        "inputs": list(cascade.inputs_),
+        "layers": layers,
+        "training": cascade.training_ | {"layers": records},
+        "history": cascade.history_,
+    }
+
+
+def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Any]:
+    """The layers that `pack_layers` stored; each is read by its own model."""
+    layers: dict[str, Any] = {}
+    for i, layer in enumerate(header.parts("layers")):
+        model = layer.part("model")
+        kind = registry.class_named(model.text("kind"))
+        if LAYER not in getattr(kind, "can", ()) or not hasattr(kind, "unpack"):
+            raise model.refuse("kind", "a tagger that can be a layer")
+        layers[layer.text("name")] = kind.unpack(tensors.part(f"layer{i}."), model)
+    if len(layers) != len(header.listed("layers")):
+        raise header.refuse("layers", "a name of its own for each layer")
+    for i, each in enumerate(layers.values()):
+        _check_layer(i, each, list(layers)[:i])
+    return layers
+
+
+def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
+    """Refuse a layer that reads the labels of others than these."""
+    if getattr(layer, "compares_symbols", False):
+        columns = layer.reads().columns
+        if layer.reads().kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
+            raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")
+        return
+    reads_labels = "above" in layer.extractor_.header()
+    if reads_labels != (i > 0):
+        raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
+    try:
+        lower_layers_read(layer.extractor_, lower)
+    except TemplateError as error:
+        raise ModelFileError(f"layer {i + 1}: {error}") from None
