@@ -155,7 +155,7 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--model", "cascade", "--recipe", "c.toml", "--k", 3], "--k: not for --model cascade, only for memory"),
         (
             ["--model", "cascade", "--recipe", "m.toml"],
-            "layers: chunk: a MemoryTagger has no joint training; use passing",
+            "layers: chunk: a MemoryTagger has no joint training; use --passing marginal",
         ),
         (["--k", 0], "--k: expected a whole number of 1 or more, got 0"),
         (["--metric", "cosine"], "--metric: expected one of overlap, mvdm, jeffrey, jensen-shannon, numeric, got"),
