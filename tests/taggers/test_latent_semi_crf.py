@@ -157,6 +157,24 @@ def test_seeds_break_the_symmetry_and_states_differ():
     assert np.abs(transitions[0, :-1] - transitions[1, :-1]).max() > 1e-3
 
 
+def remembered(n, seed):
+    """The type of the last segment is that of the first word, which no feature of the segment sees."""
+    random = np.random.default_rng(seed)
+    rows = [(int(random.integers(2)), int(random.integers(1, 3))) for _ in range(n)]
+    sentences = [["ab"[first], *["o"] * between, "?", "!"] for first, between in rows]
+    return sentences, [["O", *["O"] * between, f"B-{'XY'[first]}", f"I-{'XY'[first]}"] for first, between in rows]
+
+
+def test_states_of_segments_remember_what_came_before():
+    (sentences, y), (new, true) = remembered(40, 0), remembered(50, 1)
+    shared = {"template": "U:%x[0,0]", "l2": 0.01, "max_iter": 100, "random_state": 4, "n_jobs": 1}
+    plain = SemiCRF(**shared).fit(sentences, y)
+    latent = SemiCRF(**shared, n_latent=2, n_restarts=3).fit(sentences, y)
+    assert len({labels[-1] for labels in plain.predict(new)}) == 1
+    assert latent.predict(new) == true
+    assert len(latent.training_["restarts"]) == 3
+
+
 # -- files, further data, inspection, rules ---------------------------------------------------------------------------
 
 

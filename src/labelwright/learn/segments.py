@@ -215,3 +215,23 @@ class SegmentExpectations(GraphExpectations):
         by_label = np.zeros((int(offsets[-1] - offsets[0]), len(self.assembly.space.labels)))
         by_label[token, label] = d_passed[slots]
         return np.ascontiguousarray(by_label[:, self.label])
+
+
+class LatentSegmentExpectations(SegmentExpectations):
+    """As SegmentExpectations, where types have several states: the true segments, too, are summed over, by the same
+    sums with all others forbidden."""
+
+    def _count(
+        self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
+    ) -> tuple[float, Array]:
+        space, none = self.assembly.space, np.full_like(gold, -1)
+        true = {name: scores.copy() for name, scores in rows.items()}
+        loss, counts = super()._count(rows, transitions, offsets, none, share, gains)
+        if (gold < 0).all():  # only probabilities are asked for
+            return loss, counts
+        kind = np.arange(space.n_states) // space.n_latent
+        true["segment"][:, : space.n_states][gold[:, None] != kind] = -np.inf
+        observed = super()._count(true, transitions, offsets, none, share, np.empty((0, len(space.roles))))
+        for name in rows:
+            rows[name] -= true[name]
+        return loss - observed[0], counts - observed[1]

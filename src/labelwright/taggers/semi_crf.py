@@ -23,7 +23,14 @@ from labelwright.features.template import Pattern
 from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
 from labelwright.learn.partial_segments import PartialSegmentExpectations
-from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, carry_segments, gold_of, segment_parameters
+from labelwright.learn.segments import (
+    LatentSegmentExpectations,
+    SegmentAssembly,
+    SegmentExpectations,
+    carry_segments,
+    gold_of,
+    segment_parameters,
+)
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
 from labelwright.scoring.trained import Trained
@@ -127,6 +134,7 @@ class SemiCRF(LogLinearModel):
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
         n_latent: Latent = 1,
+        n_restarts: declared.Restarts = 1,
     ):
         self.template = template
         self.max_length = max_length
@@ -145,6 +153,7 @@ class SemiCRF(LogLinearModel):
         self.vectors = vectors
         self.class_weight = class_weight
         self.n_latent = n_latent
+        self.n_restarts = n_restarts
 
     # -- training ---------------------------------------------------------------------------------------------
 
@@ -171,8 +180,8 @@ class SemiCRF(LogLinearModel):
             space, segments = grown_space(_fitting(old, known), known, filled, offsets, self.max_length)
         elif self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            unknown = codes >= len(labels)
-            space, segments = segment_space(known, filled, offsets, pairs, self.max_length, unknown, self.n_latent)
+            asked = pairs, self.max_length, codes >= len(labels), self.n_latent
+            space, segments = segment_space(known, filled, offsets, *asked)
         else:
             space, segments = self._given, segments_in(self._given, known, filled, offsets)
         check_rows(offsets, space.max_length)
@@ -198,7 +207,7 @@ class SemiCRF(LogLinearModel):
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(features, state_space(space.labels), parameters, none, space.scheme, space)
         data = Data(incidences, offsets, gold.kinds, said)
-        if not said.plain or space.n_latent > 1:
+        if not said.plain:
             _, _, codes, sets = labelled(X, y, space.labels)
             data = _with_labels(data, space, segments, codes, sets)
         return data, trained
@@ -206,9 +215,8 @@ class SemiCRF(LogLinearModel):
     def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
         data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self.trained_)
         weights = carry_segments(self.trained_, trained)
-        new = weights == 0
-        weights[new] = self._start(trained, 0, split=True)[new]
-        return data, trained._replace(weights=weights)
+        start = np.where(weights == 0, self._start(trained, 0, split=True), weights)
+        return data, trained._replace(weights=start)
 
     def _start(self, trained: Trained, restart: int, split: bool) -> Array:
         """Small random weights where there are latent states: equal ones would stay equal for ever."""
@@ -272,7 +280,8 @@ class SemiCRF(LogLinearModel):
         if isinstance(data, SegmentData):
             _, offsets, _, said, codes = data
             return PartialSegmentExpectations(assembly, codes, said, offsets, candidates)
-        return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
+        plain = SegmentExpectations if trained.segments.n_latent == 1 else LatentSegmentExpectations
+        return plain(assembly, data.gold, data.offsets, candidates)
 
     # -- graphs out ---------------------------------------------------------------------------------------------------
 
@@ -310,10 +319,9 @@ class SemiCRF(LogLinearModel):
         return None if self._latent else "a SemiCRF decodes exactly"
 
     def summary(self) -> Summary:
-        summary = super().summary()
-        if self._latent:
-            summary.sizes.append(f"{self.segments_.n_states} latent states")
-        return summary
+        sizes, run, stopped = super().summary()
+        latent = [f"{self.segments_.n_states} latent states"] if self._latent else []
+        return Summary([*sizes, *latent], run, stopped)
 
     def ranks(self, decoder: str) -> bool:
         return decoder == "exact" or not self._latent
@@ -333,18 +341,13 @@ class SemiCRF(LogLinearModel):
         forced, constraints : as for `decode`; no rules with latent=True
         """
         self._check_fitted()
-        if not latent:
-            return super().predict_marginals(X, forced=forced, constraints=constraints)
-        if not self._latent:
+        if latent and not self._latent:
             raise OptionError("latent: this SemiCRF has no latent states; leave it out, or train it with n_latent=2")
-        names = self.segments_.states
+        return super().predict_marginals(X, latent=latent, forced=forced, constraints=constraints)
 
-        def question(batch: Batch) -> list[list[dict[str, float]]]:
-            batch.check_possible()
-            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[attr-defined]
-            return [[dict(zip(names, row, strict=True)) for row in sentence] for sentence in rows]
-
-        return self._ask(X, question, forced, constraints)
+    @property
+    def _state_names(self) -> Sequence[str]:
+        return self.segments_.states
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
@@ -366,7 +369,7 @@ class SemiCRF(LogLinearModel):
         segments = cut_segments(segments, kept, space)
         said = supervision_of(sets, codes, offsets, labels, class_weight, sample_weight, part=True)
         data = Data(incidences, kept, gold_of(segments, kept, space).kinds, said)
-        return data if said.plain and space.n_latent == 1 else _with_labels(data, space, segments, codes, sets)
+        return data if said.plain else _with_labels(data, space, segments, codes, sets)
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
