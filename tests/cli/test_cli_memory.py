@@ -145,14 +145,17 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
     [
         (["--l2", 1], "--l2: not for --model memory, only for crf, latent-crf or semi-crf"),
         (["--iterations", 3], "--iterations: not for --model memory, only for crf"),
-        (["--latent", 2], "--latent: not for --model memory, only for latent-crf or latent-perceptron"),
+        (["--latent", 2], "--latent: not for --model memory, only for latent-crf"),
         (["--min-count", 2], "--min-count: not for --model memory, only for"),
         (["--constraints", "scheme"], "--constraints: not for --model memory, only for"),
         (["--passing", "best"], "--passing: not for --model memory, only for cascade"),
         (["--model", "crf", "--k", 3], "--k: not for --model crf, only for memory"),
         (["--model", "crf", "--weights", "none"], "--weights: not for --model crf, only for memory"),
         (["--model", "crf", "--search"], "--search: name settings and the values to try, as in --search l2=0.1,1,10"),
-        (["--model", "cascade", "--recipe", "c.toml", "--k", 3], "--k: not for --model cascade, only for memory"),
+        (
+            ["--model", "cascade", "--recipe", "c.toml", "--k", 3],
+            "--k: belongs to a layer; write it in a table of [[layers]]",
+        ),
         (
             ["--model", "cascade", "--recipe", "m.toml"],
             "layers: chunk: a MemoryTagger has no joint training; use --passing marginal",

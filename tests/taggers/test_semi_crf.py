@@ -232,7 +232,7 @@ def test_questions_that_cannot_be_answered(model):
         (lambda: model.decode([NEW], depth=3), r"^decoder viterbi: no option 'depth', expected probabilities$"),
         (
             lambda: model.predict_marginals([NEW], latent=True),
-            r"^latent: a SemiCRF has no latent states; leave it out$",
+            r"^latent: this SemiCRF has no latent states; leave it out, or train it with n_latent=2$",
         ),
         (lambda: model.predict_nbest([NEW], n=0), r"^n: expected a whole number, 1 to "),
         (lambda: model.decode([NEW], forced=[[None]]), r"^forced: sentence 0 has 4 tokens, got 1 entries"),

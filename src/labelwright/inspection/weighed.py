@@ -122,7 +122,7 @@ class WeighedSentence:
         """The label (or type of segment) of each state of transitions."""
         trained = self.trained
         if trained.segments is not None:
-            return [*map(str, trained.segments.types), OUTSIDE]
+            return [*map(str, trained.segments.states), OUTSIDE]
         return [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
 
     def _biases(self, one: LabelCounts, other: LabelCounts) -> list[Contribution]:

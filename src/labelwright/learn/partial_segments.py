@@ -1,7 +1,8 @@
 """Training a SemiCRF on labels that are known in part, or count more or less than others.
 
 A segmentation agrees with the data where the labels it is written as are all allowed.  One sentence at a time: the
-graph of its segments is summed over twice, with all arcs and with those that agree."""
+graph of its segments is summed over twice, with all arcs and with those that agree.  These are a small graph of their
+own where labels are known."""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ Array = NDArray[Any]
 class Said(NamedTuple):
     """What is said of the segments of one sentence."""
 
-    right: Array  # [A]  arcs that agree with the labels
+    right: Array  # the arcs that agree with the labels, in order
     cost: Array | None  # [A]  added to the scores of all arcs
     weight: float  # how often the sentence counts
 
@@ -49,7 +50,7 @@ class PartialSegmentExpectations(SegmentExpectations):
         for n, (a, b) in enumerate(pairwise(offsets.tolist())):
             arcs = self._arcs.of(b - a, space)
             said = _said(space, arcs, allowed[codes[a:b]], supervision, n, slice(a, b))
-            if dag.sums(arcs.dag, np.where(said.right, 0.0, -np.inf)).log_z == -np.inf:
+            if _agreeing(arcs, np.zeros(len(arcs.first)), said).log_z == -np.inf:
                 raise CorpusError(
                     f"training labels: sentence {n}: no segments of up to {space.max_length} tokens have labels within "
                     "its sets of labels; use a larger max_length, or mend the labels"
@@ -60,10 +61,10 @@ class PartialSegmentExpectations(SegmentExpectations):
         self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
     ) -> tuple[float, Array]:
         space, first = self.assembly.space, int(np.searchsorted(self.offsets, offsets[0]))
-        shape = space.n_types, space.n_long, space.max_length
-        scores = transitions.arc.reshape(space.n_types + 1, space.n_types + 1)
+        shape = space.shape
+        scores = transitions.arc.reshape(space.n_states + 1, space.n_states + 1)
         counts, loss, row = np.zeros_like(scores), 0.0, 0
-        inner = np.empty((int(np.diff(offsets).max()) + 1, space.n_long))
+        inner = np.empty((int(np.diff(offsets).max()) + 1, space.n_long_states))
         nothing, no_transition = np.zeros_like(rows["segment"]), np.zeros_like(scores)
         observing = len(gold) == 0  # else only probabilities are asked for
         for n, (a, b) in enumerate(pairwise((offsets - offsets[0]).tolist()), first):
@@ -90,7 +91,8 @@ def _said(space: SegmentSpace, arcs: Arcs, allowed: Array, supervision: Supervis
     if of_tokens is not None:
         with np.errstate(divide="ignore"):
             cost = wrong_labels(space, arcs, allowed, np.maximum(np.log(of_tokens[at]), -1e30))
-    return Said(permitted_arcs(space, arcs, allowed), cost, 1.0 if of_sentences is None else float(of_sentences[n]))
+    right = np.flatnonzero(permitted_arcs(space, arcs, allowed)).astype(np.int32)
+    return Said(right, cost, 1.0 if of_sentences is None else float(of_sentences[n]))
 
 
 def _free(score: Array, said: Said | None) -> Array:
@@ -103,5 +105,13 @@ def _difference(arcs: Arcs, score: Array, said: Said | None) -> tuple[float, Arr
     every = dag.sums(arcs.dag, _free(score, said))
     if said is None:
         return every.log_z, every.arcs
-    agreeing = dag.sums(arcs.dag, np.where(said.right, score, -np.inf))
-    return every.log_z - agreeing.log_z, every.arcs - agreeing.arcs
+    agreeing = _agreeing(arcs, score, said)
+    every.arcs[said.right] -= agreeing.arcs
+    return every.log_z - agreeing.log_z, every.arcs
+
+
+def _agreeing(arcs: Arcs, score: Array, said: Said) -> dag.Sums:
+    """The sums over the segmentations that agree, on the graph of their arcs alone."""
+    graph, right = arcs.dag, said.right
+    part = dag.Dag(graph.source[right], graph.target[right], graph.n_nodes, graph.sources, graph.sinks)
+    return dag.sums(part, score[right])

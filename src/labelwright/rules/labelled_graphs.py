@@ -119,7 +119,7 @@ def graph_of_segments(arcs: Arcs, scores: Array, space: SegmentSpace) -> Labelle
         )
     first, length, kind = (array.astype(np.int64) for array in (arcs.first, arcs.length, arcs.kind))
     source, target, n_nodes = arcs.dag.source.astype(np.int64), arcs.dag.target.astype(np.int64), arcs.dag.n_nodes
-    inner = _InnerNodes(space, n_nodes, n_nodes // (2 * space.n_types))
+    inner = _InnerNodes(space, n_nodes, n_nodes // (2 * space.n_states))
     label = {place: label_table(space)[0, :, PLACES.index(place)] for place in PLACES}
     none, one, long = length == 0, length == 1, length > 1
     parts = [
@@ -138,10 +138,10 @@ def graph_of_segments(arcs: Arcs, scores: Array, space: SegmentSpace) -> Labelle
 
 
 class _InnerNodes:
-    """Nodes inside segments: of each type that may be long, from each token on, after each number of tokens."""
+    """Nodes inside segments: of each state that may be long, from each token on, after each number of tokens."""
 
     def __init__(self, space: SegmentSpace, first: int, T: int):
-        self.L, self.n_long, self.longest, self.T, self.first = space.n_types, space.n_long, space.max_length, T, first
+        (self.S, self.n_long, self.longest), self.T, self.first = space.shape, T, first
 
     @property
     def end(self) -> int:
@@ -160,7 +160,7 @@ class _InnerNodes:
             (going, (n_read > 0) & (n_read + 1 < self.longest) & (start + n_read + 1 < self.T)),
         ):
             i, x, k = start[chosen], kind[chosen], n_read[chosen]
-            begin = 1 + 2 * i * self.L + x  # as kernels.segments numbers them
+            begin = 1 + 2 * i * self.S + x  # as kernels.segments numbers them
             source = np.where(k == 0, begin, self.node(i, x, k))
             parts.append(LabelledArcs(source, self.node(i, x, k + 1), np.zeros(len(i)), labels[x], i + k))
         return parts

@@ -306,6 +306,11 @@ class LinearTagger(Calibratable):
     def decoder_options(self, decoder: str) -> list[str]:
         return decoder_options(decoder)
 
+    @property
+    def _state_names(self) -> Sequence[str]:
+        """The names of the latent states."""
+        return state_names(self.space_)
+
     def predict_marginals(
         self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
@@ -317,7 +322,7 @@ class LinearTagger(Calibratable):
         """
         if not latent or not self.probabilistic:
             return super().predict_marginals(X, forced=forced, constraints=constraints)
-        names = state_names(self.space_)
+        names = self._state_names
 
         def question(batch: Batch) -> list[list[dict[str, float]]]:
             batch.check_possible()

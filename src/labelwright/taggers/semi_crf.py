@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
-from labelwright.answers.segmentations import DECODERS, SegmentGraph
+from labelwright.answers.segmentations import DECODERS, LATENT_DECODERS, SegmentGraph
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect
@@ -23,7 +23,14 @@ from labelwright.features.template import Pattern
 from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
 from labelwright.learn.partial_segments import PartialSegmentExpectations
-from labelwright.learn.segments import SegmentAssembly, SegmentExpectations, carry_segments, gold_of, segment_parameters
+from labelwright.learn.segments import (
+    LatentSegmentExpectations,
+    SegmentAssembly,
+    SegmentExpectations,
+    carry_segments,
+    gold_of,
+    segment_parameters,
+)
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
 from labelwright.scoring.trained import Trained
@@ -48,6 +55,7 @@ from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
 from labelwright.taggers.base import Constraints, Forced
+from labelwright.taggers.estimator import Summary
 from labelwright.taggers.growth import writes
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
@@ -59,6 +67,8 @@ from labelwright.wording import counted
 
 Array = NDArray[Any]
 SEGMENT_COST = 3  # times the work of a CRF, without compiled code
+NOISE = 0.1  # standard deviation of the first weights of latent states
+SPLIT = 0.03  # and of what further data add to them
 
 MaxLength = Annotated[
     int | None,
@@ -68,6 +78,7 @@ MaxLength = Annotated[
     Help("Most tokens of a segment; longer ones of the training data are cut."),
     Default("the longest in the training data, or more (up to 8) where labels are unknown"),
 ]
+Latent = Annotated[int, AtLeast(1), Signed(), Flag("--latent"), Help("Latent states of each type of segments.")]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
 
@@ -86,7 +97,8 @@ class SemiCRF(LogLinearModel):
 
     The score of a segment is that of its tokens (as first, inner, last or only token of its type, by the U lines of the
     template), of its length, of its text where that was a segment in training, and of the dictionaries that have it;
-    to that come the transitions from type to type.
+    to that come the transitions from type to type.  With n_latent above 1, each type owns so many latent states, which
+    weights and transitions belong to, and the probability of a segmentation is the sum over the states of its segments.
 
     >>> X = [["Ada", "Lovelace", "met", "Charles", "Babbage"], ["they", "met", "Ada", "Lovelace"]]
     >>> y = [["B-PER", "I-PER", "O", "B-PER", "I-PER"], ["O", "O", "B-PER", "I-PER"]]
@@ -99,7 +111,6 @@ class SemiCRF(LogLinearModel):
     averaging = "none"
     constraints = None
     warm_start = False
-    decoders: ClassVar[tuple[str, ...]] = DECODERS
     rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _inspection: ClassVar[Any] = inspection
     _given: SegmentSpace | None = None  # by `like`: the space that fit shall use
@@ -122,6 +133,8 @@ class SemiCRF(LogLinearModel):
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
+        n_latent: Latent = 1,
+        n_restarts: declared.Restarts = 1,
     ):
         self.template = template
         self.max_length = max_length
@@ -139,6 +152,8 @@ class SemiCRF(LogLinearModel):
         self.clusters = clusters
         self.vectors = vectors
         self.class_weight = class_weight
+        self.n_latent = n_latent
+        self.n_restarts = n_restarts
 
     # -- training ---------------------------------------------------------------------------------------------
 
@@ -165,7 +180,8 @@ class SemiCRF(LogLinearModel):
             space, segments = grown_space(_fitting(old, known), known, filled, offsets, self.max_length)
         elif self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            space, segments = segment_space(known, filled, offsets, pairs, self.max_length, codes >= len(labels))
+            asked = pairs, self.max_length, codes >= len(labels), self.n_latent
+            space, segments = segment_space(known, filled, offsets, *asked)
         else:
             space, segments = self._given, segments_in(self._given, known, filled, offsets)
         check_rows(offsets, space.max_length)
@@ -198,7 +214,16 @@ class SemiCRF(LogLinearModel):
 
     def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
         data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self.trained_)
-        return data, trained._replace(weights=carry_segments(self.trained_, trained))
+        weights = carry_segments(self.trained_, trained)
+        start = np.where(weights == 0, self._start(trained, 0, split=True), weights)
+        return data, trained._replace(weights=start)
+
+    def _start(self, trained: Trained, restart: int, split: bool) -> Array:
+        """Small random weights where there are latent states: equal ones would stay equal for ever."""
+        if cast(SegmentSpace, trained.segments).n_latent == 1:
+            return super()._start(trained, restart, split)
+        rng = np.random.default_rng([self.random_state or 0, restart])
+        return rng.normal(0, SPLIT if split else NOISE, trained.parameters.n_weights).astype(np.float32)
 
     @property
     def segments_(self) -> SegmentSpace:
@@ -224,7 +249,8 @@ class SemiCRF(LogLinearModel):
         """The weights of another model of the same segments by the numbers of this one's; 0 for what it lacks."""
         for model in (self, other):
             model._check_fitted()
-        if self.segments_[1:3] != other.segments_[1:3]:
+        mine, others = self.segments_, other.segments_
+        if (mine.scheme, mine.states) != (others.scheme, others.states):
             raise OptionError("weights_of: the other model has other types of segments; train it by `like`")
         return carry_segments(other._learnt(), self._learnt())
 
@@ -240,7 +266,7 @@ class SemiCRF(LogLinearModel):
         if not isinstance(features, SegmentFeatures) or features.max_length != segments.max_length:
             raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
         self.dictionaries = features.dictionary_phrases() or None
-        shape = Shape({"state": len(segments.roles), "segment": segments.n_types}, segments.n_types + 1, 1)
+        shape = Shape({"state": len(segments.roles), "segment": segments.n_states}, segments.n_states + 1, 1)
         return shape, trained._replace(segments=segments)
 
     def _take_back(self, extractor: Extractor) -> None:
@@ -251,10 +277,11 @@ class SemiCRF(LogLinearModel):
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> SegmentExpectations:
         assert trained.segments is not None
         assembly = SegmentAssembly(trained.segments, trained.parameters)
-        if not data.said.plain:
-            _, offsets, _, said, codes = cast(SegmentData, data)
+        if isinstance(data, SegmentData):
+            _, offsets, _, said, codes = data
             return PartialSegmentExpectations(assembly, codes, said, offsets, candidates)
-        return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
+        plain = SegmentExpectations if trained.segments.n_latent == 1 else LatentSegmentExpectations
+        return plain(assembly, data.gold, data.offsets, candidates)
 
     # -- graphs out ---------------------------------------------------------------------------------------------------
 
@@ -274,25 +301,53 @@ class SemiCRF(LogLinearModel):
         assert trained.segments is not None
         return Constrained(trained.space, SegmentAssembly(trained.segments, trained.parameters))
 
+    @property
+    def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names that `decode` takes: with latent states they differ."""
+        return LATENT_DECODERS if self._latent else DECODERS
+
+    @property
+    def default_decoder(self) -> str:  # type: ignore[override]
+        """The one that `predict` uses."""
+        return "exact" if self._latent else "viterbi"
+
     def decoder_options(self, decoder: str) -> list[str]:
-        return ["probabilities"]
+        searches = decoder == "exact" and self._latent
+        return ["probabilities", "max_expansions", "time_limit"] if searches else ["probabilities"]
 
     def why_one_decoder(self) -> str | None:
-        return "a SemiCRF decodes exactly"
+        return None if self._latent else "a SemiCRF decodes exactly"
+
+    def summary(self) -> Summary:
+        sizes, run, stopped = super().summary()
+        latent = [f"{self.segments_.n_states} latent states"] if self._latent else []
+        return Summary([*sizes, *latent], run, stopped)
+
+    def ranks(self, decoder: str) -> bool:
+        return decoder == "exact" or not self._latent
+
+    @property
+    def _latent(self) -> bool:
+        """Whether types have several states: as trained, or as it will be."""
+        return (self.segments_.n_latent if self._is_fitted() else self.n_latent) > 1
 
     def predict_marginals(
         self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token.
+        """The probability of every label at every token; with latent=True of every latent state (`PER#2`).
 
         X : sentences, a Corpus, or what `encode` returned
-        latent : refused: segments have no latent states
-        forced, constraints : as for `decode`
+        latent : of the latent states of segments instead of labels; refused where there are none
+        forced, constraints : as for `decode`; no rules with latent=True
         """
         self._check_fitted()
-        if latent:
-            raise OptionError("latent: a SemiCRF has no latent states; leave it out")
-        return super().predict_marginals(X, forced=forced, constraints=constraints)
+        if latent and not self._latent:
+            raise OptionError("latent: this SemiCRF has no latent states; leave it out, or train it with n_latent=2")
+        return super().predict_marginals(X, latent=latent, forced=forced, constraints=constraints)
+
+    @property
+    def _state_names(self) -> Sequence[str]:
+        return self.segments_.states
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
@@ -327,8 +382,8 @@ class SegmentScores:
     def __init__(self, trained: Trained, assembly: SegmentAssembly, data: Encoded, workers: Workers):
         assert trained.segments is not None
         self.space, self.offsets = trained.segments, data.offsets
-        L = self.space.n_types
-        self._transitions = assembly.plain(trained.weights).arc.reshape(L + 1, L + 1)
+        S = self.space.n_states
+        self._transitions = assembly.plain(trained.weights).arc.reshape(S + 1, S + 1)
         self._rows = Rows(trained, assembly, data, workers)
         self._row_offsets = row_offsets(data.offsets, self.space.max_length)
         self._longest = int(np.diff(data.offsets).max())
@@ -337,11 +392,10 @@ class SegmentScores:
     def sentences(self, begin: int, end: int, permitted: Array | None) -> list[SegmentGraph | None]:
         """The graphs of the sentences begin:end; None where there are no tokens."""
         space, rows = self.space, self._row_offsets[begin : end + 1]
-        shape = space.n_types, space.n_long, space.max_length
         first = int(self.offsets[begin])
         tokens = self._rows.of("state", first, int(self.offsets[end]))
         segments = self._rows.of("segment", int(rows[0]), int(rows[-1]))
-        inner, graphs = np.empty((self._longest + 1, space.n_long)), list[SegmentGraph | None]()
+        inner, graphs = np.empty((self._longest + 1, space.n_long_states)), list[SegmentGraph | None]()
         for n, (t0, t1) in enumerate(pairwise(self.offsets[begin : end + 1].tolist())):
             if t0 == t1:
                 graphs.append(None)
@@ -349,7 +403,7 @@ class SegmentScores:
             arcs = self._arcs.of(t1 - t0, space)
             scores = np.empty(len(arcs.first))
             places = t0 - first, segments, rows[n] - rows[0]
-            kernels.arc_scores(tokens, *places, self._transitions, *shape, t1 - t0, inner, scores)
+            kernels.arc_scores(tokens, *places, self._transitions, *space.shape, t1 - t0, inner, scores)
             if permitted is not None:
                 scores[~permitted_arcs(space, arcs, permitted[t0:t1])] = -np.inf
             graphs.append(SegmentGraph(arcs, scores, space))
