@@ -13,7 +13,7 @@ from labelwright.answers.chains import DRAWN
 from labelwright.answers.protocol import Ranked, impossible
 from labelwright.corpus.spans import Span
 from labelwright.decode.record import Decoding
-from labelwright.decode.segmentations import best_segmentations
+from labelwright.decode.segment_search import best_segmentations
 from labelwright.errors import OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.parallel import computed_once
