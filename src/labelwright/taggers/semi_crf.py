@@ -157,6 +157,10 @@ class SemiCRF(LogLinearModel):
 
     # -- training ---------------------------------------------------------------------------------------------
 
+    def signed_settings(self) -> dict[str, Any]:
+        """The settings that the signature shows: the number of latent states only where there are several."""
+        return {name: value for name, value in super().signed_settings().items() if (name, value) != ("n_latent", 1)}
+
     def _prepare(
         self,
         X: Any,
