@@ -42,7 +42,7 @@ def small(calls: list[str], fails: bool = False) -> Experiment:
         )
 
     steps = [Step("first", 1, first), Step("second", 1, second)]
-    return Experiment("small", "A title", "Who 2009", [], lambda quick: steps, findings, ["Read so."])
+    return Experiment("small", "A title", "Who 2009", [], lambda quick: steps, findings, __file__, ["Read so."])
 
 
 def test_an_interrupted_run_resumes_with_the_next_step(tmp_path: Path) -> None:

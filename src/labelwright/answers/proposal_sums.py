@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.answers.protocol import Ranked
+from labelwright.answers.protocol import Ranked, spans_within
 from labelwright.corpus.schemes import Allowed, Boundaries, boundaries
 from labelwright.corpus.spans import Span
 from labelwright.decode.csi import labelling_graph
@@ -157,17 +157,9 @@ class ProposalSums:
     def likely_spans(self, least: float) -> list[Span]:
         """All spans at least as probable as `least`, in order: their tokens have labels of the type at least as
         often."""
-        rows, spans = self.marginals(), list[Span]()
-        for number, kind in enumerate(self.span_types):
-            share = rows[:, self.graphs.table.type_of[:-1] == number].sum(axis=1)
-            for start in range(len(rows)):
-                end = start
-                while end < len(rows) and share[end] >= least - 1e-9:
-                    end += 1
-                    probability = self.span(Span(start, end, kind))
-                    if probability >= least:
-                        spans.append(Span(start, end, kind, probability))
-        return sorted(spans)
+        rows, of_type = self.marginals(), self.graphs.table.type_of[:-1]
+        shares = {kind: rows[:, of_type == number].sum(axis=1) for number, kind in enumerate(self.span_types)}
+        return spans_within(shares, least, self.span)
 
     def entropy(self) -> float:
         """Of the paths, and of the labels that an arc may stand for."""

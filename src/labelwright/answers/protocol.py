@@ -1,5 +1,6 @@
 """What a scored sentence can be asked, whatever its structure."""
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -99,3 +100,18 @@ class NoSumsError(OptionError):
 def impossible(sentence: int) -> OptionError:
     """The error for a sentence without any labelling that is allowed."""
     return OptionError(f"sentence {sentence}: no labelling satisfies the forced labels and the constraints")
+
+
+def spans_within(shares: Mapping[str, Array], least: float, probability: Callable[[Span], float]) -> list[Span]:
+    """All spans at least as probable as `least`, in order, from the share of each type at each token [T]: a span is no
+    more probable than any of its tokens."""
+    spans = []
+    for kind, share in shares.items():
+        for start in range(len(share)):
+            end = start
+            while end < len(share) and share[end] >= least - 1e-9:
+                end += 1
+                of_span = probability(Span(start, end, kind))
+                if of_span >= least:
+                    spans.append(Span(start, end, kind, of_span))
+    return sorted(spans)

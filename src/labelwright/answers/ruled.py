@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.chains import DRAWN
-from labelwright.answers.protocol import NoSumsError, Ranked, Scored
+from labelwright.answers.protocol import NoSumsError, Ranked, Scored, spans_within
 from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
@@ -251,18 +251,11 @@ class RuledSentence:
         often."""
         if self.base.of_labels is None:
             return []
-        sentence, rows, spans = Sentence([[]] * len(self), self.labels), self.marginals(), list[Span]()
+        sentence, rows, shares = Sentence([[]] * len(self), self.labels), self.marginals(), {}
         for kind in self.span_types:
             inside = labels_named([kind], sentence, "span")
-            share = rows[:, [label in inside for label in self.labels]].sum(axis=1)
-            for start in range(len(self)):
-                end = start
-                while end < len(self) and share[end] >= least - 1e-9:
-                    end += 1
-                    probability = self.span(Span(start, end, kind))
-                    if probability >= least:
-                        spans.append(Span(start, end, kind, probability))
-        return sorted(spans)
+            shares[kind] = rows[:, [label in inside for label in self.labels]].sum(axis=1)
+        return spans_within(shares, least, self.span)
 
     def sample(self, n: int, rng: "np.random.Generator") -> Array:
         label = self._labellings.arcs.label

@@ -47,6 +47,7 @@ from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
+from labelwright.taggers.estimator import is_interrupted
 from labelwright.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -389,9 +390,8 @@ def _finish(
         model.remember_input(list(data.names), data.label)
     if not quiet:
         _warn(model)
-    record = model.training_
+    record, interrupted = model.training_, is_interrupted(model)
     record |= more
-    interrupted = record.get("stopped") == "interrupted" or bool(record.get("interrupted"))
     if interrupted and checkpoint is not None and not record["iterations"]:
         say(f"labelwright: interrupted before the first {model.trains_in}; {output} is not written")
         raise typer.Exit(130)

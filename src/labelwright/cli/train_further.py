@@ -15,6 +15,7 @@ from labelwright.cli.train_options import RUN
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
 from labelwright.settings import OfTheRun
+from labelwright.taggers.estimator import is_interrupted
 from labelwright.taggers.growth import writes
 from labelwright.taggers.registry import name_of
 
@@ -56,7 +57,7 @@ def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     if not asked.get("quiet"):
         learnt = f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s"
         say(f"{output}: {'; '.join([_growth(before, _sizes(model)), learnt, *_on_dev(scores)])}")
-    if any(part.training_.get("stopped") == "interrupted" for part in model.outputs.values()):
+    if any(map(is_interrupted, model.outputs.values())):
         say(f"labelwright: interrupted; {output} holds the model so far")
         raise typer.Exit(130)
 

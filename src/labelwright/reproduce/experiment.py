@@ -89,4 +89,5 @@ class Experiment:
     corpora: Sequence[str]  # the folders that it reads
     steps: Callable[[bool], Sequence[Step]]  # of a quick run, or of a full one
     findings: Callable[[Mapping[str, Result], bool], Findings]  # from the results by the names of steps
+    source: str  # the file of the steps: results depend on it
     readings: Sequence[str] = field(default=())  # how "as published" was read where the paper leaves room

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,19 +89,8 @@ def _record(row: Row, command: str) -> dict[str, Any]:
     def short(value: float | None) -> float | None:
         return None if value is None else round(float(value), 4)
 
-    return {
-        "table": row.table,
-        "system": row.system,
-        "metric": row.metric,
-        "paper": row.paper,
-        "ours": short(row.ours),
-        "spread": short(row.spread),
-        "seconds": short(row.seconds),
-        "command": command,
-        "variant": row.variant,
-        "settings": row.settings,
-        "seeds": list(row.seeds) or [0],
-    }
+    numbers = {name: short(getattr(row, name)) for name in ("ours", "spread", "seconds")}
+    return asdict(row) | numbers | {"command": command, "seeds": list(row.seeds) or [0]}
 
 
 def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path], run: Run) -> Iterable[Block]:

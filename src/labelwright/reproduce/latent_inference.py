@@ -24,10 +24,9 @@ from labelwright.reproduce.experiment import (
     Row,
     Step,
 )
-from labelwright.reproduce.measured import SCORES, best, decoded, differences, rows_of, scored, trained
+from labelwright.reproduce.measured import SCORES, best, decoded, differences, rows_of, scored, seeds, trained
 from labelwright.reproduce.work import Work
 
-SEEDS = (0, 1, 2)
 PUBLISHED_L2 = 1.0  # 1 / sigma^2
 VARIANCES = tuple(10.0**k for k in range(-3, 4))
 STEPS_N = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
@@ -156,10 +155,6 @@ def _variances(quick: bool) -> Sequence[float]:
     return (0.1, 1.0, 10.0) if quick else VARIANCES
 
 
-def _seeds(quick: bool) -> Sequence[int]:
-    return SEEDS[:1] if quick else SEEDS
-
-
 def _steps(task: Task, quick: bool) -> list[Step]:
     variances = _variances(quick)
     takes = task.minutes
@@ -184,7 +179,7 @@ def _steps(task: Task, quick: bool) -> list[Step]:
     steps += [
         Step(f"latent CRF, {variant}, seed {seed}", takes[variant], partial(_tested, task, variant, seed))
         for variant in (AS_PUBLISHED, OURS)
-        for seed in _seeds(quick)
+        for seed in seeds(quick)
     ]
     return [*steps, Step("significance", 0.2, partial(_compared, task))]
 
@@ -201,7 +196,7 @@ def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Finding
                 rows += rows_of(task.table, system, paper, [_timed(crf)], variant, f"l2 {crf['l2']:g}")
             continue
         for variant in (AS_PUBLISHED, OURS):
-            runs = [results[f"latent CRF, {variant}, seed {seed}"] for seed in _seeds(quick)]
+            runs = [results[f"latent CRF, {variant}, seed {seed}"] for seed in seeds(quick)]
             rows += rows_of(task.table, system, paper, [_timed(run["systems"][system]) for run in runs], variant)
     rows += _sweep_rows(task, results, quick)
     return Findings(rows, _claims(task, results, rows), figures, _notes(task, results))
@@ -371,6 +366,7 @@ EXPERIMENTS = {
         ["conll2000"],
         partial(_steps, NP),
         partial(_findings, NP),
+        __file__,
         [
             "Words are lower-cased and runs of digits made one 0: with raw words a CRF stays below the paper's.",
             "The paper names no development data for this task: the last 894 training sentences are taken.",
@@ -386,6 +382,7 @@ EXPERIMENTS = {
         ["jnlpba"],
         partial(_steps, BIONER),
         partial(_findings, BIONER),
+        __file__,
         [
             "The paper leaves out rare features without a number: those that occur less than 15 times are left out, as"
             " in the later paper on the latent perceptron.",

@@ -10,23 +10,18 @@ from labelwright import Corpus
 from labelwright.evaluate import evaluate, mcnemar
 from labelwright.reproduce.experiment import AS_PUBLISHED, Result, Row
 from labelwright.reproduce.work import Work
+from labelwright.taggers.estimator import uninterrupted
 
+SEEDS = (0, 1, 2)
+FIGURE_1 = {"margin": 0.0, "shuffle": False, "all_passes": True, "calibration": False}  # of Sun et al., as printed
 SCORES = ("S.A.", "P", "R", "F1")
 
 
 def trained(model: Any, train: Corpus, **how: Any) -> tuple[Any, float]:
     """A model after training, and the seconds that took, reading of features included."""
     begun = time.perf_counter()
-    model.fit(train, **how)
-    check_whole(model)
+    uninterrupted(model.fit(train, **how))
     return model, time.perf_counter() - begun
-
-
-def check_whole(model: Any) -> None:
-    """Ctrl-C ends training early and keeps the model so far; no experiment may take it for a trained one."""
-    record = model.training_
-    if record.get("stopped") == "interrupted" or record.get("interrupted"):
-        raise KeyboardInterrupt
 
 
 def scored(gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> Result:
@@ -70,16 +65,20 @@ def rows_of(
     results: Sequence[Result],
     variant: str = AS_PUBLISHED,
     settings: str = "",
-    seconds: str = "seconds",
 ) -> list[Row]:
     """A row for each metric that the paper reports of a system; without results, the run was not possible."""
     rows = []
     seeds = tuple(range(len(results))) if len(results) > 1 else ()
     for metric, published in paper.items():
         ours, spread = averaged(results, metric) if results else (None, None)
-        spent = mean(result[seconds] for result in results) if results else None
+        spent = mean(result["seconds"] for result in results) if results else None
         rows.append(Row(table, system, metric, published, ours, spread, spent, variant, settings, seeds))
     return rows
+
+
+def seeds(quick: bool) -> Sequence[int]:
+    """The seeds of runs whose result depends on chance."""
+    return SEEDS[:1] if quick else SEEDS
 
 
 def best(results: Mapping[Any, float]) -> Any:

@@ -134,6 +134,7 @@ EXPERIMENTS = {
         ["conll2000"],
         _steps,
         _findings,
+        __file__,
         [
             "As published: features of table 1, with the word and its suffixes at the same token only, and with "
             "features of the first and the last node and arc; a layer is trained for 80 iterations, both together for "

@@ -20,8 +20,8 @@ from labelwright.storage import replace_file
 from labelwright.wording import counted, duration
 
 T = TypeVar("T")
-NO_RESULTS = ("experiment_report", "figures")  # files that change what is shown, and no result
-BUILTIN_LINES = {name: made(2) for name, made in BUILTIN.items()}
+SHARED = ("measured.py", "data.py")  # files on which the results of every experiment depend
+ARM_CORES = {("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1", ("0x41", "0xd4f"): "Neoverse V2"}
 Say = Callable[[str], None]
 
 
@@ -95,14 +95,15 @@ class Work:
     @cached_property
     def _sources(self) -> bytes:
         """A hash of the code and of the corpora."""
-        code = [path for path in sorted(Path(__file__).parent.glob("*.py")) if path.stem not in NO_RESULTS]
+        code = [Path(self.experiment.source), *(Path(__file__).with_name(name) for name in SHARED)]
         data = [
             path
             for name in self.experiment.corpora
             for path in sorted((self.corpora / name).iterdir())  # type: ignore[operator]
             if path.is_file()
         ]
-        facts = f"{labelwright.__version__} {self.quick} {BUILTIN_LINES}"
+        templates = {name: made(2) for name, made in BUILTIN.items()}
+        facts = f"{labelwright.__version__} {self.quick} {templates}"
         return _hash([facts.encode(), *(path.read_bytes() for path in [*code, *data])]).encode()
 
     def _keep(self, step: Step, result: Result) -> None:
@@ -161,5 +162,17 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 
 def machine() -> str:
-    """The machine in words: processor architecture, cores, system, Python."""
-    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    """The machine in words: processor, cores, system, Python."""
+    kind = ", ".join(filter(None, [_processor(), platform.machine()]))
+    return f"{kind}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+def _processor() -> str:
+    """The name of the processor, where Linux tells it or has its number."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    made = (facts.get("CPU implementer", ""), facts.get("CPU part", ""))
+    return facts.get("model name") or ARM_CORES.get(made, platform.processor())

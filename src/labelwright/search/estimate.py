@@ -8,7 +8,7 @@ import numpy as np
 from labelwright.search.left_out import without_warnings
 from labelwright.search.progressive import without_calibration
 from labelwright.search.samples import fitted, looked_at
-from labelwright.taggers.estimator import untrained
+from labelwright.taggers.estimator import uninterrupted, untrained
 
 SAMPLE = 3000  # tokens to measure on
 PASSES = 3  # over the sample; the last one is measured
@@ -48,9 +48,7 @@ def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
     known = probe.get_params(deep=False)
     probe.set_params(**{name: value for name, value in PROBE.items() if name in known})
     with without_warnings():
-        fitted(probe, *data.take(rows))
-    if probe.training_["stopped"] == "interrupted":
-        raise KeyboardInterrupt
+        uninterrupted(fitted(probe, *data.take(rows)))
     history = probe.history_
     took = history[-1]["seconds"] - (history[-2]["seconds"] if len(history) > 1 else 0.0)
     graph, scale = probe.space_.graph, lengths.sum() / max(1, lengths[rows].sum())

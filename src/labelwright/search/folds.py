@@ -12,7 +12,7 @@ from labelwright.evaluate import evaluate
 from labelwright.search.left_out import LeftOut, without_warnings
 from labelwright.search.progressive import without_calibration
 from labelwright.search.samples import Fold, SearchData, fitted, held_out, looked_at, of_layer, with_gold
-from labelwright.taggers.estimator import untrained
+from labelwright.taggers.estimator import uninterrupted, untrained
 
 Array = NDArray[Any]
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)  # of the sentences, for a learning curve
@@ -136,11 +136,7 @@ def _tested(model: Any, part: Fold, dev: Any) -> Tested:
 
 def trained_on(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: Any = None) -> Any:
     """A model after training on a part of the data; where that is interrupted, all is."""
-    trained = fitted(model, X, y, weights, dev)
-    record = getattr(trained, "training_", {})
-    if record.get("stopped") == "interrupted" or record.get("interrupted"):
-        raise KeyboardInterrupt
-    return trained
+    return uninterrupted(fitted(model, X, y, weights, dev))
 
 
 def _score(model: Any, part: Fold) -> float:

@@ -31,7 +31,7 @@ from labelwright.search.samples import (
 )
 from labelwright.search.shown import SearchBar, table_lines, tried
 from labelwright.search.trials import Setting, Trial, TrialFile, contents, fingerprint, score_or_lowest
-from labelwright.taggers.estimator import Estimator, untrained
+from labelwright.taggers.estimator import Estimator, is_interrupted, untrained
 
 Array = NDArray[Any]
 BINS = 10  # of the scores of a step
@@ -296,7 +296,7 @@ class ProgressiveSearch(Estimator):
                 model = left_out.model(without_calibration(self._model(setting, part=True)), part.held_out)
                 with without_warnings():
                     models.append(fitted(model, *part.train, dev))
-                if _interrupted(getattr(models[-1], "training_", None)):
+                if is_interrupted(models[-1]):
                     monitor.interrupted = True  # the monitor of the model received the signal
                     return None, None
             score = self._score(models, parts)
@@ -483,14 +483,6 @@ def _pooled(scoring: str, answers: list[tuple[Any, Any]]) -> float:
     if isinstance(gold[0], list | tuple | np.ndarray):
         return float(SCORES[scoring](evaluate(gold, predicted)))
     return float(np.mean([a == b for a, b in zip(predicted, gold, strict=True)]))
-
-
-def _interrupted(record: Any) -> bool:
-    """Whether a training record, or one within it, was interrupted by Ctrl-C."""
-    if not isinstance(record, Mapping):
-        return False
-    here = record.get("stopped") == "interrupted" or record.get("interrupted") is True
-    return here or any(map(_interrupted, record.values()))
 
 
 def _line(error: Exception) -> str:

@@ -367,10 +367,21 @@ def untrained(value: Any, part: bool = False) -> Any:
 
 def uninterrupted(model: M) -> M:
     """A trained model that others are made of; where Ctrl-C ended its training, it ends theirs."""
-    record = getattr(model, "training_", {})
-    if record.get("stopped") == "interrupted" or record.get("interrupted"):
+    if is_interrupted(model):
         raise KeyboardInterrupt
     return model
+
+
+def is_interrupted(model: Any) -> bool:
+    """Whether Ctrl-C ended the training of a model, or of a model within it; it holds what was learnt so far."""
+    return _record_of_interrupted(getattr(model, "training_", None))
+
+
+def _record_of_interrupted(record: Any) -> bool:
+    if not isinstance(record, Mapping):
+        return False
+    here = record.get("stopped") == "interrupted" or record.get("interrupted") is True
+    return here or any(map(_record_of_interrupted, record.values()))
 
 
 def _shown(value: Any) -> str:

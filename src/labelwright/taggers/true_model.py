@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelwright.corpus.synthetic import STATES, make_hmm
 from labelwright.corpus.table import Corpus
@@ -81,17 +82,31 @@ def expected_ceiling(
     >>> round(expected_ceiling(6, 0.9, 0.1, self_transitions=False), 4)
     0.8498
     """
+    _, joint = all_sequences(length, p, emission, self_transitions, start)
+    return float(joint.max(axis=2).sum()) / length
+
+
+def all_sequences(
+    length: int,
+    p: float = 0.9,
+    emission: float | None = 0.1,
+    self_transitions: bool = True,
+    start: str = STATES[0],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """All sequences of symbols of this length [N, T], and the probability of each together with each label at each
+    token, P(y_t = y, x) [N, T, L]."""
     if not 1 <= length <= LONGEST:
         raise OptionError(f"length: expected 1 to {LONGEST} tokens, whose symbols are enumerated, got {length!r}")
     hmm = make_hmm(p, emission, self_transitions, start)
-    symbols = np.array(list(itertools.product(range(len(hmm.symbols)), repeat=length)))  # [N, T]
+    symbols = np.array(list(itertools.product(range(len(hmm.symbols)), repeat=length)))
     seen = hmm.emission.T[symbols]  # [N, T, S]  P(x_t | state)
     before = [hmm.start * seen[:, 0]]  # P(x_1 ... x_t, state)
     for t in range(1, length):
         before.append(before[-1] @ hmm.transition * seen[:, t])
-    after, right = np.ones_like(before[0]), 0.0  # P(x_t+1 ... | state)
-    of_label = hmm.label_of[:, None] == np.arange(len(hmm.labels))  # [S, L]
+    of_label = (hmm.label_of[:, None] == np.arange(len(hmm.labels))).astype(np.float64)  # [S, L]
+    joint = np.empty((*symbols.shape, len(hmm.labels)))
+    after = np.ones_like(before[0])  # P(x_t+1 ... | state)
     for t in reversed(range(length)):
-        right += float((before[t] * after @ of_label).max(axis=1).sum())
+        joint[:, t] = before[t] * after @ of_label
         after = seen[:, t] * after @ hmm.transition.T
-    return right / length
+    return symbols, joint

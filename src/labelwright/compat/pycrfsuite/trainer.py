@@ -20,6 +20,7 @@ from labelwright.features.attributes import Collected
 from labelwright.interchange import crfsuite
 from labelwright.interchange.chains import EMPTY, from_crf
 from labelwright.modelfile import store
+from labelwright.taggers.estimator import uninterrupted
 
 MESSAGES = {-1: "Unknown error occurred", -2: "Insufficient memory", -4: "Incompatible data"}
 
@@ -164,9 +165,7 @@ class BaseTrainer:
             tagger = learner(self._algorithm, self._settings, log).set_params(n_jobs=self.n_jobs).fit(X, y)
         except LabelwrightError as error:
             raise CRFSuiteError(-4, str(error)) from error
-        if tagger.training_["stopped"] == "interrupted":
-            raise KeyboardInterrupt
-        return tagger
+        return uninterrupted(tagger)
 
     def _part(self, chosen: Any) -> tuple[Collected, list[list[str]]]:
         """The sentences that are chosen [N], and their labels."""
