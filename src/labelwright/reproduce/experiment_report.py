@@ -144,9 +144,13 @@ def _cell(row: Row) -> str:
 def _number(value: float, metric: str) -> str:
     """A figure as its table shows it.
 
-    >>> _number(91.1666, "F1"), _number(4000, "time"), _number(0.031, "time")
-    ('91.17', '4,000 s', '0.03 s')
+    >>> _number(91.1666, "F1"), _number(4000, "time"), _number(0.031, "time"), _number(10800, "train time")
+    ('91.17', '4,000 s', '0.03 s', '3 h')
     """
+    if metric == "iterations":
+        return f"{value:.0f}"
+    if metric == "train time" and value >= 3600:
+        return f"{value / 3600:.3g} h"
     if metric in TIMES:
         return f"{value:,.0f} s" if value >= 10 else f"{value:.2f} s"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from labelwright import CRF, LatentCRF
 from labelwright.reproduce.data import Parts, base_nps, biomedical, normalised, without_affixes
 from labelwright.reproduce.experiment import (
@@ -198,7 +200,7 @@ def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Finding
         for variant in (AS_PUBLISHED, OURS):
             runs = [results[f"latent CRF, {variant}, seed {seed}"] for seed in seeds(quick)]
             rows += rows_of(task.table, system, paper, [_timed(run["systems"][system]) for run in runs], variant)
-    rows += _sweep_rows(task, results, quick)
+    rows += _sweep_rows(results) + _alpha_rows(results)
     return Findings(rows, _claims(task, results, rows), figures, _notes(task, results))
 
 
@@ -206,7 +208,7 @@ def _timed(result: Result) -> Result:
     return result | {"time": result["seconds"]}
 
 
-def _sweep_rows(task: Task, results: Mapping[str, Result], quick: bool) -> list[Row]:
+def _sweep_rows(results: Mapping[str, Result]) -> list[Row]:
     table, rows = "Sweeps on development data (F1)", []
     for name, result in results.items():
         if ", variance" in name or name.startswith(("latent states", "our settings")):
@@ -214,6 +216,18 @@ def _sweep_rows(task: Task, results: Mapping[str, Result], quick: bool) -> list[
             settings = result["shown"].partition(":")[0] if variant == OURS else ""
             rows.append(Row(table, name, "F1", None, result["F1"], None, result["seconds"], variant, settings))
     return rows
+
+
+def _alpha_rows(results: Mapping[str, Result]) -> list[Row]:
+    """The alpha rule beside a limit on the search steps, on development data."""
+    curves = results["search steps"]
+    systems = {f"n = {n}": curve for n, curve in curves["n"].items()}
+    systems |= {f"alpha = {a}": curve for a, curve in curves["alpha"].items()}
+    return [
+        Row("Limits on the search, on development data", system, metric, None, curve[key], None, curve["seconds"])
+        for system, curve in systems.items()
+        for metric, key in (("F1", "F1"), ("exact (%)", "exact"), ("latent paths", "latent_paths"), ("time", "seconds"))
+    ]
 
 
 def _value(rows: Sequence[Row], system: str, metric: str, variant: str = AS_PUBLISHED) -> float:
@@ -256,10 +270,28 @@ def _claims(task: Task, results: Mapping[str, Result], rows: Sequence[Row]) -> l
             f"{largest}",
         )
     )
+    claims += [_alpha_claim(results["search steps"]), _mass_claim(results["search steps"]["mass"])]
     if task.figure == "figure-4":
         at = curve["30"]["exact"]
         claims.append(Claim("83 % of the sentences are exact at n = 30", at >= 80, f"{at:.1f} %"))
     return claims
+
+
+def _alpha_claim(curves: Result) -> Claim:
+    """A limit on n against the alpha rule, at the same mean number of latent paths."""
+    by_paths = sorted((curve["latent_paths"], curve["F1"]) for curve in curves["n"].values())
+    paths, f1 = zip(*by_paths, strict=True)
+    gains = {a: float(np.interp(rule["latent_paths"], paths, f1)) - rule["F1"] for a, rule in curves["alpha"].items()}
+    shown = ", ".join(f"{gain:+.2f} at alpha = {a}" for a, gain in gains.items())
+    text = "A limit on the search steps is better than the alpha rule (F1, at equal numbers of latent paths)"
+    return Claim(text, sum(gains.values()) > 0, shown)
+
+
+def _mass_claim(mass: Sequence[float]) -> Claim:
+    text, n = "90 % of the probability is on the 800 best latent paths", 800
+    if len(mass) < n:
+        return Claim(text, None, f"only {len(mass)} paths were asked for")
+    return Claim(text, mass[n - 1] >= 0.9, f"{100 * mass[n - 1]:.1f} % of {n}")
 
 
 def _notes(task: Task, results: Mapping[str, Result]) -> list[str]:
