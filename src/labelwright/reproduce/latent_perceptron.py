@@ -266,7 +266,7 @@ BIONER = Task(
     minutes=2,
     systems={
         "Lat-Perc, cc=2, odr=1": System("Lat-Perc", _line("Lat-Perc", 2, max_iter=8), (70.13, 24, 3), 3),
-        "DPLVM-SGD, cc=2, odr=1": System("DPLVM", _line("DPLVM", 2, optimizer="sgd", max_iter=4), (68.74, 100, 120), 9),
+        "DPLVM-SGD, cc=2, odr=1": System("DPLVM", _line("DPLVM", 2, optimizer="sgd", max_iter=3), (68.74, 100, 120), 7),
         "Perc, cc=2, odr=1": System("Perc", _line("Perc", 2, max_iter=20), (68.93, 20, 1), 1),
         "Lat-Perc, cc=5, odr=1": System("Lat-Perc", _line("Lat-Perc", 5, max_iter=8), (68.49, 60, 3), 3),
         "DPLVM-BFGS, cc=5, odr=1": System("DPLVM", _line("DPLVM", 5, max_iter=25), NOTHING, 5),
