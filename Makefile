@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-numpy
+LOWEST := .venv-lowest
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-numpy nightly bench docs timbl clean
+.PHONY: help demo quick test test-numpy test-lowest boundscheck fuzz nightly audit bench docs timbl clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -28,6 +29,16 @@ test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then the tests t
 	@$(PLAIN)/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("numba") and "Numba is in $(PLAIN)")'
 	@LABELWRIGHT_TESTS=quick $(PLAIN)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" \
 		--doctest-ignore-import-errors
+
+test-lowest: $(LOWEST)/.installed-test  ## install the lowest version of every dependency, then the tests that are not slow
+	@LABELWRIGHT_TESTS=quick $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+boundscheck: $(VENV)/.installed-test  ## install, then all tests with kernels that check the bounds of arrays
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+audit: $(VENV)/.installed-test  ## install, then look for known vulnerabilities in what labelwright depends on
+	@$(PIP) "pip-audit>=2.7"
+	@$(BIN)/pip-audit --skip-editable
 
 nightly: $(VENV)/.installed-test  ## install, then all tests, with new and many more examples of the property tests
 	@LABELWRIGHT_TESTS=nightly $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -52,7 +63,7 @@ timbl:  ## install TiMBL, which some tests compare with, where the package manag
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PLAIN) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLAIN) $(LOWEST) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -76,6 +87,13 @@ $(PLAIN)/.installed-test: pyproject.toml
 	@echo "installing labelwright and its tests without Numba into $(PLAIN) ..."
 	@$(PYTHON) -m venv $(PLAIN)
 	@$(PLAIN)/bin/python -m pip --disable-pip-version-check --quiet --quiet install --editable ".[test]"
+	@touch $@
+
+$(LOWEST)/.installed-test: pyproject.toml
+	@echo "installing labelwright with the lowest versions into $(LOWEST) ..."
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip --disable-pip-version-check --quiet --quiet install "uv>=0.5"
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[fast,test]"
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
