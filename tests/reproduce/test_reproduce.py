@@ -15,6 +15,7 @@ from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, F
 from labelwright.reproduce.experiment_report import Run, markdown, results, write_report
 from labelwright.reproduce.experiments import MODULES, experiment
 from labelwright.reproduce.measured import trained
+from labelwright.reproduce.remarks import REMARKS
 from labelwright.reproduce.work import Work
 
 RUN = Run("labelwright reproduce small", 75.0, ["arm, 2 cores"])
@@ -189,3 +190,21 @@ def test_a_whole_experiment_runs_and_resumes(tmp_path: Path, capsys: pytest.Capt
     assert {row["paper"] for row in first["rows"] if row["system"] == "CRF"} == {63.4}
     assert first["quick"] is True
     assert all(claim["kept"] in (True, False) for claim in first["claims"])
+
+
+def test_the_report_says_by_how_much_figures_miss_the_papers(tmp_path: Path) -> None:
+    rows = [
+        Row("Table 1", "CRF", "F1", 90.63, 90.13),
+        Row("Table 1", "CRF", "F1", 90.63, 90.83, variant="ours"),
+        Row("Table 1", "CRF", "time", 100.0, 1.0),
+        Row("Table 1", "Perc", "F1", 90.0, 90.5),
+    ]
+    experiment = replace(small([]), name="multilayer")
+    write_report(experiment, Findings(rows), tmp_path, RUN)
+    report = (tmp_path / "multilayer.md").read_text()
+    assert "| CRF | F1 | -0.50 | +0.20 |" in report
+    assert "| Perc | F1 | +" not in report
+    assert "| CRF | time | -" not in report
+    assert REMARKS["multilayer"][0] in report
+    write_report(experiment, Findings(rows), tmp_path, RUN._replace(quick=True))
+    assert "-0.50" not in (tmp_path / "multilayer.quick.md").read_text()

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import labelwright
 from labelwright.html_page import html_page
-from labelwright.reproduce.experiment import Experiment, Findings, Row
+from labelwright.reproduce.experiment import AS_PUBLISHED, OURS, Experiment, Findings, Row
 from labelwright.reproduce.figures import can_draw, draw
+from labelwright.reproduce.remarks import REMARKS
 from labelwright.storage import replace_file
 
 TIMES = ("time", "train time")  # metrics in seconds
+EFFORT = (*TIMES, "iterations", "sequences")  # metrics that are not to be reached
+TOLERANCE = 0.05  # points that are no miss
 KEPT = {True: "kept", False: "not kept", None: "not measured"}
 
 
@@ -79,7 +82,7 @@ def results(experiment: Experiment, findings: Findings, run: Run) -> dict[str, A
         "quick": run.quick,
         "rows": [_record(row, run.command) for row in findings.rows],
         "claims": [claim._asdict() for claim in findings.claims],
-        "notes": [*experiment.readings, *findings.notes],
+        "notes": [*experiment.readings, *findings.notes, *_remarks(experiment, run)],
     }
 
 
@@ -108,6 +111,10 @@ def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path]
         yield Heading("What the paper says, and whether it holds here")
         lines = [[claim.text, KEPT[claim.kept], claim.evidence] for claim in findings.claims]
         yield Grid(("claim", "here", "evidence"), lines)
+    if not run.quick:
+        yield from _misses(findings.rows)
+    if _remarks(experiment, run):
+        yield Bullets(_remarks(experiment, run))
     for figure, path in zip(findings.figures, pictures, strict=False):
         yield Heading(figure.name.replace("-", " ").capitalize())
         yield Picture(path, figure.caption)
@@ -117,6 +124,28 @@ def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path]
     if notes:
         yield Heading("How it was read and run")
         yield Bullets(notes)
+
+
+def _remarks(experiment: Experiment, run: Run) -> Sequence[str]:
+    """What was checked about the misses of a full run."""
+    return [] if run.quick else REMARKS.get(experiment.name, [])
+
+
+def _misses(rows: Sequence[Row]) -> Iterable[Block]:
+    """By how much figures are below the paper's."""
+    gaps = {
+        (row.table, row.system, row.metric, row.variant): row.ours - row.paper
+        for row in rows
+        if row.metric not in EFFORT and row.paper is not None and row.ours is not None
+    }
+    places = dict.fromkeys(place[:3] for place, gap in gaps.items() if place[3] == AS_PUBLISHED and gap < -TOLERANCE)
+    lines = [
+        [*place[1:], *(f"{gaps[*place, v]:+.2f}" if (*place, v) in gaps else "" for v in (AS_PUBLISHED, OURS))]
+        for place in places
+    ]
+    if lines:
+        yield Heading("Figures below the paper's")
+        yield Grid(("system", "metric", AS_PUBLISHED, OURS), lines)
 
 
 def _grid(rows: Sequence[Row]) -> Grid:
