@@ -329,8 +329,8 @@ EXPERIMENTS = {
             "Ours: the settings found for CSInf, with affixes and shapes of words, or with windows of eleven letters, "
             "where they are better on a fifth of the sequences of the search.",
             f"Every row had the same {len(grid())} settings to choose from, in a progressive search on the same 1,500 "
-            "sentences (6,000 words) of the training data, then up to six similar ones, with as many or more neighbours,"
-            " on all of it but 600 sentences (2,000 words); the paper used wrapped progressive sampling.",
+            "sentences (6,000 words) of the training data, then up to six similar ones with as many or more "
+            "neighbours on all of it but 600 sentences (2,000 words); the paper used wrapped progressive sampling.",
         ],
     )
 }
