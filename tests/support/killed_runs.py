@@ -40,7 +40,7 @@ TAGGERS = {
                                "--start", "split-merge", "--split-rounds", "2"],
     "perceptron": ["--model", "perceptron", "--template", "tags", "--iterations", "8", *DEV],
     "perceptron-arow": ["--model", "perceptron", "--template", "tags", "--update", "arow", "--iterations", "8"],
-    "perceptron-batches": ["--model", "perceptron", "--template", "tags", "--update", "pa", "--batch-size", "5",
+    "perceptron-batches": ["--model", "perceptron", "--template", "tags", "--update", "passive-aggressive", "--batch-size", "5",
                            "--iterations", "8"],
     "latent-perceptron": ["--model", "latent-perceptron", "--latent", "2", "--template", "tags", "--iterations", "6",
                           "--restarts", "2"],

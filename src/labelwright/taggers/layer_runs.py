@@ -75,7 +75,7 @@ class LayerRun:
         layer.max_iter = 1 if self.interrupted else limit
         shown = self.progress(name, layer) if self.progress is not None else None
         place = self._place(name)
-        saved = {"checkpoint": place} if "checkpoint" in layer.training_options else {}
+        saved: dict[str, Any] = {"checkpoint": place} if "checkpoint" in layer.training_options else {}
         try:
             layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights, **saved)
         finally:
