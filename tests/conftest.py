@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 collect_ignore_glob = ["*conftest.py"]  # no doctests in these, and two modules of one name cannot both be imported
 
 drawn.load_profile()
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script; some tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Small work is NumPy's by default; the tests are about compiled code, or with LABELWRIGHT_ENGINE=numpy about NumPy's.
 if find_spec("numba") is not None:

@@ -1,6 +1,8 @@
 """Files that appear whole or not at all."""
 
+import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -8,6 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed anyway
+    fcntl = None  # type: ignore[assignment]
+
+LONGEST = 100  # characters of a name that its temporary siblings have, too
+NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # of folders that cannot be synced
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -19,27 +29,97 @@ def replace_file(path: Path, content: bytes) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file whose content is at `path` once all is written: it is a temporary sibling until then, so that no reader
-    and no crash ever meets half a file.  After an error nothing has changed."""
+    and no crash ever meets half a file.  After an error nothing has changed.
+
+    The order matters: the content is on the disk before the rename, and the rename before this returns."""
     if path.is_dir():
         raise IsADirectoryError(None, "it is a folder, name a file in it")
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         raise OSError(None, "it is not a regular file")  # a rename would put a file where a device was
     if not path.parent.is_dir():
         raise FileNotFoundError(None, f"the folder {path.parent} does not exist")
-    fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
-    try:
-        with open(fresh, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+    _remove_abandoned(path)
+    with _temporary_sibling(path) as (fresh, file):
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+        if fcntl is None:
+            file.close()  # a file that is open cannot be renamed there
         if path.exists():
             shutil.copymode(path, fresh)
         os.replace(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)  # nothing is left of it after the rename
-    with suppress(OSError):  # where folders can be synchronised, the rename itself survives a power cut
-        folder = os.open(path.parent, os.O_RDONLY)
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def _temporary_sibling(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A new file beside `path`.  It is locked as long as it is open, so that other processes see that it is in use;
+    whatever happens, nothing is left of it under its name."""
+    fresh, file = _locked_sibling(path)
+    try:
         try:
-            os.fsync(folder)
+            yield fresh, file
         finally:
-            os.close(folder)
+            with suppress(OSError):  # the reason of a failure is more important
+                fresh.unlink(missing_ok=True)
+    except BaseException:
+        with suppress(OSError):  # what is still buffered may not fit on the disk
+            file.close()
+        raise
+    file.close()
+
+
+def _locked_sibling(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file with a name of its own.  A process that looks for abandoned files may remove it before it is locked;
+    then another one is made."""
+    while True:
+        fresh = path.with_name(f".{path.name[:LONGEST]}.{secrets.token_hex(6)}.part")
+        file = open(fresh, "xb")  # noqa: SIM115
+        if fcntl is None:
+            return fresh, file
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # it is being removed
+            file.close()
+            continue
+        except OSError:  # files are not locked there: nobody removes it
+            return fresh, file
+        if os.fstat(file.fileno()).st_nlink:
+            return fresh, file
+        file.close()
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove temporary siblings that killed processes have left.  A process that still writes holds a lock."""
+    if fcntl is None:
+        return
+    pattern = re.compile(rf"\.{re.escape(path.name[:LONGEST])}\.[0-9a-f]{{12}}\.part")
+    with suppress(OSError):
+        for name in os.listdir(path.parent):
+            if pattern.fullmatch(name):
+                _remove_unlocked(path.with_name(name))
+
+
+def _remove_unlocked(file: Path) -> None:
+    with suppress(OSError):  # it is locked, gone, or not ours
+        descriptor = os.open(file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(file)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where folders can be synchronised."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)

@@ -189,9 +189,7 @@ def test_bad_recipes(trained, recipe: str) -> None:
     [
         (["--label", "chunk"], "--label: a cascade has a label column for each layer"),
         (["--scheme", "bioes"], "--scheme: a cascade has labels in each layer"),
-        (["--resume"], "--resume: not for --model cascade, only for crf, latent-crf, perceptron, "),
         (["--start-from", "two"], "--start-from: not for --model cascade, only for crf, latent-crf, perceptron or "),
-        (["--checkpoint-every", 3], "--checkpoint-every: not for --model cascade, only for crf, "),
         (["--l2", 2], "--l2: belongs to a layer; write it in a table of [[layers]]"),
         (["--max-length", 2], "--max-length: belongs to a layer"),
         (

@@ -15,7 +15,7 @@ from labelwright.taggers.split_merge import Plan, Rounds
 from labelwright.taggers.training import Run
 from labelwright.taggers.true_model import bayes_ceiling
 
-NO_RUN = Run(None, None, None, 10.0, False)
+NO_RUN = Run(None, None, None)
 SETTINGS = {"n_jobs": 1, "random_state": 0}
 
 

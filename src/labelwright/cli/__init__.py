@@ -5,18 +5,16 @@ Nothing heavy is imported here or at the top of a command's module, so that `--h
 
 import os
 import re
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from labelwright import __version__
+from labelwright import __version__, signals
 from labelwright.cli.options import ClickException, GroupedCommand, flags_of, in_options
 from labelwright.engine.choice import is_own_process
 from labelwright.errors import LabelwrightError
@@ -85,20 +83,30 @@ def _command(name: str, given: Sequence[str]) -> tuple[Any, type[GroupedCommand]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 2 for what a user can mend, 1 for our mistakes, 130 for Ctrl-C."""
+    """Run one command and return its exit code: 2 for what a user can mend, 1 for our mistakes, 130 for Ctrl-C, 143 for
+    SIGTERM, 129 for SIGHUP."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     is_own_process()
+    try:
+        with signals.ending_command():
+            return _run(given)
+    except KeyboardInterrupt:  # a signal at the very end
+        return _fail(signals.what_happened(), signals.exit_status())
+
+
+def _run(given: list[str]) -> int:
+    """Run one command; whatever goes wrong is one line."""
     flags: dict[str, str] = {}  # name of a setting: its option in this command
     try:
         wanted = next((word for word in given if not word.startswith("-")), None)
         group = _application(wanted, given)
         if wanted in COMMANDS:
             flags = flags_of(group.commands[wanted])
-        with warnings.catch_warnings(), _ended_cleanly():
+        with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             with group.make_context("labelwright", given or ["--help"]) as context:
                 group.invoke(context)
@@ -107,10 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as done:
         return done.exit_code
     except BrokenPipeError:  # whoever reads our output has seen enough
-        _forget_output()
+        signals.forget_output()
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", 130)
+        return _fail(signals.what_happened(), signals.exit_status())
     except Exception as error:
         if os.environ.get("LABELWRIGHT_DEBUG"):
             raise
@@ -120,19 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     """A warning as one line."""
     sys.stderr.write(f"labelwright: {str(message).removeprefix('labelwright: ')}\n")
-
-
-@contextmanager
-def _ended_cleanly() -> Iterator[None]:
-    """While a command runs, SIGTERM ends it as an exception does: no temporary file stays behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
@@ -157,16 +152,7 @@ def _fail(message: str, code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        _forget_output()
-    sys.stderr.write(f"labelwright: {' '.join(message.split())}\n")
+        signals.forget_output()
+    with suppress(OSError):  # whoever would read it is gone
+        sys.stderr.write(f"labelwright: {' '.join(message.split())}\n")
     return code
-
-
-def _forget_output() -> None:
-    """Send what is still buffered nowhere, so that Python does not complain at exit."""
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError):
-        pass

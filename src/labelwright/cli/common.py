@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,8 +66,9 @@ def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[s
 
 def say(text: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # whoever would read it is gone
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def show(text: str = "") -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labelwright import signals
 from labelwright.cli.common import check_target, say, show, show_json
 from labelwright.cli.options import DATA, OUTPUT, GroupedCommand, command_of
 from labelwright.errors import ModelFileError, OptionError
@@ -115,6 +116,8 @@ def _value(setting: Setting, value: Any) -> Any:
 
 def _train(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
     """Train a model and write it."""
+    from labelwright.taggers.estimator import is_interrupted
+
     for key in ("nbest", "probabilities", "score", "as_json"):
         if own[key]:
             raise OptionError(f"{OWN[key].flag}: only with --model")
@@ -134,6 +137,9 @@ def _train(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
             bar.close()
     model.forget_run()
     model.save(target)
+    if is_interrupted(model):
+        say(f"labelwright: {signals.what_happened()}; {target} holds the model so far")
+        raise typer.Exit(signals.exit_status())
     if not own["quiet"]:
         sizes, run, stopped = model.summary()
         say(f"{target}: {', '.join(sizes)}; {', '.join(run)}; {stopped}")

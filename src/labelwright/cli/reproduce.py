@@ -5,7 +5,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labelwright.cli.common import say, show
+import typer
+
+from labelwright import signals
+from labelwright.cli.common import counted, say, show
 from labelwright.cli.options import OUTPUT, argument, option
 from labelwright.errors import OptionError
 
@@ -67,8 +70,9 @@ def _reproduce(work: "Work", folder: Path) -> None:
     try:
         results = work.run()
     except KeyboardInterrupt:
-        say(f"{experiment.name}: interrupted after {len(work.results)} steps; the same command resumes there")
-        raise
+        done = f"{signals.what_happened()} after {counted(len(work.results), 'step')}"
+        say(f"{experiment.name}: {done}; the same command resumes there")
+        raise typer.Exit(signals.exit_status()) from None
     asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
     line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if quick else [])])
     seconds = sum(result["step_seconds"] for result in results.values())

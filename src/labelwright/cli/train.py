@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from labelwright import signals
 from labelwright.cli.arrays import TokenRows
 from labelwright.cli.common import Lines, check_target, counted, read_labelled, refuse_inputs, say
 from labelwright.cli.options import GroupedCommand, command_of
@@ -45,6 +46,7 @@ from labelwright.cli.train_reports import (
 from labelwright.cli.train_search import how_many, searched
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
+from labelwright.learn.checkpoint import checkpoint_files, remove_checkpoints
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
 from labelwright.taggers.estimator import is_interrupted
@@ -70,7 +72,7 @@ AFTER = """\b
 
 Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
 
-Ctrl-C ends the iteration and writes the model so far; a second one aborts.
+Ctrl-C, SIGTERM or SIGHUP ends the iteration and writes the model so far; a second one aborts.
 """
 
 
@@ -247,7 +249,7 @@ def _check_arrays(asked: Request) -> None:
 def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
     """Where the state of the run goes, checked."""
     checkpoint = Path(f"{output}.checkpoint")
-    for place in (checkpoint, *_further(checkpoint)):
+    for place in (checkpoint, *checkpoint_files(checkpoint)):
         if place.is_dir():
             raise OptionError(f"{place}: is a folder, but a checkpoint of this run goes there; name another MODEL")
         refuse_inputs(str(place), inputs)
@@ -345,7 +347,7 @@ def _fit(
     if asked.can("init"):
         options["init"] = start
     if checkpoint is not None:
-        if (checkpoint.exists() or bool(_further(checkpoint))) != resume and not quiet:
+        if bool(checkpoint_files(checkpoint)) != resume and not quiet:
             say(
                 f"{checkpoint}: no such file, so there is nothing to resume: starting anew"
                 if resume
@@ -364,6 +366,11 @@ def _fit(
         options["progress"] = Lines() if verbose else model.progress_bar()
     try:
         model.fit(*(data if has_attributes(data) else [data]), **options)
+    except KeyboardInterrupt:
+        if checkpoint is None or not checkpoint_files(checkpoint):
+            raise
+        say(f"labelwright: {signals.what_happened()}; {_go_on()}")
+        raise typer.Exit(signals.exit_status()) from None
     finally:
         if options.get("progress") is not None:
             options["progress"].close()
@@ -392,9 +399,9 @@ def _finish(
         _warn(model)
     record, interrupted = model.training_, is_interrupted(model)
     record |= more
-    if interrupted and checkpoint is not None and not record["iterations"]:
-        say(f"labelwright: interrupted before the first {model.trains_in}; {output} is not written")
-        raise typer.Exit(130)
+    if interrupted and checkpoint is not None and record.get("iterations") == 0:
+        say(f"labelwright: {signals.what_happened()} before the first {model.trains_in}; {output} is not written")
+        raise typer.Exit(signals.exit_status())
     on_dev, draw_joint = _on_dev(model, dev, asked)
     try:
         if not interrupted:
@@ -405,9 +412,9 @@ def _finish(
     if interrupted:
         resumable = checkpoint is not None and "search" not in record
         say(_interrupted(model, output, resumable) + (SEARCH_AGAIN if "search" in record else ""))
-        raise typer.Exit(130)
-    for place in (checkpoint, *_further(checkpoint)) if checkpoint else ():
-        place.unlink(missing_ok=True)
+        raise typer.Exit(signals.exit_status())
+    if checkpoint is not None:
+        remove_checkpoints(checkpoint)
     if not quiet:
         say(f"{output}: {_summary(model, on_dev)}")
     if draw_joint is not None:
@@ -451,12 +458,15 @@ def _score_name(report: Any) -> str:
 
 
 def _interrupted(model: Any, output: str, resumable: bool) -> str:
-    """What to say after Ctrl-C."""
-    if not resumable:
-        return f"labelwright: interrupted; {output} holds the model so far"
-    again = shlex.join(["labelwright", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
-    turns = counted(model.training_["iterations"], model.trains_in)
-    return f"labelwright: interrupted after {turns}; {output} holds the model so far; go on with: {again}"
+    """What to say after Ctrl-C, or another signal."""
+    turns, ended = model.training_.get("iterations"), signals.what_happened()
+    after = f"{ended} after {counted(turns, model.trains_in)}" if resumable and turns is not None else ended
+    return f"labelwright: {after}; {output} holds the model so far{f'; {_go_on()}' if resumable else ''}"
+
+
+def _go_on() -> str:
+    """How to resume."""
+    return f"go on with: {shlex.join(['labelwright', *(a for a in sys.argv[1:] if a != '--resume'), '--resume'])}"
 
 
 def _summary(model: Any, on_dev: str) -> str:
@@ -477,15 +487,3 @@ def _warn(model: Any) -> None:
         line = few_features(part)
         if line is not None:
             say(f"labelwright: {line}")
-
-
-def _further(checkpoint: Path) -> list[Path]:
-    """The checkpoints of the second and further starts, and of the stages before them: MODEL.checkpoint.2, ..."""
-    if not checkpoint.parent.is_dir():
-        return []
-    begin = f"{checkpoint.name}."
-    return sorted(
-        path
-        for path in checkpoint.parent.iterdir()
-        if path.name.startswith(begin) and path.name.removeprefix(begin).isdecimal()
-    )

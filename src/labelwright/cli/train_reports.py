@@ -102,7 +102,7 @@ def say_beforehand(model: Any, data: Any, asked: Request) -> None:
     from labelwright.search.estimate import estimate, may_take_minutes
 
     label = getattr(data, "label", None)
-    if asked.get("quiet") or label is None or not asked.can("checkpoint"):
+    if asked.get("quiet") or label is None or not asked.can("checkpoint") or asked.can("layer_progress"):
         return
     settings = model.get_params(deep=False)
     latent = settings.get("n_latent", 1)

@@ -1,26 +1,26 @@
 """One monitor per training run: history, progress, stopping, checkpoints and Ctrl-C."""
 
-import signal
 import sys
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright import modelfile
 from labelwright.errors import ModelFileError
+from labelwright.learn.checkpoint import KEPT, Checkpoint
+from labelwright.parallel import one_blas_thread
+from labelwright.signals import Requests
 from labelwright.validation import HeaderReader, TensorReader, check_array, check_numbers
 
 Array = NDArray[Any]
 PERIOD = 10  # iterations over which the loss must still fall
 SECONDS_PER_LINE = 2.0  # of progress where there is no terminal
 MOST = 1 << 40  # passes, or sentences seen in them
+LIMIT = "reached the limit of iterations"  # the one reason to stop that may change when a run is resumed
+State = dict[str, Array]
 
 
 class Record(TypedDict, total=False):
@@ -34,34 +34,6 @@ class Record(TypedDict, total=False):
     separable: float  # and the share of the others
     seconds: float
     dev: float
-
-
-class Checkpoint:
-    """The state of a run in one file, written periodically, so that a killed run can be resumed."""
-
-    def __init__(self, path: str | Path, fingerprint: str, every: float = 10.0):
-        self.path, self.fingerprint, self.every = Path(path), fingerprint, every
-        self._written = time.monotonic()
-
-    def due(self) -> bool:
-        return time.monotonic() - self._written >= self.every
-
-    def write(self, state: dict[str, Array], header: dict[str, Any]) -> None:
-        modelfile.write(self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header})
-        self._written = time.monotonic()
-
-    def read(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """What was saved, or None when there is nothing to resume."""
-        if not self.path.exists():
-            return None
-        state, header = modelfile.read(self.path)
-        if header.get("kind") != "checkpoint":
-            raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
-        if header.get("fingerprint") != self.fingerprint:
-            raise ModelFileError(
-                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start again"
-            )
-        return state, header
 
 
 class Monitor:
@@ -91,7 +63,9 @@ class Monitor:
         self._best: Array | None = None
         self._best_score, self._worse = -np.inf, 0
         self._seconds_before, self._begun = 0.0, time.monotonic()
-        self._old_handler: Any = None
+        self._requests = Requests(self._interrupt, checkpoint is not None)
+        self._state: Callable[[], State] | None = None  # after the last iteration,
+        self._saved = 0  # and how many iterations were saved last
 
     @property
     def stop(self) -> bool:
@@ -139,17 +113,46 @@ class Monitor:
             self.progress(record, self.max_iter)
         if self.reason is None:
             self.reason = self._verdict(i)
-        if self.checkpoint is not None and state is not None and (self.checkpoint.due() or self.interrupted):
-            saved = dict(state())
-            if self._best is not None:
-                saved["best"] = self._best
-            best = self._best_score if self._best is not None else None
-            try:
-                header = {"history": self.history, "best_score": best, "worse": self._worse, "finished": self._finished}
-                self.checkpoint.write(saved, header)
-            except ModelFileError as error:  # a full disk must not end the training
-                warnings.warn(f"no more checkpoints: {error}", RuntimeWarning, stacklevel=2)
-                self.checkpoint = None
+        self._state = state
+        if self.checkpoint is not None and (self.checkpoint.due() or self.interrupted):
+            self._save()
+
+    def _save(self, kept: Array | None = None) -> None:
+        """Write the checkpoint: the state of the run, or the weights that are kept of a finished one."""
+        if self.checkpoint is None or self._state is None or not np.isfinite(self.history[-1]["loss"]):
+            return  # what is no number cannot be resumed
+        saved = dict(self._state()) if kept is None else {KEPT: kept}
+        if self._best is not None and kept is None:
+            saved["best"] = self._best
+        best = self._best_score if self._best is not None else None
+        finished = self._finished if kept is None else self.reason
+        header = {"history": self.history, "best_score": best, "worse": self._worse, "finished": finished}
+        self.checkpoint.write(saved, header)
+        self._saved = len(self.history)
+
+    def run(self, optimise: Callable[[State | None], Array], start: Array) -> Array:
+        """The weights that `optimise` makes of the state of a checkpoint, or of None; those of a run that was finished
+        are taken as they are.  Signals ask it to end; `start` are the weights before the first iteration."""
+        resumes = self.checkpoint is not None and self.checkpoint.place.resume
+        state = self.resume() if resumes else None
+        if state is not None and KEPT in state:
+            with self._reading():
+                return check_numbers(KEPT, check_array(KEPT, state[KEPT], start.dtype, *start.shape))
+        with self, one_blas_thread():
+            weights = optimise(state)
+            self._keep(weights)
+        return weights
+
+    def _keep(self, weights: Array) -> None:
+        """Save the end of a run.  One that was ended by the limit of iterations may be resumed with a higher limit, so
+        that all its state is kept, unless it is a part of another."""
+        place = self.checkpoint
+        if place is None or self.interrupted or not (place.is_written or place.due()):
+            return
+        if self.reason != LIMIT or place.place.is_part:
+            self._save(weights)
+        elif self._saved < len(self.history):
+            self._save()
 
     def _look_at_dev(self, record: Record, weights: Array) -> None:
         assert self.dev is not None
@@ -173,7 +176,7 @@ class Monitor:
             before = self.history[-1 - self.period]["loss"]
             if before - loss < self.tol * max(abs(loss), 1e-300):
                 return f"converged: the loss fell by less than {100 * self.tol:g} % in {self.period} iterations"
-        return "reached the limit of iterations" if i >= self.max_iter else None
+        return LIMIT if i >= self.max_iter else None
 
     def best(self, weights: Array) -> Array:
         """The weights to keep: the best on development data if there are any, else the last."""
@@ -187,15 +190,22 @@ class Monitor:
         state, fields = saved
         with self._reading():
             header = HeaderReader(fields)
-            self.history = [_read_record(record) for record in header.parts("history")]
-            if not self.history:
+            history = [_read_record(record) for record in header.parts("history")]
+            if not history:
                 raise header.refuse("history", "one iteration or more")
-            self._seconds_before = self.history[-1]["seconds"]
+            finished = None if header.get("finished") is None else header.text("finished")
+            if KEPT in state and finished is None:
+                raise header.refuse("finished", "why the run ended")
+            if finished == LIMIT and history[-1]["iteration"] < self.max_iter:  # a part, of which no state was kept
+                return None
+            self.history, self._finished, self._seconds_before = history, finished, history[-1]["seconds"]
             self._best, self._worse = state.pop("best", None), header.whole("worse")
             self._best_score = -np.inf if header["best_score"] is None else header.number("best_score")
+            if header["best_score"] is not None:
+                self._best = state.get(KEPT, self._best)
             if self._best is not None and self._best_score not in [record.get("dev") for record in self.history]:
                 raise header.refuse("best_score", "the score of an iteration")
-            self._finished = None if header.get("finished") is None else header.text("finished")
+        self._saved = len(self.history)
         self.reason = self._finished or self._verdict(self.history[-1]["iteration"])
         return state
 
@@ -225,19 +235,14 @@ class Monitor:
             raise ModelFileError(f"{self.checkpoint.path}: {error}; delete it to start again") from error
 
     def __enter__(self) -> "Monitor":
-        """From here on the first Ctrl-C ends training after this iteration, the second one ends the program."""
-        if threading.current_thread() is threading.main_thread():
-            self._old_handler = signal.getsignal(signal.SIGINT)
-            signal.signal(signal.SIGINT, self._on_interrupt)
+        """From here on the first signal ends training after this iteration, the second one ends the program."""
+        self._requests.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._old_handler is not None:
-            signal.signal(signal.SIGINT, self._old_handler)
+    def __exit__(self, *failure: object) -> None:
+        self._requests.__exit__(*failure)
 
-    def _on_interrupt(self, number: int, frame: Any) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
+    def _interrupt(self) -> None:
         self.interrupted = True
 
 
@@ -284,7 +289,8 @@ class ProgressBar:
         if self.live:
             if self._bar is None:
                 self._start()
-            self._bar.update(self._task, completed=record["iteration"], note=note)
+            with suppress(OSError):
+                self._bar.update(self._task, completed=record["iteration"], note=note)
         else:
             self._say(record, note)
 
@@ -296,8 +302,9 @@ class ProgressBar:
             self._write()
 
     def _write(self) -> None:
-        sys.stderr.write(self._waiting)
-        sys.stderr.flush()
+        with suppress(OSError):  # a terminal that is gone must not end the training
+            sys.stderr.write(self._waiting)
+            sys.stderr.flush()
         self._waiting, self._last_written = "", time.monotonic()
 
     def _gain(self) -> str:
@@ -327,5 +334,6 @@ class ProgressBar:
         if self._waiting:
             self._write()
         if self._bar is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
             self._bar = None

@@ -17,10 +17,11 @@ from labelwright.evaluate import evaluate
 from labelwright.features.layered import check_layers_read, refuse_labels
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
+from labelwright.learn.checkpoint import EVERY, Checkpoints
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
 from labelwright.learn.monitor import Monitor, ProgressBar, Record
-from labelwright.parallel import Workers, one_blas_thread
+from labelwright.parallel import Workers
 from labelwright.structures.passing import Passed, joined, over
 from labelwright.taggers import declared
 from labelwright.taggers.base import (
@@ -43,7 +44,7 @@ from labelwright.taggers.layers import layer_names, layer_settings
 from labelwright.taggers.packing import Packed, check_run, read_record
 from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
-from labelwright.taggers.stacks import Version, some, stacks
+from labelwright.taggers.stacks import Version, joint_fingerprint, some, stacks
 from labelwright.taggers.training import TrainableModel, labelled_pair
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted, either
@@ -78,7 +79,7 @@ class Cascade(CalibratedLayers):
 
     can = _OfItsLayers()  # type: ignore[assignment]
     training_options: ClassVar[frozenset[str]] = frozenset(
-        {"dev", "progress", "layer_progress", "sample_weight", "partial_labels", "partial_fit"}
+        {"dev", "progress", "layer_progress", "checkpoint", "sample_weight", "partial_labels", "partial_fit"}
     )
     training_: dict[str, Any]
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
@@ -117,6 +118,9 @@ class Cascade(CalibratedLayers):
         y: Any = None,
         *,
         dev: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = EVERY,
+        resume: bool = False,
         progress: Callable[[Record, int], None] | None = None,
         layer_progress: Callable[[str, TrainableModel], Any] | None = None,
         sample_weight: Sequence[Any] | None = None,
@@ -128,12 +132,17 @@ class Cascade(CalibratedLayers):
         X, y : the data, as above; labels may be unknown or sets of labels, as those of a CRF
         dev : (X, y) or a Corpus; joint training keeps the weights that do best on it, by the mean of the layers'
             scores; without joint training every layer keeps its best weights and stops early
+        checkpoint : a path where the state of joint training is saved; paths of layers begin with it
+        checkpoint_every : seconds between two such saves, of which the first is after one second
+        resume : go on from the checkpoint, without training finished layers again; the result is identical to an
+            uninterrupted run
         progress : called with every iteration of joint training
         layer_progress : called with the name and the model of each layer before it is trained (once for each part of
             the jackknife, too), gives what is called with every iteration of it; closed afterwards if it can be
         sample_weight : a number for each sentence, or a list of numbers, one for each token; for all layers
         """
         self._check_parameters()
+        places = Checkpoints.given(checkpoint, checkpoint_every, resume)
         expect_much()
         names = [name for name, _ in self.layers]
         X, gold = labelled_layers(X, y, names, partial=True)
@@ -148,7 +157,7 @@ class Cascade(CalibratedLayers):
         source = self._input(X)
         if self.lexicon is not None:
             self.lexicon_, source = Lexicon.learn(columns_of_input(X), gold[self.lexicon])
-        run = LayerRun(self._fresh, layer_progress, sample_weight)
+        run = LayerRun(self._fresh, layer_progress, sample_weight, places)
         by_layer = None if self.learns_together else development
         self.layers_, inputs, versions = self._train_layers(run, source, gold, by_layer)
         self.history_ = [dict(record) for record in getattr(self.layers_[names[-1]], "history_", ())]
@@ -156,7 +165,7 @@ class Cascade(CalibratedLayers):
         try:
             if self.learns_together and not run.interrupted:
                 self.before_ = self._with_weights(np.concatenate([model.weights_ for model in self.layers_.values()]))
-                self._learn_together(inputs, gold, versions, sample_weight, development, progress)
+                self._learn_together(inputs, gold, versions, sample_weight, development, progress, places)
         except BaseException:
             del self.layers_  # no mixture of weights is left behind
             raise
@@ -352,6 +361,7 @@ class Cascade(CalibratedLayers):
         sample_weight: list[Any] | None,
         development: tuple[Any, dict[str, Any]] | None,
         progress: Any,
+        places: Checkpoints | None,
     ) -> None:
         """Maximise the shares of all layers' likelihoods, from where each alone has arrived."""
         models = list(self.layers_.values())
@@ -360,14 +370,22 @@ class Cascade(CalibratedLayers):
             bar.lines = True
         dev = None if development is None else self._dev_score(*development)
         limit = self.max_iter or 1000
-        monitor = Monitor(limit, self.tol, dev=dev, dev_from=0, progress=progress or bar)
         start = np.concatenate([model.weights_ for model in models])
+        checkpoint = None
+        if places is not None:
+            seen = None if development is None else (self._input(development[0]), development[1])
+            settings = self.get_params(deep=False)
+            checkpoint = places.of(joint_fingerprint(settings, self.layers_, versions, seen))
+        monitor = Monitor(limit, self.tol, dev=dev, dev_from=0, progress=progress or bar, checkpoint=checkpoint)
         sizes = [len(model.weights_) for model in models]
         workers = Workers(self.n_jobs)
-        with monitor, one_blas_thread():
+
+        def optimise(state: dict[str, Array] | None) -> Array:
             made = stacks(self.layers_, inputs, gold, versions, self.shares or {}, workers, sample_weight=sample_weight)
             l2 = [float(getattr(model, "l2", 0.0)) for model in models]
-            weights = lbfgs(Joint(made, sizes, l2), start, 0.0, monitor, workers)
+            return lbfgs(Joint(made, sizes, l2), start, 0.0, monitor, workers, state)
+
+        weights = monitor.run(optimise, start)
         if bar is not None:
             bar.close()
         self.layers_ = self._with_weights(weights).layers_

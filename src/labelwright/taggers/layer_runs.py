@@ -1,10 +1,12 @@
 """The layers of a cascade, trained one after the other."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labelwright.errors import OptionError
+from labelwright.learn.checkpoint import Checkpoints
 from labelwright.structures.passing import Passed, over
 from labelwright.taggers.training import TrainableModel
 
@@ -37,9 +39,20 @@ class LayerRun:
         fresh: Callable[[TrainableModel], TrainableModel],
         progress: Callable[[str, TrainableModel], Any] | None,
         sample_weight: list[Any] | None = None,
+        places: Checkpoints | None = None,
     ):
-        self.fresh, self.progress, self.sample_weight = fresh, progress, sample_weight
+        self.fresh, self.progress, self.sample_weight, self.places = fresh, progress, sample_weight, places
         self.interrupted = False
+        self._trained: Counter[str] = Counter()  # how often each layer was trained: once, then for the jackknife
+
+    def _place(self, name: str) -> Checkpoints | None:
+        """The checkpoints of the next training of a layer; none where it stands on layers that were interrupted."""
+        number = self._trained[name]
+        self._trained[name] += 1
+        if self.places is None or self.interrupted:
+            return None
+        of_layer = self.places.part(f"layer{len(self._trained)}")
+        return of_layer if number == 0 else of_layer.part(f"part{number}")
 
     def train(
         self,
@@ -61,8 +74,10 @@ class LayerRun:
         limit = layer.max_iter
         layer.max_iter = 1 if self.interrupted else limit
         shown = self.progress(name, layer) if self.progress is not None else None
+        place = self._place(name)
+        saved: dict[str, Any] = {"checkpoint": place} if "checkpoint" in layer.training_options else {}
         try:
-            layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights)
+            layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights, **saved)
         finally:
             layer.max_iter = limit
             getattr(shown, "close", lambda: None)()

@@ -15,6 +15,7 @@ from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded
 from labelwright.kernels.perceptron import UpdateRule
+from labelwright.learn.checkpoint import Checkpoints
 from labelwright.learn.convergence import convergence, latent_separability
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.perceptron import EARLY, Averaged, Averaging, Passes, perceptron
@@ -216,15 +217,26 @@ class Perceptron(ScoredModel):
     def _optimise(
         self, start: Trained, data: Data, monitor: Monitor, workers: Workers, state: dict[str, Array] | None
     ) -> Array:
-        self._online = None
-        seed = (self.random_state or 0) if self.shuffle else None
-        passes = Passes(*data, start.space, start.parameters, self._rule(), seed, self.batch_size, workers)
-        plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
-        self._norm = passes.largest_norm() if plain else None
-        self._start_norm = float(np.linalg.norm(start.weights.astype(np.float64)))
+        passes = self._passes(start, data, workers)
+        self._norm = self._largest_norm(passes)
         averaging = Averaging(self.averaging, self.reset_every)
         epsilon = None if self.all_passes else self.epsilon
         return perceptron(passes, start.weights, monitor, averaging, epsilon, state)
+
+    def _run(self, start: Trained, data: Data, monitor: Monitor) -> Array:
+        self._online = None
+        self.__dict__.pop("_norm", None)
+        self._start_norm = float(np.linalg.norm(start.weights.astype(np.float64)))
+        return super()._run(start, data, monitor)
+
+    def _passes(self, trained: Trained, data: Data, workers: Workers) -> Passes:
+        seed = (self.random_state or 0) if self.shuffle else None
+        return Passes(*data, trained.space, trained.parameters, self._rule(), seed, self.batch_size, workers)
+
+    def _largest_norm(self, passes: Passes) -> float | None:
+        """The norm of the features of a sentence, at most, where the theorems on mistakes apply."""
+        plain = not passes.rule.passive and passes.rule.margin == 0 and self.averaging != "mavg"
+        return passes.largest_norm() if plain else None
 
     def _facts_of_run(self) -> list[str]:
         separable = percent(self.training_["convergence"]["separable"])
@@ -238,6 +250,8 @@ class Perceptron(ScoredModel):
         if data.said.partial:  # which of several labellings is right is not known
             self.training_["convergence"] = {"separable": self.history_[-1]["separable"]}
             return
+        if "_norm" not in vars(self):  # the run was finished before it was resumed
+            self._norm = self._largest_norm(self._passes(self.trained_, data, Workers(self.n_jobs)))
         gold, starts = data.gold, data.offsets
 
         def question(batch: Batch) -> list[Margins]:
@@ -311,24 +325,28 @@ class LatentPerceptron(LatentStates, Perceptron):
         self.start = start
         self.n_restarts = n_restarts
 
-    def _before(self, init: Any, X: Any, y: Sequence[Sequence[str]] | None) -> Trained | None:
+    def _before(
+        self, init: Any, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None
+    ) -> Trained | None:
         self._first_states = self._separating = None
-        return super()._before(init, X, y)
+        return super()._before(init, X, y, places)
 
-    def _first_model(self, X: Any, y: Sequence[Sequence[str]] | None) -> TrainableModel | None:
+    def _first_model(
+        self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None
+    ) -> TrainableModel | None:
         """What the parameter `start` names."""
         if self.start == "random" or max(self._numbers_of_states()) == 1:
             return None
         plain = None
         self._first_states = {"of": self.start}
         if self.start != "likelihood":
-            plain = self._plain(X, y)
+            plain = self._plain(X, y, places)
             separable = plain.training_["convergence"]["separable"]
             self._plain_margin = plain.training_["convergence"].get("margin") or 0.0
             self._separating = plain.trained_ if self._plain_margin > 0 else None
             enough = self.start == "split" or separable >= GOOD
             self._first_states = {"of": "split" if enough else "likelihood", "plain_separable": separable}
-        return plain if self._first_states["of"] == "split" else self._likely(X, y)
+        return plain if self._first_states["of"] == "split" else self._likely(X, y, places)
 
     def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         record = super()._record(data, best, monitors)
@@ -344,19 +362,21 @@ class LatentPerceptron(LatentStates, Perceptron):
         seen = latent_separability(self._plain_margin, norms[0] / norms[1], self._norm, self._start_norm)
         self.training_["convergence"]["latent"] = seen._asdict()
 
-    def _plain(self, X: Any, y: Sequence[Sequence[str]] | None) -> Perceptron:
+    def _plain(self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None) -> Perceptron:
         """A perceptron with the same settings but one state for each label."""
         own = {"averaging": "avg", "max_iter": min(PLAIN, self.max_iter or PLAIN), "all_passes": False}
         own |= {"verbose": 0, "warm_start": False}
         settings = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
-        return uninterrupted(Perceptron(**settings | own).fit(X, y))
+        place = None if places is None else places.part("first1")
+        return uninterrupted(Perceptron(**settings | own).fit(X, y, checkpoint=place))
 
-    def _likely(self, X: Any, y: Sequence[Sequence[str]] | None) -> LatentCRF:
+    def _likely(self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None) -> LatentCRF:
         """A latent CRF with the same settings: sums over all paths tell states apart where single paths get stuck."""
         own = {"averaging": "none", "max_iter": LIKELY, "verbose": 0, "warm_start": False, "n_restarts": 1}
         own |= {"start": "random"}
         settings = {name: value for name, value in self.get_params().items() if name in LatentCRF._parameter_names()}
-        return uninterrupted(LatentCRF(**settings | own).fit(X, y))
+        place = None if places is None else places.part("first2")
+        return uninterrupted(LatentCRF(**settings | own).fit(X, y, checkpoint=place))
 
     def _start(self, trained: Trained, restart: int, split: bool) -> Array:
         """Small random weights: equal states would stay equal for ever."""

@@ -10,8 +10,7 @@ from labelwright.answers.batch import Batch
 from labelwright.answers.chains import Chain
 from labelwright.features.extract import Encoded
 from labelwright.learn.merging import expected_states, merge_losses, node_pairs, siblings_of, to_merge
-from labelwright.learn.monitor import Checkpoint, Monitor
-from labelwright.parallel import Workers, one_blas_thread
+from labelwright.learn.monitor import Monitor
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.merge import merged_weights
 from labelwright.scoring.parameters import make_parameters
@@ -47,11 +46,10 @@ class Rounds:
 
     def __init__(self, model: TrainableModel, data: Data, run: Run, plan: Plan):
         self.model, self.data, self.run, self.plan = model, data, run, plan
-        self.workers = Workers(model.n_jobs)
         self.record: list[dict[str, Any]] = []
         self.seconds = 0.0
         self._loss = np.inf  # after the last stage
-        self._number = count(model.n_restarts + 1)  # of checkpoints: those before belong to the starts
+        self._number = count(1)  # of stages
 
     def result(self, trained: Trained, before: Trained | None) -> Trained:
         """What is known after the last round that made the model better; `trained` has no weights yet."""
@@ -97,14 +95,12 @@ class Rounds:
 
     def trained(self, start: Trained) -> Trained:
         """The model after some iterations from these weights."""
-        run, stage, place = self.run, self.plan.stage, None
-        if run.checkpoint is not None:
-            path = f"{run.checkpoint}.{next(self._number)}"
-            place = Checkpoint(path, stage._fingerprint(start, self.data, None), run.checkpoint_every)
-        monitor = Monitor(**stage._stopping(), progress=run.progress, checkpoint=place)
-        state = monitor.resume() if run.resume else None
-        with monitor, one_blas_thread():
-            weights = stage._optimise(start, self.data, monitor, self.workers, state)
+        places, stage, checkpoint = self.run.places, self.plan.stage, None
+        if places is not None:
+            fingerprint = stage._fingerprint(start, self.data, None)
+            checkpoint = places.part(f"stage{next(self._number)}").of(fingerprint)
+        monitor = Monitor(**stage._stopping(), progress=self.run.progress, checkpoint=checkpoint)
+        weights = stage._run(start, self.data, monitor)
         if monitor.interrupted:
             raise KeyboardInterrupt
         self._loss = monitor.history[-1]["loss"]

@@ -21,8 +21,9 @@ from labelwright.features.incidence import Incidence
 from labelwright.features.mapped import Folder
 from labelwright.features.sources import Given
 from labelwright.features.template import Template
-from labelwright.learn.monitor import Checkpoint, Monitor, ProgressBar, Record
-from labelwright.parallel import Workers, one_blas_thread
+from labelwright.learn.checkpoint import EVERY, Checkpoints
+from labelwright.learn.monitor import Monitor, ProgressBar, Record
+from labelwright.parallel import Workers
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
@@ -87,7 +88,7 @@ class TrainableModel(LinearTagger):
         dev: Any = None,
         init: "TrainableModel | None" = None,
         checkpoint: Any = None,
-        checkpoint_every: float = 10.0,
+        checkpoint_every: float = EVERY,
         resume: bool = False,
         progress: Callable[[Record, int], None] | None = None,
         memory_map: Any = None,
@@ -102,7 +103,8 @@ class TrainableModel(LinearTagger):
         init : a trained model to start from, of a kind in `can_start_from`; labels that have more latent states here
             get copies of its states, with small noise to break the symmetry, as do further restarts (warm_start=True
             starts from the last fit)
-        checkpoint : a path where the state of the run is saved
+        checkpoint : a path where the state of the run is saved, after a second and then periodically; further random
+            starts and what else is trained on the way have paths that begin with it
         checkpoint_every : seconds between two such saves
         resume : go on from the checkpoint; the result is identical to an uninterrupted run
         progress : called with the record of each iteration (as in `history_`) and the number of iterations at most
@@ -116,12 +118,11 @@ class TrainableModel(LinearTagger):
         if arrays is not None:
             X, y = with_arrays(X, arrays, listed(y)), None
         folder = None if memory_map is None else Folder(memory_map)
-        if resume and checkpoint is None:
-            raise OptionError("resume: name the checkpoint to resume from")
+        places = Checkpoints.given(checkpoint, checkpoint_every, resume)
         X, y = collected(X), listed(y)
         tokenizer = getattr(X, "tokenizer", None)
         expect_much()
-        before = self._before(init, X, y)
+        before = self._before(init, X, y, places)
         data, trained = self._prepare(X, y, sample_weight=sample_weight)
         if folder is not None:
             data = data._replace(incidences={name: folder.mapped(x) for name, x in data.incidences.items()})
@@ -132,17 +133,14 @@ class TrainableModel(LinearTagger):
             bar.lines = True
         runs: list[tuple[Array, Monitor]] = []
         try:
-            run = Run(development, progress or bar, checkpoint, checkpoint_every, resume)
-            trained, before = self._learn_states(data, trained, before, run)
+            trained, before = self._learn_states(data, trained, before, Run(development, progress or bar, places))
             for restart in range(self.n_restarts):
                 start = trained._replace(weights=self._start(trained, restart, before is not None))
                 if before is not None:
                     start = start._replace(weights=carry_over(before, start, shake=restart > 0))
-                place = checkpoint if restart == 0 or checkpoint is None else f"{checkpoint}.{restart + 1}"
-                monitor = self._monitor(start, data, development, progress or bar, place, checkpoint_every)
-                state = monitor.resume() if resume else None
-                with monitor, one_blas_thread():
-                    runs.append((self._optimise(start, data, monitor, Workers(self.n_jobs), state), monitor))
+                place = None if places is None else places.start(restart + 1)
+                monitor = self._monitor(start, data, development, progress or bar, place)
+                runs.append((self._run(start, data, monitor), monitor))
                 if monitor.interrupted:
                     break
         finally:
@@ -200,7 +198,14 @@ class TrainableModel(LinearTagger):
 
     # -- steps of fit -----------------------------------------------------------------------------------------
 
-    def _before(self, init: Any, X: Any, y: Sequence[Sequence[str]] | None) -> Trained | None:
+    def _run(self, start: Trained, data: "Data", monitor: Monitor) -> Array:
+        """The weights after one run from a starting point."""
+        workers = Workers(self.n_jobs)
+        return monitor.run(lambda state: self._optimise(start, data, monitor, workers, state), start.weights)
+
+    def _before(
+        self, init: Any, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None
+    ) -> Trained | None:
         """What the model to start from has learnt, if there is one."""
         if init is not None:
             if "init" not in self.training_options:
@@ -211,10 +216,12 @@ class TrainableModel(LinearTagger):
         elif self.warm_start and self._is_fitted():
             init = self
         else:
-            init = self._first_model(X, y)
+            init = self._first_model(X, y, places)
         return None if init is None else init._learnt()
 
-    def _first_model(self, X: Any, y: Sequence[Sequence[str]] | None) -> "TrainableModel | None":
+    def _first_model(
+        self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None
+    ) -> "TrainableModel | None":
         """A model that is trained only to start from."""
         return None
 
@@ -319,12 +326,11 @@ class TrainableModel(LinearTagger):
         data: "Data",
         dev: "Development | None",
         progress: Any,
-        checkpoint: Any,
-        every: float,
+        place: Checkpoints | None,
     ) -> Monitor:
-        place = None if checkpoint is None else Checkpoint(checkpoint, self._fingerprint(start, data, dev), every)
+        checkpoint = None if place is None else place.of(self._fingerprint(start, data, dev))
         score = None if dev is None else self._dev_score(start, dev)
-        return Monitor(**self._stopping(), dev=score, progress=progress, checkpoint=place)
+        return Monitor(**self._stopping(), dev=score, progress=progress, checkpoint=checkpoint)
 
     def _stopping(self) -> dict[str, Any]:
         """When training stops: arguments of Monitor."""
@@ -379,14 +385,11 @@ class TrainableModel(LinearTagger):
         """A hash of all that decides the course of training."""
         idle = "n_jobs", "verbose", "warm_start", *IN_THE_DATA, *self._may_change()
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in idle}
-        digest = hashlib.sha256(repr((settings, start.space.labels, dev and dev.y)).encode())
         arrays = [data.offsets, data.gold, start.weights, *(a for x in data.incidences.values() for a in x)]
         arrays += [given for given in data.said if given is not None]
         if dev is not None:
             arrays += [dev.X.offsets, *(a for x in dev.X.incidences.values() for a in x)]
-        for array in arrays:
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        return fingerprint((settings, start.space.labels, dev and dev.y), arrays)
 
     def _may_change(self) -> tuple[str, ...]:
         """Parameters that a run which is resumed may have otherwise."""
@@ -397,6 +400,14 @@ class TrainableModel(LinearTagger):
     ) -> Array:
         """The best weights from a starting point; `state` is that of a run to resume."""
         raise NotImplementedError
+
+
+def fingerprint(facts: Any, arrays: Sequence[Array]) -> str:
+    """A hash of facts, as they are written, and of numbers."""
+    digest = hashlib.sha256(repr(facts).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def lasting(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -464,9 +475,7 @@ class Run(NamedTuple):
 
     development: "Development | None"
     progress: Callable[[Record, int], None] | None
-    checkpoint: Any
-    checkpoint_every: float
-    resume: bool
+    places: Checkpoints | None
 
 
 class Development(NamedTuple):

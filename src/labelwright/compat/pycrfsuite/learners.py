@@ -56,7 +56,7 @@ class _Learner(TrainableModel):
         self.log.prepared(self.n_weights)
         return data, trained._replace(parameters=parameters, weights=np.zeros(parameters.n_weights, np.float32))
 
-    def _monitor(self, start: Trained, data: Data, dev: Any, progress: Any, checkpoint: Any, every: float) -> Monitor:
+    def _monitor(self, start: Trained, data: Data, dev: Any, progress: Any, place: Any) -> Monitor:
         monitor = _Watched(**self._stopping())
         monitor.watch = lambda now, weights: self.log.iteration(self, now, start, weights)
         monitor.epsilon = self.settings.get("epsilon", 0.0)

@@ -1,0 +1,131 @@
+"""Where the state of a training run is saved, so that a killed run can be resumed.
+
+A run has one file.  What is trained on the way to it has files that are named after that one: `.2` for the second
+random start, `.first1` for a model that is trained only to start from, `.stage1` for a stage of splitting and merging,
+`.layer1` for a layer of a cascade, `.layer1.part2` for its second part of the jackknife.  Of parts that are finished
+only the weights are kept; a run that is resumed takes them as they are.
+"""
+
+import re
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from labelwright import modelfile
+from labelwright.errors import ModelFileError, OptionError
+
+Array = NDArray[Any]
+FIRST = 1.0  # seconds of training before the first save
+EVERY = 10.0
+PARTS = re.compile(r"(\.(first|stage|layer|part)?[0-9]+)+")  # what follows the name of the run in those of its parts
+KEPT = "kept"  # the weights of a run that is finished
+
+
+class Checkpoint:
+    """The state of a run in one file, written after its first second and then periodically."""
+
+    def __init__(self, place: "Checkpoints", fingerprint: str):
+        self.place, self.fingerprint = place, fingerprint
+        self.path, self.every = place.path, place.every
+        self.is_written = False  # by this process
+        self._last = time.monotonic()
+
+    def due(self) -> bool:
+        every = self.every if self.is_written else min(FIRST, self.every)
+        return time.monotonic() - self._last >= every
+
+    def write(self, state: dict[str, Array], header: dict[str, Any]) -> None:
+        """Save; a full disk must not end the training, and is tried again."""
+        self.place.begin()
+        self._last = time.monotonic()
+        try:
+            modelfile.write(self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header})
+            self.is_written = True
+        except ModelFileError as error:
+            self.place.warn(f"{error}; training continues, without this checkpoint as long as it fails")
+
+    def read(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
+        """What was saved, or None when there is nothing to resume."""
+        if not self.path.exists():
+            return None
+        state, header = modelfile.read(self.path)
+        if header.get("kind") != "checkpoint":
+            raise ModelFileError(f"{self.path}: not a checkpoint of a training run")
+        if header.get("fingerprint") != self.fingerprint:
+            raise ModelFileError(
+                f"{self.path}: made with other data or other settings; use the same ones, or delete it to start again"
+            )
+        return state, header
+
+
+class Checkpoints:
+    """The files of a run and of its parts.
+
+    A run that starts anew removes those of an earlier one when it saves its first state, and warns of failures once."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        every: float = EVERY,
+        resume: bool = False,
+        whole: "Checkpoints | None" = None,
+        is_part: bool = False,
+    ):
+        self.path, self.every, self.resume = Path(path), every, resume
+        self.whole = whole or self  # that of the whole run
+        self.is_part = is_part  # other training follows, so that only its weights are kept once it is finished
+        self._begun, self._warned = resume, False
+
+    @classmethod
+    def given(cls, checkpoint: Any, every: float, resume: bool) -> "Checkpoints | None":
+        """What the arguments of `fit` ask for; `checkpoint` is a path, or that of a part."""
+        if checkpoint is None or isinstance(checkpoint, Checkpoints):
+            if resume:
+                raise OptionError("resume: name the checkpoint to resume from")
+            return checkpoint
+        return cls(checkpoint, every, resume)
+
+    def part(self, name: str) -> "Checkpoints":
+        """Those of a part."""
+        return Checkpoints(f"{self.path}.{name}", self.every, self.resume, self.whole, is_part=True)
+
+    def start(self, number: int) -> "Checkpoints":
+        """Those of a random start: the first one is the run itself."""
+        if number == 1:
+            return self
+        return Checkpoints(f"{self.path}.{number}", self.every, self.resume, self.whole, self.is_part)
+
+    def of(self, fingerprint: str) -> Checkpoint:
+        """The file of the run itself."""
+        return Checkpoint(self, fingerprint)
+
+    def begin(self) -> None:
+        """Before the first save: remove what an earlier run left."""
+        whole = self.whole
+        if not whole._begun:
+            whole._begun = True
+            remove_checkpoints(whole.path)
+
+    def warn(self, message: str) -> None:
+        whole = self.whole
+        if not whole._warned:
+            whole._warned = True
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+def checkpoint_files(path: Path) -> list[Path]:
+    """The checkpoints of a run and of its parts that are there."""
+    if not path.parent.is_dir():
+        return []
+    begin = len(path.name)
+    named = [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
+    return sorted(file for file in named if file.name == path.name or PARTS.fullmatch(file.name[begin:]))
+
+
+def remove_checkpoints(path: Path) -> None:
+    for file in checkpoint_files(path):
+        if file.is_file():
+            file.unlink(missing_ok=True)

@@ -1,0 +1,15 @@
+"""Training that is killed by signals at drawn moments; `python -m tests.fuzz.kills` does it without limit."""
+
+import os
+
+import pytest
+from killed_runs import Killing
+
+TAGGERS = ["crf", "latent-crf-restarts", "perceptron", "cascade-jackknife"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_runs_are_resumed_to_identical_weights(tmp_path):
+    outcome = Killing(tmp_path, seed=5, n_sentences=10).kills(8, TAGGERS)
+    assert outcome.mistakes == []
+    assert sum(outcome.kills.values()) == 8
