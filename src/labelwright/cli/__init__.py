@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from labelwright import __version__, signals
-from labelwright.cli.options import ClickException, GroupedCommand, flags_of, in_options
+from labelwright.cli.options import READERS, ClickException, GroupedCommand, flags_of, in_options, with_limit
 from labelwright.engine.choice import is_own_process
 from labelwright.errors import LabelwrightError
 
@@ -79,7 +79,8 @@ def _application(wanted: str | None, given: Sequence[str]) -> Any:
 def _command(name: str, given: Sequence[str]) -> tuple[Any, type[GroupedCommand]]:
     """The function of a command, and the class of its help; some commands are made for what they are given."""
     module = import_module(f"labelwright.cli.{name}")
-    return module.command_for(given) if hasattr(module, "command_for") else (module.command, GroupedCommand)
+    made, sort = module.command_for(given) if hasattr(module, "command_for") else (module.command, GroupedCommand)
+    return with_limit(made) if name in READERS else made, sort
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -143,7 +144,8 @@ def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
         reason = (error.strerror or str(error) or type(error).__name__).lower()
         return f"{error.filename}: {reason}" if error.filename else f"<stdout>: {reason}", 2
     if isinstance(error, MemoryError):
-        return "not enough memory; raise --min-count, or use fewer sentences, latent states or a smaller template", 2
+        fewer = "raise --min-count, or use fewer sentences, latent states or a smaller template"
+        return f"not enough memory; {fewer if '--min-count' in flags.values() else 'give less input at a time'}", 2
     what = f"{type(error).__name__}: {error}"
     return f"unexpected error, a mistake of ours: {what} (LABELWRIGHT_DEBUG=1 shows where)", 1
 

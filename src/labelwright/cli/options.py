@@ -4,6 +4,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,14 @@ def option(text: str, metavar: str | None = None, heading: str = OTHER, *flags: 
 def argument(text: str, metavar: str) -> Any:
     """An argument of a command, which are all data."""
     return typer.Argument(metavar=metavar, rich_help_panel=DATA, help=text)
+
+
+READERS = frozenset(  # commands that read data
+    "train tag eval errors compare calibrate explain rank doubts vectors dictionary convert lattice".split()  # noqa: SIM905
+)
+MaxInput = Annotated[
+    str | None, option("Refuse inputs of more bytes, as in 8G. [default: 1G where they are compressed]", "SIZE", DATA)
+]
 
 
 class GroupedCommand(TyperCommand):
@@ -106,6 +115,19 @@ def with_parameters(
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+def with_limit(command: Callable[..., None]) -> Callable[..., None]:
+    """The function of a command with one more option, which limits the size of its inputs."""
+
+    def run(max_input: str | None, **values: Any) -> None:
+        from labelwright.corpus import limits
+
+        with nullcontext() if max_input is None else limits.max_input(max_input):
+            command(**values)
+
+    added = inspect.Parameter("max_input", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=MaxInput)
+    return with_parameters(run, [*inspect.signature(command).parameters.values(), added], command.__doc__)
 
 
 def flags_of(command: Any) -> dict[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.docbin import read_docbin as read_docbin
     from labelwright.corpus.frames import read_frame as read_frame
     from labelwright.corpus.generated import builtin_corpus as builtin_corpus
+    from labelwright.corpus.limits import max_input as max_input
     from labelwright.corpus.parquet import read_parquet as read_parquet
     from labelwright.corpus.schemes import SCHEMES as SCHEMES
     from labelwright.corpus.schemes import Allowed as Allowed
@@ -62,6 +63,7 @@ _HOMES = {
     "convert": "schemes",
     "detect_scheme": "schemes",
     "labels_of": "spans",
+    "max_input": "limits",
     "read_allowed_labels": "allowed_labels",
     "read_brat": "brat",
     "read_columns": "columns",
@@ -102,6 +104,7 @@ __all__ = [
     "convert",
     "detect_scheme",
     "labels_of",
+    "max_input",
     "read_allowed_labels",
     "read_brat",
     "read_columns",

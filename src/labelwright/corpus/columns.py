@@ -15,19 +15,22 @@ from labelwright.corpus.compressed import (
     ByteStream,
     Rejoined,
     Source,
-    codec_of,
+    codec_for,
     explain,
     name_of,
     read_bytes,
     write_bytes,
 )
+from labelwright.corpus.limits import LONGEST_VALUE, limit_of, too_large, too_long
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
+from labelwright.corpus.writable import check_column, check_rows
 from labelwright.engine.choice import BYTES_OF_TOKEN, expect
 from labelwright.errors import CorpusError
 from labelwright.kernels import text as kernels
 
 _BOM = b"\xef\xbb\xbf"
 SENTENCE_END = re.compile(rb"\n(?:[ \t]*\r?\n)+")
+_CONTENT = re.compile(rb"[^ \t\r\n]|\r(?!\n|\Z)")  # in a line that is not blank
 _MARK = "-DOCSTART-"
 
 Labels = Sequence[Sequence[str]]  # [N][T]
@@ -113,33 +116,84 @@ def stream_columns(
     """
     source = name_of(stream)
     layout: FileLayout | None = None
-    waiting = b""
+    waiting, held = Waiting(SENTENCE_END), list[bytes]()  # blocks without tokens go with the next one that has some
     first_line = 1
     while True:
         fresh = _read_some(stream, size, source)
-        waiting += fresh
-        if first_line == 1 and codec_of(waiting):
-            squeezed: Any = io.BufferedReader(Rejoined(waiting, stream))  # type: ignore[arg-type]
-            stream, waiting = ByteStream(squeezed, source), b""  # type: ignore[assignment]
+        waiting.add(fresh, source)
+        if first_line == 1 and not held and codec_for(waiting.head, source):
+            squeezed: Any = io.BufferedReader(Rejoined(waiting.take(all=True), stream))  # type: ignore[arg-type]
+            stream = ByteStream(squeezed, source)  # type: ignore[assignment]
             continue
         if fresh and len(waiting) < size and _more_is_waiting(stream):
             continue
-        cut = len(waiting) if not fresh else last_match(SENTENCE_END, waiting)
-        layout = layout or lay_out(waiting[:cut], source, names, label)
-        if layout is not None and cut:
-            corpus = parse(waiting[:cut], source, layout, first_line)
-            if len(corpus):
-                yield corpus
-                first_line += waiting.count(b"\n", 0, cut)
-                waiting = waiting[cut:]
+        block = waiting.take(all=not fresh)
+        layout = layout or lay_out(block, source, names, label)
+        if layout is None or not _has_tokens(block, layout):
+            held += [block] if block else []
+        else:
+            text = b"".join([*held, block])
+            held.clear()
+            yield parse(text, source, layout, first_line)
+            first_line += text.count(b"\n")
         if not fresh:
             return
 
 
-def last_match(pattern: re.Pattern[bytes], text: bytes, near: int = 1 << 16) -> int:
+class Waiting:
+    """Text that waits for the end of its sentence; each byte of it is searched once."""
+
+    def __init__(self, ends: re.Pattern[bytes]):
+        self._ends, self._text = ends, bytearray()
+        self._n_added = 0  # bytes
+        self._cut = self._searched = 0  # behind the last sentence; no other ends before `searched`
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    @property
+    def head(self) -> bytes:
+        """How the text begins."""
+        return bytes(self._text[:16])
+
+    def add(self, text: bytes, source: str) -> None:
+        """Add what was read."""
+        self._text += text
+        self._n_added += len(text)
+        asked = limit_of(held=False)
+        if asked is not None and self._n_added > asked:
+            raise too_large(source, asked)
+        limit = limit_of(held=True)
+        if limit is not None and len(self._text) > limit and not self._found():
+            raise too_large(source, limit, "no sentence ends within")
+
+    def take(self, all: bool = False) -> bytes:
+        """The whole sentences, or all that is there; nothing where no sentence ends."""
+        cut = len(self._text) if all else self._found()
+        block = bytes(self._text[:cut])
+        del self._text[:cut]
+        self._cut, self._searched = 0, max(0, self._searched - cut)
+        return block
+
+    def _found(self) -> int:
+        """Where the last sentence ends."""
+        begin = max(self._cut, self._text.rfind(b"\n", 0, self._searched)) if self._searched else 0
+        self._cut = last_match(self._ends, self._text, begin) or self._cut
+        self._searched = len(self._text)
+        return self._cut
+
+
+def _has_tokens(block: bytes, layout: FileLayout) -> bool:
+    """Whether there are tokens in a block of whole sentences."""
+    if first_token_line(block)[0] is not None:
+        return True
+    return _MARK.encode() in block and len(parse(block, "", layout, 2)) > 0
+
+
+def last_match(pattern: re.Pattern[bytes], text: bytes | bytearray, begin: int = 0, near: int = 1 << 16) -> int:
     """Where the last match of a pattern ends, 0 where there is none; most texts have one near their end."""
-    for begin in dict.fromkeys((max(0, len(text) - near), 0)):
-        end = max((match.end() for match in pattern.finditer(text, begin)), default=0)
+    for start in dict.fromkeys((max(begin, len(text) - near), begin)):
+        end = max((match.end() for match in pattern.finditer(text, start)), default=0)
         if end:
             return end
     return 0
@@ -160,15 +214,18 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
     """
     columns = flat_columns(corpus, extra)
     if corpus.raw is not None:
+        for column in columns:
+            check_column(column, corpus.offsets, corpus.source, corpus.raw.separator.decode())
         write_bytes(target, corpus.raw.edited(columns, replacing=False) if columns else corpus.raw.text)
         return
-    for name in corpus.names:
-        check_writable(corpus, name, "\t\n")
-    has_spaces = any(" " in value for column in corpus.columns for value in column.values)
-    separator = "\t" if has_spaces else " "
-    rows = zip(*map(corpus.tokens, corpus.names), *columns, strict=True)
-    lines = [*map(separator.join, rows)]
-    mark = separator.join([_MARK, *["O"] * (len(corpus.names) + len(columns) - 1)])
+    rows = [*map(corpus.tokens, corpus.names), *columns]
+    has_spaces = any(" " in value for column in rows for value in set(column) if isinstance(value, str))
+    separator = "\t" if has_spaces and len(rows) > 1 else " "
+    for number, column in enumerate(rows):
+        check_column(column, corpus.offsets, corpus.source, separator, is_label=number >= len(corpus.names))
+    check_rows(rows, corpus.offsets, corpus.source)
+    lines = [*map(separator.join, zip(*rows, strict=True))]
+    mark = separator.join([_MARK, *["O"] * (len(rows) - 1)])
     documents = set(corpus.documents.tolist())
     bounds = corpus.offsets.tolist()
     blocks = []
@@ -185,6 +242,7 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
     first, number = first_token_line(text)
     if first is None:
         return None
+    check_line_ends(first, f"{source}:{number}")
     tabs = b"\t" in first
     n_columns = sum(1 for field in first.split(b"\t" if tabs else b" ") if field)
     labelled = label is not False and (n_columns > 1 or label is not None)
@@ -202,16 +260,22 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
 def first_token_line(text: bytes) -> tuple[bytes | None, int]:
     """The first line that is neither blank nor a document mark, and its number."""
     start = len(_BOM) if text.startswith(_BOM) else 0
-    number = 0
-    while start < len(text):
-        number += 1
-        end = text.find(b"\n", start)
-        end = len(text) if end < 0 else end
-        line = text[start:end].removesuffix(b"\r").rstrip(b" \t")
-        if line and line.replace(b"\t", b" ").split(b" ", 1)[0] != _MARK.encode():
-            return line, number
-        start = end + 1
-    return None, number
+    while (found := _CONTENT.search(text, start)) is not None:
+        begin = max(start, text.rfind(b"\n", 0, found.start()) + 1)
+        start = text.find(b"\n", begin) + 1 or len(text)
+        line = text[begin:start].removesuffix(b"\n").removesuffix(b"\r").rstrip(b" \t")
+        if line.replace(b"\t", b" ").split(b" ", 1)[0] != _MARK.encode():
+            return line, 1 + text.count(b"\n", 0, begin)
+    return None, text.count(b"\n") + (not text.endswith(b"\n"))
+
+
+def check_line_ends(line: bytes, place: str) -> None:
+    """Refuse a file whose lines end in carriage returns alone: all of it is one line."""
+    if b"\r" in line.rstrip(b"\r\n"):
+        raise CorpusError(
+            f"{place}: a carriage return within the line; if all lines end so, convert the file first, as with "
+            r"tr '\r' '\n'"
+        )
 
 
 def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> Corpus:
@@ -228,6 +292,7 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
         if not layout.conllu and evidence_of(text).may_be:
             hint = "; if these are CRFsuite's data, add --format crfsuite (in Python: read_crfsuite)"
         raise CorpusError(f"{source}:{line}: expected {n_columns} columns, got {scanned.got}{hint}")
+    _check_lengths(text, scanned.entries, source, first_line)
     columns = []
     for number in range(n_columns):
         buffer = kernels.gather(array, scanned.entries, number).tobytes()
@@ -247,6 +312,15 @@ def parse(text: bytes, source: str, layout: FileLayout, first_line: int = 1) -> 
     )
 
 
+def _check_lengths(text: bytes, entries: np.ndarray, source: str, first_line: int) -> None:
+    """Refuse a file with a value of absurd length."""
+    sizes = entries[:, kernels.SIZE]
+    if sizes.max(initial=0) > LONGEST_VALUE:
+        entry = int(np.argmax(sizes > LONGEST_VALUE))
+        line = first_line + text.count(b"\n", 0, int(entries[entry, kernels.START]))
+        raise too_long(f"{source}:{line}", int(sizes[entry]), what="value")
+
+
 def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) -> CorpusError:
     """The error that names the first byte that is not UTF-8."""
     for start, size in entries[:, [kernels.START, kernels.SIZE]].tolist():
@@ -262,20 +336,11 @@ def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) ->
     return CorpusError(f"{source}: not UTF-8; convert the file to UTF-8")
 
 
-def check_writable(corpus: Corpus, name: str, forbidden: str) -> None:
-    """Refuse values that would be read back differently."""
-    for value in corpus.values(name):
-        if not value or any(character in value for character in forbidden):
-            raise CorpusError(
-                f"{corpus.source}: column {name}: cannot write {value!r}, expected no tab, newline or empty value"
-            )
-
-
 def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> list[list[str]]:
     """Flatten one column of labels per sentence, or several, into lists [T], checked against the corpus."""
     if extra is None:
         return []
-    several = next((not isinstance(item, str) for sentence in extra for item in sentence), False)
+    several = next((isinstance(item, list | tuple) for sentence in extra for item in sentence), False)
     columns: list[list[str]] = []
     lengths = np.diff(corpus.offsets).tolist()
     for column in extra if several else [extra]:

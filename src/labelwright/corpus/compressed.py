@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from labelwright.corpus.limits import limit_of, too_large
 from labelwright.errors import CorpusError
 from labelwright.storage import replacing
 
 
 class Codec(NamedTuple):
-    """A compression format: its first bytes, both directions, and both for files that are read or written in pieces."""
+    """A compression format: its first bytes, and both directions for files that are read or written in pieces."""
 
     name: str
     begins: tuple[bytes, ...]
-    decompress: Callable[[bytes], bytes]
     reader: Callable[[BinaryIO], Any]  # a file of what a file holds
     writer: Callable[[BinaryIO], Any]  # a file whose content goes to a file compressed
 
@@ -30,20 +30,20 @@ CODECS = {
     ".gz": Codec(
         "gzip",
         (b"\x1f\x8b",),
-        gzip.decompress,
         lambda file: gzip.GzipFile(fileobj=file),
         lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
     ),
     ".bz2": Codec(
         "bzip2",
         tuple(b"BZh%d1AY&SY" % level for level in range(1, 10)),
-        bz2.decompress,
         bz2.BZ2File,
         lambda file: bz2.BZ2File(file, "wb"),
     ),
-    ".xz": Codec("xz", (b"\xfd7zXZ\0",), lzma.decompress, lzma.LZMAFile, lambda file: lzma.LZMAFile(file, "wb")),  # noqa: SIM115
+    ".xz": Codec("xz", (b"\xfd7zXZ\0",), lzma.LZMAFile, lambda file: lzma.LZMAFile(file, "wb")),  # noqa: SIM115
 }
-DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)  # what a codec raises
+ZSTD = b"\x28\xb5\x2f\xfd"
+DAMAGED = (OSError, EOFError, ValueError, MemoryError, zlib.error, lzma.LZMAError)  # what a codec raises
+PIECE = 1 << 20  # bytes that are decompressed at a time
 
 Source = str | os.PathLike[str] | BinaryIO
 
@@ -51,7 +51,7 @@ Source = str | os.PathLike[str] | BinaryIO
 def name_of(source: Source) -> str:
     """The name of a file in messages."""
     if isinstance(source, str | os.PathLike):
-        return "<stdin>" if source == "-" else os.fspath(source)
+        return "<stdin>" if source == "-" else str(os.fspath(source)).replace("\0", "\\0")
     name = getattr(source, "name", None)
     return name if isinstance(name, str) else "<stream>"
 
@@ -61,8 +61,10 @@ def first_line_of(source: Source) -> int:
     return int(getattr(source, "first_line", 1))
 
 
-def explain(error: OSError) -> str:
-    """An operating system's error in a few words."""
+def explain(error: OSError | ValueError) -> str:
+    """An operating system's error in a few words; ValueError is what Python raises for paths that none can have."""
+    if isinstance(error, ValueError):
+        return f"no path ({str(error).splitlines()[0]})"
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, IsADirectoryError):
@@ -75,15 +77,39 @@ def codec_of(data: bytes) -> Codec | None:
     return next((codec for codec in CODECS.values() if data.startswith(codec.begins)), None)
 
 
+def codec_for(data: bytes, name: str, suffix: str = "") -> Codec | None:
+    """The codec of data that begin like these, or of a file with this suffix."""
+    if data.startswith(ZSTD):
+        raise CorpusError(f"{name}: compressed by zstd, which is not read; decompress it first, as with unzstd")
+    return CODECS.get(suffix) or codec_of(data)
+
+
 def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
     """Return decompressed data; the format follows from the suffix or the first bytes."""
-    codec = CODECS.get(suffix) or codec_of(data)
+    codec = codec_for(data, name, suffix)
     if codec is None:
+        limit = limit_of(held=False)
+        if limit is not None and len(data) > limit:
+            raise too_large(name, limit)
         return data
     try:
-        return codec.decompress(data)
+        with codec.reader(io.BytesIO(data)) as file:
+            return _read_within(file, name, codec)
+    except CorpusError:
+        raise
     except DAMAGED as error:
         raise _damaged(codec, name, error) from None
+
+
+def _read_within(file: Any, name: str, codec: Codec | None, n_read: int = 0) -> bytes:
+    """All that is left of a file of which `n_read` bytes are read; more than the limit is never in memory."""
+    limit, parts = limit_of(held=codec is not None), list[bytes]()
+    while part := file.read(PIECE):
+        parts.append(bytes(part))
+        n_read += len(part)
+        if limit is not None and n_read > limit:
+            raise too_large(name, limit, "decompressed, more than" if codec else "more than")
+    return b"".join(parts)
 
 
 def _damaged(codec: Codec, name: str, error: BaseException) -> CorpusError:
@@ -93,17 +119,17 @@ def _damaged(codec: Codec, name: str, error: BaseException) -> CorpusError:
 
 def read_bytes(source: Source) -> bytes:
     """Read a path, `-` (standard input) or a binary file object to its end, and decompress it."""
+    if isinstance(source, str | os.PathLike):
+        with ByteStream(source) as stream:
+            return stream.read_all()
     name = name_of(source)
     try:
-        if isinstance(source, str | os.PathLike):
-            data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        else:
-            data = source.read()
+        data = source.read()
     except OSError as error:
         raise CorpusError(f"{name}: cannot read: {explain(error)}") from None
     if not isinstance(data, bytes):
         raise CorpusError(f"{name}: got text, expected a file opened in binary mode ('rb')")
-    return decompressed(data, name, Path(name).suffix if isinstance(source, str | os.PathLike) else "")
+    return decompressed(data, name)
 
 
 def write_bytes(target: Source, data: bytes) -> None:
@@ -132,7 +158,7 @@ def written(target: Source) -> Iterator[Callable[[bytes], None]]:
     elif target == "-":
         yield explained(lambda data: (sys.stdout.buffer.write(data), sys.stdout.buffer.flush()))
     else:
-        with _explained(name), _opened_for_writing(Path(target)) as file:
+        with _explained(name), _opened_for_writing(_path(target, name)) as file:
             codec = CODECS.get(Path(target).suffix)
             if codec is None:
                 yield explained(file.write)
@@ -150,6 +176,17 @@ def _explained(name: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise CorpusError(f"{name}: cannot write: {explain(error)}") from None
+
+
+def _path(path: str | os.PathLike[str], name: str) -> Path:
+    """A path that an operating system can have."""
+    try:
+        os.stat(path)
+    except OSError:
+        pass
+    except ValueError as error:
+        raise CorpusError(f"{name}: cannot write: {explain(error)}") from None
+    return Path(path)
 
 
 @contextmanager
@@ -173,6 +210,7 @@ class ByteStream:
         self.name = name or name_of(source)
         self._owned: BinaryIO | None = None
         self._codec: Codec | None = None
+        self._n_read = 0
         with self._explained():
             if source == "-":
                 file: BinaryIO = sys.stdin.buffer
@@ -184,7 +222,7 @@ class ByteStream:
         if not isinstance(head, bytes):
             raise CorpusError(f"{self.name}: got text, expected a file opened in binary mode ('rb')")
         suffix = Path(self.name).suffix if self._owned is not None else ""
-        self._codec = CODECS.get(suffix) or codec_of(head)
+        self._codec = codec_for(head, self.name, suffix)
         rejoined: Any = io.BufferedReader(Rejoined(head, file))  # type: ignore[arg-type]
         self._file = rejoined if self._codec is None else self._codec.reader(rejoined)
 
@@ -195,20 +233,33 @@ class ByteStream:
             while size > 0 and (part := self._file.read(size)):
                 parts.append(part)
                 size -= len(part)
+                self._n_read += len(part)
+        limit = limit_of(held=False)
+        if limit is not None and self._n_read > limit:
+            raise too_large(self.name, limit)
         return b"".join(parts)
 
     def read_all(self) -> bytes:
         """All that is left."""
         with self._explained():
-            return bytes(self._file.read())
+            if self._owned is not None and self._owned.seekable() and self._is_plain and not self._n_read:
+                self._owned.seek(0)
+                return self._owned.read()  # at once, without a copy
+            return _read_within(self._file, self.name, self._codec, self._n_read)
+
+    @property
+    def _is_plain(self) -> bool:
+        return self._codec is None and limit_of(held=False) is None
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
+        except CorpusError:
+            raise
         except DAMAGED as error:
             if self._codec is None or (isinstance(error, OSError) and error.errno):
-                reason = explain(error) if isinstance(error, OSError) else str(error)
+                reason = explain(error) if isinstance(error, OSError | ValueError) else str(error)
                 raise CorpusError(f"{self.name}: cannot read: {reason}") from None
             raise _damaged(self._codec, self.name, error) from None
 

@@ -35,11 +35,11 @@ def read_frame(
     names = [name for name in (present if columns is None else columns) if name != label]
     check_names(list(map(str, names)), len(names), source)
     texts = [text_column(column_of(frame, name, source), f"{source}: column {name}", "row") for name in names]
-    read = [intern_values(column, [], source) for column in texts]
+    sentences = [range(b - a) for a, b in pairwise(offsets.tolist())]
+    read = [intern_values(column, sentences, source) for column in texts]
     if label is not None:
         values = [None if is_missing(value) else value for value in column_of(frame, label, source)]
-        bounds = offsets.tolist()
-        read.append(intern_labels(values, [values[a:b] for a, b in pairwise(bounds)], source))
+        read.append(intern_labels(values, sentences, source))
         names.append(label)
     return Corpus(tuple(map(str, names)), tuple(read), offsets, label, source)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.labels import check_types
+from labelwright.corpus.writable import check_labels
 from labelwright.errors import CorpusError
 
 Array = NDArray[Any]
@@ -201,6 +202,7 @@ def label_codes(values: Sequence[Any], codes: Array, source: str = "y", known: S
     """The labels among distinct values, and codes [T] of these values as codes of labels and of sets of labels.
 
     known : the labels of a model, which come first; an unknown label may be any of them, too"""
+    check_labels(values, codes, None, source)
     for value in broken_sets(values, known):
         raise CorpusError(f"{source}: {value!r} {NO_SET}")
     members = sets_among(values, frozenset(known))

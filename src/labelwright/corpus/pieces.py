@@ -10,16 +10,17 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
-from labelwright.corpus.columns import SENTENCE_END, first_token_line, last_match
+from labelwright.corpus.columns import SENTENCE_END, Waiting, first_token_line
 from labelwright.corpus.compressed import ByteStream
 from labelwright.corpus.file_formats import OpenFile, check_format, format_of, opened_folder
 from labelwright.corpus.json_records import BOM
+from labelwright.corpus.limits import limit_of, too_large
 from labelwright.corpus.parquet import MAGIC
 
 SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
 WHOLE = ("parquet", "spacy", "label-studio", "brat")  # formats that have no pieces
 LINE_END = re.compile(rb"\n")
-_TWO_LINES = re.compile(rb"^[^\S\n]*\S[^\n]*\n\s*\S[^\n]*\n", re.MULTILINE)  # from ^ on: a long line is read once
+_CONTENT = re.compile(rb"\S")
 _CONLLU_TOKEN = re.compile(rb"^[^#\s.-][^\t\n.-]*(?:\t|$)", re.MULTILINE)  # neither a range nor an empty node
 
 
@@ -47,10 +48,24 @@ def pieces_of(path: str, format: str | None = None, named: bool = False, size: i
 def _head(stream: ByteStream, size: int) -> bytes:
     """How a file begins: with two whole lines at least, since the first may only say what labels are called."""
     text = fresh = stream.read(size)
-    while fresh and not _TWO_LINES.search(text):
+    while fresh and not _has_two_lines(text):
+        limit = limit_of(held=True)
+        if limit is not None and len(text) > limit:
+            raise too_large(stream.name, limit, "no line ends within")
         fresh = stream.read(len(text))
         text += fresh
     return text
+
+
+def _has_two_lines(text: bytes) -> bool:
+    """Whether two lines that are not blank are whole."""
+    end = 0
+    for _ in range(2):
+        content = _CONTENT.search(text, end)
+        end = text.find(b"\n", content.start()) + 1 if content else 0
+        if not end:
+            return False
+    return True
 
 
 def _is_whole(head: bytes) -> bool:
@@ -71,26 +86,28 @@ def _rules(format: str) -> tuple[re.Pattern[bytes] | None, Callable[[bytes], boo
     )
 
 
-def _blocks(text: bytes, stream: ByteStream, ends: re.Pattern[bytes] | None, size: int) -> Iterator[bytes]:
-    """The text and the rest of the stream, cut where a sentence ends; one block is about as long as `size`."""
-    fresh = text
+def _blocks(head: bytes, stream: ByteStream, ends: re.Pattern[bytes] | None, size: int) -> Iterator[bytes]:
+    """The head and the rest of the stream, cut where a sentence ends; one block is about as long as `size`."""
+    if ends is None:
+        yield head + stream.read_all()
+        return
+    waiting, fresh = Waiting(ends), head
     while fresh:
-        cut = 0 if ends is None else last_match(ends, text)
-        if cut:
-            yield text[:cut]
-            text = text[cut:]
-        fresh = stream.read(max(size, len(text)))
-        text += fresh
-    yield text
+        waiting.add(fresh, stream.name)
+        if block := waiting.take():
+            yield block
+        fresh = stream.read(max(size, len(waiting)))
+    yield waiting.take(all=True)
 
 
 def _with_tokens(blocks: Iterator[bytes], has_tokens: Callable[[bytes], bool]) -> Iterator[tuple[bytes, bool]]:
     """Blocks that hold tokens, and whether another one follows; others are joined to their neighbours."""
-    held = b""
+    held, tokens = list[bytes](), False  # whether one of those held has tokens
     for block in blocks:
-        if has_tokens(held) and has_tokens(block):
-            yield held, True
-            held = block
-        else:
-            held += block
-    yield held, False
+        fresh = has_tokens(block)
+        if tokens and fresh:
+            yield b"".join(held), True
+            held = []
+        held.append(block)
+        tokens = tokens or fresh
+    yield b"".join(held), False

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from labelwright.corpus.labels import plain_label, wrong_label
+from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import SET_TYPES, check_known, is_set, sets_among
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
+from labelwright.corpus.writable import check_labels
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -359,13 +361,30 @@ def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
         values = [None]
     if not all(isinstance(value, str) for value in values):
         position, wrong = next((k, item) for k, item in enumerate(flat) if not isinstance(item, str))
-        raise CorpusError(f"{source}: {_place(position, sentences)}: expected a string, got {wrong!r:.40}")
+        raise CorpusError(f"{source}: {_place(position, sentences)}: expected a string, got {_shown(wrong)}")
+    if max(map(len, values), default=0) > LONGEST_VALUE:
+        position = next(k for k, item in enumerate(flat) if len(item) > LONGEST_VALUE)
+        raise too_long(f"{source}: {_place(position, sentences)}", len(flat[position]))
     return _interned(flat, list(map(str, values)), values)
+
+
+def _shown(value: Any) -> str:
+    """A value in a message; Python refuses to print a number of thousands of digits."""
+    try:
+        return f"{value!r:.40}"
+    except Exception:
+        return f"a value of type {type(value).__name__}"
 
 
 def intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
     """Number the distinct labels of a flat list [T]: strings, or numbers of one type, which stay what they are; None
     where a label is unknown, a set where it is one of several."""
+    column = _intern_labels(flat, sentences, source)
+    check_labels(column.values, column.codes, offsets_from([len(sentence) for sentence in sentences]), source)
+    return column
+
+
+def _intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
     kinds = set(map(type, flat))
     if all(issubclass(kind, str) for kind in kinds):
         return intern_values(flat, sentences, source)

@@ -14,6 +14,7 @@ from labelwright.corpus.compressed import Source, first_line_of, name_of, read_b
 from labelwright.corpus.json_records import JsonLines, parse_json_lines, parsed
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Column, Corpus, check_names, intern_values
+from labelwright.corpus.writable import is_text, why_unwritable
 from labelwright.errors import CorpusError
 
 WORDS = ("tokens", "words")  # fields with the tokens; in a corpus their name is `word`
@@ -212,8 +213,11 @@ def _column(
     elif not all(type(item) is str for item in flat):
         _refuse(records, name, lambda item: type(item) is not str, "strings")
     column = intern_values(flat, values, records.source)
-    if not all(map(_is_text, column.values)):
-        _refuse(records, name, lambda item: not _is_text(item), "Unicode text")
+    if not all(map(is_text, column.values)):
+        _refuse(records, name, lambda item: not is_text(item), "Unicode text")
+    if is_label and any(why_unwritable(value) for value in column.values):
+        named = lambda item: item if isinstance(item, str) else _name_of(item, class_names)  # noqa: E731
+        _refuse(records, name, lambda item: why_unwritable(named(item)) is not None, "a label without tabs or newlines")
     return column
 
 
@@ -230,11 +234,6 @@ def _name_of(number: int, class_names: Sequence[str] | None) -> str | None:
     if class_names is None:
         return str(number)
     return class_names[number] if 0 <= number < len(class_names) else None
-
-
-def _is_text(value: str) -> bool:
-    """Whether there are no halves of surrogate pairs in it."""
-    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _refuse(records: TokenRecords, name: str, is_wrong: Callable[[Any], bool], expected: str) -> None:

@@ -14,7 +14,7 @@ from labelwright.errors import CorpusError
 
 WORD_COLUMNS = ("word", "form", "token")  # names of the column with words; where none is there, it is the first
 LINES_LOOKED_AT = 1000
-_LINE = re.compile(rb"[^\r\n]*\S[^\r\n]*")
+_LINE = re.compile(rb"\S[^\r\n]*")  # from its first letter on
 
 
 def read_words(paths: Iterable[str], format: str | None = None, columns: str | None = None) -> Corpus:

@@ -31,9 +31,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from labelwright.errors import TemplateError
+from labelwright.features.bounded_search import BoundedSearch
 from labelwright.features.expressions import ASCII_CLASSES, RegexError, translate
 
 KINDS = "UBT*"
+LONGEST_LINE = 10_000  # characters
+LONGEST_REGEX = 500
+MOST_BLOCKS = 24  # of 256 letters for which regular expressions are compiled; then it is for all
 LIMIT = 9999  # the largest row, column or affix length
 BELOW = -1  # the column of the labels of lower layers; the argument of the reader is the name of the layer
 FIRST_SOURCE = -2  # the column of the first source, until it is known how many columns the data have; -3, ... follow
@@ -142,21 +146,23 @@ def apply(reader: Reader, values: list[str]) -> list[str]:
 
 
 class _Searcher:
-    """A regular expression over all letters seen so far, in blocks of 256: compiled again when another block comes."""
+    """A regular expression over all letters seen so far, in blocks of 256: compiled again when another block comes, and
+    for all of Unicode after some."""
 
     def __init__(self, regex: str):
         self.regex = regex
-        self.compiled = (frozenset[int](), re.compile("").search)
+        self.compiled: tuple[frozenset[int], BoundedSearch | None] = (frozenset(), None)
 
-    def over(self, values: Iterable[str]) -> Callable[[str], re.Match[str] | None]:
+    def over(self, values: Iterable[str]) -> BoundedSearch:
         """The search that serves these values."""
         text = "".join(values)
         blocks, search = self.compiled  # one pair: another thread may replace it
         needed = {0} if text.isascii() else {ord(letter) >> 8 for letter in set(text)}
-        if not needed <= blocks:
+        if search is None or not needed <= blocks:
             blocks |= needed
+            blocks = blocks if len(blocks) <= MOST_BLOCKS else frozenset(range(0x1100))
             letters = [chr(code) for block in blocks for code in range(block << 8, (block + 1) << 8)]
-            search = re.compile(translate(self.regex, letters), re.DOTALL).search
+            search = BoundedSearch(translate(self.regex, letters))
             self.compiled = blocks, search
         return search
 
@@ -165,8 +171,8 @@ _searcher = cache(_Searcher)
 
 
 @cache
-def _byte_searcher(regex: str) -> Callable[[str], re.Match[str] | None]:
-    return re.compile(translate(_letter_per_byte(regex), map(chr, range(256)), ASCII_CLASSES), re.DOTALL).search
+def _byte_searcher(regex: str) -> BoundedSearch:
+    return BoundedSearch(translate(_letter_per_byte(regex), map(chr, range(256)), ASCII_CLASSES))
 
 
 @cache
@@ -183,23 +189,23 @@ def _match(values: list[str], regex: str) -> list[str]:
     if affix is not None:
         return affix(values, regex.count("?"))
     search = _searcher(regex).over(values)
-    return [match.group() if (match := search(value)) else "" for value in values]
+    return [search(value) or "" for value in values]
 
 
 def _test(values: list[str], regex: str) -> list[str]:
     search = _searcher(regex).over(values)
-    return ["true" if search(value) else "false" for value in values]
+    return ["false" if search(value) is None else "true" for value in values]
 
 
 def _byte_match(values: list[str], regex: str) -> list[str]:
     search = _byte_searcher(regex)
     matches = (search(_letter_per_byte(value)) for value in values)
-    return [_from_bytes(match.group()) if match else "" for match in matches]
+    return [_from_bytes(match) if match else "" for match in matches]
 
 
 def _byte_test(values: list[str], regex: str) -> list[str]:
     search = _byte_searcher(regex)
-    return ["true" if search(_letter_per_byte(value)) else "false" for value in values]
+    return ["false" if search(_letter_per_byte(value)) is None else "true" for value in values]
 
 
 def _byte_lower(values: list[str]) -> list[str]:
@@ -311,6 +317,9 @@ SYNTAX = {
 # --- parsing ----------------------------------------------------------------------------------------------------------
 
 
+_LINE_END = re.compile("\r\n|\r|\n")
+
+
 class _Line(NamedTuple):
     """One line and its place, for error messages, and the sources that lines read."""
 
@@ -341,8 +350,10 @@ def parse_template(text: str, name: str = "template") -> Template:
     """
     patterns = []
     sources: dict[Source, int] = {}
-    for number, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+    for number, content in enumerate(_LINE_END.split(text.removeprefix("\ufeff")), start=1):
         line = _Line(content.rstrip(), name, number, sources)
+        if len(line.text) > LONGEST_LINE:
+            raise line.error(0, f"a line of {len(line.text):,} characters, expected at most {LONGEST_LINE:,}")
         start = line.skip_blanks(0)
         if start < len(line.text) and line.text[start] != "#":
             patterns.append(_pattern(line, start))
@@ -387,7 +398,7 @@ def _cell(line: _Line, at: int) -> tuple[Cell, int]:
     function = word.group() if word else ""
     if function not in SYNTAX:
         known = ", ".join(f"%{key}" for key in SYNTAX)
-        raise line.error(begin, f"unknown function %{function or line.text[at + 1 : at + 2]}; known: {known}")
+        raise line.error(begin, f"unknown function %{function[:20] or line.text[at + 1 : at + 2]}; known: {known}")
     reads, takes = SYNTAX[function]
     at = _expect(line, at + 1 + len(function), "[", f"after %{function}")
     if takes == "source":
@@ -489,6 +500,8 @@ def _regex(line: _Line, at: int) -> tuple[str, int]:
     if quoted is None:
         raise line.error(at, 'the quote is not closed; write \\" for a quote inside a regular expression')
     regex = quoted.group(1)
+    if len(regex) > LONGEST_REGEX:
+        raise line.error(at, f"a regular expression of {len(regex):,} characters, expected at most {LONGEST_REGEX}")
     try:
         translate(regex, "")
     except RegexError as problem:
