@@ -190,7 +190,8 @@ def change_text(rng, arrays):
     """Some bytes of a text, or where its strings begin."""
     names = [name for name in arrays if name.endswith(".text") and arrays[name].size and arrays[name].dtype == np.uint8]
     if not names:
-        return change_values(rng, arrays)
+        change_values(rng, arrays)
+        return
     name = pick(rng, names)
     text = arrays[name].copy()
     for place in rng.integers(0, len(text), rng.integers(1, 4)):

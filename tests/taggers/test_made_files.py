@@ -17,6 +17,8 @@ from labelwright.errors import ModelFileError
 
 OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
 CASES, GROUPS = 75, 4  # of each group of kinds
+FITTED = {"sentences": 1, "tokens": 1, "iterations": 1, "loss": 1.0}
+COLD = FITTED | {"calibration": {"temperature": 0, "sentences": 1, "log_likelihood_per_token": -1.0}}
 
 
 @pytest.mark.slow
@@ -62,9 +64,12 @@ def _set(place, value):
         ("crf", "transitions", _set(0, np.nan), "tensor transitions: expected finite numbers"),
         ("crf", "features.table0", _set(0, -1), "tensor features.table0: expected indices"),
         ("crf", "space.arc", lambda a: a[:-1], "tensor space.arc: expected bool"),
+        ("crf", "space.start", lambda a: a & False, "expected states that may begin"),
+        ("crf-order2", "space.arc", lambda a: a & False, "expected states that may begin, follow and end"),
         ("crf-dicts", "features.names.offsets", _set(1, 10**6), "tensor features.names.offsets: expected pointers"),
         ("semi-crf", "features.phrases.parent", _set(0, 5), "tensor features.phrases.parent: expected indices"),
         ("semi-crf", "features.phrases.feature", _set(0, 3), "each text of a segment once"),
+        ("semi-crf", "features.phrases.word", _set(2, 0), "tensor features.phrases.word: expected a tree"),
         ("cascade", "layer1.features.base.table0", _set(0, 10**9), "tensor layer1.features.base.table0: expected"),
         ("cascade", "lexicon.had.offsets", lambda a: a[:-1], "tensor lexicon.had"),
         ("memory-based", "trie.child", _set(0, 0), "tensor trie.child: expected a tree"),
@@ -75,6 +80,7 @@ def _set(place, value):
         ("memory-based", "distances.pair_base", _set(0, 7), "tensor distances.pair_base: expected the columns"),
         ("memory-based", "grouped.members", _set(0, 1), "tensor grouped.members: expected a permutation"),
         ("memory", "grams", _set(1, -1), "tensor grams: expected indices from 0"),
+        ("memory", "values0.text", _set(0, 0), "tensor values0: expected strings and numbers in JSON, got '\\x00"),
         ("memory-igtree", "tree.child", _set(2, 0), "tensor tree.child: expected a tree"),
     ],
 )
@@ -110,7 +116,9 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("crf", "parameters", {"l2": -1}, "l2: expected a number of 0 or more"),
         ("crf", "parameters", {"n_jobs": 10**15}, "n_jobs: expected 4096 threads at most"),
         ("crf-arrays", "features", {"n_columns": 10**9}, "tensor state.ptr: expected int64 [1000000001]"),
-        ("perceptron", "training", {"calibration": {"temperature": 0}}, "temperature: expected a number above 0"),
+        ("perceptron", "training", COLD, "temperature: expected a number above 0"),
+        ("perceptron", "history", [{"loss": 3.0}], "header: history[0]: 'mistakes' is missing"),
+        ("crf", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("cascade", "layers", [], "layers: expected a list of pairs"),
         ("memory", "windows", {"kind": "layered"}, "header: windows"),
         ("memory", "columns", 10**9, "expected int32 [any, 1000000000]"),
