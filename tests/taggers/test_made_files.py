@@ -96,6 +96,46 @@ def test_what_kernels_rely_on_is_checked(name, tensor, change, message, tmp_path
     assert text.endswith("; copy or train it again")
 
 
+def test_phrases_of_a_small_file_are_not_spelt_out_in_gigabytes(tmp_path):
+    tensors, header = modelfile.read(OLD / "semi-crf.model")
+    n = 20_000  # a chain of words, and each beginning of it is a phrase: 200 million words
+    header["features"]["segments"] |= {"n_texts": 0, "dictionaries": ["all"]}
+    tensors |= {
+        "features.phrases.parent": np.arange(n, dtype=np.int32),
+        "features.phrases.word": np.zeros(n, np.int32),
+        "features.phrases.ptr": np.maximum(np.arange(-1, n + 1), 0),
+        "features.phrases.feature": np.zeros(n, np.int32),
+    }
+    modelfile.write(tmp_path / "made", tensors, header)
+    with pytest.raises(ModelFileError, match=r"phrases\.parent: the phrases have 200,010,000 words"):
+        labelwright.load(tmp_path / "made")
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_headers_that_are_nested_deep_are_refused(depth):
+    arrays, fields = file_changes.opened((OLD / "crf.model").read_bytes())
+    made = file_changes.written(arrays, fields | {"training": file_changes.Nest(depth)})
+    with pytest.raises(ModelFileError, match=r"the header is (damaged|nested too deep)|checksum"):
+        labelwright.load(made)
+
+
+def test_what_no_check_has_foreseen_is_one_line(monkeypatch):
+    def fail(*_):
+        raise KeyError("two\nlines")
+
+    for name, target in (
+        ("crf", "labelwright.taggers.linear:read_trained"),
+        ("crfpp", "labelwright.interchange.crfpp:_sizes"),
+    ):
+        module, _, function = target.partition(":")
+        monkeypatch.setattr(f"{module}.{function}", fail)
+        content = zoo.content(name) if name == "crfpp" else (OLD / "crf.model").read_bytes()
+        with pytest.raises(
+            ModelFileError, match=r"^<bytes>: the file does not fit together \(KeyError: [^\n]*\); copy"
+        ):
+            labelwright.load(content)
+
+
 def test_booleans_are_zeros_and_ones(tmp_path):
     tensors, header = modelfile.read(OLD / "crf.model")
     tensors["space.start"].view(np.uint8)[0] = 2  # NumPy would count it twice
