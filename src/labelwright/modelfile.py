@@ -97,7 +97,11 @@ def parse(content: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str, A
         if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:  # NumPy relies on 0 and 1
             raise ModelFileError(f"{name}: tensor {tensor}: expected booleans, 0 or 1; copy or train it again")
     checked = {field: value for field, value in fields.items() if field not in ("format", "checksum")}
-    if fields.get("checksum") != _checksum(arrays, checked):
+    try:
+        checksum = _checksum(arrays, checked)
+    except RecursionError as error:
+        raise ModelFileError(f"{name}: the header is nested too deep; copy or train it again") from error
+    if fields.get("checksum") != checksum:
         raise ModelFileError(f"{name}: the checksum does not fit, the file was changed; copy or train it again")
     if fields["format"] == COMPACT:
         try:

@@ -14,6 +14,7 @@ from labelwright.errors import ModelFileError
 
 Array = NDArray[Any]
 LARGEST = 1 << 53  # whole numbers beyond this are no counts
+DEEPEST = 20  # levels of a field of the header
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------
@@ -211,6 +212,23 @@ class HeaderReader(Mapping[str, Any]):
         if not is_number(self[name]) or not least <= self[name] <= most:
             raise self.refuse(name, "a finite number" if least == -math.inf else f"a number from {least:g} to {most:g}")
         return float(self[name])
+
+
+def check_plain(fields: HeaderReader, name: str, but: Sequence[str] = ()) -> None:
+    """Refuse numbers that are not finite, however deep in a field, but in those of these names; and depths beyond
+    DEEPEST, which no record has and no recursive function likes."""
+    level: list[Any] = [fields[name]]
+    for _ in range(DEEPEST):
+        lists = [item for value in level if isinstance(value, list) for item in value]
+        objects = (value.items() for value in level if isinstance(value, Mapping))
+        members = [item for part in objects for key, item in part if not (key in but and type(item) is float)]
+        level = lists + members
+        for value in level:
+            if type(value) in (int, float) and not is_number(value):
+                raise ModelFileError(f"{fields.place}: {name}: expected finite numbers, got {value!r:.40}")
+        if not level:
+            return
+    raise ModelFileError(f"{fields.place}: {name}: expected {DEEPEST} levels at most")
 
 
 def is_number(value: Any) -> bool:

@@ -1,290 +1,364 @@
-"""Model files that nobody wrote: valid ones with a few values, lengths, dtypes or header fields changed, and a right
-checksum.  Loading one and asking it must work or end in a LabelwrightError, never in a crash or another exception.
+"""Model files that nobody wrote: valid ones with a few things changed, and a right checksum.  Loading one and asking it
+everything must work, with finite answers, or end in one line of a LabelwrightError; never in a crash, a hang, gigabytes
+of memory or another exception.
 
-    python tests/support/made_files.py [NAME ...] [--number 1000] [--seed 0] [--memory 1.0] [--keep FOLDER]
+    python tests/support/made_files.py [NAME ...] [--cases 1000] [--seed 0] [--memory 1.0] [--keep FOLDER]
 
-Every file is made from its seed alone: `--seed 17 --number 1` makes the one that was number 17.
+Case i is made from the number i alone: `--seed 17 --cases 1` makes the file of case 17 again, and with `--keep FOLDER`
+stores it.  The names (see zoo.py; checkpoints are among them) take turns.  With NUMBA_BOUNDSCHECK=1 every index in
+compiled code is checked, too.  The exit code is 1 where a case failed.
 """
 
 import argparse
 import collections
 import contextlib
-import copy
+import dataclasses
+import faulthandler
+import functools
+import io
 import json
+import math
 import os
 import resource
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+from importlib.util import find_spec
+from numbers import Real
 from pathlib import Path
 
+import file_changes
 import numpy as np
 import small_models
+import typer
+import zoo
 
 import labelwright
-from labelwright import modelfile
+from labelwright.cli import ClickException
 from labelwright.errors import LabelwrightError
 
-FOLDER = Path(__file__).parent.parent / "data" / "v0.1.0"
-VALUES = [0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31), 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), 1e30, -1e30, 1e-300]
-FLOATS = [*VALUES, np.nan, np.inf, -np.inf, 0.5, -0.5]
-DTYPES = [np.int32, np.int64, np.float32, np.float64, np.bool_, np.uint8, np.int8]
-JSON = [None, True, False, 0, 1, -1, 2, 3, 10**6, 2**31, 2**63, 10**30, 0.5, -0.5, float("inf"), float("nan"), "", "x"]
-JSON += ["%y[0]", "O", "iob2", "crf", "U:%x[0,0]", "U:%x[9,0]/%x[0,1]", "B", [], [0], ["O"], {}, {"a": 1}, [[]], "é"]
+ASKED = 3  # sentences
+CPU_SECONDS, SECONDS = 30, 600  # of one case
+FINE = ("works", "refused", "not written")
+LOSSES = ("loss", "norm", "merit")  # where training has failed they are not finite
+CHECKPOINTS = ("checkpoint:lbfgs", "checkpoint:owlqn", "checkpoint:sgd", "checkpoint:perceptron")
+NAMES = (*zoo.NAMES, *CHECKPOINTS)
+COMMANDS = (("inspect",), ("inspect", "--json"), ("tag", "-"))
+ROWS = (("Mary", "NNP", "3"), ("ran", "VBD", "3"), (), ("in", "IN", "2"), ())
+TEXTS = ["Mary saw the house in London.\nShe left.", ""]
 
 
-# -- changes ------------------------------------------------------------------------------------------------------
+class FailedError(Exception):
+    """A made file has done what none may do."""
 
 
-def change_values(rng, tensors):
-    """Some values of one array."""
-    name = pick(rng, [name for name, array in tensors.items() if array.size])
-    array = tensors[name].copy()
-    for place in rng.integers(0, array.size, rng.integers(1, 4)):
-        kind = rng.integers(4)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            if array.dtype == np.bool_:
-                array.view(np.uint8).flat[place] = pick(rng, [0, 1, 1, 0, 2, 255])
-            elif kind == 0:  # the value of another place
-                array.flat[place] = array.flat[rng.integers(array.size)]
-            elif kind == 1:  # a little more or less
-                array.flat[place] = np.asarray(array.flat[place] + rng.integers(-3, 4)).astype(array.dtype)
-            elif array.dtype.kind == "f":
-                array.flat[place] = pick(rng, FLOATS)
-            else:
-                array.flat[place] = np.array(pick(rng, VALUES), np.float64).astype(np.int64).astype(array.dtype)
-    tensors[name] = array
+# -- what a file is asked ---------------------------------------------------------------------------------------------
 
 
-def change_order(rng, tensors):
-    """One array backwards, sorted, rotated or shuffled."""
-    name = pick(rng, list(tensors))
-    array = tensors[name].reshape(-1)
-    orders = [array[::-1], np.sort(array), np.roll(array, 1), rng.permutation(array), np.zeros_like(array)]
-    tensors[name] = pick(rng, orders).reshape(tensors[name].shape).copy()
+@functools.cache
+def data_of(name):
+    return zoo.data_of(name)(1, ASKED)
 
 
-def change_length(rng, tensors):
-    """One array longer or shorter, or none at all."""
-    name = pick(rng, list(tensors))
-    array = tensors[name]
-    kind = rng.integers(5)
-    if kind == 0 or array.ndim == 0:
-        del tensors[name]
-    elif kind == 1:
-        tensors[name] = array[: max(0, len(array) - rng.integers(1, 3))].copy()
-    elif kind == 2:
-        tensors[name] = np.concatenate([array, array[: rng.integers(1, 3)]])
-    elif kind == 3:
-        tensors[name] = array[:0].copy()
-    else:
-        tensors[name] = np.concatenate([array, array])
+def ask_everything(path, name, turn=None):
+    """Load a model and ask it all that its kind answers; a loaded model may refuse a question.
 
-
-def change_type(rng, tensors):
-    """One array of another dtype or shape."""
-    name = pick(rng, list(tensors))
-    array = tensors[name]
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        made = [array.astype(pick(rng, DTYPES)), array.reshape(-1), array[None], array[..., None], array.T.copy()]
-        made.append(np.zeros((int(pick(rng, [1, 10, 10**6, 10**9])), 0), array.dtype))
-        tensors[name] = np.ascontiguousarray(pick(rng, made)) if array.ndim else array[None]
-
-
-def change_swap(rng, tensors):
-    """Two arrays of one dtype change places."""
-    one = pick(rng, list(tensors))
-    alike = [name for name, array in tensors.items() if array.dtype == tensors[one].dtype]
-    other = pick(rng, alike)
-    tensors[one], tensors[other] = tensors[other], tensors[one]
-
-
-def change_header(rng, header):
-    """One field of the header, however deep: another value, none, or a whole list without its last or with it twice."""
-    places = list(walk(header))
-    owner, key = pick(rng, places)
-    kind = rng.integers(5)
-    if kind == 0 and isinstance(owner, dict):
-        del owner[key]
-    elif kind == 1:
-        owner[key] = copy.deepcopy(pick(rng, [o[k] for o, k in places]))
-    elif kind == 2 and isinstance(owner[key], list) and owner[key]:
-        owner[key] = owner[key][:-1] if rng.integers(2) else [*owner[key], owner[key][-1]]
-    elif kind == 3 and type(owner[key]) in (int, float):
-        owner[key] = pick(rng, [owner[key] + 1, owner[key] - 1, 2 * owner[key], -owner[key], 10**9])
-    else:
-        owner[key] = copy.deepcopy(pick(rng, JSON))
-
-
-def walk(value):
-    """All (owner, key) of a JSON value."""
-    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
-        yield value, key
-        yield from walk(value[key])
-
-
-def pick(rng, values):
-    return values[int(rng.integers(len(values)))]
-
-
-CHANGES = [change_values] * 5 + [change_order, change_length, change_type, change_swap]
-
-
-def made_file(seed, tensors, header):
-    """The tensors and the header of the file of this seed."""
-    rng = np.random.default_rng(seed)
-    tensors, header = dict(tensors), copy.deepcopy(header)
-    for _ in range(rng.integers(1, 3)):
-        if rng.integers(3) == 0:
-            change_header(rng, header)
-        else:
-            pick(rng, CHANGES)(rng, tensors)
-    return tensors, header
-
-
-# -- what a file is asked ------------------------------------------------------------------------------------------
-
-
-def answers(path, name):
-    """Load a model and ask it all that its kind answers; a loaded model may refuse a question."""
+    turn : a number that says which of the slow questions are asked; None: all"""
     model = labelwright.load(path)
-    X = small_models.asked(name)
-    asked = [model.predict]
-    for method in ("predict_nbest", "predict_marginals", "predict_spans", "predict_proba", "neighbours", "decode"):
-        asked += [getattr(model, method)] if hasattr(model, method) else []
-    asked += [lambda X: model.decode(X, constraints="scheme")] if hasattr(model, "predict_nbest") else []
-    asked += [lambda X: model.predict_confidences(X)] if hasattr(model, "predict_confidences") else []
-    asked += [lambda X: model.sample(X, 2)] if hasattr(model, "sample") else []
-    asked += [lambda X: model.save(f"{path}.again"), lambda X: repr(model)]
-    if hasattr(model, "partial_fit"):
-        asked.append(lambda X: model.partial_fit(*small_models.MODELS[name][1](3, 2)))
-    for question in asked:
+    X, y = data_of(name)
+    predicted = None
+    with contextlib.suppress(LabelwrightError):
+        predicted = checked("predict", model.predict(X))
+    for question, answer in questions(model, name, X, y).items():
         with contextlib.suppress(LabelwrightError):
-            question(X)
+            checked(question, answer())
+    again = io.BytesIO()
+    model.save(again)
+    try:
+        again = labelwright.load(again.getvalue())
+    except LabelwrightError as error:
+        raise FailedError(f"what it saves is refused: {error}") from error
+    if predicted is not None and not equal(again.predict(X), predicted):
+        raise FailedError("what it saves predicts other labels")
+    for number, command in enumerate(COMMANDS):
+        if turn is None or turn % len(COMMANDS) == number:
+            run_command(path, model, *command)
+    if hasattr(model, "partial_fit") and (turn is None or turn % 4 == 0):
+        with contextlib.suppress(LabelwrightError):
+            model.partial_fit(*zoo.data_of(name)(3, 2))
 
 
-def checkpoint_answers(path, name):
-    """Go on from a checkpoint."""
-    model, data = checkpointed(name)
-    model.fit(*data, checkpoint=path, checkpoint_every=1e9, resume=True)
+def questions(model, name, X, y):
+    """All that a model can be asked, by name."""
+    asked = {
+        method: functools.partial(getattr(model, method), X)
+        for method in ("predict_nbest", "predict_marginals", "predict_spans", "predict_proba", "neighbours", "decode",
+                       "sequence_entropies", "likely_spans", "answers")
+        if hasattr(model, method)
+    }  # fmt: skip
+    for decoder in getattr(model, "decoders", ()):
+        asked[f"decode {decoder}"] = functools.partial(model.decode, X, decoder)
+    if hasattr(model, "predict_nbest") and name != "lattice-crf":
+        asked["decode under the scheme"] = lambda: model.decode(X, constraints="scheme")
+        asked["explain"] = lambda: model.explain(X.take(slice(0, 1)) if hasattr(X, "take") else X[0])
+        asked["predict_entities"] = lambda: model.predict_entities(TEXTS)
+    if hasattr(model, "path_mass"):
+        asked["path_mass"] = lambda: model.path_mass(X, 20)
+    if hasattr(model, "sample"):
+        asked["sample"] = lambda: model.sample(X, 2, random_state=0)
+    if y is not None and hasattr(model, "sequence_log_probabilities"):
+        asked["sequence_log_probabilities"] = lambda: [max(p, -1e300) for p in model.sequence_log_probabilities(X, y)]
+    if hasattr(model, "uncalibrated"):
+        asked["uncalibrated"] = lambda: model.uncalibrated().predict(X)
+    for method in ("describe", "sizes", "reads", "signature", "__repr__", "__getstate__"):
+        if hasattr(model, method):
+            asked[method] = getattr(model, method)
+    asked["knows"] = lambda: model.knows(["the", "\x00"]) if hasattr(model, "knows") else None
+    return asked
+
+
+def run_command(path, model, name, *options):
+    """Run a command on a file and some lines; a mistake of ours is an exception."""
+    from labelwright.cli import main
+
+    n_columns = len(model.reads().columns) if hasattr(model, "reads") else 1
+    lines = "\n".join("\t".join(row[: max(1, n_columns)]) for row in ROWS)
+    out, before = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(lines.encode()))
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            main([name, str(path), *options])
+    except (LabelwrightError, typer.Exit, ClickException):
+        return
+    finally:
+        sys.stdin = before
+    if "--json" in options:
+        json.loads(out.buffer.getvalue())
+
+
+def checked(question, answer):
+    """The answer, all numbers of which must be finite."""
+    allowed = (-math.inf,) if question == "decode marginal" else ()  # labels that may not follow each other
+    if question != "__getstate__":
+        for number in numbers_in(answer):
+            if not math.isfinite(number) and number not in allowed:
+                raise FailedError(f"{question}: {number}")
+    return answer
+
+
+def numbers_in(value):
+    if isinstance(value, np.ndarray):
+        yield from [] if value.dtype.kind != "f" or np.isfinite(value).all() else [math.nan]
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from () if key in LOSSES else numbers_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from numbers_in(item)
+    elif dataclasses.is_dataclass(value):
+        yield from numbers_in([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif isinstance(value, Real):
+        yield float(value) if abs(value) < 1e308 else value if isinstance(value, float) else 0.0
+
+
+def equal(one, other):
+    return np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
+
+
+# -- checkpoints ------------------------------------------------------------------------------------------------------
 
 
 def checkpointed(name):
+    """An untrained model, and its data."""
     kind = name.partition(":")[2]
     settings = {"optimizer": "sgd", "averaging": "avg"} if kind == "sgd" else {"l1": 0.5} if kind == "owlqn" else {}
     model = labelwright.Perceptron if kind == "perceptron" else labelwright.CRF
     return model(small_models.WORDS, n_jobs=1, max_iter=6, **settings), small_models.words(0, small_models.N)
 
 
-CHECKPOINTS = ("checkpoint:lbfgs", "checkpoint:owlqn", "checkpoint:sgd", "checkpoint:perceptron")
-NAMES = (*small_models.MODELS, *CHECKPOINTS)
-
-
-def valid_file(name, folder):
-    """The file that all others are made of."""
-    if name not in CHECKPOINTS:
-        return Path(shutil.copy(FOLDER / f"{name}.model", folder / "valid"))
+def go_on(path, name, turn):
+    """Go on from a checkpoint."""
     model, data = checkpointed(name)
-    model.fit(*data, checkpoint=folder / "valid", checkpoint_every=0.0)
-    return folder / "valid"
+    model.fit(*data, checkpoint=path, checkpoint_every=1e9, resume=True)
+    checked("weights", model.weights_)
 
 
-def run(name, seeds, folder, keep=None):
-    """Make and ask the files of these seeds; yields (seed, what happened)."""
-    folder = Path(folder)
-    source = valid_file(name, folder)
-    tensors, header = modelfile.read(source)
-    ask = checkpoint_answers if name in CHECKPOINTS else answers
-    ask(source, name)  # compiles, too
-    path = folder / "made"
-    for seed in seeds:
-        made = made_file(seed, tensors, header)
-        try:
-            modelfile.write(path, *made)
-        except LabelwrightError:
-            yield seed, "not written"
-            continue
-        (folder / "seed").write_text(str(seed))
-        if keep:
-            modelfile.write(Path(keep) / f"{name}-{seed}", *made)
-        begun = time.monotonic()
-        try:
+# -- cases ------------------------------------------------------------------------------------------------------------
+
+
+class Sources:
+    """The valid files that all others are made of, in a folder."""
+
+    def __init__(self, folder):
+        self.folder, self.ready = Path(folder), {}
+
+    def of(self, name):
+        """The bytes of a valid file, which has answered everything once (compiled code is loaded by then)."""
+        if name not in self.ready:
+            path = self.folder / f"{name.replace(':', '-')}.valid"
+            if not path.exists():
+                path.write_bytes(self._checkpoint(name) if name in CHECKPOINTS else zoo.content(name))
+            trial = self.folder / "trial"
+            trial.write_bytes(path.read_bytes())
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ask(path, name)
-            outcome = "works"
-        except LabelwrightError as error:
-            outcome = "refused" if "\n" not in str(error) else f"lines: {error}"
-        except Exception as error:
-            outcome = f"raised {type(error).__name__}: {error} @ {traceback.extract_tb(error.__traceback__)[-1]}"
-        if time.monotonic() - begun > 20:
-            outcome = f"slow ({time.monotonic() - begun:.0f} s): {outcome}"
-        yield seed, outcome
+                self.ask(trial, name)
+            self.ready[name] = path.read_bytes()
+        return self.ready[name]
+
+    def _checkpoint(self, name):
+        model, data = checkpointed(name)
+        model.fit(*data, checkpoint=self.folder / "checkpoint", checkpoint_every=0.0)
+        return (self.folder / "checkpoint").read_bytes()
+
+    @staticmethod
+    def ask(path, name, turn=None):
+        (go_on if name in CHECKPOINTS else ask_everything)(path, name, turn)
+
+
+def made_file(case, name, content):
+    """The bytes of the file of a case; None where there is no such file."""
+    rng = np.random.default_rng(case)
+    if name in zoo.OTHER_PROGRAMS:
+        return file_changes.changed_bytes(rng, content)
+    return file_changes.written(*file_changes.changed(rng, *file_changes.opened(content)))
+
+
+def outcome_of(path, name, turn):
+    """What happens when the file at this path is loaded and asked."""
+    begun = time.process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Sources.ask(path, name, turn)
+        outcome = "works"
+    except LabelwrightError as error:
+        outcome = _refusal(str(error))
+    except BaseException as error:
+        places = traceback.extract_tb(error.__traceback__)
+        ours = [place for place in places if "labelwright" in place.filename] or places
+        place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+        outcome = f"raised {type(error).__name__}: {error!s:.300} @ {place}"
+    seconds = time.process_time() - begun
+    return outcome if seconds < CPU_SECONDS / 2 else f"slow ({seconds:.0f} s): {outcome}"
+
+
+def _refusal(message):
+    if "\n" in message:
+        return f"several lines: {message}"
+    if "MemoryError" in message or "allocate" in message:
+        return f"memory: {message}"
+    return f"net: {message}" if "does not fit together (" in message else "refused"
+
+
+def work(names, cases, folder, memory, keep):
+    """Make and ask the files of these cases; a line on stdout for each."""
+    sources, path, stdout = Sources(folder), Path(folder, "made"), sys.stdout
+    faulthandler.enable(open(Path(folder, "trace"), "w"))  # noqa: SIM115  as long as the process lives
+    for case in cases:
+        name = names[case % len(names)]
+        content = made_file(case, name, sources.of(name))
+        Path(folder, "case").write_text(f"{case} {name}")
+        outcome = "not written"
+        if content is not None:
+            path.write_bytes(content)
+            if keep:
+                Path(keep, f"{case}-{name.replace(':', '-')}").write_bytes(content)
+            with _limited(memory):
+                outcome = outcome_of(path, name, case // len(names))
+        print(case, name, outcome.replace("\n", "\\n"), file=stdout, flush=True)
+
+
+@contextlib.contextmanager
+def _limited(memory):
+    """With so many GB beyond those in use, and with limited time: a signal then ends the process."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + int(memory * 2**30), before[1]))
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+# -- the process that looks on ----------------------------------------------------------------------------------------
+
+
+def outcomes(names, cases, memory=1.0, keep=None):
+    """(case, name, outcome) of each; where the process that asks is killed, another goes on."""
+    with tempfile.TemporaryDirectory() as folder:
+        case, end = cases.start, cases.stop
+        while case < end:
+            command = [sys.executable, __file__, *names, "--child", folder, "--seed", str(case), "--cases"]
+            command += [str(end - case), "--memory", str(memory), *(["--keep", keep] if keep else [])]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment()) as child:
+                for line in child.stdout:
+                    number, name, outcome = line.rstrip("\n").split(" ", 2)
+                    case = int(number) + 1
+                    yield int(number), name, outcome
+            if child.returncode == 0:
+                return
+            at = Path(folder, "case")
+            number, name = at.read_text().split() if at.exists() else ("-1", "?")
+            if int(number) != case:
+                raise RuntimeError(f"case {case}: the valid file does not work ({child.returncode})")
+            yield case, name, f"killed by {_signal(child.returncode)}: {_last_frame(Path(folder, 'trace'))}"
+            case += 1
+
+
+def _environment():
+    compiled = {"LABELWRIGHT_ENGINE": "compiled"} if find_spec("numba") is not None else {}
+    return {**compiled, **os.environ, "LABELWRIGHT_DEBUG": "1"}
+
+
+def _signal(code):
+    meaning = {signal.SIGPROF: f"{CPU_SECONDS} s of work", signal.SIGALRM: f"{SECONDS} s"}
+    return meaning.get(-code, signal.Signals(-code).name) if code < 0 else f"exit code {code}"
+
+
+def _last_frame(trace):
+    lines = [line.strip() for line in trace.read_text().splitlines() if line.startswith("  File")]
+    return lines[0] if lines else "nothing known"
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--number", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(NAMES)}")
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="number of the first case")
     parser.add_argument("--memory", type=float, default=1.0, help="GB that a file may ask for beyond those in use")
-    parser.add_argument("--keep")
+    parser.add_argument("--keep", help="folder for all made files")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    failed = 0
-    for name in options.names or NAMES:
-        outcomes = collections.Counter()
-        for seed, outcome in _guarded(name, options):
-            outcomes[outcome if outcome in ("works", "refused", "not written") else "FAILED"] += 1
-            if outcome not in ("works", "refused", "not written"):
-                failed += 1
-                print(f"{name} --seed {seed}: {outcome}", flush=True)
-        print(json.dumps({"name": name, **outcomes}), flush=True)
-    return failed
+    names, cases = options.names or NAMES, range(options.seed, options.seed + options.cases)
+    unknown = sorted(set(names) - set(NAMES))
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; expected some of {', '.join(NAMES)}")
+    if options.child:
+        return work(names, cases, options.child, options.memory, options.keep)
+    return report(outcomes(names, cases, options.memory, options.keep))
 
 
-def _guarded(name, options):
-    """The outcomes of a name; a crash of the process that asks is one of them, and another process goes on."""
-    seed, end = options.seed, options.seed + options.number
-    while seed < end:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, __file__, "--child", name, str(seed), str(end), folder, str(options.memory)]
-            command += [options.keep] if options.keep else []
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-                for line in child.stdout:
-                    done, _, outcome = line.rstrip("\n").partition(" ")
-                    seed = int(done) + 1
-                    yield int(done), outcome
-            if child.returncode == 0:
-                return
-            at = Path(folder, "seed")
-            if not at.exists():
-                raise RuntimeError(f"{name}: the valid file does not work")
-            seed = int(at.read_text())
-            yield seed, f"crashed with {child.returncode}"
-            seed += 1
-
-
-def _child(name, begin, end, folder, memory, keep=None):
-    source = run(name, range(int(begin), int(end)), folder, keep)
-    limited = False
-    for seed, outcome in source:
-        if not limited:  # what is in use by now, and no more than that
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-            limit = used + int(float(memory) * 2**30)
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-            limited = True
-        print(seed, outcome.replace("\n", " "), flush=True)
+def report(results):
+    """Print what failed, and at the end how many did; the number of failed cases."""
+    begun, counts, of_name = time.monotonic(), collections.Counter(), collections.Counter()
+    for case, name, outcome in results:
+        kind = outcome if outcome in FINE else "net" if outcome.startswith("net: ") else "failed"
+        counts[kind] += 1
+        of_name[f"{name} {kind}"] += 1
+        if kind in ("failed", "net"):
+            print(f"{name} --seed {case}: {outcome}", flush=True)
+    print(json.dumps({"seconds": round(time.monotonic() - begun), "cases": counts.total(), **counts}), flush=True)
+    return counts["failed"]
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        _child(*sys.argv[2:])
-    else:
-        sys.exit(bool(main()))
+    sys.exit(bool(main()))

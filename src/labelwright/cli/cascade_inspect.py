@@ -68,6 +68,7 @@ def _layer_rows(layer: dict[str, Any], joint: bool, turn: str) -> list[tuple[str
             ("size", ", ".join(layer["size"])),
             ("training", f"{training['seconds']:.1f} s"),
         ]
+    took = f", {training['seconds']:.1f} s; {training['stopped']}" if "stopped" in training else " of partial_fit"
     length = counted(training["iterations"], turn)
     separable = training.get("convergence", {}).get("separable")
     end = f"loss {training['loss']:,.1f}" if layer["probabilistic"] else f"{percent(separable or 0.0)} separable"
@@ -77,6 +78,6 @@ def _layer_rows(layer: dict[str, Any], joint: bool, turn: str) -> list[tuple[str
         ("labels", f"{len(layer['labels'])}: {' '.join(layer['labels'])}"),
         ("features", f"{layer['n_features']:,}"),
         ("weights", weights_text(layer)),
-        ("alone" if joint else "training", f"{length}, {end}, {training['seconds']:.1f} s; {training['stopped']}"),
+        ("alone" if joint else "training", f"{length}, {end}{took}"),
         *([] if calibration is None else [("calibration", calibration_text(calibration))]),
     ]

@@ -78,7 +78,15 @@ def show(text: str = "") -> None:
 
 def show_json(value: Any) -> None:
     """One JSON object on stdout."""
-    show(json.dumps(value, ensure_ascii=False, indent=2, default=float))
+    show(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json))
+
+
+def _as_json(value: Any) -> float | str:
+    """A number of NumPy, or in words what JSON cannot hold, such as the word vectors of a model."""
+    try:
+        return float(value)
+    except TypeError:
+        return repr(value)
 
 
 def write_page(path: str, text: str) -> bool:

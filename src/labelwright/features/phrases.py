@@ -13,6 +13,7 @@ from labelwright.modelfile import pack_strings, unpack_strings
 from labelwright.validation import TensorReader, check_distinct
 
 Array = NDArray[Any]
+MOST_WORDS = 1 << 20, 64  # of all phrases in a file: so many, and so many for each node of their tree
 
 
 class Phrases(NamedTuple):
@@ -34,10 +35,14 @@ class Phrases(NamedTuple):
 
     def depth(self) -> int:
         """The number of words of the longest phrase."""
+        return max(self.depths())
+
+    def depths(self) -> list[int]:
+        """The number of words on the way to each node."""
         depths = [0]
         for parent in self.parent.tolist():
             depths.append(depths[parent] + 1)
-        return max(depths)
+        return depths
 
     def by_owner(self, n: int) -> list[list[tuple[str, ...]]]:
         """The phrases that have each of the first n features."""
@@ -138,7 +143,22 @@ def read_phrases(tensors: TensorReader, n_dictionaries: int, n_texts: int) -> Ph
     texts = feature[feature >= n_dictionaries]
     if len(texts) != n_texts or (n_texts and np.bincount(texts - n_dictionaries).max() > 1):
         raise ModelFileError(f"tensor {tensors.prefix}feature: expected each text of a segment once")
-    return Phrases(words, parent, word, ptr, feature)
+    phrases = Phrases(words, parent, word, ptr, feature)
+    _check_tree(phrases, tensors.prefix)
+    return phrases
+
+
+def _check_tree(phrases: Phrases, prefix: str) -> None:
+    """No phrase without words, no edge twice, and no more words in all phrases than lists of them would have: a chain
+    of n nodes could spell out n * n / 2."""
+    if phrases.ptr[1] > 0:
+        raise ModelFileError(f"tensor {prefix}ptr: expected no phrase without words")
+    edges = phrases.parent.astype(np.int64) * max(len(phrases.words), 1) + phrases.word
+    if len(np.unique(edges)) < len(edges):
+        raise ModelFileError(f"tensor {prefix}word: expected a tree in which the words after a node differ")
+    n_words = int(np.diff(phrases.ptr) @ np.array(phrases.depths(), np.int64))
+    if n_words > MOST_WORDS[0] + MOST_WORDS[1] * len(edges):
+        raise ModelFileError(f"tensor {prefix}parent: the phrases have {n_words:,} words, too many for such a tree")
 
 
 def checked_dictionaries(dictionaries: Any) -> dict[str, list[tuple[str, ...]]]:

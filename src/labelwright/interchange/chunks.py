@@ -6,8 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError
+from labelwright.structures.states import MAX_ARCS
 
 Array = NDArray[Any]
+
+
+MOST_PAIRS = 1 << 22, 16  # of labels: so many, and so many for each byte of the file
+
+
+def check_pairs(n_labels: int, source: str, n_bytes: int) -> None:
+    """Refuse more labels than a CRF can have whose weights of pairs of labels come from a file of so many bytes: models
+    with many labels are large."""
+    most = min(MAX_ARCS, MOST_PAIRS[0] + MOST_PAIRS[1] * n_bytes)
+    if n_labels**2 > most:
+        raise ModelFileError(
+            f"{source}: {n_labels:,} labels in a file of {n_bytes:,} bytes make more than {most:,} pairs of labels"
+        )
 
 
 class Chunk(NamedTuple):

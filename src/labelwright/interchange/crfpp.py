@@ -53,7 +53,7 @@ def read(data: bytes, source: str) -> CRF:
         )
     head, labels, templates, features, weights = parts
     cost_factor, n_weights, n_columns = _sizes(_decoded(head, source), source)
-    names = checked_labels(_decoded(labels, source).split("\n"), source)
+    names = checked_labels(_decoded(labels, source).split("\n"), source, len(data))
     lines = [_line(line, n_columns, source) for line in _decoded(templates, source).split("\n")]
     texts, first = _features(features, len(names), n_weights, source)
     weight = (cost_factor * _weights(weights, n_weights, source)).astype(np.float32)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import ModelFileError
 from labelwright.interchange.chains import ChainModel
-from labelwright.interchange.chunks import Chunk, File
+from labelwright.interchange.chunks import Chunk, File, check_pairs
 from labelwright.interchange.cqdb import read_strings, write_strings
 
 Array = NDArray[Any]
@@ -51,6 +51,7 @@ class _Header(NamedTuple):
 def read(data: bytes, source: str) -> ChainModel:
     """The model in the bytes of a file; `source` names it in errors.  Nothing in the file is trusted."""
     file, header = _opened(data, source)
+    check_pairs(header.n_labels, source, len(data))
     labels = read_strings(file, header.labels, header.n_labels, "label")
     attributes = read_strings(file, header.attributes, header.n_attributes, "attribute")
     if not labels:

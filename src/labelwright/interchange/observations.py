@@ -25,9 +25,10 @@ from labelwright.features.extract import ColumnFeatures
 from labelwright.features.incidence import Ints, Longs
 from labelwright.features.template import ASCII_LOWER, Cell, Pattern, Reader, Template, apply, parse_template
 from labelwright.features.vocabulary import Table, Vocabulary, table_of
+from labelwright.interchange.chunks import check_pairs
 from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.scoring.trained import Trained
-from labelwright.structures.states import MAX_ARCS, state_space
+from labelwright.structures.states import state_space
 from labelwright.taggers.crf import CRF
 
 Array = NDArray[Any]
@@ -36,7 +37,8 @@ Read = str | int  # what a cell reads: a string, or a place outside the sentence
 BLANKS = (b" ", b"\t", b"\n")  # separate columns
 WHOLE = "value", "byte_lower"  # readers that show a boundary as it is
 MOST_STEPS = 100_000  # to read one observation,
-MOST_READINGS = 2_000_000, 20  # and features of a model: so many, and so many for each observation
+MOST_READINGS = 2_000_000, 20  # and features of a model: so many, and so many for each observation,
+MOST_CELLS = 10_000_000, 20  # and weights of these: so many, and so many for each weight of the file
 
 
 class Line(NamedTuple):
@@ -66,12 +68,11 @@ class Features(NamedTuple):
     plain: Longs  # [O]  how many patterns make it at every token, on pairs of labels
 
 
-def checked_labels(labels: list[str], source: str) -> list[str]:
-    """Labels, none empty and none twice, and no more than a CRF can hold."""
+def checked_labels(labels: list[str], source: str, n_bytes: int) -> list[str]:
+    """Labels, none empty and none twice, and no more than a CRF can hold that comes from a file of so many bytes."""
     if not all(labels) or len(set(labels)) < len(labels):
         raise ModelFileError(f"{source}: labels: expected none empty and none twice; copy or train the model again")
-    if len(labels) ** 2 > MAX_ARCS:
-        raise ModelFileError(f"{source}: {len(labels):,} labels make more than {MAX_ARCS:,} pairs of labels")
+    check_pairs(len(labels), source, n_bytes)
     return labels
 
 
@@ -93,7 +94,10 @@ def trained_crf(
     features = _features(source, template, lines, observations.texts, boundary)
     names = default_names(max(1, template.n_columns if n_columns is None else n_columns), labelled=False)
     extractor = ColumnFeatures(features.vocabulary, names)
-    parameters, weights = _parameters(extractor.cell_kinds, features, len(labels), observations)
+    try:
+        parameters, weights = _parameters(extractor.cell_kinds, features, len(labels), observations)
+    except ModelFileError as error:
+        raise ModelFileError(f"{source}: {error}") from error
     scheme = _scheme(labels, weights[parameters.slices["transitions"]])
     model = CRF(template=template)
     model.trained_ = Trained(extractor, state_space(labels), parameters, weights, scheme)
@@ -309,6 +313,8 @@ def _cells(owner: Longs, first: Longs, size: Longs, observations: Observations) 
     begin = np.searchsorted(observations.number, first)
     count = (np.searchsorted(observations.number, first + size) - begin)[owner]
     ptr = offsets_from(count)
+    if ptr[-1] > MOST_CELLS[0] + MOST_CELLS[1] * len(observations.weight):
+        raise ModelFileError(f"observations with many weights can be read in too many ways ({int(ptr[-1]):,} weights)")
     at = np.repeat(begin[owner] - ptr[:-1], count) + np.arange(ptr[-1])
     column: Ints = (observations.number[at] - np.repeat(first[owner], count)).astype(np.int32)
     return Cells(ptr, column), observations.weight[at]

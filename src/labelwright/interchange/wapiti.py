@@ -58,7 +58,7 @@ def read(data: bytes, source: str) -> CRF:
         why = "takes every token for a sequence (--me)" if alone else "has no patterns, its data were features already"
         raise ModelFileError(f"{source}: the model {why}; train it again with patterns and sequences")
     lines = [_line(scanner.string("pattern"), source) for _ in range(n_patterns)]
-    labels = checked_labels([_decoded(label, "label", source) for label in scanner.strings("label")], source)
+    labels = checked_labels([_decoded(label, "label", source) for label in scanner.strings("label")], source, len(data))
     texts = scanner.strings("observation")
     if not all(text[:1] and text[:1] in KINDS for text in texts):
         raise ModelFileError(f"{source}: observations: expected u, b or * first; copy or train the model again")

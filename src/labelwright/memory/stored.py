@@ -97,11 +97,20 @@ def _read_values(tensors: TensorReader, name: str, read: dict[str, Any]) -> list
     values = []
     for text in read_strings(tensors, name):
         if text not in read:
-            read[text] = json.loads(text)
-            if not isinstance(read[text], PLAIN):
-                raise ModelFileError(f"tensor {tensors.prefix}{name}: expected strings and numbers, got {text:.40}")
+            read[text] = _value(text, tensors.prefix + name)
         values.append(read[text])
     return values
+
+
+def _value(text: str, name: str) -> Any:
+    """The string or number that JSON holds."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, PLAIN):
+        raise ModelFileError(f"tensor {name}: expected strings and numbers in JSON, got {text!r:.40}")
+    return value
 
 
 def read_often(tensors: TensorReader, n: int) -> Array | None:

@@ -59,6 +59,17 @@ def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Any]:
     return layers
 
 
+def check_layer_scores(header: HeaderReader, layers: Sequence[str]) -> None:
+    """The record of a cascade tells the scores of its own layers, and of joint training all iterations."""
+    training = header.part("training")
+    scores = training.get("dev", {})
+    for when in ("before", "after"):
+        if not set(scores.get(when, {})) <= set(layers):
+            raise training.part("dev").refuse(when, f"scores of {', '.join(layers)}")
+    if "joint" in training and not header.listed("history"):
+        raise header.refuse("history", "the iterations of joint training")
+
+
 def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
     """Refuse a layer that reads the labels of others than these."""
     if getattr(layer, "compares_symbols", False):

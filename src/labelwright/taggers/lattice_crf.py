@@ -383,7 +383,7 @@ class LatticeCRF(Estimator):
         fields = HeaderReader.of(header)
         model: Self = constructed(cls, fields)
         model.trained_ = read_trained(TensorReader.of(tensors), fields, _shape)
-        model.training_, model.history_ = read_record(fields)
+        model.training_, model.history_ = read_record(fields, ("sentences", "iterations", "seconds", "stopped"))
         return model
 
 

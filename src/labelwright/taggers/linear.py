@@ -39,6 +39,7 @@ from labelwright.taggers.base import (
 from labelwright.taggers.calibrating import Calibratable
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.packing import (
+    FITTED,
     PLAIN,
     Packed,
     Shape,
@@ -70,6 +71,7 @@ class LinearTagger(Calibratable):
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION})
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
+    of_iteration: ClassVar[tuple[str, ...]] = ("loss",)  # what the record of each iteration has
     _inspection: ClassVar[Any] = inspection  # how it is shown to people
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
 
@@ -180,7 +182,7 @@ class LinearTagger(Calibratable):
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
         model.trained_ = read_trained(arrays, fields, model._read_shape)
         model._take_back(model.trained_.extractor)
-        model.training_, model.history_ = read_record(fields)
+        model.training_, model.history_ = read_record(fields, FITTED, cls.of_iteration)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
         return model
 

@@ -244,7 +244,7 @@ class MemoryTagger(NgramModel):
             raise ModelFileError("tensor seen: expected a class for each of the n-grams")
         if len(model.windows_.names) != model.learner_.n_features_in_:
             raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
-        model.training_, _ = read_record(header)
+        model.training_, _ = read_record(header, ("sentences", "tokens", "seconds", "labelwright"))
         check_calibration(HeaderReader(model.training_, "header: training"), np.ones(1))
         return model
 

@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.calibrated import kinds_of
-from labelwright.compact import BITS
 from labelwright.corpus.labels import READ_LABEL, label_type, text_of
 from labelwright.corpus.schemes import SCHEMES
-from labelwright.corpus.tokenizer import tokenizer_of
-from labelwright.errors import ModelFileError, OptionError
+from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
@@ -35,6 +33,8 @@ from labelwright.scoring.parameters import REACH, Cells, Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
 from labelwright.taggers.signature import signature
+from labelwright.taggers.stored_records import FITTED as FITTED
+from labelwright.taggers.stored_records import read_record as read_record
 from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_pointers, is_number
 
 Array = NDArray[Any]
@@ -89,28 +89,6 @@ def check_run(fields: HeaderReader) -> None:
         fields.one_of("verbose", (False, True, *range(10)))
     if fields.get("template") is not None:
         fields.text("template")
-
-
-def read_record(header: HeaderReader) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The record of training, and that of its iterations."""
-    training = header.part("training")
-    for name in ("sentences", "tokens", "features", "weights"):
-        if name in training:
-            training.whole(name)
-    if "tokenizer" in training:
-        check_tokenizer(training)
-    if "compressed" in training:
-        training.part("compressed").number("prune", 0.0)
-        training.part("compressed").one_of("bits", BITS)
-    return dict(training), [dict(part) for part in header.parts("history")]
-
-
-def check_tokenizer(training: HeaderReader) -> None:
-    """The tokenizer of a model that was trained on text."""
-    try:
-        tokenizer_of(training["tokenizer"])
-    except OptionError as error:
-        raise training.refuse("tokenizer", str(error)) from None
 
 
 def read_scheme(header: HeaderReader) -> str | None:
@@ -228,6 +206,8 @@ def read_space(tensors: TensorReader, header: HeaderReader) -> StateSpace:
     arc = tensors.array("space.arc", np.bool_, S, S)
     if S ** (order + 1) > MAX_ARCS:
         raise ModelFileError(f"tensor {tensors.prefix}labels.first: {S:,} states are too many for order {order}")
+    if not start.any() or not end.any() or (order == 2 and not arc.any()):
+        raise ModelFileError(f"tensor {tensors.prefix}space.start: expected states that may begin, follow and end")
     if order == 2:
         _read_weights(tensors, "triples", S**3)
         twin = np.repeat(first[:-1], np.diff(first))  # [S]  the first state of the same label

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.errors import ModelFileError
 from labelwright.scoring.parameters import Cells
 from labelwright.scoring.sparse_parameters import PrunedParameters, Pruning
 from labelwright.scoring.trained import Trained
@@ -118,4 +119,6 @@ def _read_space(tensors: TensorReader, labels: list[Any], order: int) -> StateSp
     if "space.arc" not in tensors:
         return space
     start, end = (tensors.array(f"space.{name}", np.bool_, L) for name in ("start", "end"))
+    if not start.any() or not end.any():
+        raise ModelFileError(f"tensor {tensors.prefix}space.start: expected labels that may begin and end")
     return space._replace(start=start, end=end, arc=tensors.array("space.arc", np.bool_, L, L))

@@ -25,7 +25,7 @@ from labelwright.structures.candidates import LabelLists, label_space, pieces_be
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
-from labelwright.taggers.packing import Packed, check_calibration, constructed, read_record, template_setting
+from labelwright.taggers.packing import FITTED, Packed, check_calibration, constructed, read_record, template_setting
 from labelwright.taggers.pruned_packing import pack_pruned, read_pruned
 from labelwright.taggers.training import Data, Labels
 from labelwright.validation import HeaderReader, TensorReader
@@ -205,6 +205,6 @@ class PrunableModel(LogLinearModel):
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
         model.trained_ = read_pruned(arrays, fields)
         model._take_back(model.trained_.extractor)
-        model.training_, model.history_ = read_record(fields)
+        model.training_, model.history_ = read_record(fields, FITTED, cls.of_iteration)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
         return model

@@ -121,7 +121,13 @@ def load(path: Any) -> Any:
 
     content, name = modelfile.content_of(path), modelfile.name_of(path)
     reader = _foreign_reader(content)
-    return _imported(reader)(content, name) if reader else _unpacked(*modelfile.parse(content, name), name)
+    try:
+        return _imported(reader)(content, name) if reader else _unpacked(*modelfile.parse(content, name), name)
+    except LabelwrightError:
+        raise
+    except Exception as error:  # whatever a made file can cause that no check has foreseen
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ModelFileError(f"{name}: the file does not fit together ({what:.80}); copy or train it again") from error
 
 
 def _foreign_reader(content: bytes) -> str | None:
@@ -141,6 +147,3 @@ def _unpacked(tensors: dict[str, Any], header: dict[str, Any], name: str) -> Any
         return class_named(kind).unpack(tensors, header)
     except LabelwrightError as error:
         raise ModelFileError(f"{name}: {error}; copy or train it again") from error
-    except Exception as error:  # whatever a made file can cause
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ModelFileError(f"{name}: the file does not fit together ({what:.80}); copy or train it again") from error
