@@ -49,7 +49,6 @@ from labelwright.errors import LabelwrightError, OptionError
 from labelwright.learn.checkpoint import checkpoint_files, remove_checkpoints
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
-from labelwright.taggers.estimator import is_interrupted
 from labelwright.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -389,6 +388,8 @@ def _finish(
     drawn: Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
+    from labelwright.taggers.estimator import is_interrupted
+
     output, quiet = asked.values["output"], bool(asked.get("quiet"))
     trouble = model.trouble()
     if trouble is not None:

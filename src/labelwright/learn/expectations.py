@@ -281,7 +281,8 @@ class Expectations:
         plan = data.plan
         offsets, log_y = np.concatenate([[0], np.cumsum(plan.lengths)]), np.zeros(len(plan.order))
         C, H = self.graph.most_in_context, self.graph.most_targets
-        held = np.empty((len(node), C), self.dtype), np.empty((len(node), C, H), self.dtype)
+        made = np.empty if data.said.weight is None else np.zeros  # first tokens have no arcs, but weights
+        held = made((len(node), C), self.dtype), made((len(node), C, H), self.dtype)
         inputs = self.graph.contexts, data.gold, offsets, log_y, *held
         clamped.clamped_posteriors(node, top, E, arc_top, data.row, *inputs)
         for n in np.flatnonzero(np.isnan(log_y)).tolist():

@@ -14,7 +14,7 @@ from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.split_merge import Plan, Rounds
 from labelwright.taggers.training import Data, LatentStates, Run
 
-NOISE = 0.1  # standard deviation of the first weights,
+NOISE = 0.01  # standard deviation of the first weights: noise of rare features stays, and is worse than none,
 SPLIT = 0.03  # and of what is added to those of a trained model
 SPLIT_MERGE = "split-merge"
 STAGE = {"lbfgs": 50, "sgd": 12}  # iterations or passes of a stage of splitting and merging
