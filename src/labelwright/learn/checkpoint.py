@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from labelwright import modelfile
 from labelwright.errors import ModelFileError, OptionError
+from labelwright.storage import remove_abandoned
 
 Array = NDArray[Any]
 FIRST = 1.0  # seconds of training before the first save
 EVERY = 10.0
-PARTS = re.compile(r"(\.(first|stage|layer|part)?[0-9]+)+")  # what follows the name of the run in those of its parts
+PARTS = r"(\.(first|stage|layer|part)?[0-9]+)*"  # what follows the name of the run in those of its parts
 KEPT = "kept"  # the weights of a run that is finished
 
 
@@ -120,12 +121,13 @@ def checkpoint_files(path: Path) -> list[Path]:
     """The checkpoints of a run and of its parts that are there."""
     if not path.parent.is_dir():
         return []
-    begin = len(path.name)
-    named = [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
-    return sorted(file for file in named if file.name == path.name or PARTS.fullmatch(file.name[begin:]))
+    pattern = re.compile(re.escape(path.name) + PARTS)
+    return sorted(file for file in path.parent.iterdir() if pattern.fullmatch(file.name))
 
 
 def remove_checkpoints(path: Path) -> None:
+    """Remove the checkpoints of a run and of its parts, and what killed processes left of them."""
+    remove_abandoned(path, PARTS)
     for file in checkpoint_files(path):
         if file.is_file():
             file.unlink(missing_ok=True)
