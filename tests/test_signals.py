@@ -1,7 +1,6 @@
 """SIGTERM and SIGHUP end training as the first Ctrl-C does; programs around it keep their own handlers."""
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -16,11 +15,14 @@ from command import COMMAND, one_line
 from labelwright import CRF, load, signals
 from labelwright.corpus import builtin_corpus, write_columns
 
+pty = pytest.importorskip("pty")
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 WORD = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 X, Y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"], ["D", "N", "V"]] * 3
 FIT = {"n_jobs": 1, "max_iter": 6, "tol": 0}
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
 def at_iteration(n, *sent):
@@ -80,6 +82,7 @@ def test_a_second_signal_aborts(run, data, tmp_path, monkeypatch, sent):
     assert os.listdir(tmp_path) == ["train.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", ENDING)
 def test_other_commands_end_with_one_line(data, sent):
     with subprocess.Popen(
@@ -105,9 +108,7 @@ def wait_until_it_reads(pid):
         mask, state = int(fields["SigCgt"], 16), fields["State"][0]
 
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-
-
+@pytest.mark.slow
 def test_a_terminal_that_is_gone_costs_no_model(data, tmp_path):
     child, terminal = pty.fork()
     if not child:
@@ -160,6 +161,7 @@ print("still here")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "checkpoint"), [(signal.SIGTERM, "c"), (signal.SIGHUP, "c"), (signal.SIGTERM, "")])
 def test_a_program_without_a_handler_ends_after_the_checkpoint(tmp_path, sent, checkpoint):
     place = str(tmp_path / checkpoint) if checkpoint else ""

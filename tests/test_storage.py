@@ -1,6 +1,5 @@
 """Files that appear whole or not at all: whichever system call fails, and whenever the process dies."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from labelwright import CRF, modelfile
 from labelwright.errors import ModelFileError
 from labelwright.storage import replace_file, replacing
 
+fcntl = pytest.importorskip("fcntl")
 X, Y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"], ["D", "N", "V"]] * 3
 OLD, NEW = {"x": np.arange(5)}, {"x": np.arange(9000)}
 
@@ -139,6 +139,7 @@ with replacing(Path(sys.argv[1])) as file:
 """
 
 
+@pytest.mark.slow
 def test_a_file_of_another_process_is_left_alone_until_it_dies(tmp_path):
     place = tmp_path / "m"
     command = [sys.executable, "-c", WRITER, str(place)]

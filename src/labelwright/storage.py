@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise OSError(None, "it is not a regular file")  # a rename would put a file where a device was
     if not path.parent.is_dir():
         raise FileNotFoundError(None, f"the folder {path.parent} does not exist")
-    _remove_abandoned(path)
+    remove_abandoned(path)
     with _temporary_sibling(path) as (fresh, file):
         yield file
         file.flush()
@@ -89,11 +89,13 @@ def _locked_sibling(path: Path) -> tuple[Path, BinaryIO]:
         file.close()
 
 
-def _remove_abandoned(path: Path) -> None:
-    """Remove temporary siblings that killed processes have left.  A process that still writes holds a lock."""
+def remove_abandoned(path: Path, more: str = "") -> None:
+    """Remove temporary siblings that killed processes have left.  A process that still writes holds a lock.
+
+    more : a regular expression of what may follow the name"""
     if fcntl is None:
         return
-    pattern = re.compile(rf"\.{re.escape(path.name[:LONGEST])}\.[0-9a-f]{{12}}\.part")
+    pattern = re.compile(rf"\.{re.escape(path.name[:LONGEST])}{more}\.[0-9a-f]{{12}}\.part")
     with suppress(OSError):
         for name in os.listdir(path.parent):
             if pattern.fullmatch(name):

@@ -8,6 +8,7 @@ from killed_runs import Killing
 TAGGERS = ["crf", "latent-crf-restarts", "perceptron", "cascade-jackknife"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_runs_are_resumed_to_identical_weights(tmp_path):
     outcome = Killing(tmp_path, seed=5, n_sentences=10).kills(8, TAGGERS)

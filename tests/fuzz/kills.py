@@ -26,7 +26,8 @@ def command() -> int:
         outcome = killing.kills(asked.kills, asked.taggers, lambda line: print(line, file=sys.stderr, flush=True))
     print(f"seed {asked.seed}: {sum(outcome.kills.values())} kills of {len(outcome.taggers)} taggers")
     print(f"signals: {dict(outcome.kills)}; {outcome.by_call} of them at a system call of saving")
-    print(f"exit statuses: {dict(outcome.statuses)}; {outcome.runs} processes, {time.monotonic() - begun:.0f} s")
+    print(f"exit statuses: {dict(outcome.statuses)}")
+    print(f"{outcome.runs} processes, {outcome.resumed} of them from a checkpoint, {time.monotonic() - begun:.0f} s")
     print(f"mistakes: {len(outcome.mistakes)}")
     for line in outcome.mistakes:
         print(f"  {line}")

@@ -9,7 +9,7 @@ import pytest
 from labelwright import CRF, LatentCRF, LatentPerceptron, modelfile
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.learn import checkpoint as checkpoints
-from labelwright.learn.checkpoint import KEPT, Checkpoints, checkpoint_files
+from labelwright.learn.checkpoint import KEPT, Checkpoints, checkpoint_files, remove_checkpoints
 from labelwright.learn.monitor import LIMIT, Monitor
 
 X, Y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"], ["D", "N", "V"]] * 3
@@ -64,6 +64,14 @@ def test_a_new_run_removes_the_files_of_an_earlier_one_when_it_has_its_own(tmp_p
     assert os.listdir(tmp_path) == ["c.layer2"]
     Checkpoints(tmp_path / "c", resume=True).of("f").write({"x": WEIGHTS}, {})
     assert sorted(os.listdir(tmp_path)) == ["c", "c.layer2"]
+
+
+def test_what_killed_processes_left_of_checkpoints_goes_with_them(tmp_path):
+    half, other = tmp_path / ".c.layer1.0123456789ab.part", tmp_path / ".c.bak1.0123456789ab.part"
+    for path in (half, other, tmp_path / "c.layer1", tmp_path / "c"):
+        path.touch()
+    remove_checkpoints(tmp_path / "c")
+    assert os.listdir(tmp_path) == [other.name]
 
 
 def test_resume_needs_a_checkpoint():

@@ -18,6 +18,7 @@ import failing_disk
 from labelwright import modelfile
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, write_columns
+from labelwright.learn.checkpoint import checkpoint_files
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 TAGS = "U1:%x[-1,0]\nU2:%x[0,0]\nU3:%x[0,1]\nB\n"
@@ -40,8 +41,8 @@ TAGGERS = {
                                "--start", "split-merge", "--split-rounds", "2"],
     "perceptron": ["--model", "perceptron", "--template", "tags", "--iterations", "8", *DEV],
     "perceptron-arow": ["--model", "perceptron", "--template", "tags", "--update", "arow", "--iterations", "8"],
-    "perceptron-batches": ["--model", "perceptron", "--template", "tags", "--update", "passive-aggressive", "--batch-size", "5",
-                           "--iterations", "8"],
+    "perceptron-batches": ["--model", "perceptron", "--template", "tags", "--update", "passive-aggressive",
+                           "--batch-size", "5", "--iterations", "8"],
     "latent-perceptron": ["--model", "latent-perceptron", "--latent", "2", "--template", "tags", "--iterations", "6",
                           "--restarts", "2"],
     "latent-perceptron-likelihood": ["--model", "latent-perceptron", "--latent", "2", "--template", "layer",
@@ -73,7 +74,8 @@ class Outcome:
     kills: Counter = field(default_factory=Counter)  # by signal
     by_call: int = 0  # how many of them were at a system call of saving
     statuses: Counter = field(default_factory=Counter)
-    runs: int = 0  # child processes
+    runs: int = 0  # child processes,
+    resumed: int = 0  # and those of them that had a checkpoint to resume from
     taggers: Counter = field(default_factory=Counter)
     mistakes: list[str] = field(default_factory=list)
 
@@ -125,9 +127,11 @@ class Killing:
         """Start a run; at its system call number `call` it sends itself a signal."""
         sys.stdout.flush()
         sys.stderr.flush()
+        has_checkpoint = resume and bool(checkpoint_files(self.folder / "model.checkpoint"))
         child = os.fork()
         if child:
             self.outcome.runs += 1
+            self.outcome.resumed += has_checkpoint
             return child
         try:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

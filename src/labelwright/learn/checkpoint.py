@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from labelwright import modelfile
 from labelwright.errors import ModelFileError, OptionError
+from labelwright.storage import remove_abandoned
 
 Array = NDArray[Any]
 FIRST = 1.0  # seconds of training before the first save
 EVERY = 10.0
-PARTS = re.compile(r"(\.(first|stage|layer|part)?[0-9]+)+")  # what follows the name of the run in those of its parts
+PARTS = r"(\.(first|stage|layer|part)?[0-9]+)*"  # what follows the name of the run in those of its parts
 KEPT = "kept"  # the weights of a run that is finished
 
 
@@ -31,21 +32,21 @@ class Checkpoint:
         self.place, self.fingerprint = place, fingerprint
         self.path, self.every = place.path, place.every
         self.is_written = False  # by this process
+        self._wait = min(FIRST, self.every)
         self._last = time.monotonic()
 
     def due(self) -> bool:
-        every = self.every if self.is_written else min(FIRST, self.every)
-        return time.monotonic() - self._last >= every
+        return time.monotonic() - self._last >= self._wait
 
     def write(self, state: dict[str, Array], header: dict[str, Any]) -> None:
         """Save; a full disk must not end the training, and is tried again."""
-        self.place.begin()
-        self._last = time.monotonic()
+        self._last, self._wait = time.monotonic(), self.every
         try:
             modelfile.write(self.path, state, {"kind": "checkpoint", "fingerprint": self.fingerprint, **header})
             self.is_written = True
+            self.place.begin()
         except ModelFileError as error:
-            self.place.warn(f"{error}; training continues, without this checkpoint as long as it fails")
+            self.place.warn(f"{error}; training continues without a new checkpoint")
 
     def read(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
         """What was saved, or None when there is nothing to resume."""
@@ -103,11 +104,11 @@ class Checkpoints:
         return Checkpoint(self, fingerprint)
 
     def begin(self) -> None:
-        """Before the first save: remove what an earlier run left."""
+        """After the first save: remove what an earlier run left."""
         whole = self.whole
         if not whole._begun:
             whole._begun = True
-            remove_checkpoints(whole.path)
+            remove_checkpoints(whole.path, but=self.path)
 
     def warn(self, message: str) -> None:
         whole = self.whole
@@ -120,12 +121,13 @@ def checkpoint_files(path: Path) -> list[Path]:
     """The checkpoints of a run and of its parts that are there."""
     if not path.parent.is_dir():
         return []
-    begin = len(path.name)
-    named = [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
-    return sorted(file for file in named if file.name == path.name or PARTS.fullmatch(file.name[begin:]))
+    pattern = re.compile(re.escape(path.name) + PARTS)
+    return sorted(file for file in path.parent.iterdir() if pattern.fullmatch(file.name))
 
 
-def remove_checkpoints(path: Path) -> None:
+def remove_checkpoints(path: Path, but: Path | None = None) -> None:
+    """Remove the checkpoints of a run and of its parts, and what killed processes left of them."""
+    remove_abandoned(path, PARTS)
     for file in checkpoint_files(path):
-        if file.is_file():
+        if file != but and file.is_file():
             file.unlink(missing_ok=True)

@@ -373,9 +373,8 @@ class Cascade(CalibratedLayers):
         start = np.concatenate([model.weights_ for model in models])
         checkpoint = None
         if places is not None:
-            seen = None if development is None else (self._input(development[0]), development[1])
-            settings = self.get_params(deep=False)
-            checkpoint = places.of(joint_fingerprint(settings, self.layers_, versions, seen))
+            labels = [] if development is None else [development[1], self.predict(development[0])]
+            checkpoint = places.of(joint_fingerprint(self.get_params(deep=False), self.layers_, versions, labels))
         monitor = Monitor(limit, self.tol, dev=dev, dev_from=0, progress=progress or bar, checkpoint=checkpoint)
         sizes = [len(model.weights_) for model in models]
         workers = Workers(self.n_jobs)

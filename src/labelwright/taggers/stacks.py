@@ -10,7 +10,6 @@ from labelwright.features.layered import lower_layers_read
 from labelwright.learn.joint import Stack
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, joined, part
-from labelwright.taggers.linear import encode
 from labelwright.taggers.signature import signature
 from labelwright.taggers.training import TrainableModel, fingerprint
 
@@ -27,20 +26,18 @@ def joint_fingerprint(
     settings: Mapping[str, Any],
     models: Mapping[str, TrainableModel],
     versions: Sequence[Sequence[Version]],
-    development: tuple[Any, Mapping[str, Any]] | None,
+    development: Sequence[Mapping[str, Sequence[Sequence[Any]]]],
 ) -> str:
-    """A hash of all that decides the course of joint training: the settings of the cascade, its layers, development
-    data.  The weights of the layers stand for the sentences and labels that they were trained on."""
+    """A hash of all that decides the course of joint training: the settings of the cascade, its layers, and of
+    development data their labels and those that the layers predict.  The weights of the layers stand for the sentences
+    and labels that they were trained on."""
     idle = "layers", "n_jobs", "verbose", "max_iter"
     kept = {name: value for name, value in settings.items() if name not in idle}
     facts: list[Any] = [kept, [signature(model) for model in models.values()]]
     all_models = [*models.values(), *(version.model for of_layer in versions for version in of_layer)]
-    arrays = [model.weights_ for model in all_models]
-    if development is not None:
-        seen = encode(next(iter(models.values())).extractor_, development[0])
-        facts.append({name: [list(labels) for labels in gold] for name, gold in development[1].items()})
-        arrays += [seen.offsets, *(array for incidence in seen.incidences.values() for array in incidence)]
-    return fingerprint(facts, arrays)
+    for by_layer in development:
+        facts.append({name: [list(labels) for labels in labellings] for name, labellings in by_layer.items()})
+    return fingerprint(facts, [model.weights_ for model in all_models])
 
 
 def some(X: Any, ranges: Sequence[tuple[int, int]]) -> Any:
