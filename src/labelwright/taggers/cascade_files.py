@@ -61,7 +61,7 @@ def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Any]:
 
 def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
     """Refuse a layer that reads the labels of others than these."""
-    if getattr(layer, "compares_symbols", False):
+    if getattr(layer, "labels_as_columns", False):
         columns = layer.reads().columns
         if layer.reads().kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
             raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")
