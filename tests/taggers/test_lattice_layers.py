@@ -99,7 +99,7 @@ def test_joint_gradients_are_those_of_finite_differences(lattices, weighted, jac
         warnings.simplefilter("ignore", RuntimeWarning)
         model = lowest("joint", lattices, cut=0.0, unreachable="skip", max_iter=1, jackknife=jackknife)
         model.fit(sentences, y, sample_weight=weights)
-        assert (model.layers_["word"].training_["left_out"] > 1) == (lattices is small_words)
+        assert (model.layers_["word"].training_["left_out"] > 0) == (lattices is small_words)
         assert_slopes(*joint_problem(model, sentences, y, weights))
 
 

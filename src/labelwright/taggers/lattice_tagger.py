@@ -173,7 +173,8 @@ class LatticeTagger(LatticeModel, Calibratable):
         held_out = None if dev is None else self._development(trained, reads, dev)
         self._train(data, gold, trained, held_out, progress, weights)
         self.reads_ = reads
-        self.training_ |= {"tokens": int(np.diff(offsets)[used].sum()), "left_out": len(sentences) - len(used)}
+        lengths = np.diff(offsets)
+        self.training_ |= {"tokens": int(lengths[used].sum()), "left_out": np.count_nonzero(lengths) - len(used)}
         self._remember_tokenizer(getattr(X, "tokenizer", None))
         return self
 
