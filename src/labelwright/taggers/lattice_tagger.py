@@ -174,7 +174,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         self._train(data, gold, trained, held_out, progress, weights)
         self.reads_ = reads
         lengths = np.diff(offsets)
-        self.training_ |= {"tokens": int(lengths[used].sum()), "left_out": np.count_nonzero(lengths) - len(used)}
+        self.training_ |= {"tokens": int(lengths[used].sum()), "left_out": int((lengths > 0).sum()) - len(used)}
         self._remember_tokenizer(getattr(X, "tokenizer", None))
         return self
 
