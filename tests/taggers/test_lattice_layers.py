@@ -11,6 +11,8 @@ import labelwright
 from labelwright import CRF, Cascade, FeatureLattice, LatticeCRF, LatticeTagger, MemoryTagger
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import CorpusError, ModelFileError, OptionError
+from labelwright.settings import Place
+from labelwright.taggers.layers import LayerTables
 
 X, Y = made_words(30)
 NEW = [list("abcab"), [], list("c"), list("cbzab")]
@@ -228,3 +230,10 @@ def test_calibrated_and_compressed_cascades():
     assert calibrated.layers_["word"].temperature_ is not None
     assert calibrated.predict(X) == labels
     assert calibrated.compressed(bits=16).predict(X) == labels
+
+
+@pytest.mark.parametrize("model", ["lattice", "ngram"])
+def test_recipes_take_only_layers_that_need_no_python(model):
+    tables = [{"name": "word", "model": model}, {"name": "tag"}]
+    with pytest.raises(OptionError, match=rf"layer word: model: expected one of crf, .*memory, got '{model}'"):
+        LayerTables().from_recipe(tables, Place("recipe.toml: layers"))
