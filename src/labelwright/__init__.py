@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from labelwright.taggers.crf import CRF as CRF
     from labelwright.taggers.latent_crf import LatentCRF as LatentCRF
     from labelwright.taggers.lattice_crf import LatticeCRF as LatticeCRF
+    from labelwright.taggers.lattice_tagger import LatticeTagger as LatticeTagger
     from labelwright.taggers.memory import MemoryBased as MemoryBased
     from labelwright.taggers.memory_tagger import MemoryTagger as MemoryTagger
     from labelwright.taggers.ngram import NgramTagger as NgramTagger
@@ -49,6 +50,7 @@ _HOMES = {
     "LatentCRF": "labelwright.taggers.latent_crf",
     "LatentPerceptron": "labelwright.taggers.perceptron",
     "LatticeCRF": "labelwright.taggers.lattice_crf",
+    "LatticeTagger": "labelwright.taggers.lattice_tagger",
     "MemoryBased": "labelwright.taggers.memory",
     "MemoryTagger": "labelwright.taggers.memory_tagger",
     "NgramTagger": "labelwright.taggers.ngram",
@@ -82,6 +84,7 @@ __all__ = [
     "LatentCRF",
     "LatentPerceptron",
     "LatticeCRF",
+    "LatticeTagger",
     "MemoryBased",
     "MemoryTagger",
     "NgramTagger",

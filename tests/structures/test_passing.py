@@ -7,18 +7,15 @@ import pytest
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
+from joint_problem import assert_slopes, joint_problem, slope
 
 from labelwright import CRF, Cascade, LatentCRF, SemiCRF
 from labelwright.errors import OptionError
 from labelwright.features.layered import LayeredFeatures
-from labelwright.learn.joint import Joint
 from labelwright.parallel import Workers
 from labelwright.structures.lattice import covariance, label_marginals, posterior, sample
-from labelwright.structures.passing import Layered, certain, joined, likely, mixed, over, part
-from labelwright.taggers.layer_labels import labelled_layers
-from labelwright.taggers.layer_runs import LayerRun
+from labelwright.structures.passing import Layered, certain, joined, likely, mixed, part
 from labelwright.taggers.linear import LinearTagger
-from labelwright.taggers.stacks import stacks
 
 WORDS = "abcdef"
 LOWER = {1: "U:%x[0,0]\nB\n*:%x[-1,0]", 2: "U:%x[0,0]\nB\nT:%x[0,0]\n*:%x[1,0]"}
@@ -109,42 +106,6 @@ def test_what_is_passed_are_the_probabilities_of_labels_and_pairs(order, sizes, 
             assert np.allclose([passed.probability[i] for i in mine], expected, atol=1e-9)
             found = passed.probability[slots.pair_ptr[g] : slots.pair_ptr[g + 1]]
             assert np.allclose(found, pairs.reshape(-1) if t else [], atol=1e-9)
-
-
-def joint_problem(cascade, X, y, weights=None):
-    """The objective of joint training of a trained cascade, in float64, and its weights."""
-    names = list(cascade.layers_)
-    source = cascade._input(labelled_layers(X, y, names, partial=True)[0])
-    inputs, versions = [source], []
-    models = list(cascade.layers_.values())
-    run = LayerRun(cascade._fresh, None, weights)
-    for k, model in enumerate(models[:-1]):
-        passed, said = cascade._trained_passing(run, names[k], model, inputs[k], y[names[k]])
-        versions.append(said)
-        inputs.append(over(inputs[k], names[k], passed))
-    made = stacks(cascade.layers_, inputs, y, versions, cascade.shares or {}, Workers(1), np.float64, weights)
-    sizes = [len(model.weights_) for model in models]
-    return Joint(made, sizes, [1.0, 0.5, 0.1][: len(sizes)]), np.concatenate([model.weights_ for model in models])
-
-
-def slope(problem, at, i, step=1e-5):
-    values = []
-    for sign in (1, -1):
-        moved = at.copy()
-        moved[i] += sign * step
-        values.append(problem(moved, np.empty_like(at)))
-    return (values[0] - values[1]) / (2 * step)
-
-
-def assert_slopes(problem, weights):
-    """The gradient near these weights is that of finite differences, for fifteen weights of each layer."""
-    random = np.random.default_rng(0)
-    at = weights + random.normal(0, 0.5, len(weights))
-    gradient = np.empty_like(at)
-    problem(at, gradient)
-    for part_of in problem.parts:
-        for i in random.choice(np.arange(part_of.start, part_of.stop), 15, replace=False):
-            assert gradient[i] == pytest.approx(slope(problem, at, i), abs=1e-5)
 
 
 @pytest.mark.parametrize("of", ["sentences", "tokens"])

@@ -6,7 +6,7 @@ over `Case(name, make)`.
 
 import pickle
 from collections.abc import Callable
-from inspect import signature
+from inspect import isfunction, signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,7 @@ def repr_shows_what_was_set(case: Case, folder: Path) -> None:
     assert text.startswith(f"{type(tagger).__name__}(")
     names = {name: getattr(labelwright, name) for name in labelwright.__all__}
     names |= {type(tagger).__name__: type(tagger), "DecisionTreeClassifier": DecisionTreeClassifier}
+    names |= {value.__name__: value for value in _functions(tagger).values()}
     written = eval(text, names)
     assert repr(written) == text
     assert {name: repr(value) for name, value in written.get_params().items()} == {
@@ -157,10 +158,15 @@ def files_answer_alike(case: Case, folder: Path) -> None:
         one_line(error)
         assert not (folder / "model").exists()
         return
-    copy = labelwright.load(folder / "model")
+    copy = labelwright.load(folder / "model").set_params(**_functions(case.trained))
     assert type(copy) is type(case.trained)
     assert copy.training_ == case.trained.training_
     assert same(answers(case, copy, NEW), answers(case, case.trained, NEW))
+
+
+def _functions(tagger: Any) -> dict[str, Any]:
+    """Settings that no file holds, since they are code."""
+    return {name: value for name, value in tagger.get_params().items() if isfunction(value)}
 
 
 def threads_change_nothing(case: Case, folder: Path) -> None:

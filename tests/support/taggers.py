@@ -7,13 +7,14 @@ from typing import Any
 
 from sklearn.tree import DecisionTreeClassifier
 
-from labelwright import CRF, Cascade, NgramTagger, Span
+from labelwright import CRF, Cascade, FeatureLattice, LatticeTagger, NgramTagger, Span
 from labelwright.corpus import builtin_corpus
 from labelwright.taggers.registry import model_class
 
 CORPUS = builtin_corpus(24, random_state=5, columns=["word", "pos", "chunk"])
 SENTENCES, POS, CHUNKS = CORPUS.column("word"), CORPUS.column("pos"), CORPUS.column("chunk")
 NEW = [SENTENCES[0], ["Unseen", "words", "only"], SENTENCES[3][:1], SENTENCES[7]]
+TYPES = sorted({label[2:] for labels in CHUNKS for label in labels} - {""})
 LOWER, UPPER = "U:%x[0,0]\nB", "U:%x[0,0]\nU:%y[0]\nB"
 
 # Settings that make any tagger quick, where it has them.
@@ -28,8 +29,23 @@ def make_ngram() -> NgramTagger:
     return NgramTagger(DecisionTreeClassifier(random_state=0))
 
 
+def chunk_lattice(sentence: Any) -> FeatureLattice:
+    """Every chunk of up to four tokens, and every token outside of all."""
+    words, arcs = [token if isinstance(token, str) else token[0] for token in sentence], list[Any]()
+    for a, word in enumerate(words):
+        arcs.append((a, a + 1, "O", [f"word={word}"]))
+        for b in range(a + 1, min(len(words), a + 4) + 1):
+            features = [f"first={word}", f"last={words[b - 1]}", f"length={b - a}"]
+            arcs += [(a, b, kind, features) for kind in TYPES]
+    return FeatureLattice(arcs)
+
+
+def make_lattice() -> LatticeTagger:
+    return LatticeTagger(chunk_lattice)
+
+
 # Taggers whose constructor needs something.
-MAKERS: dict[str, Callable[[], Any]] = {"cascade": make_cascade, "ngram": make_ngram}
+MAKERS: dict[str, Callable[[], Any]] = {"cascade": make_cascade, "ngram": make_ngram, "lattice": make_lattice}
 
 
 def small_tagger(name: str) -> Any:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from contract import CHECKS, WHAT_IT_CAN
 
-from labelwright import CRF, Cascade, Perceptron, SemiCRF
+from labelwright import CRF, Cascade, LatticeTagger, Perceptron, SemiCRF
 from labelwright.errors import OptionError
 from labelwright.taggers.registry import class_names, model_class, name_of, tagger_names
-from taggers import LOWER, UPPER, Case
+from taggers import LOWER, UPPER, Case, chunk_lattice
 
 
 def cascade_of(*models: Any) -> Cascade:
@@ -19,6 +19,9 @@ CASES = {name: Case(name) for name in tagger_names()}
 CASCADES = {
     "of perceptrons": Case("cascade", lambda: cascade_of(Perceptron(LOWER, max_iter=2), Perceptron(UPPER, max_iter=2))),
     "mixed": Case("cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), Perceptron(UPPER, max_iter=2))),
+    "with a lattice": Case(
+        "cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), LatticeTagger(chunk_lattice, max_iter=2))
+    ),
     "with segments": Case("cascade", lambda: cascade_of(CRF(LOWER, max_iter=2), SemiCRF("words", max_iter=2))),
 }
 
@@ -40,6 +43,7 @@ def test_what_cascades_can():
     assert CASCADES["of perceptrons"].can == answered | {"rules"}
     assert CASCADES["mixed"].can == answered | {"rules"}
     assert CASCADES["with segments"].can == answered | {"rules", "probability"}
+    assert CASCADES["with a lattice"].can == {"n-best", "forced", "probability", "rules"}
     assert cascade_of(SemiCRF(), SemiCRF()).can == answered | {"rules", "probability"}
     with pytest.raises(
         OptionError, match=r"^predict_marginals: layer chunk: a Perceptron has scores, not probabilities"

@@ -292,6 +292,8 @@ def named_checks():
 @pytest.mark.parametrize("check", list(named_checks()))
 def test_checks(name, check):
     reason = SKIPPED.get((check, name)) or SKIPPED.get((check, None))
+    if name == "lattice" and check in OF_TABLES:
+        reason = "labels of arcs are strings, and those of tables are numbers"
     if reason:
         pytest.skip(reason)
     asked = RowTagger(ROWS[name]) if check in OF_TABLES else CASES[name].make()

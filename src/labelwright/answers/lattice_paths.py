@@ -54,10 +54,16 @@ class ScoredLattice:
         if not len(self.scores):
             return [LatticePath([], 0.0, 0.0)]
         if n == 1:
-            path, score = dag.best_path(self.graph, self.scores)
-            return [self._path(path, score)] if len(path) else []
+            arcs, score = self.best_arcs()
+            return [LatticePath(arcs, score, min(0.0, score - self.log_z()))] if arcs else []
         paths, scores = dag.best_paths(self.graph, self.scores, n)
         return [self._path(path, score) for path, score in zip(paths, scores.tolist(), strict=True)]
+
+    def best_arcs(self) -> tuple[list[int], float]:
+        """The numbers of the arcs of the best path and its score; no arcs and minus infinity where there is none.  This
+        needs no sums over paths."""
+        path, score = dag.best_path(self.graph, self.scores)
+        return self._on_lattice(path), score
 
     def _path(self, path: Array, score: float) -> LatticePath:
         return LatticePath(self._on_lattice(path), score, min(0.0, score - self.log_z()))

@@ -92,7 +92,8 @@ class ArcExpectations(GraphExpectations):
 
     gold : which arcs of the graphs [E] are on the true paths
     offsets : [N+1]  arcs of each lattice
-    candidates : a slot for each arc of a lattice, where their probabilities are passed to a layer above"""
+    candidates : a slot for each arc of a lattice, where their probabilities are passed to a layer above
+    weights : [N]  of lattices, by which their losses are multiplied; 1 where there are none"""
 
     def __init__(
         self,
@@ -101,9 +102,11 @@ class ArcExpectations(GraphExpectations):
         gold: Array,
         offsets: Array,
         candidates: Candidates | None = None,
+        weights: Array | None = None,
     ):
         super().__init__(assembly, {"state": offsets}, candidates)
         self.graphs, self.gold = graphs, gold
+        self.weights = np.ones(len(graphs.n_nodes)) if weights is None else weights
         self._nodes = np.arange(int(graphs.n_nodes.max()), dtype=np.int32)
 
     def counts(
@@ -121,13 +124,15 @@ class ArcExpectations(GraphExpectations):
         sentences, part = self._part(batch)
         scores = self._scores(rows, transitions, batch, part)
         log_z, p = self._probabilities(scores, sentences)
+        here = slice(sentences.start, sentences.stop)
+        weight = share * np.repeat(self.weights[here], np.diff(self.graphs.ptr[here.start : here.stop + 1]))
         gold = self.gold[part]
-        counts = share * (p - gold)
+        counts = weight * (p - gold)
         if d_passed is not None:
             gains = np.append(d_passed, 0.0)[self.graphs.arc[part]]
             counts += self._covariances(p, gains, sentences)
         of_pairs = self._store(counts, rows, batch, part, len(transitions.arc))
-        return Counts(share * (log_z - float(scores[gold].sum())), np.empty(0), of_pairs)
+        return Counts(share * log_z - float(weight[gold] @ scores[gold]), np.empty(0), of_pairs)
 
     def passed(self, rows: Rows, transitions: Plain, batch: Batch, again: Any, passed: Array) -> None:
         """Fill the slots of a batch with the probabilities of its arcs."""
@@ -162,7 +167,7 @@ class ArcExpectations(GraphExpectations):
         return np.bincount(self.graphs.pair[part][is_pair], counts[is_pair], n_pairs)
 
     def _probabilities(self, scores: Array, sentences: range) -> tuple[float, Array]:
-        """The sum of log Z over these sentences, and P(arc) of all arcs of their graphs."""
+        """The weighted sum of log Z over these sentences, and P(arc) of all arcs of their graphs."""
         graphs, p, total = self.graphs, np.empty_like(scores), 0.0
         phi, alpha, beta = np.empty((3, len(self._nodes)))
         shift = int(graphs.ptr[sentences.start])
@@ -171,7 +176,7 @@ class ArcExpectations(GraphExpectations):
             Q, here = int(graphs.n_nodes[n]), slice(a - shift, b - shift)
             ends = self._nodes[: graphs.n_sources[n]], self._nodes[Q - graphs.n_sinks[n] : Q]
             through = graphs.source[a:b], graphs.target[a:b], scores[here], *ends
-            total += kernels.posteriors(*through, phi[:Q], alpha[:Q], beta[:Q], p[here])
+            total += self.weights[n] * kernels.posteriors(*through, phi[:Q], alpha[:Q], beta[:Q], p[here])
         return total, p
 
     def _covariances(self, p: Array, gains: Array, sentences: range) -> Array:

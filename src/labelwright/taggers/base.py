@@ -67,6 +67,7 @@ class Tagger(Estimator):
         "max_expansions",
     )  # of decoding with rules
     decoder_flag: ClassVar[str] = "--decoder"  # the option of the command line that names a decoder
+    labels_as_columns: ClassVar[bool] = False  # as an upper layer, does it read the best labels below as columns?
     n_jobs: int | None = None
 
     # -- what subclasses give -----------------------------------------------------------------------------------------

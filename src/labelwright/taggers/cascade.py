@@ -197,7 +197,7 @@ class Cascade(CalibratedLayers):
         super()._check_parameters()
         names = [name for name, _ in self.layers]
         for name, model in self.layers:
-            self._check_passing(name, model)
+            self._check_passing(name, model, is_lowest=name == names[0])
             try:
                 model._check_parameters()
             except OptionError as error:
@@ -216,8 +216,13 @@ class Cascade(CalibratedLayers):
             if name not in names:
                 raise OptionError(f"shares: no layer {name!r}, expected one of {', '.join(names)}")
 
-    def _check_passing(self, name: str, model: Any) -> None:
-        """Refuse a layer that does not pass what is asked for."""
+    def _check_passing(self, name: str, model: Any, is_lowest: bool) -> None:
+        """Refuse a layer that does not pass what is asked for, or cannot be passed it."""
+        if self.learns_together and not is_lowest and getattr(model, "labels_as_columns", False):
+            raise OptionError(
+                f"layers: {name}: a {type(model).__name__} above other layers reads their best labels, which have no "
+                "gradients for joint training; use passing='marginal' or 'best'"
+            )
         shares = PROBABILITY in model.can or SHARES in model.can
         if JOINT not in model.can and shares and self.passing == "joint":
             raise OptionError(f"layers: {name}: {model.lacks(JOINT)} training; use passing='marginal'")
@@ -230,10 +235,13 @@ class Cascade(CalibratedLayers):
         """Refuse templates that read the labels of layers which are not below."""
         for k, (name, model) in enumerate(self.layers[1:], 1):
             try:
-                if getattr(model, "compares_symbols", False):
-                    refuse_labels(model.template, type(model).__name__)
+                template = getattr(model, "template", None)
+                if template is None:
+                    continue
+                if getattr(model, "labels_as_columns", False):
+                    refuse_labels(template, type(model).__name__)
                 else:
-                    check_layers_read(model.template, names[:k], names[k:])
+                    check_layers_read(template, names[:k], names[k:])
             except TemplateError as error:
                 raise TemplateError(f"layers: {name}: {error}") from None
 

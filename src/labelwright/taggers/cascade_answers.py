@@ -1,7 +1,7 @@
 """What a trained cascade answers, layer by layer: each reads the input and what lower layers pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from labelwright.answers.batch import Batch
 from labelwright.answers.labellings import Labellings, LayeredLabellings
@@ -13,8 +13,10 @@ from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.lexicon import Lexicon
 from labelwright.inspection.explanation import Asked, Explanation
+from labelwright.settings import OfTheRun, settings_of
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
 from labelwright.taggers.base import (
+    EXPLANATION,
     PROBABILITY,
     SHARES,
     Constraints,
@@ -52,6 +54,19 @@ class LayeredAnswers(Estimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "layers_"):
             raise NotFittedError("this Cascade is not trained yet: call fit, or labelwright.load a model file")
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters by name, those of layers as in `pos__l2`.  What belongs to the run, as `pos__n_jobs` and
+        `word__lattices`, holds for trained layers, too.
+
+        **parameters : settings and their new values
+        """
+        super().set_params(**parameters)
+        for name, layer in vars(self).get("layers_", {}).items():
+            of_run = [setting.name for setting in settings_of(type(layer)).values() if setting.has(OfTheRun)]
+            given = {each: parameters[f"{name}__{each}"] for each in of_run if f"{name}__{each}" in parameters}
+            layer.set_params(**given)
+        return self
 
     # -- from layer to layer ------------------------------------------------------------------------------------------
 
@@ -238,6 +253,8 @@ class LayeredAnswers(Estimator):
         flips : also find the features without which the token has another label
         """
         self._check_fitted()
+        for name, layer in self.layers_.items():
+            layer._require(EXPLANATION, f"explain: layer {name}", "use predict_nbest")
         sentences = one_sentence(x, self.reads().kind)
         words, last = shown_words(sentences), list(self.layers_)[-1]
         if not words:

@@ -72,7 +72,7 @@ def check_layer_scores(header: HeaderReader, layers: Sequence[str]) -> None:
 
 def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
     """Refuse a layer that reads the labels of others than these."""
-    if getattr(layer, "compares_symbols", False):
+    if getattr(layer, "labels_as_columns", False):
         columns = layer.reads().columns
         if layer.reads().kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
             raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")

@@ -13,8 +13,8 @@ Layers = Annotated[
     RecipeOnly(),
     Help(
         "Pairs of a name and a tagger, the lowest first: CRF, LatentCRF, SemiCRF; with passing best also perceptrons, "
-        "with best and marginal memory-based and n-gram taggers. Templates read the labels below by %y[row] or "
-        "%y[row,NAME]; one without it gets the usual lines."
+        "with best and marginal memory-based and n-gram taggers; LatticeTagger, with joint only as the lowest. "
+        "Templates read the labels below by %y[row] or %y[row,NAME]; one without it gets the usual lines."
     ),
 ]
 Passing = Annotated[

@@ -385,7 +385,9 @@ def _record_of_interrupted(record: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A setting as it is written; of tables of phrases or words only their names."""
+    """A setting as it is written; of functions, and of tables of phrases or words, only their names."""
+    if inspect.isfunction(value):
+        return value.__name__
     if isinstance(value, Mapping) and any(isinstance(part, list | tuple | set | Mapping) for part in value.values()):
         return "{" + ", ".join(f"{name!r}: ..." for name in itertools.islice(value, 10)) + "}"
     return repr(value)

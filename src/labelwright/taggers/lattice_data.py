@@ -20,6 +20,7 @@ from labelwright.scoring.arc_cells import arc_scores, weights_of_arcs
 from labelwright.scoring.trained import Trained
 from labelwright.structures.arc_graph import ArcGraphs, LatticeArcs, graphs_of
 from labelwright.structures.feature_lattice import FeatureLattice
+from labelwright.structures.passing import Candidates
 
 Array = NDArray[Any]
 NOTHING = object()  # where there is no lattice, or no path
@@ -65,9 +66,11 @@ def with_paths(X: Any, y: Any) -> Iterator[tuple[int, FeatureLattice, Any]]:
         yield n, lattice, path
 
 
-def read_training(X: Any, y: Any) -> TrainingLattices:
-    """Lattices with their true paths; each can be forgotten when it is read.  Those without arcs teach nothing."""
-    collected, index, paths = Collected(), dict[str, int](), list[list[int]]()
+def read_training(X: Any, y: Any, known: Sequence[str] = ()) -> TrainingLattices:
+    """Lattices with their true paths; each can be forgotten when it is read.  Those without arcs teach nothing.  Labels
+    that are known come first."""
+    collected, paths = Collected(), list[list[int]]()
+    index = {label: code for code, label in enumerate(known)}
     arcs = _ArcLists()
     for n, lattice, given in with_paths(X, y):
         if len(lattice):
@@ -137,6 +140,12 @@ def true_arcs(data: EncodedLattices, paths: list[list[int]]) -> Array:
         a = int(data.graphs.ptr[n])
         gold[a + graph_arcs(data.graphs.dag(n), _local(data, n), path)] = True
     return gold
+
+
+def arc_slots(arcs: LatticeArcs) -> Candidates:
+    """A slot for each arc, whose probability is passed to a layer above."""
+    A = len(arcs.label)
+    return Candidates(arcs.offsets, np.arange(A + 1), arcs.label, np.full(A + 1, A), has_pairs=False)
 
 
 def _local(data: EncodedLattices, n: int) -> Array:

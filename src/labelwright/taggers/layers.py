@@ -33,8 +33,8 @@ class LayerTables(Kind):
                 return f"two layers are named {name!r}; give each a name of its own"
             if LAYER not in getattr(model, "can", ()) or isinstance(model, type):
                 return (
-                    f"{name}: expected a tagger (CRF, LatentCRF, SemiCRF, a perceptron, MemoryTagger, NgramTagger), "
-                    f"got {type(model).__name__}; the labels of others can be a column"
+                    f"{name}: expected a tagger (CRF, LatentCRF, SemiCRF, a perceptron, MemoryTagger, NgramTagger, "
+                    f"LatticeTagger), got {type(model).__name__}; the labels of others can be a column"
                 )
         return None
 
@@ -86,8 +86,8 @@ def _layer(file: str, number: int, table: Any) -> tuple[str, Any]:
 
 
 def layer_names() -> list[str]:
-    """The taggers that can be a layer."""
-    return [name for name in registry.tagger_names() if LAYER in registry.model_class(name).can]
+    """The taggers that can be a layer in a recipe."""
+    return [name for name in registry.command_line_names() if LAYER in registry.model_class(name).can]
 
 
 def layer_settings(model: str) -> dict[str, Setting]:

@@ -281,6 +281,11 @@ class NgramModel(ConfidentTagger):
         """Whether the classifier is a memory, not one that learns from features."""
         return True
 
+    @property
+    def labels_as_columns(self) -> bool:  # type: ignore[override]
+        """Whether it reads the labels of lower layers as columns."""
+        return self.compares_symbols
+
     def _blocks(self, X: Any) -> Iterator[Proposals]:
         """Proposals of all sentences, block by block."""
         return (block for block, _ in self._answered(X))

@@ -22,10 +22,11 @@ TAGGERS = {
     "memory": "labelwright.taggers.memory_tagger:MemoryTagger",
     "cascade": "labelwright.taggers.cascade:Cascade",
     "ngram": "labelwright.taggers.ngram:NgramTagger",
+    "lattice": "labelwright.taggers.lattice_tagger:LatticeTagger",
 }
 
-# Taggers that no command trains: they hold a classifier that no model file can store.
-PYTHON_ONLY = ("ngram",)
+# Taggers that no command trains: they hold a classifier, or a function, that no model file can store.
+PYTHON_ONLY = ("ngram", "lattice")
 
 # First bytes of models of other programs -> what reads them, given the bytes and a name for errors.
 FOREIGN = {

@@ -1,0 +1,395 @@
+"""Taggers over lattices of a user's own: a function makes a lattice of each sentence, whose paths are labellings."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelwright.answers.batch import Batch, check_lengths
+from labelwright.answers.labelled_lattices import DECODERS, LabelledLattice
+from labelwright.answers.passed import passed_by
+from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.schemes import pairs_of_codes
+from labelwright.corpus.table import listed
+from labelwright.engine.choice import expect, expect_much
+from labelwright.errors import CorpusError, OptionError
+from labelwright.evaluate import evaluate
+from labelwright.features.encoded import Extractor
+from labelwright.learn.arc_slots import LabelsOfArcs
+from labelwright.learn.monitor import Record
+from labelwright.learn.objective import LogLikelihood
+from labelwright.parallel import Workers, sentence_ranges
+from labelwright.scoring.carry import carry_over
+from labelwright.scoring.lattice_scores import BLOCK_TOKENS
+from labelwright.scoring.trained import Trained
+from labelwright.settings import Anything, Group, Help, OfTheRun, OneOf, PythonOnly
+from labelwright.structures.arc_labels import WRITABLE, ArcLabels, arc_labels
+from labelwright.structures.feature_lattice import FeatureLattice
+from labelwright.structures.feature_values import NOTHING_BELOW, FeatureValues
+from labelwright.structures.passing import Candidates, Passed
+from labelwright.taggers import declared
+from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Forced, permitted_labels, true_labels
+from labelwright.taggers.calibrating import Calibratable
+from labelwright.taggers.estimator import InputSchema
+from labelwright.taggers.lattice_data import arc_slots, scored_lattices, true_arcs
+from labelwright.taggers.lattice_model import LatticeModel, Transitions
+from labelwright.taggers.lattice_sentences import (
+    EncodedSentences,
+    LatticeMaker,
+    encoded_sentences,
+    gold_paths,
+    lattices_of,
+    sentences_of,
+    writable_scheme,
+)
+from labelwright.taggers.packing import Packed, check_calibration
+from labelwright.taggers.sample_weights import sample_weights
+from labelwright.taggers.training import labelled, labelled_pair
+from labelwright.validation import HeaderReader
+from labelwright.wording import counted
+
+Array = NDArray[Any]
+R = TypeVar("R")
+KINDS = ("columns", "dicts", "arrays")  # of sentences
+
+
+class Function(Anything):
+    """A function, or None."""
+
+    expected = "a function that makes a FeatureLattice of a sentence"
+
+    def accepts(self, value: Any) -> bool:
+        return value is None or callable(value)
+
+
+Lattices = Annotated[
+    LatticeMaker | None,
+    Function(),
+    PythonOnly(),
+    OfTheRun(),
+    Help(
+        "A function that makes a FeatureLattice of a sentence: node t lies before token t, so that there is one node "
+        "more than tokens. No model file holds it: set it again after load."
+    ),
+]
+Unreachable = Annotated[
+    str,
+    OneOf("error", "skip"),
+    Group(declared.TRAINING),
+    Help("Training sentences whose labels are no path of their lattice: an error, or skip: left out, with a warning."),
+]
+
+
+class LatticeTagger(LatticeModel, Calibratable):
+    """A LatticeCRF that labels sentences: a function of yours makes a lattice of each, and its paths are labellings.
+
+    An arc with the label X is a chunk of type X, written as B-X, I-X (or in the scheme of the training labels); one
+    with the label O is a token outside all chunks.  Training labels without B- and I- are those of arcs of one token.
+
+    >>> from labelwright import FeatureLattice
+    >>> def words(sentence):
+    ...     ends = [(a, b) for a in range(len(sentence)) for b in range(a + 1, len(sentence) + 1)]
+    ...     return FeatureLattice([(a, b, "word", ["".join(sentence[a:b])]) for a, b in ends])
+    >>> X, y = [list("abc"), list("ca")], [["B-word", "I-word", "B-word"], ["B-word", "B-word"]]
+    >>> tagger = LatticeTagger(words, n_jobs=1).fit(X, y)
+    >>> tagger.predict([list("cab")])
+    [['B-word', 'B-word', 'I-word']]
+    """
+
+    can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, LAYER, JOINT})
+    decoders: ClassVar[tuple[str, ...]] = DECODERS
+    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "sample_weight"})
+    rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
+    labels_as_columns: ClassVar[bool] = True
+    reads_: InputSchema
+    _given: ArcLabels | None = None  # by `like`: the labels that fit shall use
+    _assemblies: None = None  # scores need none
+
+    def __init__(
+        self,
+        lattices: Lattices = None,
+        unreachable: Unreachable = "error",
+        transitions: Transitions = True,
+        cells: declared.Cells = "all",
+        min_count: declared.MinCount = 1,
+        l1: declared.L1 = 0.0,
+        l2: declared.L2 = 1.0,
+        max_iter: declared.MaxIter = None,
+        tol: declared.Tol = 1e-5,
+        n_jobs: declared.Jobs = None,
+        verbose: declared.Verbose = 0,
+    ):
+        self.lattices = lattices
+        self.unreachable = unreachable
+        self.transitions = transitions
+        self.cells = cells
+        self.min_count = min_count
+        self.l1 = l1
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]] | None = None,
+        *,
+        dev: Any = None,
+        progress: Callable[[Record, int], None] | None = None,
+        sample_weight: Sequence[Any] | None = None,
+    ) -> Self:
+        """Train on sentences X and their labels y (or on a Corpus, whose label column is y).
+
+        X, y : sentences and their labels, or a Corpus
+        dev : (X, y) or a Corpus; the weights that do best on it are kept
+        progress : called with the record of each iteration and the number of iterations at most
+        sample_weight : a number for each sentence, which counts so many times
+        """
+        self._check_parameters()
+        expect_much()
+        X, y = listed(X), listed(y)
+        corpus, labels, codes, sets = labelled(X, y)
+        if len(sets):
+            raise OptionError("y: a LatticeTagger learns from complete labels, got unknown ones or sets; use a CRF")
+        sentences, reads = sentences_of(corpus)
+        offsets = offsets_from([len(sentence) for sentence in sentences])
+        if y is not None:
+            check_lengths(y, np.diff(offsets).tolist())
+        known = self._given or arc_labels((), writable_scheme(labels, pairs_of_codes(labels, codes, offsets)))
+        lattices = list(lattices_of(self.lattices, sentences, known.scheme))
+        rows = [[labels[code] for code in codes[a:b]] for a, b in pairwise(offsets.tolist())]
+        paths, used = self._paths(lattices, rows, known.scheme)
+        weights = self._weights(sample_weight, offsets, used)
+        chosen = [lattices[n] for n in used], [paths[n] for n in used]
+        data, gold, trained = self._prepare(*chosen, known.types)
+        trained = trained._replace(scheme=known.scheme)
+        held_out = None if dev is None else self._development(trained, reads, dev)
+        self._train(data, gold, trained, held_out, progress, weights)
+        self.reads_ = reads
+        lengths = np.diff(offsets)
+        self.training_ |= {"tokens": int(lengths[used].sum()), "left_out": int((lengths > 0).sum()) - len(used)}
+        self._remember_tokenizer(getattr(X, "tokenizer", None))
+        return self
+
+    def _paths(
+        self, lattices: Sequence[FeatureLattice], y: Sequence[Sequence[str]], scheme: str | None
+    ) -> tuple[list[list[int]], Array]:
+        """The true paths, and the numbers of the sentences to train on."""
+        paths, reachable, missing = gold_paths(lattices, y, scheme)
+        if missing and self.unreachable == "error":
+            raise CorpusError(f"y: {missing}, which its labels stand for; add it, or use unreachable='skip'")
+        used = np.flatnonzero(reachable & np.array([len(lattice) > 0 for lattice in lattices], np.bool_))
+        if missing and not len(used):
+            raise CorpusError(f"y: no sentence has labels that are a path of its lattice; {missing}")
+        if missing:
+            left_out = counted(int((~reachable).sum()), "sentence")
+            warnings.warn(
+                f"unreachable='skip': {left_out} left out of training, whose labels are no path of the lattice",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return paths, used
+
+    def _weights(self, given: Any, offsets: Array, used: Array | None = None) -> Array | None:
+        """The weights of sentences, of all or of those that are used."""
+        of_sentences, of_tokens = sample_weights(given, offsets)
+        if of_tokens is not None:
+            raise OptionError("sample_weight: a LatticeTagger weighs whole sentences; give a number for each")
+        if of_sentences is None or used is None:
+            return of_sentences
+        if not of_sentences[used].any() and not self._of_part:
+            raise OptionError("sample_weight: all are zero; nothing is left to learn from")
+        return of_sentences[used]
+
+    def _development(self, trained: Trained, reads: InputSchema, dev: Any) -> Callable[[Array], float]:
+        """The score on development data of given weights."""
+        X, y = labelled_pair(dev)
+        gold = [list(labels) for labels in true_labels("dev", X, y)]
+        data = self._encoded(trained, reads, X)
+        check_lengths(gold, np.diff(data.offsets).tolist(), place="dev: y")
+
+        def labels_of(batch: Batch) -> list[list[str]]:
+            return [record.labels for record in batch.decode(self.default_decoder, probabilities=False)]
+
+        def score(weights: Array) -> float:
+            predicted = self._ask_with(trained._replace(weights=weights), data, labels_of)
+            return evaluate(gold, predicted).score
+
+        return score
+
+    def untrained(self) -> Self:
+        """A copy with the same settings, to be trained."""
+        copy = type(self)(**self.get_params(deep=False))
+        if self._of_part:
+            copy._of_part, copy._given = True, self._given
+        return copy
+
+    def like(self) -> Self:
+        """An untrained copy that will have the same labels, whatever part of its training data it is trained on."""
+        copy = self.untrained()
+        copy._of_part, copy._given = True, _writing(self._learnt())
+        return copy
+
+    # -- sentences in, scores out -------------------------------------------------------------------------------------
+
+    def encode(self, X: Any) -> EncodedSentences:
+        """Make the lattices of sentences once; every method but `fit` takes the result in place of X.
+
+        X : sentences, or a Corpus
+        """
+        return self._encoded(self._learnt(), self.reads_, X)
+
+    def _encoded(self, trained: Trained, reads: InputSchema, X: Any) -> EncodedSentences:
+        if isinstance(X, EncodedSentences):
+            if X.owner != trained.extractor.mark:
+                raise OptionError("the encoded data belong to another model; encode them with this one")
+            return X
+        sentences, given = sentences_of(X, reads)
+        if given.kind != reads.kind and any(map(len, sentences)):
+            raise CorpusError(f"X: the model was trained on {reads.kind}, got {given.kind}; give the same kind")
+        return encoded_sentences(trained, _writing(trained), self.lattices, sentences)
+
+    def _ask(
+        self,
+        X: Any,
+        question: Callable[[Batch], list[R]],
+        forced: Forced | None = None,
+        constraints: str | None = None,
+    ) -> list[R]:
+        if constraints is not None:
+            self._scheme(constraints)  # every path keeps the scheme of the labels
+        return self._ask_with(self._learnt(), self.encode(X), question, forced)
+
+    def _ask_with(
+        self,
+        trained: Trained,
+        data: EncodedSentences,
+        question: Callable[[Batch], list[R]],
+        forced: Forced | None = None,
+    ) -> list[R]:
+        """As `_ask`, with what was learnt given as a value."""
+        writing, offsets = _writing(trained), data.offsets
+        expect(len(data.lattices.arcs.label))
+        permitted = permitted_labels(forced, offsets, writing.labels)
+        if offsets[-1] == 0:
+            return question(Batch([None] * len(data), 0, True, self.calibration_))
+        scored = scored_lattices(trained, data.lattices)
+
+        def block(begin: int, end: int) -> list[R]:
+            sentences = list[LabelledLattice | None]()
+            for n in range(begin, end):
+                sentence = LabelledLattice(scored[n], writing, data.tokens_of(n)) if len(scored[n]) else None
+                if sentence is not None and permitted is not None:
+                    sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
+                sentences.append(sentence)
+            return question(Batch(sentences, begin, True, self.calibration_))
+
+        answers = Workers(self.n_jobs).run(block, sentence_ranges(offsets, BLOCK_TOKENS))
+        return [answer for part in answers for answer in part]
+
+    def why_one_decoder(self) -> str | None:
+        return "a LatticeTagger decodes exactly"
+
+    # -- as a layer of a cascade --------------------------------------------------------------------------------------
+
+    def objective(
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]],
+        workers: Workers,
+        candidates: Candidates | None = None,
+        dtype: Any = np.float32,
+        sample_weight: Any = None,
+        class_weight: Mapping[Any, float] | None = None,
+    ) -> tuple[LogLikelihood | LabelsOfArcs, FeatureValues]:
+        """The likelihood of labels as a layer that passes `candidates`; it reads nothing from below.  Sentences whose
+        labels are no path only pass their probabilities."""
+        sentences = sentences_of(X, self.reads_).sentences
+        weights = self._weights(sample_weight, offsets_from([len(sentence) for sentence in sentences]))
+        used = [n for n, sentence in enumerate(sentences) if len(sentence)]
+        trained, writing = self.trained_, _writing(self.trained_)
+        data = encoded_sentences(trained, writing, self.lattices, [sentences[n] for n in used])
+        paths, reachable, _ = gold_paths(data.lattices.lattices, [y[n] for n in used], writing.scheme)
+        weights = reachable * (1.0 if weights is None else weights[used])
+        gold, slots = true_arcs(data.lattices, paths), None if candidates is None else arc_slots(data.lattices.arcs)
+        problem = self._objective(trained, data.lattices, gold, workers, dtype, slots, weights)
+        if candidates is None:
+            return problem, NOTHING_BELOW
+        return LabelsOfArcs(problem, candidates, data.tokens, len(writing.labels)), NOTHING_BELOW
+
+    def _passed_by(self, batch: Batch, cut: float) -> Passed:
+        return passed_by(batch, _writing(self._learnt()).labels, cut, pairs=False)
+
+    def label_weights(self, y: Sequence[Sequence[Any]]) -> None:
+        """Labels have no weights of their own.
+
+        y : the labels of all training data
+        """
+
+    def weights_of(self, other: "LatticeTagger") -> Array:
+        """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
+        learnt = self._learnt()
+        return carry_over(other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights)))
+
+    # -- what was learnt ----------------------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels of tokens, in the order of first appearance of the labels of arcs."""
+        return list(_writing(self._learnt()).labels)
+
+    @property
+    def scheme_(self) -> str | None:  # type: ignore[override]
+        """The scheme of the labels, where they follow one."""
+        return self._learnt().scheme
+
+    @property
+    def extractor_(self) -> Extractor:
+        """What turns arcs into features."""
+        return self._learnt().extractor
+
+    def reads(self) -> InputSchema:
+        self._check_fitted()
+        return self.reads_
+
+    def describe(self, top: int = 5) -> dict[str, Any]:
+        description = super().describe(top)
+        function = None if self.lattices is None else getattr(self.lattices, "__name__", repr(self.lattices))
+        return description | {"parameters": description["parameters"] | {"lattices": function}}
+
+    def _compressed(self, prune: float, bits: int) -> Self:
+        smaller = super()._compressed(prune, bits)
+        smaller.reads_ = self.reads_
+        return smaller
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def pack(self) -> Packed:
+        """The tensors and the header of the model file; `lattices`, which is code, is not in it."""
+        tensors, header = super().pack()
+        return tensors, header | {"reads": {"kind": self.reads_.kind, "columns": list(self.reads_.columns)}}
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        """The model that `pack` stored, after checking that everything fits together; `lattices` is missing."""
+        fields = HeaderReader.of(header)
+        model = super().unpack(tensors, fields)
+        if not all(isinstance(label, str) for label in model.trained_.space.labels):
+            raise fields.refuse("label_type", "strings")
+        fields.one_of("scheme", (None, *WRITABLE))
+        reads = fields.part("reads")
+        model.reads_ = InputSchema(reads.one_of("kind", KINDS), tuple(reads.names("columns")))
+        check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
+        return model
+
+
+def _writing(trained: Trained) -> ArcLabels:
+    """How the arcs of a trained model are written as labels of tokens."""
+    return arc_labels(tuple(trained.space.labels), trained.scheme)
