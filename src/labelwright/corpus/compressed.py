@@ -123,6 +123,8 @@ def read_bytes(source: Source) -> bytes:
         with ByteStream(source) as stream:
             return stream.read_all()
     name = name_of(source)
+    if not hasattr(source, "read"):
+        raise CorpusError(f"expected a path or a binary file, got {type(source).__name__}")
     try:
         data = source.read()
     except OSError as error:
@@ -154,6 +156,8 @@ def written(target: Source) -> Iterator[Callable[[bytes], None]]:
         return writing
 
     if not isinstance(target, str | os.PathLike):
+        if not hasattr(target, "write"):
+            raise CorpusError(f"expected a path or a binary file, got {type(target).__name__}")
         yield explained(target.write)
     elif target == "-":
         yield explained(lambda data: (sys.stdout.buffer.write(data), sys.stdout.buffer.flush()))
