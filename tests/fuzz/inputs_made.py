@@ -4,11 +4,56 @@ import random
 from typing import Any
 
 FRAGMENTS = [
-    *(b"\n", b"\n\n", b"\r", b"\r\n", b"\t", b" ", b"  ", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc2\x85"),
-    *(b"-DOCSTART-", b"-DOCSTART- O\n\n", b"# newdoc\n", b"#", b"_", b"|", b"a|b", b"1-2", b"8.1", b"B-NP", b"O", b"I-"),
-    *("\u00e9\u4e2d\u0301\u2028\u3000\ufeff\U0001f600".encode(), b"\x0b\x0c\x1c\x85", b"%x[0,0]", b"%m[0,0,\"", b"%", b"["),
+    *(
+        b"\n",
+        b"\n\n",
+        b"\r",
+        b"\r\n",
+        b"\t",
+        b" ",
+        b"  ",
+        b"\0",
+        b"\xff",
+        b"\xef\xbb\xbf",
+        b"\xed\xa0\x80",
+        b"\xc2\x85",
+    ),
+    *(
+        b"-DOCSTART-",
+        b"-DOCSTART- O\n\n",
+        b"# newdoc\n",
+        b"#",
+        b"_",
+        b"|",
+        b"a|b",
+        b"1-2",
+        b"8.1",
+        b"B-NP",
+        b"O",
+        b"I-",
+    ),
+    *(
+        "\u00e9\u4e2d\u0301\u2028\u3000\ufeff\U0001f600".encode(),
+        b"\x0b\x0c\x1c\x85",
+        b"%x[0,0]",
+        b'%m[0,0,"',
+        b"%",
+        b"[",
+    ),
     *(b'"', b"'", b"\\", b"\\u", b"{", b"}", b"[[x]]\n", b"=", b"a=1\n", b"9" * 30, b"-", b"1e400", b"nan", b"x" * 50),
-    *(b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PAR1", b':"', b"null", b"a*", b".?", b"^", b"$"),
+    *(
+        b"\x1f\x8b",
+        b"BZh91AY&SY",
+        b"\xfd7zXZ\0",
+        b"\x28\xb5\x2f\xfd",
+        b"PAR1",
+        b':"',
+        b"null",
+        b"a*",
+        b".?",
+        b"^",
+        b"$",
+    ),
 ]
 
 
@@ -40,13 +85,34 @@ def _mutated(rng: random.Random, data: bytes, samples: list[bytes]) -> bytes:
     if kind == 4:
         return data[:a]
     if kind == 5:
-        return data.replace(*rng.choice([(b"\n", b"\r\n"), (b"\n", b"\r"), (b"\t", b" "), (b" ", b"\t"), (b"\n", b"\n\n")]))
+        return data.replace(
+            *rng.choice([(b"\n", b"\r\n"), (b"\n", b"\r"), (b"\t", b" "), (b" ", b"\t"), (b"\n", b"\n\n")])
+        )
     return data[:a] + rng.choice(FRAGMENTS) + data[b:]
 
 
 # -- objects of Python ------------------------------------------------------------------------------------------------
 
-TEXTS = ["", "a", "b", "word", "B-NP", "O", " ", "a b", "a\tb", "a\n", "\r", "\0", "\ud800", "\ufeffa", "_", "a|b", "=", ":"]
+TEXTS = [
+    "",
+    "a",
+    "b",
+    "word",
+    "B-NP",
+    "O",
+    " ",
+    "a b",
+    "a\tb",
+    "a\n",
+    "\r",
+    "\0",
+    "\ud800",
+    "\ufeffa",
+    "_",
+    "a|b",
+    "=",
+    ":",
+]
 NAMES: list[Any] = ["w", "w", "x=", "length", "", "a:b", "\ud800", "n" * 40, 1, None, (1, 2), b"w", b"\xff", 2.5, True]
 
 
@@ -80,14 +146,20 @@ def made_token(rng: random.Random) -> Any:
         return made_value(rng)
     odd = rng.random() < 0.1
     names = NAMES if odd else NAMES[:4]
-    values = made_value if odd else lambda rng: rng.choice(["the", "dog", 1, 2.5, True, False, 0, "x y", ["p", "q"], {"k": "v"}])
+    values = (
+        made_value
+        if odd
+        else lambda rng: rng.choice(["the", "dog", 1, 2.5, True, False, 0, "x y", ["p", "q"], {"k": "v"}])
+    )
     return {rng.choice(names): values(rng) for _ in range(rng.randint(0, 4))}
 
 
 def made_sentences(rng: random.Random) -> Any:
     """Sentences of feature dicts, mostly."""
     if rng.random() < 0.03:
-        return rng.choice([None, 3, "text", b"bytes", [None], [1, 2], {"a": 1}, ["ab", "c"], [[["x"]]], [], [[]], object()])
+        return rng.choice(
+            [None, 3, "text", b"bytes", [None], [1, 2], {"a": 1}, ["ab", "c"], [[["x"]]], [], [[]], object()]
+        )
     return [[made_token(rng) for _ in range(rng.randint(0, 4))] for _ in range(rng.randint(1, 3))]
 
 

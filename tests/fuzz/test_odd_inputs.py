@@ -4,7 +4,7 @@ import pytest
 
 from . import inputs
 
-CASES = 400
+CASES = 300
 
 
 @pytest.mark.parametrize("reader", inputs.KINDS)

@@ -226,7 +226,11 @@ class ByteStream:
         if not isinstance(head, bytes):
             raise CorpusError(f"{self.name}: got text, expected a file opened in binary mode ('rb')")
         suffix = Path(self.name).suffix if self._owned is not None else ""
-        self._codec = codec_for(head, self.name, suffix)
+        try:
+            self._codec = codec_for(head, self.name, suffix)
+        except CorpusError:
+            self.close()
+            raise
         rejoined: Any = io.BufferedReader(Rejoined(head, file))  # type: ignore[arg-type]
         self._file = rejoined if self._codec is None else self._codec.reader(rejoined)
 

@@ -468,7 +468,9 @@ def listed(X: Any) -> Any:
     if not isinstance(X, list | np.ndarray) and type(X) is not tuple:
         return X
     if any(isinstance(sentence, np.ndarray) and not sentence.ndim for sentence in X):
-        raise CorpusError("expected a list of sentences, each a list of tokens, got an array of no dimension among them")
+        raise CorpusError(
+            "expected a list of sentences, each a list of tokens, got an array of no dimension among them"
+        )
     if all(hasattr(sentence, "__len__") for sentence in X):
         return X
     return [listed_sentence(sentence) for sentence in X]
