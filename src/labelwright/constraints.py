@@ -321,8 +321,9 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
     """The lines of a file that are not empty and no comments (#), with their numbers."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+    except (OSError, ValueError) as error:
+        decoding = isinstance(error, UnicodeDecodeError)
+        reason = "it is not UTF-8" if decoding else getattr(error, "strerror", None) or "no path can be so"
         raise OptionError(f"{os.fspath(path)}: cannot be read: {reason}") from None
     stripped = ((number, line.strip()) for number, line in enumerate(lines, 1))
     return [(number, line) for number, line in stripped if line and not line.startswith("#")]

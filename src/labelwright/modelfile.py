@@ -161,6 +161,8 @@ def store(target: Any, content: bytes) -> None:
 def _path_of(file: Any, name: str) -> Path:
     if not isinstance(file, str | os.PathLike):
         raise ModelFileError(f"expected a path or a binary file, got {type(file).__name__}")
+    if "\0" in name or any("\ud800" <= character <= "\udbff" for character in name):
+        raise ModelFileError(f"{name!r:.80}: no path can hold this character; name another file")
     return Path(name)
 
 

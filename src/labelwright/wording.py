@@ -54,6 +54,18 @@ def either(names: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
+def shown(value: Any, most: int = 40) -> str:
+    """A value in a message; Python refuses to print a whole number of thousands of digits.
+
+    >>> shown("a"), shown(10**5000)
+    ("'a'", 'a value of type int')
+    """
+    try:
+        return repr(value)[:most]
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+
+
 def shortened(text: str, most: int) -> str:
     """A text of at most so many letters.
 

@@ -197,7 +197,8 @@ def read_recipe(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
-    except OSError as error:
-        raise OptionError(f"{path}: cannot read this recipe: {(error.strerror or str(error)).lower()}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise OptionError(f"{path}: not TOML: {error}") from None
+    except (OSError, ValueError) as error:  # a path that none can have, a number of too many digits
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise OptionError(f"{path}: cannot read this recipe: {reason}") from None

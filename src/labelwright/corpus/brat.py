@@ -35,6 +35,8 @@ def read_brat(path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokeniz
 def brat_texts(path: str | Path) -> list[AnnotatedText]:
     """The texts of a folder in the order of their names, or one text; without an .ann file a text has no
     annotations."""
+    if not isinstance(path, str | Path):
+        raise CorpusError(f"expected the path of a folder or of a text, got {type(path).__name__}")
     place = Path(path)
     files = sorted(place.rglob("*.txt")) if place.is_dir() else [place.with_suffix(".txt")]
     if not files:
@@ -53,10 +55,10 @@ def _read(file: Path) -> str:
     """The characters of a file, as BRAT counts them: line ends stay as they are."""
     try:
         return file.read_bytes().decode()
-    except OSError as error:
-        raise CorpusError(f"{file}: {explain(error)}") from None
     except UnicodeDecodeError as error:
         raise CorpusError(f"{file}: byte {error.start + 1} is not UTF-8; convert the file first") from None
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{str(file)!r:.80}: {explain(error)}") from None
 
 
 def _annotations(file: Path) -> Iterator[Annotation]:

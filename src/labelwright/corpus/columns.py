@@ -271,7 +271,7 @@ def first_token_line(text: bytes) -> tuple[bytes | None, int]:
 
 def check_line_ends(line: bytes, place: str) -> None:
     """Refuse a file whose lines end in carriage returns alone: all of it is one line."""
-    if b"\r" in line.rstrip(b"\r\n"):
+    if b"\r" in line:
         raise CorpusError(
             f"{place}: a carriage return within the line; if all lines end so, convert the file first, as with "
             r"tr '\r' '\n'"

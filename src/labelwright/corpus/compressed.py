@@ -123,6 +123,8 @@ def read_bytes(source: Source) -> bytes:
         with ByteStream(source) as stream:
             return stream.read_all()
     name = name_of(source)
+    if not hasattr(source, "read"):
+        raise CorpusError(f"expected a path or a binary file, got {type(source).__name__}")
     try:
         data = source.read()
     except OSError as error:
@@ -154,6 +156,8 @@ def written(target: Source) -> Iterator[Callable[[bytes], None]]:
         return writing
 
     if not isinstance(target, str | os.PathLike):
+        if not hasattr(target, "write"):
+            raise CorpusError(f"expected a path or a binary file, got {type(target).__name__}")
         yield explained(target.write)
     elif target == "-":
         yield explained(lambda data: (sys.stdout.buffer.write(data), sys.stdout.buffer.flush()))
@@ -222,7 +226,11 @@ class ByteStream:
         if not isinstance(head, bytes):
             raise CorpusError(f"{self.name}: got text, expected a file opened in binary mode ('rb')")
         suffix = Path(self.name).suffix if self._owned is not None else ""
-        self._codec = codec_for(head, self.name, suffix)
+        try:
+            self._codec = codec_for(head, self.name, suffix)
+        except CorpusError:
+            self.close()
+            raise
         rejoined: Any = io.BufferedReader(Rejoined(head, file))  # type: ignore[arg-type]
         self._file = rejoined if self._codec is None else self._codec.reader(rejoined)
 

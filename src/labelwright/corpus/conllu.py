@@ -31,7 +31,8 @@ def read_conllu(path: Source, label: str = "upos") -> Corpus:
     check_label(label, CONLLU_NAMES, source)
     layout = FileLayout(CONLLU_NAMES, label, tabs=True, conllu=True)
     text = read_bytes(path)
-    check_line_ends(text[: text.find(b"\n") + 1 or len(text)], f"{source}:{first_line_of(path)}")
+    first = text[: text.find(b"\n") + 1 or len(text)].removesuffix(b"\n").removesuffix(b"\r")
+    check_line_ends(first, f"{source}:{first_line_of(path)}")
     corpus = parse(text, source, layout, first_line_of(path))
     if not len(corpus):
         raise CorpusError(f"{source}: no tokens, expected lines of ten columns separated by tabs")

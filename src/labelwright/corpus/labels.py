@@ -7,6 +7,7 @@ import numpy as np
 
 from labelwright.corpus.tabular import frame_columns, is_frame, is_missing
 from labelwright.errors import CorpusError
+from labelwright.wording import shown
 
 # What labels may be: name of the type, as model files store it -> how a label is read from its text.
 READ_LABEL: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "float": float, "bool": "True".__eq__}
@@ -28,12 +29,12 @@ def wrong_label(labels: Sequence[Any]) -> tuple[int, str] | None:
     expected = kinds[0].__name__ if kinds and kinds[0].__name__ in READ_LABEL else "str"
     for i, (label, kind) in enumerate(zip(labels, kinds, strict=True)):
         if issubclass(kind, tuple | np.ndarray):
-            return i, f"expected a label, got {label!r:.40}; give a set where one of several labels is right"
+            return i, f"expected a label, got {shown(label)}; give a set where one of several labels is right"
         if is_missing(label):
-            return i, f"no label, but {label!r:.40}; give None where it is unknown"
+            return i, f"no label, but {shown(label)}; give None where it is unknown"
         if kind.__name__ != expected:
             wanted = {"str": "a string"}.get(expected, f"a label of type {expected}, as those before it")
-            return i, f"expected {wanted}, got {label!r:.40}"
+            return i, f"expected {wanted}, got {shown(label)}"
     return None
 
 
@@ -41,8 +42,8 @@ def check_types(known: Sequence[Any], labels: Sequence[Any], source: str) -> Non
     """Refuse labels of another type than those of a model."""
     if not known or not labels or label_type(known) == label_type(labels):
         return
-    ours = f"the labels of the model are of type {label_type(known)}, as {known[0]!r}"
-    raise CorpusError(f"{source}: {ours}, got {labels[0]!r} of type {label_type(labels)}; give labels of one type")
+    ours = f"the labels of the model are of type {label_type(known)}, as {shown(known[0])}"
+    raise CorpusError(f"{source}: {ours}, got {shown(labels[0])} of type {label_type(labels)}; give labels of one type")
 
 
 def text_of(labels: Iterable[Any]) -> list[str]:
@@ -69,8 +70,8 @@ def _rows_of(sentence: Any, names: Sequence[str], place: str) -> Sequence[Any]:
     if is_frame(sentence):
         return list(zip(*frame_columns(sentence, names, place), strict=True))
     if isinstance(sentence, str) or not isinstance(sentence, Sequence | np.ndarray):
-        raise CorpusError(f"{place}: {expected}, got {sentence!r:.40}")
+        raise CorpusError(f"{place}: {expected}, got {shown(sentence)}")
     for t, row in enumerate(sentence):
         if not isinstance(row, list | tuple | np.ndarray) or len(row) != len(names):
-            raise CorpusError(f"{place}, token {t}: {expected}, got {row!r:.40}")
+            raise CorpusError(f"{place}, token {t}: {expected}, got {shown(row)}")
     return sentence  # type: ignore[return-value]

@@ -17,6 +17,7 @@ from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
 from labelwright.corpus.writable import check_labels
 from labelwright.errors import CorpusError, OptionError
+from labelwright.wording import shown
 
 if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer
@@ -310,7 +311,7 @@ class Corpus:
         >>> Corpus.from_sequences([[("He", "PRP"), ("ran", "VBD")]]).names
         ('word', 'pos')
         """
-        sentences, of_frames = _rows(_sentences(X, source), reads, source)
+        sentences, of_frames = _rows(checked_sentences(X, source), reads, source)
         flat = list(chain.from_iterable(sentences))
         kinds = set(map(type, flat))
         if all(issubclass(kind, str) for kind in kinds):
@@ -334,7 +335,7 @@ class Corpus:
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         label = None
         if y is not None:
-            labels = _sentences(y, "y")
+            labels = checked_sentences(y, "y")
             if len(labels) != len(sentences):
                 raise CorpusError(
                     f"y: {len(labels)} sentences, but {source} has {len(sentences)}; give one list of labels for each"
@@ -361,19 +362,11 @@ def intern_values(flat: list[Any], sentences: Sequence[Sequence[Any]], source: s
         values = [None]
     if not all(isinstance(value, str) for value in values):
         position, wrong = next((k, item) for k, item in enumerate(flat) if not isinstance(item, str))
-        raise CorpusError(f"{source}: {_place(position, sentences)}: expected a string, got {_shown(wrong)}")
+        raise CorpusError(f"{source}: {_place(position, sentences)}: expected a string, got {shown(wrong)}")
     if max(map(len, values), default=0) > LONGEST_VALUE:
         position = next(k for k, item in enumerate(flat) if len(item) > LONGEST_VALUE)
         raise too_long(f"{source}: {_place(position, sentences)}", len(flat[position]))
     return _interned(flat, list(map(str, values)), values)
-
-
-def _shown(value: Any) -> str:
-    """A value in a message; Python refuses to print a number of thousands of digits."""
-    try:
-        return f"{value!r:.40}"
-    except Exception:
-        return f"a value of type {type(value).__name__}"
 
 
 def intern_labels(flat: list[Any], sentences: Sequence[Sequence[Any]], source: str) -> Column:
@@ -468,10 +461,16 @@ def listed(X: Any) -> Any:
     >>> listed(iter([iter("ab"), ["c"]]))
     [['a', 'b'], ['c']]
     """
+    if isinstance(X, np.ndarray) and not X.ndim:
+        raise CorpusError("expected a list of sentences, got an array of no dimension")
     if not hasattr(X, "__len__") and hasattr(X, "__iter__"):
         return [listed_sentence(sentence) for sentence in X]
     if not isinstance(X, list | np.ndarray) and type(X) is not tuple:
         return X
+    if any(isinstance(sentence, np.ndarray) and not sentence.ndim for sentence in X):
+        raise CorpusError(
+            "expected a list of sentences, each a list of tokens, got an array of no dimension among them"
+        )
     if all(hasattr(sentence, "__len__") for sentence in X):
         return X
     return [listed_sentence(sentence) for sentence in X]
@@ -482,7 +481,7 @@ def listed_sentence(sentence: Any) -> Any:
     return sentence if hasattr(sentence, "__len__") or not hasattr(sentence, "__iter__") else list(sentence)
 
 
-def _sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
+def checked_sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[Any]]:
     """The sentences as a list, when they are sequences and not strings."""
     if isinstance(X, str | bytes):
         raise CorpusError(f"{source}: got one string, expected a list of sentences, each a list of tokens")

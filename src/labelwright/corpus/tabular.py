@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from labelwright.errors import CorpusError
+from labelwright.wording import shown
 
 
 def is_frame(X: Any) -> bool:
@@ -63,7 +64,7 @@ def _complaint(value: Any) -> str:
     if is_missing(value):
         return "has no value; fill it, or read the file with keep_default_na=False where NA, null or nan are words"
     remedy = "; give features that are numbers as arrays or in dicts" if isinstance(value, float | np.floating) else ""
-    return f"expected a string, got {value!r:.40} ({type(value).__name__}){remedy}"
+    return f"expected a string, got {shown(value)} ({type(value).__name__}){remedy}"
 
 
 def frame_columns(frame: Any, names: Sequence[str] | None = None, place: str = "frame") -> list[list[Any]]:

@@ -216,8 +216,12 @@ def _column(
     if not all(map(is_text, column.values)):
         _refuse(records, name, lambda item: not is_text(item), "Unicode text")
     if is_label and any(why_unwritable(value) for value in column.values):
-        named = lambda item: item if isinstance(item, str) else _name_of(item, class_names)  # noqa: E731
-        _refuse(records, name, lambda item: why_unwritable(named(item)) is not None, "a label without tabs or newlines")
+
+        def unwritable(item: Any) -> bool:
+            label = item if isinstance(item, str) else _name_of(item, class_names)
+            return label is not None and why_unwritable(label) is not None
+
+        _refuse(records, name, unwritable, "a label without tabs or newlines")
     return column
 
 

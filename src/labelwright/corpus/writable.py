@@ -50,12 +50,17 @@ def check_labels(values: Sequence[Any], codes: np.ndarray, offsets: np.ndarray |
     are looked into, numbers and None pass."""
     for code, value in enumerate(values):
         for label in value if isinstance(value, frozenset) else (value,):
-            reason = why_unwritable(label) if isinstance(label, str) else None
+            reason = why_unwritable(label) if isinstance(label, str) else _why_too_large(label)
             if reason is not None:
                 token = int(np.argmax(codes == code))
                 place = f"token {token}" if offsets is None else place_of(token, offsets)
-                shown = f"{label!r:.40}"
-                raise CorpusError(f"{source}: {place}: the label {shown} {reason}, so no file can hold it; rename it")
+                shown = f" {label!r:.40}" if isinstance(label, str) else ""
+                raise CorpusError(f"{source}: {place}: the label{shown} {reason}, so no file can hold it; rename it")
+
+
+def _why_too_large(label: Any) -> str | None:
+    is_large = isinstance(label, int) and not -(1 << 63) <= label < 1 << 63
+    return "is a whole number of more than 64 bits" if is_large else None
 
 
 def check_column(flat: Sequence[Any], offsets: np.ndarray, source: str, separator: str, is_label: bool = True) -> None:

@@ -23,6 +23,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError
 from labelwright.features.encoded import on_tokens
 from labelwright.features.incidence import NO_VALUES, Incidence, Longs
+from labelwright.wording import shown
 
 SEPARATOR = "="  # between a name and its value
 MOST_LEVELS = 20  # of dicts within dicts
@@ -37,7 +38,7 @@ def attributes_of(item: Any, separator: str = SEPARATOR, strings: dict[str, None
     that have strings as values."""
     attributes = AttributeList()
     if isinstance(item, str | bytes):
-        raise ValueError(f"expected a dict of features or a list of attributes, got the string {item!r}")
+        raise ValueError(f"expected a dict of features or a list of attributes, got the string {shown(item)}")
     if not isinstance(item, Iterable):
         raise TypeError(f"expected a dict of features or a list of attributes, got {type(item).__name__}")
     _add(item, "", _Reading(separator, strings, attributes), 0)
@@ -120,7 +121,7 @@ def _text(name: Any, where: str) -> str:
     if isinstance(name, bytes):
         return name.decode("utf-8")
     inside = f" in {where.rstrip(':')!r}" if where else ""
-    raise TypeError(f"expected the name of an attribute{inside}, a string, got {type(name).__name__} {name!r}")
+    raise TypeError(f"expected the name of an attribute{inside}, a string, got {type(name).__name__} {shown(name)}")
 
 
 class _Numbers(defaultdict[str, int]):

@@ -42,8 +42,8 @@ class BoundedSearch:
     def _steps(self, n: int) -> float:
         """An upper bound on what Python's search tries in a text of n letters, for each letter and item."""
         signs = [sign for _, sign in self._expression.items]
-        starts = 0 if self._expression.anchored else 1
-        ways = float(n + 1) ** min(starts + signs.count("*"), 20) * 2.0 ** min(signs.count("?"), n, 99)
+        starts, optional = 0 if self._expression.anchored else 1, signs.count("?")
+        ways = float(n + 1) ** min(starts + signs.count("*"), 20) * min(2.0**optional, (optional + 1.0) ** min(n, 60))
         return ways / ((n + 1) * (len(signs) + 1))
 
     def _search(self, text: str) -> str | None:

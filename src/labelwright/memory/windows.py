@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.table import Corpus, compacted
+from labelwright.corpus.table import Corpus, checked_sentences, compacted
 from labelwright.errors import CorpusError, OptionError, TemplateError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.builtin import template as find_template
@@ -106,6 +106,9 @@ def _windows(X: Any, template: str | Template, given: Given) -> Windows:
         keys = dict.fromkeys(key for sentence in X for token in sentence for key in token)
         if not keys:
             raise CorpusError("X: no token has a feature; expected non-empty dicts")
+        for key in keys:
+            if not isinstance(key, str):
+                raise CorpusError(f"X: expected the name of a feature, a string, got {type(key).__name__}")
         return Windows(kind, tuple(map(str, keys)))
     first = next(np.asarray(sentence) for sentence in X if len(sentence))
     return Windows(kind, tuple(f"x[{d}]" for d in range(first.shape[1])))
@@ -209,8 +212,8 @@ def _shifted(texts: list[str], row: int, absolute: bool) -> list[str]:
 def _from_dicts(windows: Windows, X: Any, given: Given) -> tuple[Instances, Array]:
     if kind_of(X) != "dicts":
         raise CorpusError(f"X: the model was trained on feature dicts, got {kind_of(X)}")
-    named = [{str(key): value for key, value in token.items()} for sentence in X for token in sentence]
-    return instances([[token.get(name, MISSING) for name in windows.names] for token in named]), offsets_of(X)
+    tokens = [token for sentence in X for token in sentence]
+    return instances([[token.get(name, MISSING) for name in windows.names] for token in tokens]), offsets_of(X)
 
 
 def _from_arrays(windows: Windows, X: Any, given: Given) -> tuple[Instances, Array]:
@@ -227,7 +230,10 @@ def _from_arrays(windows: Windows, X: Any, given: Given) -> tuple[Instances, Arr
 
 def offsets_of(X: Sequence[Any]) -> Array:
     """Where sentences begin and end [N+1]."""
-    return offsets_from([len(sentence) for sentence in X])
+    try:
+        return offsets_from([len(sentence) for sentence in X])
+    except TypeError:
+        return offsets_from([len(sentence) for sentence in checked_sentences(X, "X")])  # which says what is wrong
 
 
 READ = {"columns": _from_columns, "dicts": _from_dicts, "arrays": _from_arrays}

@@ -708,6 +708,8 @@ def true_labels(
     gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else listed(y)
     if gold is None:
         raise OptionError(f"{asker}: give the true labels y")
+    if not hasattr(gold, "__len__"):
+        raise OptionError(f"{asker}: expected the true labels y of all sentences, got {type(gold).__name__}")
     if complete:
         check_known(gold, asker)
     return gold

@@ -6,8 +6,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from labelwright.corpus.compressed import decompressed
-from labelwright.errors import OptionError
+from labelwright.corpus.compressed import decompressed, explain
+from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features.template import NAME
 from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
 
@@ -390,8 +390,10 @@ def _lines(path: str, place: str) -> LinesOfFile:
     """The lines of a file that are not blank."""
     try:
         text = decompressed(Path(path).read_bytes(), path, Path(path).suffix).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
+    except LabelwrightError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else explain(error)
         raise OptionError(f"{place}: cannot read {path}: {reason}") from None
     lines = LinesOfFile(line.strip() for line in text.split("\n") if line.strip())
     lines.path = path

@@ -12,7 +12,7 @@ from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.corpus.partial_labels import LabelCodes, label_codes
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
-from labelwright.corpus.table import Corpus, intern_labels, listed
+from labelwright.corpus.table import Corpus, checked_sentences, intern_labels, listed
 from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
@@ -534,6 +534,7 @@ def labelled(X: Any, y: Sequence[Sequence[str]] | None, known: Sequence[Any] = (
 
 def codes_of(y: Sequence[Sequence[Any]], known: Sequence[Any] = ()) -> LabelCodes:
     """Labels of sentences as codes; those that are known, as by a model, come first."""
+    y = checked_sentences(y, "y") if len(y) else y
     column = intern_labels([label for sentence in y for label in sentence], y, "y")
     return label_codes(column.values, column.codes, known=known)
 

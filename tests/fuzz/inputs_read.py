@@ -1,0 +1,221 @@
+"""What a fuzzer does with an input of each kind: read it, write it, read it again, and compare.
+
+A reader returns nothing where all is well; it raises LabelwrightError where it refuses the input, AssertionError where
+something changed silently."""
+
+import io
+import itertools
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from labelwright.corpus import (
+    Corpus,
+    read_columns,
+    read_conllu,
+    read_jsonl,
+    stream_columns,
+    write_columns,
+    write_conllu,
+)
+from labelwright.errors import LabelwrightError, OptionError
+from labelwright.features import builtin
+from labelwright.features.attribute_data import read_crfsuite
+from labelwright.features.dicts import DictFeatures
+from labelwright.features.template import NUMBERS, apply, parse_template
+
+CONLLU = b"# newdoc\n1-2\tdel\t_\t_\t_\t_\t_\t_\t_\t_\n" + b"".join(
+    f"{k}\t{word}\t{word}\t{tag}\t_\t_\t{k - 1}\tdep\t_\t_\n".encode()
+    for k, word, tag in ((1, "de", "ADP"), (2, "el", "DET"), (3, "mar", "NOUN"))
+)
+
+
+class Kind(NamedTuple):
+    """A kind of input: samples to mutate, and what reads it."""
+
+    samples: list[bytes]
+    read: Callable[[Any], None]
+
+
+def tokens_of(corpus: Corpus) -> list[Any]:
+    """The sentences of a corpus that have tokens, with all columns."""
+    rows = list(zip(*map(corpus.tokens, corpus.names), strict=True))
+    bounds = corpus.offsets.tolist()
+    return [rows[a:b] for a, b in itertools.pairwise(bounds) if b > a]
+
+
+class SlowStream(io.BytesIO):
+    """A stream that gives a few bytes at a time."""
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(7, size or 7))
+
+
+def read_as_columns(data: bytes) -> None:
+    corpus = read_columns(io.BytesIO(data), label=False)
+    plain = io.BytesIO()
+    write_columns(corpus, plain)
+    assert corpus.raw is not None
+    assert plain.getvalue() == corpus.raw.text, "not written byte for byte"
+    streamed = [tokens for piece in stream_columns(SlowStream(data), label=False) for tokens in tokens_of(piece)]
+    assert streamed == tokens_of(corpus), "a stream is read otherwise"
+    _labels_come_back(corpus, write_columns, lambda out: read_columns(out, label=False))
+    _comes_back(corpus, write_columns, lambda out: read_columns(out, names=corpus.names, label=False))
+
+
+def read_as_conllu(data: bytes) -> None:
+    corpus = read_conllu(io.BytesIO(data))
+    plain = io.BytesIO()
+    write_conllu(corpus, plain)
+    assert corpus.raw is not None
+    assert plain.getvalue() == corpus.raw.text, "not written byte for byte"
+    _comes_back(corpus, write_conllu, read_conllu)
+    changed = io.BytesIO()
+    labels = [["X" if k % 2 else "Y Z" for k in range(len(row))] for row in tokens_of(corpus)]
+    write_conllu(corpus, changed, extra=labels)
+    assert read_conllu(io.BytesIO(changed.getvalue())).y == labels, "labels were read back otherwise"
+
+
+def _labels_come_back(corpus: Corpus, write: Any, read: Any) -> None:
+    """New labels are written and read again, and so is all that was there before."""
+    rows = tokens_of(corpus)
+    labels = [["X" if k % 2 else "Y" for k in range(len(row))] for row in rows]
+    out = io.BytesIO()
+    write(corpus, out, extra=labels)
+    try:
+        again = tokens_of(read(io.BytesIO(out.getvalue())))
+    except LabelwrightError as error:
+        if "crfsuite" in str(error):  # two columns may look like its data
+            return
+        raise AssertionError(f"cannot read what was written: {error}") from None
+    expected = [[(*row, label) for row, label in zip(*pair, strict=True)] for pair in zip(rows, labels, strict=True)]
+    assert again == expected, "labels were read back otherwise"
+
+
+def _comes_back(corpus: Corpus, write: Any, read: Any) -> None:
+    """Written without the text it was read from, a corpus is the same, or writing is refused."""
+    out = io.BytesIO()
+    try:
+        write(replace(corpus, raw=None), out)
+    except LabelwrightError:
+        return
+    again = read(io.BytesIO(out.getvalue()))
+    assert tokens_of(again) == tokens_of(corpus), "tokens were read back otherwise"
+    assert again.documents.tolist() == corpus.documents.tolist(), "documents were read back otherwise"
+
+
+VALUES = ["", "dog", "McNeil-27", "\u00e9t\u00e9", "1998", "a" * 300, "\ud800", "A.B.C", "x|y"]
+
+
+def read_as_template(data: bytes) -> None:
+    with _file(data, ".tpl") as path:
+        template = builtin.template(Path(path), 2)
+    again = parse_template(template.text, template.name)
+    assert again.patterns == template.patterns, "a template was read otherwise"
+    for pattern in template.patterns:
+        for cell in pattern.cells:
+            if cell.reader.function not in (*NUMBERS, "dictionary", "clusters"):
+                assert len(apply(cell.reader, VALUES)) == len(VALUES)
+
+
+def read_as_recipe(data: bytes) -> None:
+    from labelwright.cli.recipe import read_recipe, request, tagger
+    from labelwright.cli.train_options import RUN
+    from labelwright.taggers import registry
+
+    with _file(data, ".toml") as path:
+        table = read_recipe(path)
+        name = table.pop("model", "crf")
+        if name not in registry.command_line_names():
+            raise OptionError("model: unknown")
+        asked = request(name, RUN, {}, path, table)
+        tagger(asked, {})
+        asked.files()
+
+
+def read_as_attributes(data: bytes) -> None:
+    X, y = read_crfsuite(io.BytesIO(data))
+    assert len(X) == len(y)
+
+
+def read_as_jsonl(data: bytes) -> None:
+    corpus = read_jsonl(io.BytesIO(data))
+    _comes_back(corpus, write_columns, lambda out: read_columns(out, names=corpus.names, label=corpus.label or False))
+
+
+def read_as_dicts(made: Any) -> None:
+    """Feature dicts and labels: features that are learnt are found again."""
+    from labelwright.taggers.training import labelled
+
+    X, y = made
+    labelled(X, y)
+    if not isinstance(X, list) or not any(isinstance(token, dict) for sentence in X for token in sentence):
+        return
+    features, incidences, offsets = DictFeatures.learn(X, None, 1, may_be_empty=True)
+    again, same = features.encode(X)
+    assert offsets.tolist() == same.tolist()
+    assert _by_token(incidences["state"], features) == _by_token(again["state"], features), "features read otherwise"
+
+
+def _by_token(incidence: Any, features: DictFeatures) -> list[list[tuple[str, float]]]:
+    """The names and values of the features of each token, without those of value 0, which add nothing."""
+    bounds, value = incidence.token_ptr.tolist(), incidence.token_value
+    pairs = [(features.names[f], float(value[i]) if len(value) else 1.0) for i, f in enumerate(incidence.token_feature)]
+    return [sorted(pair for pair in pairs[a:b] if pair[1]) for a, b in itertools.pairwise(bounds)]
+
+
+class _file:  # noqa: N801
+    """A temporary file with this content."""
+
+    def __init__(self, data: bytes, suffix: str):
+        folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        self.path = Path(tempfile.gettempdir() if folder is None else folder) / f"fuzz-{os.getpid()}{suffix}"
+        self.path.write_bytes(data)
+
+    def __enter__(self) -> str:
+        return str(self.path)
+
+    def __exit__(self, *_: object) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+KINDS = {
+    "columns": Kind(
+        [
+            b"He PRP B-NP\nran VBD B-VP\n\nShe PRP B-NP\n\n",
+            b"-DOCSTART- O\n\na b\nc d\n\n-DOCSTART- O\n\ne f\n",
+            b"New York\tNNP\tB-LOC\nran\tVBD\tO\n\n\n \nx\ty\tz",
+            b"\xef\xbb\xbfa\r\nb\r\n\r\nc\r\n",
+        ],
+        read_as_columns,
+    ),
+    "conllu": Kind([CONLLU, CONLLU + b"\n" + CONLLU + b"8.1\te\t_\t_\t_\t_\t_\t_\t_\t_\n\n"], read_as_conllu),
+    "template": Kind(
+        [
+            b'B\nU01:%x[0,0]/%suffix[-1,0,3]  # ending\n*02:%shape[0,0]\nU03:%m[0,0,"^.?.?"]\n',
+            b'U:%t[0,0,"^\\u\\l*$"]\nT:%x[@1,0]\nU:%byte_match[0,1,".*\\d\\p"]\nU:%M[0,0,"a*b?c"]/%X[1,1]\n',
+            b"U:%y[-1]\nU:%y[0,pos]\nU:%d[0,cities]\nU:%c[0,brown,4]\nU:%each[0,1]\nU:%n[0,1]\nU:%v[0]\n",
+        ],
+        read_as_template,
+    ),
+    "recipe": Kind(
+        [
+            b'model = "crf"\nl2 = 0.5\nmax_iter = 20\ntemplate = "U:%x[0,0]\\nB"\n',
+            b'model = "latent-crf"\nlatent_states = 2\nrandom_state = 1\n[search]\nl2 = [0.1, 1.0]\n',
+            b'model = "cascade"\n[[layers]]\nname = "a"\nmodel = "crf"\n[[layers]]\nname = "b"\nmodel = "perceptron"\n',
+        ],
+        read_as_recipe,
+    ),
+    "crfsuite": Kind([b"B-NP\tw[0]=He\tlength:2\nB-VP\tw=ran\\:x\tl:1e3\n\nO\ta\n"], read_as_attributes),
+    "jsonl": Kind(
+        [
+            b'{"tokens": ["He", "ran"], "tags": ["PRP", "VBD"]}\n{"tokens": ["x"], "tags": ["O"]}\n',
+            b'{"words": [], "id": 1}\n',
+        ],
+        read_as_jsonl,
+    ),
+    "dicts": Kind([], read_as_dicts),
+}
