@@ -174,9 +174,12 @@ class Bounds:
     def __init__(self, *limits: Limit):
         self.limits = limits
 
-    def holds(self, value: float) -> bool:
+    def holds(self, value: Any) -> bool:
         """Whether a number is in the range."""
-        return math.isfinite(value) and all(limit.holds(value) for limit in self.limits)
+        try:
+            return math.isfinite(value) and all(limit.holds(value) for limit in self.limits)
+        except OverflowError:  # a whole number beyond all others
+            return False
 
     def __str__(self) -> str:
         return " and".join(limit.text for limit in self.limits)
@@ -209,7 +212,7 @@ class Number(Kind):
         self.bounds, self.expected = bounds, f"a number{bounds}"
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Real) and not isinstance(value, bool) and self.bounds.holds(float(value))
+        return isinstance(value, Real) and not isinstance(value, bool) and self.bounds.holds(value)
 
     def from_text(self, text: str) -> float:
         return float(text)

@@ -256,3 +256,10 @@ def test_few_labels(labels, tmp_path):
     assert not len(crfsuite.read(data, "m").transition)
     check_agreement(theirs, ours, [*X, [{"w": "z"}, {"w": "x"}]])
     assert crfsuite.write(from_crf(ours)) == data
+
+
+def test_a_small_file_has_no_room_for_many_labels():
+    data = bytearray(crfsuite.write(small_model()))
+    data[20:24] = (5000).to_bytes(4, "little")
+    with pytest.raises(ModelFileError, match=r"5,000 labels in a file of 4,652 bytes make more than 4,268,736 pairs"):
+        crfsuite.read(bytes(data), "made")

@@ -35,6 +35,8 @@ LINES = [
 ]
 LINES += ["T:%x[0,0]", "*:%each[0,0]", "U:%d[0,people]", "U:%c[0,brown,9999]", "U:%v[0]", "U:%n[0,0]", "U:%a[0]"]
 LINES += ['U:%m[0,0,"(a*)*$"]', 'U:%m[0,0,".*.*.*.*$"]', 'U:%t[0,0,"\\"]', "U:%suffix[0,0,9999]", "U:%", "#", "B" * 999]
+KINDS = ["CRF", "LatentCRF", "Perceptron", "LatentPerceptron", "SemiCRF", "Cascade", "MemoryTagger", "MemoryBased"]
+KINDS += ["LatticeCRF"]
 DEPTHS = [1, 3, 50, 900, 100_000]
 
 
@@ -134,10 +136,12 @@ def _value(rng, arrays, array, place):
 
 
 def change_order(rng, arrays):
-    """One array backwards, sorted, rotated or shuffled."""
+    """One array backwards, sorted, rotated or shuffled; or other truth values."""
     name = pick(rng, list(arrays))
     array = arrays[name].reshape(-1)
     orders = [array[::-1], np.sort(array), np.roll(array, 1), rng.permutation(array), np.zeros_like(array)]
+    if array.dtype == np.bool_:
+        orders += [rng.random(len(array)) < share for share in (0.1, 0.5, 0.9)]
     arrays[name] = pick(rng, orders).reshape(arrays[name].shape).copy()
 
 
@@ -188,7 +192,8 @@ def change_swap(rng, arrays):
 
 def change_text(rng, arrays):
     """Some bytes of a text, or where its strings begin."""
-    names = [name for name in arrays if name.endswith(".text") and arrays[name].size and arrays[name].dtype == np.uint8]
+    names = [name for name, array in arrays.items() if name.endswith(".text") and array.ndim == 1 and array.size]
+    names = [name for name in names if arrays[name].dtype == np.uint8]
     if not names:
         change_values(rng, arrays)
         return
@@ -208,6 +213,11 @@ CHANGES = [change_values] * 6 + [change_order, change_length, change_type, chang
 def change_header(rng, header):
     """One field of the header, however deep."""
     places = list(walk(header))
+    kinds = [(owner, key) for owner, key in places if key == "kind" and owner[key] in KINDS]
+    if kinds and rng.integers(12) == 0:  # read as a model of another kind
+        owner, key = pick(rng, kinds)
+        owner[key] = pick(rng, KINDS)
+        return
     owner, key = pick(rng, places)
     value, kind = owner[key], rng.integers(7)
     if kind == 0 and isinstance(owner, dict):

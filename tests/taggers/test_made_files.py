@@ -80,6 +80,7 @@ def _set(place, value):
         ("memory-based", "distances.pair_base", _set(0, 7), "tensor distances.pair_base: expected the columns"),
         ("memory-based", "grouped.members", _set(0, 1), "tensor grouped.members: expected a permutation"),
         ("memory", "grams", _set(1, -1), "tensor grams: expected indices from 0"),
+        ("memory", "grams", lambda a: a[[0, *range(len(a) - 1)]], "tensor grams: expected distinct values"),
         ("memory", "values0.text", _set(0, 0), "tensor values0: expected strings and numbers in JSON, got '\\x00"),
         ("memory-igtree", "tree.child", _set(2, 0), "tensor tree.child: expected a tree"),
     ],

@@ -39,7 +39,9 @@ class SchemeName(Text):
     metavar = "scheme"
 
     def complaint(self, value: Any) -> str | None:
-        return None  # whether the labels follow it is known only when they are read
+        if isinstance(value, str):
+            return None  # whether the labels follow it is known only when they are read
+        return f"expected 'scheme' or the name of a label scheme, got {value!r:.60}"
 
 
 class Threads(Kind):

@@ -60,7 +60,7 @@ from labelwright.taggers.packing import (
 )
 from labelwright.taggers.sample_weights import BALANCED, token_weights
 from labelwright.taggers.signature import signature
-from labelwright.validation import HeaderReader, TensorReader, check_indices
+from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_indices
 from labelwright.wording import counted
 
 Array = NDArray[Any]
@@ -238,6 +238,7 @@ class MemoryTagger(NgramModel):
         model.grams_ = tensors.indices("grams", np.int32, len(model.labels_), None, None, least=-1)
         n = check_order(model.grams_.shape[1])
         check_indices("grams", model.grams_[:, n // 2], len(model.labels_))
+        check_distinct("grams", list(map(tuple, model.grams_.tolist())))
         model.learner_ = model._learner()
         model.learner_._restore(tensors, header)
         if model.learner_.seen_ != list(range(len(model.grams_))):
