@@ -36,6 +36,15 @@ test-lowest: $(LOWEST)/.installed-test  ## install the lowest version of every d
 boundscheck: $(VENV)/.installed-test  ## install, then all tests with kernels that check the bounds of arrays
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
+fuzz: $(VENV)/.installed-test  ## install, then model files and inputs made wrong on purpose, and kills of training, until you stop it
+	@for seed in $$(seq 0 10000 1000000000); do \
+		$(BIN)/python tests/support/made_files.py --seed $$seed --cases 10000 || exit 1; \
+		for reader in columns conllu template recipe dicts; do \
+			$(BIN)/python -m tests.fuzz.inputs --reader $$reader --seed $$seed --cases 10000 || exit 1; \
+		done; \
+		$(BIN)/python -m tests.fuzz.kills --seed $$seed --kills 20 || exit 1; \
+	done
+
 audit: $(VENV)/.installed-test  ## install, then look for known vulnerabilities in what labelwright depends on
 	@$(PIP) "pip-audit>=2.7"
 	@$(BIN)/pip-audit --skip-editable
