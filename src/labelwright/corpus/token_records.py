@@ -216,9 +216,13 @@ def _column(
     if not all(map(is_text, column.values)):
         _refuse(records, name, lambda item: not is_text(item), "Unicode text")
     if is_label and any(why_unwritable(value) for value in column.values):
-        named = lambda item: item if isinstance(item, str) else _name_of(item, class_names)  # noqa: E731
-        _refuse(records, name, lambda item: why_unwritable(named(item)) is not None, "a label without tabs or newlines")
+        _refuse(records, name, lambda item: _is_unwritable(item, class_names), "a label without tabs or newlines")
     return column
+
+
+def _is_unwritable(item: Any, class_names: Sequence[str] | None) -> bool:
+    """Whether no column file can hold a label, which may be a number that stands for it."""
+    return why_unwritable(item if isinstance(item, str) else _name_of(item, class_names)) is not None
 
 
 def _check_lengths(records: TokenRecords, name: str, lengths: Sequence[int]) -> None:
