@@ -42,7 +42,7 @@ from labelwright.cli import ClickException
 from labelwright.errors import LabelwrightError
 
 ASKED = 3  # sentences
-CPU_SECONDS, SECONDS = 30, 600  # of one case
+CPU_SECONDS, SECONDS = 120, 1800  # of one case: an exact search may take half a minute
 FINE = ("works", "refused", "not written")
 LOSSES = ("loss", "norm", "merit")  # where training has failed they are not finite
 CHECKPOINTS = ("checkpoint:lbfgs", "checkpoint:owlqn", "checkpoint:sgd", "checkpoint:perceptron")

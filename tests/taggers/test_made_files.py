@@ -16,7 +16,7 @@ from labelwright import modelfile
 from labelwright.errors import ModelFileError
 
 OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
-CASES, GROUPS = 75, 4  # of each group of kinds
+CASES, GROUPS = 150, 2  # of each group of kinds
 FITTED = {"sentences": 1, "tokens": 1, "iterations": 1, "loss": 1.0}
 COLD = FITTED | {"calibration": {"temperature": 0, "sentences": 1, "log_likelihood_per_token": -1.0}}
 

@@ -23,6 +23,9 @@ LIMIT = "reached the limit of iterations"  # the one reason to stop that may cha
 State = dict[str, Array]
 
 
+LARGEST = 1e30  # weights, and whatever else the state of an optimiser holds: sums of them stay finite
+
+
 class Record(TypedDict, total=False):
     """One iteration of training."""
 
@@ -220,10 +223,10 @@ class Monitor:
                 if not all(name in record for record in self.history):
                     raise ModelFileError(f"header: history: {name!r} is missing from an iteration")
             for name, like in expected.items():
-                counts = {"least": 0, "most": MOST} if like.dtype.kind == "i" else {}
-                arrays.numbers(name, like.dtype, *like.shape, **counts)
+                limits = {"least": 0, "most": MOST} if like.dtype.kind == "i" else {"least": -LARGEST, "most": LARGEST}
+                arrays.numbers(name, like.dtype, *like.shape, **limits)
             if self._best is not None:
-                check_numbers("best", check_array("best", self._best, weights.dtype, *weights.shape))
+                check_numbers("best", check_array("best", self._best, weights.dtype, *weights.shape), -LARGEST, LARGEST)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
