@@ -16,6 +16,8 @@ drawn.load_profile()
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script; some tests send it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if getattr(signal, "SIGHUP", None) and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Small work is NumPy's by default; the tests are about compiled code, or with LABELWRIGHT_ENGINE=numpy about NumPy's.
 if find_spec("numba") is not None:

@@ -164,7 +164,7 @@ BAD_RECIPES = {
         "r.toml: layer pos: reset_every: only with averaging = 'mavg', got 'avg'"
     ],
     '[[layers]]\nname = "pos"\nmodel = "semi-crf"\n[layers.dictionaries]\na = "no.txt"\n': [
-        "r.toml: layer pos: dictionaries: a: cannot read", "no.txt: no such file or directory",
+        "r.toml: layer pos: dictionaries: a: cannot read", "no.txt: no such file",
     ],
     '[[layers]]\nname = "ner"\n': ["train.txt: no column 'ner' for the layer of that name, got word,pos,chunk; name"],
     '[[layers]]\nname = "word"\n[[layers]]\nname = "pos"\n[[layers]]\nname = "chunk"\n': [

@@ -193,7 +193,7 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--weighting", "all"], "--weighting: expected one of confidence, count, squared, log, length"),
         (
             ["--resume"],
-            "--resume: not for --model memory, only for crf, latent-crf, perceptron, latent-perceptron or semi-crf",
+            "--resume: not for --model memory, only for crf, latent-crf, perceptron, latent-perceptron, semi-crf or c",
         ),
         (
             ["--checkpoint-every", 1],

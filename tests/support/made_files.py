@@ -68,7 +68,7 @@ def ask_everything(path, name, turn=None):
     """Load a model and ask it all that its kind answers; a loaded model may refuse a question.
 
     turn : a number that says which of the slow questions are asked; None: all"""
-    model = labelwright.load(path)
+    model = zoo.loaded(path)
     X, y = data_of(name)
     predicted = None
     with contextlib.suppress(LabelwrightError):
@@ -79,7 +79,7 @@ def ask_everything(path, name, turn=None):
     again = io.BytesIO()
     model.save(again)
     try:
-        again = labelwright.load(again.getvalue())
+        again = zoo.loaded(again.getvalue())
     except LabelwrightError as error:
         raise FailedError(f"what it saves is refused: {error}") from error
     if predicted is not None and not equal(again.predict(X), predicted):

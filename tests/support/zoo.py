@@ -12,7 +12,19 @@ import small_models
 from lattices import random_lattices
 from small_models import LISTS, SHORT, TAGS, TEMPLATE, WORDS, dicts, layers, rows, tagged, words
 
-from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, LatticeCRF, MemoryBased, MemoryTagger, SemiCRF
+import labelwright
+from labelwright import (
+    CRF,
+    Cascade,
+    FeatureLattice,
+    LatentCRF,
+    LatentPerceptron,
+    LatticeCRF,
+    LatticeTagger,
+    MemoryBased,
+    MemoryTagger,
+    SemiCRF,
+)
 from labelwright.interchange import formats
 from labelwright.taggers.linear import with_arrays
 
@@ -27,6 +39,7 @@ READERS = (
 )
 NUMERIC = "U1:%x[0,0]\nU2:%n[0,1]\nU3:%n[-1,1]\nU4:%a[0]\nU5:%a[1]\nB"
 ABOVE = f"{WORDS}\nUy:%log_y[0]\nBy:%y[-1]/%y[0]"
+TYPES = sorted({label[2:] for labels in words(0, N)[1] for label in labels if label != "O"})
 SOURCED = {"dictionaries": LISTS, "clusters": BROWN}
 
 
@@ -52,6 +65,14 @@ def with_rows(seed, n):
     """The same, with an array of two numbers for each token."""
     X, y = with_lengths(seed, n)
     return with_arrays(X, [np.array([[len(word), word.istitle()] for word, _ in x], np.float32) for x in X], y), None
+
+
+def segments(sentence):
+    """The lattice of all segments of up to eight words, as a chunk of every type, or outside of all chunks."""
+    n = len(sentence)
+    ends = [(a, b) for a in range(n) for b in range(a + 1, min(n, a + 8) + 1)]
+    kinds = [(a, b, kind, [" ".join(sentence[a:b])]) for a, b in ends for kind in TYPES]
+    return FeatureLattice([*kinds, *((a, a + 1, "O", [sentence[a]]) for a in range(n))])
 
 
 def lattices(seed, n):
@@ -134,6 +155,7 @@ FURTHER = {
     ),
     "memory-calibrated": (lambda: MemoryTagger(template=TAGS, n_jobs=1), tagged, calibrated),
     "memory-based-igtree": (lambda: MemoryBased(algorithm="igtree", n_jobs=1), rows),
+    "lattice-tagger": (lambda: LatticeTagger(segments, n_jobs=1, max_iter=3), words),
     "lattice-crf": (lambda: LatticeCRF(n_jobs=1, max_iter=5), lattices),
 }  # fmt: skip
 
@@ -150,6 +172,14 @@ def trained(name):
     model = untrained().fit(*data(0, N))
     for step in after:
         model = step(model, data)
+    return model
+
+
+def loaded(source):
+    """A model from a file, with the function of lattices that no file holds."""
+    model = labelwright.load(source)
+    if isinstance(model, LatticeTagger):
+        model.lattices = segments
     return model
 
 

@@ -468,7 +468,7 @@ def test_ctrl_c_in_a_fold_ends_cross_fitting(layered, kind, monkeypatch):
 def test_calibrations_of_files_are_checked(fitted, record, problem):
     tensors, header = fitted.uncalibrated().pack()
     header = json.loads(json.dumps(header))
-    header["training"]["calibration"] = record
+    header["training"]["calibration"] = {"sentences": 10, "log_likelihood_per_token": -0.5} | record
     with pytest.raises(ModelFileError, match=problem):
         CRF.unpack(tensors, header)
 

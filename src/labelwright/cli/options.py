@@ -33,9 +33,7 @@ def argument(text: str, metavar: str) -> Any:
 READERS = frozenset(  # commands that read data
     "train tag eval errors compare calibrate explain rank doubts vectors dictionary convert lattice".split()  # noqa: SIM905
 )
-MaxInput = Annotated[
-    str | None, option("Refuse inputs of more bytes, as in 8G. [default: 1G where they are compressed]", "SIZE", DATA)
-]
+MaxInput = Annotated[str | None, option("Refuse larger inputs. [default: 1G if compressed]", "SIZE", DATA)]
 
 
 class GroupedCommand(TyperCommand):

@@ -46,7 +46,6 @@ from labelwright.cli.train_reports import (
 from labelwright.cli.train_search import how_many, searched
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
-from labelwright.learn.checkpoint import checkpoint_files, remove_checkpoints
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
 from labelwright.wording import did_you_mean
@@ -71,7 +70,7 @@ AFTER = """\b
 
 Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
 
-Ctrl-C, SIGTERM or SIGHUP ends the iteration and writes the model so far; a second one aborts.
+Ctrl-C, SIGTERM and SIGHUP: the model so far is written; a second one aborts.
 """
 
 
@@ -247,6 +246,8 @@ def _check_arrays(asked: Request) -> None:
 
 def _checkpoint(output: str, inputs: Sequence[str]) -> Path:
     """Where the state of the run goes, checked."""
+    from labelwright.learn.checkpoint import checkpoint_files
+
     checkpoint = Path(f"{output}.checkpoint")
     for place in (checkpoint, *checkpoint_files(checkpoint)):
         if place.is_dir():
@@ -337,6 +338,8 @@ def _fit(
     weights: list[Any] | None = None,
 ) -> None:
     """Train with all that this tagger's fit takes."""
+    from labelwright.learn.checkpoint import checkpoint_files
+
     quiet, verbose, resume = (bool(asked.get(name)) for name in ("quiet", "verbose", "resume"))
     options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
     if not quiet and getattr(data, "n_tokens", 0) >= choice.ENOUGH and not choice.available():
@@ -388,6 +391,7 @@ def _finish(
     drawn: Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
+    from labelwright.learn.checkpoint import remove_checkpoints
     from labelwright.taggers.estimator import is_interrupted
 
     output, quiet = asked.values["output"], bool(asked.get("quiet"))
@@ -398,8 +402,9 @@ def _finish(
         model.remember_input(list(data.names), data.label)
     if not quiet:
         _warn(model)
-    record, interrupted = model.training_, is_interrupted(model)
+    record = model.training_
     record |= more
+    interrupted = is_interrupted(model)
     if interrupted and checkpoint is not None and record.get("iterations") == 0:
         say(f"labelwright: {signals.what_happened()} before the first {model.trains_in}; {output} is not written")
         raise typer.Exit(signals.exit_status())
