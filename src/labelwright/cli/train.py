@@ -70,7 +70,7 @@ AFTER = """\b
 
 Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
 
-Ctrl-C, SIGTERM and SIGHUP: the model so far is written; a second one aborts.
+Ctrl-C, SIGTERM or SIGHUP writes the model so far; a second one aborts.
 """
 
 
