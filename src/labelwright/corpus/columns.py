@@ -318,7 +318,7 @@ def _check_lengths(text: bytes, entries: np.ndarray, source: str, first_line: in
     if sizes.max(initial=0) > LONGEST_VALUE:
         entry = int(np.argmax(sizes > LONGEST_VALUE))
         line = first_line + text.count(b"\n", 0, int(entries[entry, kernels.START]))
-        raise too_long(f"{source}:{line}", int(sizes[entry]), what="value")
+        raise too_long(f"{source}:{line}", int(sizes[entry]))
 
 
 def _bad_utf8(text: bytes, entries: np.ndarray, source: str, first_line: int) -> CorpusError:

@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from labelwright.errors import CorpusError, OptionError
 
 LONGEST_VALUE = 1 << 16  # characters (in files: bytes) of a word, a label or another value of a column
-LONGEST_LINE = 1 << 24  # bytes of a line that holds one token
 MOST_HELD = 1 << 30  # bytes: compressed data that are read at once, and text in which no sentence ends
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGT]?)B?", re.IGNORECASE)
@@ -75,7 +74,7 @@ def too_large(name: str, limit: int, what: str = "more than") -> CorpusError:
     )
 
 
-def too_long(place: str, length: int, longest: int = LONGEST_VALUE, what: str = "value") -> CorpusError:
-    """The error about a value or a line that is too long."""
-    unit = "bytes" if what == "line" else "characters"
-    return CorpusError(f"{place}: a {what} of {length:,} {unit}, expected at most {longest:,}; shorten or remove it")
+def too_long(place: str, length: int) -> CorpusError:
+    """The error about a value that is too long."""
+    longest = f"{LONGEST_VALUE:,}"
+    return CorpusError(f"{place}: a value of {length:,} characters, expected at most {longest}; shorten or remove it")
