@@ -25,6 +25,7 @@ from labelwright.corpus import (
 from labelwright.corpus.pieces import pieces_of
 from labelwright.corpus.words import is_running_text
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
+from labelwright.features.template import parse_template
 
 X, Y = [["He", "ran"], ["Go"]], [["N", "V"], ["V"]]
 
@@ -158,7 +159,7 @@ def test_carriage_returns_alone_are_refused(read):
 
 
 def test_templates_read_every_kind_of_line_end():
-    parse = labelwright.features.template.parse_template
+    parse = parse_template
     texts = ["B\nU:%x[0,0]\n\nU:%x[1,0]\n".replace("\n", end) for end in ("\n", "\r\n", "\r")]
     assert len({parse(text).patterns for text in texts}) == 1
 
