@@ -8,6 +8,7 @@ are added in a fixed order: any number of threads gives the same bits.
 
 from collections.abc import Callable
 from copy import copy
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -256,9 +257,10 @@ class LogLikelihood:
             scored = {}
             for name, at in batch.rows.items():
                 part, w = self.parts[name], weights[self.parameters.slices[name]]
-                scored[name] = np.empty((len(places), part.width), self.dtype)
-                for i, row in enumerate((shard.rows[name][0] + at[places]).tolist()):
-                    part.score(w, row, row + 1, scored[name][i : i + 1], below)
+                scored[name], row = np.empty((len(places), part.width), self.dtype), shard.rows[name][0] + at[places]
+                ends = [0, *(1 + np.flatnonzero(np.diff(row) != 1)).tolist(), len(row)]
+                for a, b in pairwise(ends):  # rows one behind the other, of a sentence all as a rule
+                    part.score(w, int(row[a]), int(row[b - 1]) + 1, scored[name][a:b], below)
             return scored
 
         return again
