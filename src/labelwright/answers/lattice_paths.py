@@ -55,9 +55,9 @@ class ScoredLattice:
             return [LatticePath([], 0.0, 0.0)]
         if n == 1:
             arcs, score = self.best_arcs()
-            return [LatticePath(arcs, score, min(0.0, score - self.log_z()))] if arcs else []
+            return [self._path(arcs, score)] if arcs else []
         paths, scores = dag.best_paths(self.graph, self.scores, n)
-        return [self._path(path, score) for path, score in zip(paths, scores.tolist(), strict=True)]
+        return [self._path(self._on_lattice(path), score) for path, score in zip(paths, scores.tolist(), strict=True)]
 
     def best_arcs(self) -> tuple[list[int], float]:
         """The numbers of the arcs of the best path and its score; no arcs and minus infinity where there is none.  This
@@ -65,8 +65,8 @@ class ScoredLattice:
         path, score = dag.best_path(self.graph, self.scores)
         return self._on_lattice(path), score
 
-    def _path(self, path: Array, score: float) -> LatticePath:
-        return LatticePath(self._on_lattice(path), score, min(0.0, score - self.log_z()))
+    def _path(self, arcs: list[int], score: float) -> LatticePath:
+        return LatticePath(arcs, score, min(0.0, score - self.log_z()))
 
     def _on_lattice(self, path: Array) -> list[int]:
         """The arcs of the lattice on a path of the graph."""

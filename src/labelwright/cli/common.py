@@ -9,6 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from labelwright import signals
 from labelwright.cli.options import DATA, OUTPUT, SCORING, option
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.taggers.registry import FOREIGN
@@ -69,6 +72,12 @@ def say(text: str) -> None:
     with suppress(OSError):  # whoever would read it is gone
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+
+
+def ended_by_signal(rest: str) -> typer.Exit:
+    """Say which signal has ended the command, and the rest of the line; what is to be raised then."""
+    say(f"labelwright: {signals.what_happened()}{rest}")
+    return typer.Exit(signals.exit_status())
 
 
 def show(text: str = "") -> None:

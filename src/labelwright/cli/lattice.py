@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labelwright import signals
-from labelwright.cli.common import check_target, say, show, show_json
+from labelwright.cli.common import check_target, ended_by_signal, say, show, show_json
 from labelwright.cli.options import DATA, OUTPUT, GroupedCommand, command_of
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.settings import AtLeast, Default, Flag, Group, Help, OptionOnly, Setting, settings_of
@@ -138,8 +137,7 @@ def _train(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
     model.forget_run()
     model.save(target)
     if is_interrupted(model):
-        say(f"labelwright: {signals.what_happened()}; {target} holds the model so far")
-        raise typer.Exit(signals.exit_status())
+        raise ended_by_signal(f"; {target} holds the model so far")
     if not own["quiet"]:
         sizes, run, stopped = model.summary()
         say(f"{target}: {', '.join(sizes)}; {', '.join(run)}; {stopped}")

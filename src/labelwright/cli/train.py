@@ -13,11 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from labelwright import signals
 from labelwright.cli.arrays import TokenRows
-from labelwright.cli.common import Lines, check_target, counted, read_labelled, refuse_inputs, say
+from labelwright.cli.common import Lines, check_target, counted, ended_by_signal, read_labelled, refuse_inputs, say
 from labelwright.cli.options import GroupedCommand, command_of
 from labelwright.cli.reading import has_attributes, read_attributes, sentences_of
 from labelwright.cli.recipe import (
@@ -371,8 +368,7 @@ def _fit(
     except KeyboardInterrupt:
         if checkpoint is None or not checkpoint_files(checkpoint):
             raise
-        say(f"labelwright: {signals.what_happened()}; {_go_on()}")
-        raise typer.Exit(signals.exit_status()) from None
+        raise ended_by_signal(f"; {_go_on()}") from None
     finally:
         if options.get("progress") is not None:
             options["progress"].close()
@@ -406,8 +402,7 @@ def _finish(
     record |= more
     interrupted = is_interrupted(model)
     if interrupted and checkpoint is not None and record.get("iterations") == 0:
-        say(f"labelwright: {signals.what_happened()} before the first {model.trains_in}; {output} is not written")
-        raise typer.Exit(signals.exit_status())
+        raise ended_by_signal(f" before the first {model.trains_in}; {output} is not written")
     on_dev, draw_joint = _on_dev(model, dev, asked)
     try:
         if not interrupted:
@@ -417,8 +412,7 @@ def _finish(
         model.save(output)
     if interrupted:
         resumable = checkpoint is not None and "search" not in record
-        say(_interrupted(model, output, resumable) + (SEARCH_AGAIN if "search" in record else ""))
-        raise typer.Exit(signals.exit_status())
+        raise ended_by_signal(_left_behind(model, output, resumable) + (SEARCH_AGAIN if "search" in record else ""))
     if checkpoint is not None:
         remove_checkpoints(checkpoint)
     if not quiet:
@@ -463,11 +457,11 @@ def _score_name(report: Any) -> str:
     return "accuracy" if report.f1 is None else "F1"
 
 
-def _interrupted(model: Any, output: str, resumable: bool) -> str:
-    """What to say after Ctrl-C, or another signal."""
-    turns, ended = model.training_.get("iterations"), signals.what_happened()
-    after = f"{ended} after {counted(turns, model.trains_in)}" if resumable and turns is not None else ended
-    return f"labelwright: {after}; {output} holds the model so far{f'; {_go_on()}' if resumable else ''}"
+def _left_behind(model: Any, output: str, resumable: bool) -> str:
+    """After how much training a signal came, what is left, and how to resume."""
+    turns = model.training_.get("iterations")
+    after = f" after {counted(turns, model.trains_in)}" if resumable and turns is not None else ""
+    return f"{after}; {output} holds the model so far{f'; {_go_on()}' if resumable else ''}"
 
 
 def _go_on() -> str:

@@ -4,10 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from labelwright import signals
-from labelwright.cli.common import check_target, counted, input_names, layer_names, load_model, say
+from labelwright.cli.common import check_target, counted, ended_by_signal, input_names, layer_names, load_model, say
 from labelwright.cli.eval import gold_for
 from labelwright.cli.reading import has_attributes, sentences_of
 from labelwright.cli.recipe import Request, request
@@ -59,8 +56,7 @@ def train_further(source: str, name: str, options: dict[str, Any]) -> None:
         learnt = f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s"
         say(f"{output}: {'; '.join([_growth(before, _sizes(model)), learnt, *_on_dev(scores)])}")
     if any(map(is_interrupted, model.outputs.values())):
-        say(f"labelwright: {signals.what_happened()}; {output} holds the model so far")
-        raise typer.Exit(signals.exit_status())
+        raise ended_by_signal(f"; {output} holds the model so far")
 
 
 # -- before -----------------------------------------------------------------------------------------------------------
