@@ -42,7 +42,7 @@ def test_distinct_rows_are_numbered_by_first_appearance(seed, largest):
     rows = rng.integers(0, largest, (n, width)).astype(np.int32)
     rows = rows[rng.integers(0, max(1, n // 2), n)] if n else rows
     ids, firsts = np.empty(n, np.int32), np.full(n, -7, np.int32)
-    same(both(tables.intern_rows, rows, ids, firsts, np.full(256, -1, np.int32))[:3])
+    same(both(tables.intern_rows, rows, ids, firsts, np.full(256, -1, np.int32), tables.BASE)[:3])
 
 
 def random_index(rng, largest):
@@ -65,6 +65,7 @@ def random_index(rng, largest):
         ends(sizes),
         np.full(sum(slots), -1, np.int32),
         ends(slots),
+        tables.BASE,
     )
 
 
@@ -83,7 +84,7 @@ def test_rows_and_features_are_found_in_either_index(seed, largest):
             answers = []
             for run, made in ((tables.find_rows.dispatcher, index), (tables.find_rows.vectorised, other)):
                 ids = np.empty(30, np.int32)
-                run(made.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], table, asked, ids)
+                run(made.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], table, asked, ids, made.base)
                 answers.append(ids)
             np.testing.assert_array_equal(*answers)
     n_rows, places, T, reach = 30, 3, 15, 4

@@ -11,6 +11,7 @@ from labelwright.decode.paths import SuffixPool, ranked
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import paths as kernels
+from labelwright.kernels.tables import BASE
 from labelwright.structures.lattice import Lattice, posterior
 from labelwright.structures.states import StateSpace
 
@@ -47,7 +48,7 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
         taken = int(pool.counts[kernels.TAKEN])
         stop = n if time_limit is None else taken + SLICE if n == 0 else min(n, taken + SLICE)
         status = kernels.latent_dynamic_inference(
-            searched, graph.contexts, pool, graph.label_of_node, log_z, stop, alpha, labels, log_p, slots
+            searched, graph.contexts, pool, graph.label_of_node, log_z, stop, alpha, labels, log_p, slots, BASE
         )
         if status == kernels.DONE or (status == kernels.LIMIT and stop == n):
             break
@@ -69,7 +70,7 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
 
 def _rehashed(labels: Array, size: int) -> Array:
     slots = np.full(size, -1, np.int32)
-    kernels.enter_labellings(labels, slots)
+    kernels.enter_labellings(labels, slots, BASE)
     return slots
 
 

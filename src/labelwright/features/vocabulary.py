@@ -85,7 +85,7 @@ def intern_rows(rows: Ints) -> tuple[Ints, Ints]:
     """Dense numbers of the rows [K, n], and the place of the first of each."""
     ids = np.empty(len(rows), np.int32)
     firsts = np.empty(len(rows), np.int32)
-    n = tables.intern_rows(rows, ids, firsts, _slots(len(rows)))
+    n = tables.intern_rows(rows, ids, firsts, _slots(len(rows)), tables.BASE)
     return ids, firsts[:n]
 
 
@@ -185,7 +185,13 @@ class Vocabulary:
         cells = np.concatenate([np.empty(0, np.int32), *(p.reshape(-1) for p in parts)])
         first, slot_ptr = offsets_from(sizes), offsets_from(np.array(slots, np.int64))
         index = tables.Index(
-            cells, offsets_from(sizes * width), width.copy(), first, np.full(int(slot_ptr[-1]), -1, np.int32), slot_ptr
+            cells,
+            offsets_from(sizes * width),
+            width.copy(),
+            first,
+            np.full(int(slot_ptr[-1]), -1, np.int32),
+            slot_ptr,
+            tables.BASE,
         )
         tables.index_tables(index)
         stored = zip(self.rows, parts, index.cell_ptr.tolist(), strict=False)
@@ -356,7 +362,8 @@ class Vocabulary:
         """Feature numbers [K] of rows of value numbers, -1 where unknown."""
         i, index = self._tables[table], self._index
         ids = np.empty(len(rows), np.int32)
-        tables.find_rows(index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], self.rows[table], rows, ids)
+        slots = index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]]
+        tables.find_rows(slots, self.rows[table], rows, ids, index.base)
         return np.where(ids < 0, -1, ids + self.first[table]).astype(np.int32)
 
     def _encode(self, reading: _Reading, numbers: dict[Reader, Ints]) -> dict[str, Incidence]:

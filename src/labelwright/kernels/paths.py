@@ -131,14 +131,14 @@ def best_paths(lattice, pool, paths, scores):
 
 
 @kernel
-def enter_labellings(labels, slots):
+def enter_labellings(labels, slots, base):
     """Enter every labelling into the (larger) slots."""
     for i in range(labels.shape[0]):
-        slots[row_slot(slots, labels, labels[i])] = i
+        slots[row_slot(slots, labels, labels[i], base)] = i
 
 
 @kernel
-def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots):
+def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots, base):
     """Paper 000, figure 3: latent paths in order; each new labelling gets its exact probability; stop when
     p(best) >= alpha (1 - mass) or there are no more (DONE), after n latent paths (0: no LIMIT), or when pool or
     labels [n, T] are FULL.
@@ -157,7 +157,7 @@ def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha,
             return DONE
         for t in range(T):
             labels[new, t] = label_of[path[t]]
-        at = row_slot(slots, labels, labels[new])
+        at = row_slot(slots, labels, labels[new], base)
         if slots[at] >= 0:
             continue
         slots[at] = new

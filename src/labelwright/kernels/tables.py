@@ -1,10 +1,16 @@
 """Integer tables: rows of small integers get dense numbers, sparse incidences are transposed."""
 
+import secrets
 from typing import NamedTuple
 
 import numpy as np
 
 from labelwright.kernels import inlined_kernel, kernel
+
+# A hash is a polynomial in a random base, modulo a prime: whoever writes a file does not know which of its values
+# collide.  Kernels get the base as an argument, since compiled code outlives a process.
+PRIME = (1 << 31) - 1
+BASE = (1 << 28) + secrets.randbelow(1 << 28)
 
 
 class Index(NamedTuple):
@@ -16,6 +22,7 @@ class Index(NamedTuple):
     first: np.ndarray  # [tables+1]  number of the first row of each table
     slots: np.ndarray  # number of a row within its table, or -1
     slot_ptr: np.ndarray  # [tables+1]  each table has a power of two of slots
+    base: int  # of the hashes
 
 
 class Lines(NamedTuple):
@@ -40,21 +47,27 @@ class Remembered(NamedTuple):
     feature: np.ndarray  # [values, lines]
 
 
-@kernel
-def _hash(row):
-    """31 bits from a row of non-negative numbers; no product leaves 63 bits."""
-    h = np.int64(0)
-    for i in range(row.shape[0]):
-        p = (h ^ np.int64(row[i])) * np.int64(1540483477) + np.int64(i)
-        h = (p ^ (p >> np.int64(31))) & np.int64(0x7FFFFFFF)
-    return h
+@inlined_kernel
+def hash_with(h, number, base):
+    """The hash of what h is the hash of, followed by a number from 0 to below 2^31; no product leaves 63 bits."""
+    p = (h + np.int64(number)) * np.int64(base)
+    return (p & np.int64(PRIME)) + (p >> np.int64(31))
+
+
+@inlined_kernel
+def first_slot(h, mask):
+    """Where the search for what has this hash begins; high bits count, too, since the low ones of sums are regular."""
+    return (h ^ (h >> np.int64(15))) & mask
 
 
 @kernel
-def row_slot(slots, table, row):
+def row_slot(slots, table, row, base):
     """Slot of `slots` that holds `row` of `table`, or the empty slot where it belongs."""
     mask = np.int64(slots.shape[0] - 1)
-    at = _hash(row) & mask
+    h = np.int64(0)
+    for i in range(row.shape[0]):
+        h = hash_with(h, row[i], base)
+    at = first_slot(h, mask)
     while True:
         f = slots[at]
         if f < 0:
@@ -70,13 +83,13 @@ def row_slot(slots, table, row):
 
 
 @kernel
-def intern_rows(rows, ids, firsts, slots):
+def intern_rows(rows, ids, firsts, slots, base):
     """Number the distinct rows [K, n] by first appearance: fill ids [K] and firsts [distinct], and return how many.
 
     slots (all -1) has a power of two > K entries."""
     n = 0
     for k in range(rows.shape[0]):
-        at = row_slot(slots, rows, rows[k])
+        at = row_slot(slots, rows, rows[k], base)
         if slots[at] < 0:
             slots[at] = k
             firsts[n] = k
@@ -94,18 +107,18 @@ def index_tables(index):
         slots, n = index.slots[index.slot_ptr[i] : index.slot_ptr[i + 1]], index.first[i + 1] - index.first[i]
         table = index.cells[index.cell_ptr[i] : index.cell_ptr[i + 1]].reshape((n, index.width[i]))
         for f in range(n):
-            slots[row_slot(slots, table, table[f])] = f
+            slots[row_slot(slots, table, table[f], index.base)] = f
 
 
 @kernel
-def find_rows(slots, table, rows, ids):
+def find_rows(slots, table, rows, ids, base):
     """ids[k] = the number of rows[k] in `table`, or -1; a row with a negative entry is in no table."""
     for k in range(rows.shape[0]):
         known = True
         for i in range(rows.shape[1]):
             if rows[k, i] < 0:
                 known = False
-        ids[k] = slots[row_slot(slots, table, rows[k])] if known else -1
+        ids[k] = slots[row_slot(slots, table, rows[k], base)] if known else -1
 
 
 @kernel
@@ -116,7 +129,7 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
     entry [columns, T]: the rows of `remembered` that hold what is known of each value.  ptr[0] is 0."""
     table, cell_ptr, row, absolute, column, place = lines  # tuples in a loop would cost reference counts
     first, slots, cells = index.first, index.slots, index.cells
-    slot_begin, cell_begin = index.slot_ptr, index.cell_ptr
+    slot_begin, cell_begin, base = index.slot_ptr, index.cell_ptr, index.base
     numbers, alone = remembered
     n, read = 0, np.empty(row.shape[0], np.int64)
     for k in range(offsets.shape[0] - 1):
@@ -138,7 +151,15 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
             for i in range(table.shape[0]):
                 j = table[i]
                 f = _row_number(
-                    slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, cell_ptr[i], cell_ptr[i + 1]
+                    slots,
+                    slot_begin[j],
+                    slot_begin[j + 1],
+                    cells,
+                    cell_begin[j],
+                    read,
+                    cell_ptr[i],
+                    cell_ptr[i + 1],
+                    base,
                 )
                 if f >= 0:
                     feature[n] = first[j] + f
@@ -148,16 +169,15 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
 
 
 @inlined_kernel
-def _row_number(slots, slot_begin, slot_end, cells, cell_begin, read, a, b):
+def _row_number(slots, slot_begin, slot_end, cells, cell_begin, read, a, b, base):
     """The number of the row read[a:b] in its table, or -1; a row with a negative entry is in no table."""
     h = np.int64(0)
     for i in range(a, b):
         if read[i] < 0:
             return np.int64(-1)
-        p = (h ^ read[i]) * np.int64(1540483477) + (i - a)
-        h = (p ^ (p >> np.int64(31))) & np.int64(0x7FFFFFFF)
+        h = hash_with(h, read[i], base)
     mask = slot_end - slot_begin - 1
-    at = h & mask
+    at = first_slot(h, mask)
     while True:
         f = np.int64(slots[slot_begin + at])
         if f < 0:
@@ -181,7 +201,7 @@ def remember_features(index, table, place, to, remembered, begin, end):
         for i in range(table.shape[0]):
             j = table[i]
             read[0] = numbers[e, place[i]]
-            f = _row_number(slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, 0, 1)
+            f = _row_number(slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, 0, 1, index.base)
             alone[e, to[i]] = first[j] + f if f >= 0 else -1
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.kernels import compiled, kernel
+from labelwright.kernels.tables import BASE, first_slot, hash_with
 
 NEWLINE, RETURN, TAB, SPACE, HASH, MINUS, DOT = 10, 13, 9, 32, 35, 45, 46
 DOCSTART = np.frombuffer(b"-DOCSTART-", dtype=np.uint8)
@@ -52,7 +53,7 @@ def begins(text, a, b, prefix):
 @kernel
 def slot_of(text, f, g, column, key, slots, entries):
     """Find the slot of value f..g of a column by linear probing: the one that holds it, or the first free one."""
-    s = key & (len(slots) - 1)
+    s = first_slot(key, len(slots) - 1)
     while slots[s] >= 0:
         e = slots[s]
         if entries[e, KEY] == key and entries[e, COLUMN] == column and entries[e, SIZE] == g - f:
@@ -70,7 +71,7 @@ def slot_of(text, f, g, column, key, slots, entries):
 def refill(slots, entries, n):
     """Enter the first n entries into empty slots."""
     for e in range(n):
-        s = entries[e, KEY] & (len(slots) - 1)
+        s = first_slot(entries[e, KEY], len(slots) - 1)
         while slots[s] >= 0:
             s = (s + 1) & (len(slots) - 1)
         slots[s] = e
@@ -109,11 +110,11 @@ def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool,
     values = (1 << 12) if compiled() else lines * n_columns  # NumPy scans all lines at once
     slots, entries = np.full(1 << 13, -1, np.int64), np.empty((values + n_columns, 5), np.int64)
     distinct = np.zeros(n_columns, np.int64)
-    state = np.array([begin, 0, 0, 0, 0, 0, -1, 0], np.int64)
+    state = np.array([begin, 0, 0, 0, 0, 0, -1, 0, BASE], np.int64)
     places = (offsets, marks, documents)
     while scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, entries, distinct, state):
         slots, entries = grown(slots, entries, int(state[5]))
-    _, t, n, m, d, v, fail, got = state.tolist()
+    _, t, n, m, d, v, fail, got, _ = state.tolist()
     return Scanned(
         codes[:, :t], starts[:t], ends[:t], offsets[: n + 1], marks[:m], documents[:d], entries[:v], fail, got
     )
@@ -134,11 +135,12 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
     it and call again).
 
     The table is never replaced in here: a variable that holds one array after another costs a reference count at
-    every use.  state: place in the text, tokens, sentences, marks, documents, values, failed line, its columns.
+    every use.  state: place in the text, tokens, sentences, marks, documents, values, failed line, its columns, and
+    the base of hashes.
     """
     offsets, marks, documents = places
     n_columns = len(codes)
-    a, t, n, m, d, v, fail, got = state
+    a, t, n, m, d, v, fail, got, base = state
     while a < len(text) and 2 * (v + n_columns) <= len(slots) and v + n_columns <= len(entries):
         newline = line_end(text, a)
         b = trimmed(text, a, newline)
@@ -174,9 +176,9 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
                 if k >= b:
                     break
                 f = k
-                key = 2166136261 + column  # FNV-1a in 32 bits, so that the product stays within int64
+                key = np.int64(column + 1)
                 while k < b and text[k] != TAB and (tabs or text[k] != SPACE):
-                    key = ((key ^ np.int64(text[k])) * 16777619) & 0xFFFFFFFF
+                    key = hash_with(key, text[k], base)
                     k += 1
                 if column < n_columns:
                     s = slot_of(text, f, k, column, key, slots, entries)

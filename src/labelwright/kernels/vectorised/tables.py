@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from labelwright.kernels.tables import PRIME
+
 
 def _sorted_order(items, limit):
     """The places of items (from 0 to below `limit`) in rising order; equal ones stay in order.
@@ -39,7 +41,7 @@ def _row_keys(rows):
     return keys, limit
 
 
-def intern_rows(rows, ids, firsts, slots):
+def intern_rows(rows, ids, firsts, slots, base):
     """Number the distinct rows [K, n] by first appearance: fill ids [K] and firsts [distinct], and return how many."""
     keys, limit = _row_keys(rows)
     place = np.arange(len(rows))
@@ -60,20 +62,24 @@ def intern_rows(rows, ids, firsts, slots):
     return n
 
 
-def _hash(columns):
-    """31 bits from rows of non-negative numbers, given by their columns."""
+def _hash(columns, base):
+    """Hashes of rows of non-negative numbers, given by their columns: their low bits say where to begin."""
     h = np.int64(0)
-    for i, column in enumerate(columns):
-        p = (h ^ column.astype(np.int64)) * np.int64(1540483477) + i
-        h = (p ^ (p >> 31)) & 0x7FFFFFFF
-    return h
+    for column in columns:
+        h = _hash_with(h, column.astype(np.int64), base)
+    return h ^ (h >> 15)
+
+
+def _hash_with(h, number, base):
+    p = (h + number) * np.int64(base)
+    return (p & PRIME) + (p >> 31)
 
 
 def index_tables(index):
     """Enter every row of every table into its slots (all -1)."""
     sizes = np.diff(index.first)
     hashes = [
-        _hash(index.cells[a:b].reshape(n, width).T) if width else np.zeros(n, np.int64)
+        _hash(index.cells[a:b].reshape(n, width).T, index.base) if width else np.zeros(n, np.int64)
         for a, b, n, width in zip(index.cell_ptr, index.cell_ptr[1:], sizes, index.width, strict=False)
     ]
     begin = np.repeat(index.slot_ptr[:-1], sizes)
@@ -90,11 +96,11 @@ def index_tables(index):
         at = (at[waits] + 1) & mask
 
 
-def find_rows(slots, table, rows, ids):
+def find_rows(slots, table, rows, ids, base):
     """ids[k] = the number of rows[k] in `table`, or -1; a row with a negative entry is in no table."""
     ids[:] = -1
     asked = np.flatnonzero((rows >= 0).all(axis=1))
-    at = np.zeros(len(asked), np.int64) + (_hash(rows[asked].T) & (len(slots) - 1))
+    at = np.zeros(len(asked), np.int64) + (_hash(rows[asked].T, base) & (len(slots) - 1))
     while len(asked):
         f = slots[at]
         there = f >= 0
@@ -141,11 +147,10 @@ def _row_numbers(read, tables, ptr, index):
     row = np.where(has, read.take(np.where(has, ptr[:-1, None] + cell, 0), axis=1), 0)
     h = np.zeros(row.shape[:2], np.int64)
     for c in cell:
-        p = (h ^ row[:, :, c]) * np.int64(1540483477) + c
-        h = np.where(has[:, c], (p ^ (p >> 31)) & 0x7FFFFFFF, h)
+        h = np.where(has[:, c], _hash_with(h, row[:, :, c], index.base), h)
     found = np.full(row.shape[:2], -1, np.int64)
     asked = np.flatnonzero((row >= 0).all(axis=2))
-    row, at = row.reshape(h.size, len(cell))[asked], h.reshape(-1)[asked]
+    row, at = row.reshape(h.size, len(cell))[asked], (h ^ (h >> 15)).reshape(-1)[asked]
     line = asked % max(1, len(width))
     while len(asked):
         table = tables[line]

@@ -79,7 +79,7 @@ def scan_lines(text, tabs, conllu, edited, codes, starts, ends, places, slots, e
         if column == edited:
             starts[: len(own)], ends[: len(own)] = begin, end
     entries[:v] = entries[:v][np.argsort(entries[:v, START])]
-    state[:] = len(text), len(own), n_sentences, n_marks, n_documents, v, fail, got
+    state[:8] = len(text), len(own), n_sentences, n_marks, n_documents, v, fail, got
     return False
 
 
