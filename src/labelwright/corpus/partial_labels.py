@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.labels import check_types
 from labelwright.corpus.writable import check_labels
-from labelwright.errors import CorpusError
+from labelwright.errors import CorpusError, OptionError
 
 Array = NDArray[Any]
 SET_TYPES = frozenset, set, list  # what a set of labels may be in Python; a tuple is labels of several columns
@@ -189,6 +189,19 @@ def written(value: Any) -> Any:
     if members is None:
         return value
     return BAR.join(sorted(map(str, members))) or UNKNOWN
+
+
+def check_complete(kind: str, labels: Sequence[Any], sets: Array) -> None:
+    """Refuse labels that are known in part, sets [K, L], for a tagger that cannot learn from them."""
+    if not len(sets):
+        return
+    if sets[0].all():
+        raise OptionError(f"y: a {kind} learns from complete labels, got an unknown one (`_` or None); use a CRF")
+    members = written({label for label, is_member in zip(labels, sets[0], strict=True) if is_member})
+    raise OptionError(
+        f"y: a {kind} learns from complete labels, got {members}, one of several labels; use a CRF or, where that is a "
+        "label, write it without |"
+    )
 
 
 def _single(value: Any, members: frozenset[Any] | None) -> list[Any]:

@@ -12,6 +12,7 @@ from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.labelled_lattices import DECODERS, LabelledLattice
 from labelwright.answers.passed import passed_by
 from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import pairs_of_codes
 from labelwright.corpus.table import listed
 from labelwright.engine.choice import expect, expect_much
@@ -156,8 +157,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         expect_much()
         X, y = listed(X), listed(y)
         corpus, labels, codes, sets = labelled(X, y)
-        if len(sets):
-            raise OptionError("y: a LatticeTagger learns from complete labels, got unknown ones or sets; use a CRF")
+        check_complete(type(self).__name__, labels, sets)
         sentences, reads = sentences_of(corpus)
         offsets = offsets_from([len(sentence) for sentence in sentences])
         if y is not None:

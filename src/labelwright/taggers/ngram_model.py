@@ -19,6 +19,7 @@ from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.labellings import Labellings
 from labelwright.answers.proposed import DECODERS, ProposalBlock
+from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.decode.checks import check_seconds
@@ -213,10 +214,7 @@ class NgramModel(ConfidentTagger):
         """Training data, their labels after those that are known, the label of every token [T], and where sentences
         begin [N+1]."""
         X, labels, gold, sets = labelled(X, y, known)
-        if len(sets):
-            raise OptionError(
-                f"y: a {type(self).__name__} learns from complete labels, got unknown ones or sets; use a CRF"
-            )
+        check_complete(type(self).__name__, labels, sets)
         offsets = _offsets(X)
         if y is not None:
             check_lengths(y, np.diff(offsets).tolist())
