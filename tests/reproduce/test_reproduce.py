@@ -73,6 +73,14 @@ def test_a_fresh_run_begins_anew(tmp_path: Path) -> None:
     assert calls == ["first", "second"] * 2
 
 
+def test_a_fresh_run_without_its_corpus_keeps_what_is_there(tmp_path: Path) -> None:
+    made = small([])
+    Work(made, None, tmp_path, False, print).run()
+    with pytest.raises(OptionError, match="needs the corpus nowhere"):
+        Work(replace(made, corpora=["nowhere"]), tmp_path, tmp_path, False, print, fresh=True)
+    assert list((tmp_path / made.name / "steps").iterdir())
+
+
 def test_damaged_results_are_made_again(tmp_path: Path) -> None:
     calls: list[str] = []
     work = Work(small(calls), None, tmp_path, False, print)

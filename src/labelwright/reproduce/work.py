@@ -32,12 +32,10 @@ class Work:
         self, experiment: Experiment, corpora: Path | None, folder: Path, quick: bool, say: Say, fresh: bool = False
     ):
         """A folder for one experiment; `fresh` forgets what an earlier run left behind."""
-        self.experiment, self.corpora, self.quick, self.say = experiment, corpora, quick, say
+        self.experiment, self.corpora, self.quick, self.say, self.fresh = experiment, corpora, quick, say, fresh
         self.folder = folder / f"{experiment.name}{'.quick' if quick else ''}"
         self.results: dict[str, Result] = {}
         self.machines: set[str] = set()  # that ran the steps
-        if fresh:
-            shutil.rmtree(self.folder / "steps", ignore_errors=True)
         self._models: dict[str, Any] = {}
         self._data: dict[Any, Any] = {}
         for name in experiment.corpora:
@@ -50,6 +48,8 @@ class Work:
     def run(self) -> Mapping[str, Result]:
         """The results of all steps; those that are already there are taken over."""
         steps = self.experiment.steps(self.quick)
+        if self.fresh:
+            shutil.rmtree(self.folder / "steps", ignore_errors=True)
         for part in ("steps", "models", "labels"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         for step in steps:
