@@ -33,6 +33,7 @@ class Row:
     variant: str = AS_PUBLISHED
     settings: str = ""
     seeds: Sequence[int] = ()  # of the runs that it is the mean of; empty: one run, with seed 0 where there is chance
+    comparable: bool = True  # False where the data are not the paper's
 
 
 class Claim(NamedTuple):

@@ -114,6 +114,7 @@ def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path]
     if not run.quick:
         yield from _misses(findings.rows)
     if _remarks(experiment, run):
+        yield Heading("What was checked")
         yield Bullets(_remarks(experiment, run))
     for figure, path in zip(findings.figures, pictures, strict=False):
         yield Heading(figure.name.replace("-", " ").capitalize())
@@ -136,16 +137,21 @@ def _misses(rows: Sequence[Row]) -> Iterable[Block]:
     gaps = {
         (row.table, row.system, row.metric, row.variant): row.ours - row.paper
         for row in rows
-        if row.metric not in EFFORT and row.paper is not None and row.ours is not None
+        if row.comparable and row.metric not in EFFORT and row.paper is not None and row.ours is not None
     }
     places = dict.fromkeys(place[:3] for place, gap in gaps.items() if place[3] == AS_PUBLISHED and gap < -TOLERANCE)
     lines = [
-        [*place[1:], *(f"{gaps[*place, v]:+.2f}" if (*place, v) in gaps else "" for v in (AS_PUBLISHED, OURS))]
+        [
+            *place,
+            *(f"{round(gaps[*place, v], 2) + 0:+.2f}" if (*place, v) in gaps else "" for v in (AS_PUBLISHED, OURS)),
+        ]
         for place in places
     ]
     if lines:
         yield Heading("Figures below the paper's")
-        yield Grid(("system", "metric", AS_PUBLISHED, OURS), lines)
+        if len({place[0] for place in places}) == 1:
+            lines = [line[1:] for line in lines]
+        yield Grid(("table", "system", "metric", AS_PUBLISHED, OURS)[-len(lines[0]) :], lines)
 
 
 def _grid(rows: Sequence[Row]) -> Grid:
