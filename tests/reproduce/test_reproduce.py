@@ -12,7 +12,7 @@ from labelwright import CRF, Corpus
 from labelwright.cli import main
 from labelwright.errors import OptionError
 from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, Findings, Panel, Row, Step
-from labelwright.reproduce.experiment_report import Run, markdown, results, write_report
+from labelwright.reproduce.experiment_report import Grid, Run, markdown, results, write_report
 from labelwright.reproduce.experiments import MODULES, experiment
 from labelwright.reproduce.measured import trained
 from labelwright.reproduce.remarks import REMARKS
@@ -112,6 +112,7 @@ def test_the_report_has_the_same_figures_in_every_form(tmp_path: Path) -> None:
             "variant": "as published",
             "settings": "",
             "seeds": [0],
+            "comparable": True,
         }
     ]
     text, page = paths[1].read_text(), paths[2].read_text()
@@ -130,6 +131,26 @@ def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pyte
     assert [path.name for path in paths] == ["small.quick.results.json", "small.quick.md", "small.quick.html"]
     assert "these figures mean nothing" in paths[1].read_text()
     assert "matplotlib is missing" in paths[1].read_text()
+
+
+def test_misses_name_their_table_and_leave_out_other_data() -> None:
+    from labelwright.reproduce.experiment_report import _misses
+
+    rows = [
+        Row("Table 1", "CRF", "F1", 90.0, 89.0),
+        Row("Table 1", "CRF", "F1", 90.0, 89.999, variant="ours"),
+        Row("Table 2", "CRF", "F1", 90.0, 88.0),
+        Row("Table 2", "other data", "F1", 90.0, 50.0, comparable=False),
+        Row("Table 2", "better", "F1", 90.0, 91.0),
+    ]
+    assert list(_misses(rows))[1] == Grid(
+        ("table", "system", "metric", "as published", "ours"),
+        [["Table 1", "CRF", "F1", "-1.00", "+0.00"], ["Table 2", "CRF", "F1", "-2.00", ""]],
+    )
+    assert list(_misses(rows[:2]))[1] == Grid(
+        ("system", "metric", "as published", "ours"), [["CRF", "F1", "-1.00", "+0.00"]]
+    )
+    assert not list(_misses(rows[3:]))
 
 
 def test_a_row_without_a_run_is_shown_as_missing() -> None:
