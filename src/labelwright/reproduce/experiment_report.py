@@ -104,9 +104,7 @@ def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path]
     made = f"labelwright {labelwright.__version__}, {'; '.join(run.machines)}; {minutes} in all"
     yield Text(f"{made}, by `{run.command}`.")
     yield Text("A cell is ours ± half the spread over seeds, and in brackets the figure of the paper.")
-    for table in dict.fromkeys(row.table for row in findings.rows):
-        yield Heading(table)
-        yield _grid([row for row in findings.rows if row.table == table])
+    yield from _tables(findings.rows, published=True)
     if findings.claims:
         yield Heading("What the paper says, and whether it holds here")
         lines = [[claim.text, KEPT[claim.kept], claim.evidence] for claim in findings.claims]
@@ -116,6 +114,7 @@ def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path]
     if _remarks(experiment, run):
         yield Heading("What was checked")
         yield Bullets(_remarks(experiment, run))
+    yield from _tables(findings.rows, published=False)
     for figure, path in zip(findings.figures, pictures, strict=False):
         yield Heading(figure.name.replace("-", " ").capitalize())
         yield Picture(path, figure.caption)
@@ -125,6 +124,15 @@ def _blocks(experiment: Experiment, findings: Findings, pictures: Sequence[Path]
     if notes:
         yield Heading("How it was read and run")
         yield Bullets(notes)
+
+
+def _tables(rows: Sequence[Row], published: bool) -> Iterable[Block]:
+    """The tables that have figures of the paper, or those that have none."""
+    with_paper = {row.table for row in rows if row.paper is not None}
+    for table in dict.fromkeys(row.table for row in rows):
+        if (table in with_paper) == published:
+            yield Heading(table)
+            yield _grid([row for row in rows if row.table == table])
 
 
 def _remarks(experiment: Experiment, run: Run) -> Sequence[str]:
@@ -184,6 +192,8 @@ def _number(value: float, metric: str) -> str:
     """
     if metric == "iterations":
         return f"{value:.0f}"
+    if metric.startswith("p,"):
+        return f"{value:.2g}"
     if metric == "train time" and value >= 3600:
         return f"{value / 3600:.3g} h"
     if metric in TIMES:
