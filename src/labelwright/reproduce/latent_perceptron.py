@@ -278,17 +278,17 @@ BIONER = Task(
     minutes=2,
     systems={
         "Lat-Perc, cc=2, odr=1": System("Lat-Perc", _line("Lat-Perc", 2, max_iter=24), (70.13, 24, 3), 5),
-        "DPLVM-SGD, cc=2, odr=1": System("DPLVM", _line("DPLVM", 2, optimizer="sgd", max_iter=3), (68.74, 100, 120), 7),
+        "DPLVM-SGD, cc=2, odr=1": System("DPLVM", _line("DPLVM", 2, optimizer="sgd", max_iter=3), (68.74, 100, 120), 3),
         "Perc, cc=2, odr=1": System("Perc", _line("Perc", 2, max_iter=20), (68.93, 20, 1), 1),
         "Lat-Perc, cc=5, odr=1": System("Lat-Perc", _line("Lat-Perc", 5, max_iter=24), (68.49, 60, 3), 5),
-        "DPLVM-BFGS, cc=5, odr=1": System("DPLVM", _line("DPLVM", 5, max_iter=25), NOTHING, 5),
-        "DPLVM-SGD, cc=5, odr=1": System("DPLVM", _line("DPLVM", 5, optimizer="sgd", max_iter=4), (66.01, 90, 60), 8),
+        "DPLVM-BFGS, cc=5, odr=1": System("DPLVM", _line("DPLVM", 5, max_iter=25), NOTHING, 3),
+        "DPLVM-SGD, cc=5, odr=1": System("DPLVM", _line("DPLVM", 5, optimizer="sgd", max_iter=4), (66.01, 90, 60), 4),
         "Perc, cc=5, odr=1": System("Perc", _line("Perc", 5, max_iter=20), (65.61, 22, None), 1),
         "CRF-BFGS, cc=5, odr=1": System("CRF", _line("CRF", 5, max_iter=200), (66.12, 200, 40), 3),
         "Lat-Perc, cc=15, odr=1": System("Lat-Perc", _line("Lat-Perc", 15, max_iter=24), (67.33, 45, 1), 5),
         "DPLVM-BFGS, cc=15, odr=1": System("DPLVM", _line("DPLVM", 15, max_iter=120), (67.41, 300, 160), 12),
         "DPLVM-SGD, cc=15, odr=1": System(
-            "DPLVM", _line("DPLVM", 15, optimizer="sgd", max_iter=4), (65.96, 100, 30), 6
+            "DPLVM", _line("DPLVM", 15, optimizer="sgd", max_iter=4), (65.96, 100, 30), 4
         ),
         "Perc, cc=15, odr=1": System("Perc", _line("Perc", 15, max_iter=20), (65.83, 20, None), 1),
         "CRF-BFGS, cc=15, odr=1": System("CRF", _line("CRF", 15, max_iter=200), (64.17, 300, 20), 3),
