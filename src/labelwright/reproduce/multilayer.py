@@ -37,7 +37,8 @@ PAPER: dict[str, dict[str, float | None]] = {
     "CRF + CRF-MF": {"POS accuracy": 95.6, "chunk F1": 92.7},
     "CRF + CRF-BP": {"POS accuracy": 95.8, "chunk F1": 93.1},
 }
-PAIRS = (("CRF + CRF", "CRF + CRF-BP"), ("CRF + CRF-MF", "CRF + CRF-BP"), ("CRF + CRF", "CRF + CRF-MF"))
+PROPOSED = "CRF + CRF-BP"
+PAIRS = (("CRF + CRF", PROPOSED), ("CRF + CRF-MF", PROPOSED), ("CRF + CRF", "CRF + CRF-MF"))
 TABLE = "Table 2: POS tagging and base-phrase chunking"
 
 
@@ -100,8 +101,8 @@ def _significance(variant: str, work: Work) -> Result:
 def _steps(quick: bool) -> list[Step]:
     steps = []
     for variant in TEMPLATES:
-        steps.append(Step(f"one label passed, {variant}", 2, partial(_best, variant)))
-        steps.append(Step(f"marginals and joint training, {variant}", 6, partial(_joint, variant)))
+        steps.append(Step(f"one label passed, {variant}", 6, partial(_best, variant)))
+        steps.append(Step(f"marginals and joint training, {variant}", 20, partial(_joint, variant)))
         steps.append(Step(f"significance, {variant}", 0.3, partial(_significance, variant)))
     return steps
 
@@ -117,12 +118,13 @@ def _findings(results: Mapping[str, Result], quick: bool) -> Findings:
             a, b = (runs[system]["chunk F1"] for system in (worse, better))
             chance = p[f"chunk: {worse} / {better}"]
             evidence = f"{a:.2f} and {b:.2f}, p = {chance:.2g}"
-            text = f"{better} is significantly better than {worse} on chunks, {variant}"
-            claims.append(Claim(text, b > a and chance < 0.05, evidence))
+            is_new = better == PROPOSED
+            text = f"{better} is {'significantly ' if is_new else ''}better than {worse} on chunks, {variant}"
+            claims.append(Claim(text, b > a and (chance < 0.05 or not is_new), evidence))
         a, b = (runs[system]["POS accuracy"] for system in PAIRS[0])
         chance = p[f"pos: {' / '.join(PAIRS[0])}"]
         text = f"CRF + CRF-BP improves POS tags, though not significantly, {variant}"
-        claims.append(Claim(text, b > a, f"{a:.2f} and {b:.2f}, p = {chance:.2g}"))
+        claims.append(Claim(text, b > a and chance >= 0.05, f"{a:.2f} and {b:.2f}, p = {chance:.2g}"))
     return Findings(rows, claims)
 
 
