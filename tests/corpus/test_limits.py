@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -78,6 +79,13 @@ def test_a_long_sentence_in_a_pipe_is_searched_once(searched):
     assert sum(searched) < 6 * 200_000
 
 
+@pytest.mark.parametrize("line", [b"x" * 400_000, b"a b\n\n" + b" " * 400_000])
+def test_a_line_without_an_end_is_searched_once(line, searched):
+    with pytest.raises(CorpusError, match="a value of 400,000 characters") if line[0] == ord("x") else nullcontext():
+        list(stream_columns(Pipe(line)))
+    assert sum(searched) < 6 * len(line)
+
+
 def test_blank_lines_before_and_between_sentences_are_kept():
     text = b"\n\n" + b"a b\n\n" + b"\n" * 9000 + b"c d\n\n"
     written = io.BytesIO()
@@ -120,6 +128,23 @@ def test_plain_inputs_have_the_limit_that_is_asked_for(tmp_path):
     assert len(read_columns(path)) == 1000
 
 
+@pytest.mark.parametrize("text", [b"\n", b"# text\n\n", b"-DOCSTART- O\n\n"])
+@pytest.mark.parametrize("before", [b"", b"a b\n\n"])
+def test_text_without_tokens_has_a_limit(text, before, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_HELD", 1 << 16)
+    text, path = before + text * (1 << 17), tmp_path / "blank.txt.gz"
+    path.write_bytes(gzip.compress(text))
+    is_comment = b"#" in text
+    message = r"blank.txt.gz: (no token|fewer than two whole lines of text) within 64K.*--max-input 128K"
+    with pytest.raises(CorpusError, match=message):
+        list(pieces_of(str(path), "conllu" if is_comment else "columns", size=4096))
+    if not is_comment:
+        with pytest.raises(CorpusError, match=r"<stream>: no token within 64K"):
+            list(stream_columns(Pipe(text), size=4096))
+        with max_input("4M"):
+            assert sum(map(len, stream_columns(Pipe(text)))) == len(before) // 5
+
+
 @pytest.mark.parametrize("size", ["", "0", "many", "-1", "1X", "1" * 40, 0, True, None, 2.5])
 def test_a_wrong_limit_is_refused(size):
     with pytest.raises(OptionError, match="max_input: expected a number of bytes"), max_input(size):
@@ -147,6 +172,27 @@ def test_words_of_absurd_length_are_refused_with_their_place():
     with pytest.raises(CorpusError, match=r"X: sentence 1, token 1: a value of 65,537 characters"):
         Corpus.from_sequences([["a"], ["b", long]])
     assert Corpus.from_sequences([["a"], ["b", long[1:]]]).n_tokens == 3
+
+
+def test_lines_of_absurd_length_are_refused_before_all_is_read(tmp_path, monkeypatch):
+    for module in (columns, pieces):
+        monkeypatch.setattr(module, "LONGEST_LINE", 1 << 14)
+    message = r":3: a line of more than 16M, expected one token in each line; plain text needs --text"
+    text, path = b"a b\n\n" + b"x" * (1 << 20), tmp_path / "long.txt"
+    stream = Pipe(text)
+    with pytest.raises(CorpusError, match=rf"<stream>{message}"):
+        list(stream_columns(stream, size=4096))
+    assert stream.tell() < 1 << 15
+    path.write_bytes(text)
+    for format in ("columns", "conllu", "crfsuite", None):
+        with pytest.raises(CorpusError, match=rf"long.txt{message}"):
+            list(pieces_of(str(path), format, size=4096))
+    path.write_bytes(b"x" * (1 << 20))
+    with pytest.raises(CorpusError, match=r"long.txt:1: a line of more than"):
+        list(pieces_of(str(path), size=4096))
+    assert len(list(pieces_of(str(path), "text", size=4096))) == 1
+    path.write_bytes(b'{"tokens": ["%s"]}' % (b"x" * (1 << 20)))
+    assert [piece.format for piece in pieces_of(str(path), size=4096)] == ["jsonl"]
 
 
 # -- line ends --------------------------------------------------------------------------------------------------------
