@@ -174,6 +174,27 @@ def test_words_of_absurd_length_are_refused_with_their_place():
     assert Corpus.from_sequences([["a"], ["b", long[1:]]]).n_tokens == 3
 
 
+def test_labels_and_features_of_absurd_length_are_refused():
+    long = "x" * (limits.LONGEST_VALUE + 1)
+    dicts = [[{"w": word} for word in sentence] for sentence in X]
+    for sentences in (X, dicts):
+        for label in (long, {"N", long}, "\u00e9" * 40_000):
+            with pytest.raises(CorpusError, match=r"^y: sentence 1, token 0: .*65,53"):
+                labelwright.CRF().fit(sentences, [["N", "V"], [label]])
+    for token in ({"w": long}, {long: "w"}, {long: True}, {"w": {"v": [long]}}, {long: 2}):
+        with pytest.raises(
+            CorpusError, match=r"X: sentence 1: a value of 65,5\d\d characters, expected at most 65,536"
+        ):
+            labelwright.CRF().fit([dicts[0], [token]], Y)
+    fitted = labelwright.CRF(max_iter=1).fit(dicts, Y)
+    assert fitted.predict([[{"w": long}]]) == fitted.predict([[{"w": "unknown"}]])
+
+
+def test_a_value_that_would_not_be_read_again_is_not_written():
+    with pytest.raises(CorpusError, match=r"sentence 0, token 0: cannot write .* has more than 65,536 bytes"):
+        write_columns(Corpus.from_sequences([["\u00e9" * 40_000]]), io.BytesIO())
+
+
 def test_lines_of_absurd_length_are_refused_before_all_is_read(tmp_path, monkeypatch):
     for module in (columns, pieces):
         monkeypatch.setattr(module, "LONGEST_LINE", 1 << 14)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from labelwright.corpus.limits import LONGEST_VALUE
 from labelwright.errors import CorpusError
 
 _SIGNS = {"\t": "a tab", "\n": "a newline", "\r": "a carriage return"}
@@ -31,7 +32,15 @@ def _why_not(value: Any) -> str | None:
     for sign, name in _SIGNS.items():
         if sign in value:
             return f"holds {name}"
-    return None if is_text(value) else "holds half of a surrogate pair"
+    if not is_text(value):
+        return "holds half of a surrogate pair"
+    return f"has more than {LONGEST_VALUE:,} bytes" if _is_long(value) else None
+
+
+def _is_long(value: str) -> bool:
+    """Whether a value is too long to be read again; the limit is in bytes."""
+    size = len(value)
+    return size > LONGEST_VALUE or (4 * size > LONGEST_VALUE and len(value.encode()) > LONGEST_VALUE)
 
 
 def is_text(value: str) -> bool:
