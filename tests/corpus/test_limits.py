@@ -182,9 +182,7 @@ def test_labels_and_features_of_absurd_length_are_refused():
             with pytest.raises(CorpusError, match=r"^y: sentence 1, token 0: .*65,53"):
                 labelwright.CRF().fit(sentences, [["N", "V"], [label]])
     for token in ({"w": long}, {long: "w"}, {long: True}, {"w": {"v": [long]}}, {long: 2}):
-        with pytest.raises(
-            CorpusError, match=r"X: sentence 1: a value of 65,5\d\d characters, expected at most 65,536"
-        ):
+        with pytest.raises(CorpusError, match=r"X: sentence 1: a value of 65,5\d\d characters, expected"):
             labelwright.CRF().fit([dicts[0], [token]], Y)
     fitted = labelwright.CRF(max_iter=1).fit(dicts, Y)
     assert fitted.predict([[{"w": long}]]) == fitted.predict([[{"w": "unknown"}]])

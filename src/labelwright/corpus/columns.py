@@ -237,8 +237,7 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
         write_bytes(target, corpus.raw.edited(columns, replacing=False) if columns else corpus.raw.text)
         return
     rows = [*map(corpus.tokens, corpus.names), *columns]
-    has_spaces = any(" " in value for column in rows for value in set(column) if isinstance(value, str))
-    separator = "\t" if has_spaces and len(rows) > 1 else " "
+    separator = separator_for(rows)
     for number, column in enumerate(rows):
         check_column(column, corpus.offsets, corpus.source, separator, is_label=number >= len(corpus.names))
     check_rows(rows, corpus.offsets, corpus.source)
@@ -251,6 +250,12 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
         block = lines[bounds[number] : bounds[number + 1]]
         blocks += [mark, "", *block, ""] if number in documents else [*block, ""]
     write_bytes(target, "".join(f"{line}\n" for line in blocks).encode())
+
+
+def separator_for(columns: Sequence[Sequence[Any]]) -> str:
+    """What separates columns [C][T] in a file: tabs where a value holds a space."""
+    has_spaces = any(" " in value for column in columns for value in set(column) if isinstance(value, str))
+    return "\t" if has_spaces and len(columns) > 1 else " "
 
 
 def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: str | bool | None) -> FileLayout | None:

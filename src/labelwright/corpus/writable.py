@@ -1,6 +1,6 @@
 """What column files can hold: values that come back as they were written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,23 @@ def _why_too_large(label: Any) -> str | None:
 def check_column(flat: Sequence[Any], offsets: np.ndarray, source: str, separator: str, is_label: bool = True) -> None:
     """Refuse values [T] that would be read back differently from a file with this separator."""
     for value in dict.fromkeys(flat) if all(isinstance(value, str) for value in flat) else flat:
-        reason = why_unwritable(value) if is_label else _why_not(value)
-        if reason is None and separator == " " and " " in value:
-            reason = "holds a space, but spaces separate the columns of the file; use tabs"
+        reason = (why_unwritable(value) if is_label else _why_not(value)) or _why_separated(value, separator)
         if reason is not None:
             place = place_of(list(flat).index(value), offsets)
             raise CorpusError(f"{source}: {place}: cannot write {value!r:.40}: it {reason}")
+
+
+def check_written(labels: Iterable[Any], source: str, separator: str = "\t") -> None:
+    """Refuse labels that a file with this separator cannot hold, where they stand in no column of sentences."""
+    for label in dict.fromkeys(labels):
+        reason = why_unwritable(label) or _why_separated(label, separator)
+        if reason is not None:
+            raise CorpusError(f"{source}: cannot write the label {label!r:.40}: it {reason}")
+
+
+def _why_separated(value: str, separator: str) -> str | None:
+    is_cut = separator == " " and " " in value
+    return "holds a space, but spaces separate the columns of the file; use tabs" if is_cut else None
 
 
 def check_rows(columns: Sequence[Sequence[str]], offsets: np.ndarray, source: str) -> None:
