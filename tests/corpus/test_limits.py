@@ -281,6 +281,23 @@ def test_what_would_be_read_back_otherwise_is_not_written(X, reason):
         write_columns(Corpus.from_sequences(X), io.BytesIO())
 
 
+@pytest.mark.parametrize("write", [write_columns, write_conllu])
+def test_a_sentence_without_tokens_is_not_written(write):
+    empty = Corpus.from_sequences([["a"], [], ["b"]], names=["form"])
+    with pytest.raises(CorpusError, match="X: sentence 1 has no tokens, and would not be read back; leave it out"):
+        write(empty, io.BytesIO())
+    fitted = labelwright.CRF(max_iter=1).fit([["a"], [], ["b"]], [["A"], [], ["B"]])
+    assert list(map(len, fitted.predict([["a"], [], ["b"]]))) == [1, 0, 1]
+
+
+@pytest.mark.parametrize(("extra", "n_columns"), [(None, 0), ([], 1), ([[]], 1), ([[], []], 2)])
+def test_columns_of_no_sentences(extra, n_columns):
+    corpus = Corpus.from_sequences([["a"]]).take([])
+    assert columns.flat_columns(corpus, extra) == [[]] * n_columns
+    with pytest.raises(CorpusError, match="extra: 1 sentences, but X has 0"):
+        columns.flat_columns(corpus, [["A"]])
+
+
 def test_numbers_are_no_labels_of_files():
     with pytest.raises(CorpusError, match="sentence 0, token 0: cannot write 1: it is of type int"):
         write_columns(Corpus.from_sequences(X), io.BytesIO(), extra=[[1, 2], [3]])

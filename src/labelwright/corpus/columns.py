@@ -363,9 +363,10 @@ def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> lis
     """Flatten one column of labels per sentence, or several, into lists [T], checked against the corpus."""
     if extra is None:
         return []
-    several = next((isinstance(item, list | tuple) for sentence in extra for item in sentence), False)
     columns: list[list[str]] = []
     lengths = np.diff(corpus.offsets).tolist()
+    none = not lengths and len(extra) > 0  # of no sentences, the lists that are given are columns
+    several = next((isinstance(item, list | tuple) for sentence in extra for item in sentence), none)
     for column in extra if several else [extra]:
         if len(column) != len(lengths):
             raise CorpusError(f"extra: {len(column)} sentences, but {corpus.source} has {len(lengths)}")

@@ -96,7 +96,9 @@ def _why_separated(value: str, separator: str) -> str | None:
 
 def check_rows(columns: Sequence[Sequence[str]], offsets: np.ndarray, source: str) -> None:
     """Refuse rows that would be read back as something else: a mark of a document, a byte order mark, blanks that are
-    no part of a value."""
+    no part of a value, no row at all for a sentence."""
+    for sentence in np.flatnonzero(np.diff(offsets) == 0).tolist():
+        raise CorpusError(f"{source}: sentence {sentence} has no tokens, and would not be read back; leave it out")
     first, last = columns[0], columns[-1]
     if first and first[0].startswith(_BOM):
         raise _unwritable(0, offsets, source, first[0], "it begins with a byte order mark")
