@@ -23,6 +23,7 @@ from labelwright.corpus import (
     write_columns,
     write_conllu,
 )
+from labelwright.corpus.compressed import written
 from labelwright.corpus.pieces import pieces_of
 from labelwright.corpus.words import is_running_text
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
@@ -88,10 +89,10 @@ def test_a_line_without_an_end_is_searched_once(line, searched):
 
 def test_blank_lines_before_and_between_sentences_are_kept():
     text = b"\n\n" + b"a b\n\n" + b"\n" * 9000 + b"c d\n\n"
-    written = io.BytesIO()
+    out = io.BytesIO()
     for piece in stream_columns(Pipe(text)):
-        write_columns(piece, written)
-    assert written.getvalue() == text
+        write_columns(piece, out)
+    assert out.getvalue() == text
 
 
 def test_lines_of_spaces_are_no_text():
@@ -154,6 +155,20 @@ def test_a_wrong_limit_is_refused(size):
 def test_a_limit_as_messages_write_it_can_be_given_back():
     assert all(limits.size_of(limits.shown_size(1 << n)) == 1 << n for n in range(50))
     assert limits.size_of("1.5K") == 1536
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
+def test_an_error_of_reading_is_none_of_writing(name, tmp_path):
+    def copy(target):
+        with written(target) as write:
+            write(b"half")
+            raise OSError(5, "no cable", "in.txt")
+
+    with pytest.raises(OSError, match="no cable"):
+        copy(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(CorpusError, match=rf"{name}: cannot write: no such file"):
+        copy(tmp_path / "none" / name)
 
 
 def test_zstd_is_refused_by_name(tmp_path):
