@@ -208,6 +208,11 @@ def test_a_value_that_would_not_be_read_again_is_not_written():
         write_columns(Corpus.from_sequences([["\u00e9" * 40_000]]), io.BytesIO())
 
 
+def test_columns_of_absurd_number_are_refused():
+    with pytest.raises(CorpusError, match=r"<stream>:2: 50,000 columns, expected at most 4,096"):
+        read_columns(io.BytesIO(b"\n" + b"a " * 50_000 + b"\n"), label=False)
+
+
 def test_lines_of_absurd_length_are_refused_before_all_is_read(tmp_path, monkeypatch):
     for module in (columns, pieces):
         monkeypatch.setattr(module, "LONGEST_LINE", 1 << 14)

@@ -21,7 +21,15 @@ from labelwright.corpus.compressed import (
     read_bytes,
     write_bytes,
 )
-from labelwright.corpus.limits import LONGEST_LINE, LONGEST_VALUE, limit_of, line_too_long, too_large, too_long
+from labelwright.corpus.limits import (
+    LONGEST_LINE,
+    LONGEST_VALUE,
+    MOST_COLUMNS,
+    limit_of,
+    line_too_long,
+    too_large,
+    too_long,
+)
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
 from labelwright.corpus.writable import check_column, check_rows
 from labelwright.engine.choice import BYTES_OF_TOKEN, expect
@@ -268,6 +276,8 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
     check_line_ends(first, f"{source}:{number}")
     tabs = b"\t" in first
     n_columns = sum(1 for field in first.split(b"\t" if tabs else b" ") if field)
+    if n_columns > MOST_COLUMNS:
+        raise CorpusError(f"{source}:{number}: {n_columns:,} columns, expected at most {MOST_COLUMNS:,}")
     labelled = label is not False and (n_columns > 1 or label is not None)
     if names is None:
         names = default_names(n_columns, labelled)

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from labelwright.errors import CorpusError, OptionError
 
 LONGEST_VALUE = 1 << 16  # characters (in files: bytes) of a word, a label or another value of a column
+MOST_COLUMNS = 1 << 12  # of a column file
 LONGEST_LINE = 1 << 24  # bytes of a line, where each has one token
 MOST_HELD = 1 << 30  # bytes: compressed data that are read at once, text in which no sentence ends or no token stands
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
