@@ -100,6 +100,10 @@ def test_json_lines_and_labelled_files_are_read(run, folder, model, tmp_path):
     assert {tuple(json.loads(line)["tokens"]) for line in out.splitlines()} == {("He", "ran"), ("her",)}
     code, out, _ = run("rank", model, folder / "dev.txt", "--top", 1, "-o", "-")
     assert (code, len(out.splitlines()[0].split())) == (0, 4)
+    with open(tmp_path / "pool.jsonl", "a") as pool:
+        pool.write('{"word": [], "pos": []}\n')  # nothing to annotate
+    code, out, err = run("rank", model, tmp_path / "pool.jsonl", "-o", "-")
+    assert (code, out.count("\n\n")) == (0, 2), err
 
 
 def test_a_cascade_and_an_empty_file(run, folder, model, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import labelwright
 from labelwright.corpus.annotations import AnnotatedText, Annotation, corpus_of, with_predictions
+from labelwright.corpus.brat import read_brat
 from labelwright.corpus.split_texts import Entity, labelled_spans, split_texts
 from labelwright.corpus.tokenizer import Tokenizer
 from labelwright.errors import CorpusError
@@ -203,3 +204,10 @@ def test_an_annotation_wider_than_its_tokens_cuts_none(tmp_path):
     (tmp_path / "d.jsonl").write_text('{"text": "We met (Ada) there", "label": [[7, 12, "PER"]]}\n')
     read = labelwright.read_doccano(tmp_path / "d.jsonl", tokenizer=Tokenizer(pattern=r"\w+"))
     assert read.y == [["O", "O", "B-PER", "O"]]
+
+
+def test_a_place_of_too_many_digits_in_brat_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "a.ann").write_text(f"T1\tPER 0 {'1' * 5000}\tAda\n")
+    with pytest.raises(CorpusError, match=r"a.ann:1: expected `T1<tab>TYPE START END<tab>TEXT`"):
+        read_brat(tmp_path)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import itertools
+import time
 
 import pytest
 from hypothesis import given
@@ -126,6 +127,23 @@ def test_a_large_file_is_read_in_blocks(monkeypatch):
 def test_errors_name_the_line(text, message):
     with pytest.raises(CorpusError, match=message):
         read(text)
+
+
+def test_long_runs_of_digits_are_matched_in_linear_time():
+    digits = "1" * 30_000
+    started = time.process_time()
+    for field in (f"a:{digits}x", f"a:{digits}.{digits}x", f"a:1e{digits}x"):
+        assert attribute_of(field) == (field, 1.0)
+        assert not evidence_of(f"A\t{field}\tb\n".encode() * 3).is_attributes
+    assert time.process_time() - started < 5  # minutes, where each split of the digits is tried
+
+
+def test_fields_of_absurd_length_are_refused():
+    long = "x" * 65_537
+    for line in (f"A\ta\t{long}\n", f"{long}\ta\n"):
+        with pytest.raises(CorpusError, match=r"<stream>:3: a value of 65,537 characters, expected at most 65,536"):
+            read("A\ta\n\n" + line)
+    assert len(read("A\ta\tb" + "\tc" * 40_000 + "\n").y) == 1  # a long line of short fields
 
 
 def test_compressed_and_damaged_files(tmp_path):

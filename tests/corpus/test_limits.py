@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from labelwright.corpus import (
     write_columns,
     write_conllu,
 )
+from labelwright.corpus.compressed import written
 from labelwright.corpus.pieces import pieces_of
 from labelwright.corpus.words import is_running_text
 from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
@@ -78,12 +80,19 @@ def test_a_long_sentence_in_a_pipe_is_searched_once(searched):
     assert sum(searched) < 6 * 200_000
 
 
+@pytest.mark.parametrize("line", [b"x" * 400_000, b"a b\n\n" + b" " * 400_000])
+def test_a_line_without_an_end_is_searched_once(line, searched):
+    with pytest.raises(CorpusError, match="a value of 400,000 characters") if line[0] == ord("x") else nullcontext():
+        list(stream_columns(Pipe(line)))
+    assert sum(searched) < 6 * len(line)
+
+
 def test_blank_lines_before_and_between_sentences_are_kept():
     text = b"\n\n" + b"a b\n\n" + b"\n" * 9000 + b"c d\n\n"
-    written = io.BytesIO()
+    out = io.BytesIO()
     for piece in stream_columns(Pipe(text)):
-        write_columns(piece, written)
-    assert written.getvalue() == text
+        write_columns(piece, out)
+    assert out.getvalue() == text
 
 
 def test_lines_of_spaces_are_no_text():
@@ -120,6 +129,23 @@ def test_plain_inputs_have_the_limit_that_is_asked_for(tmp_path):
     assert len(read_columns(path)) == 1000
 
 
+@pytest.mark.parametrize("text", [b"\n", b"# text\n\n", b"-DOCSTART- O\n\n"])
+@pytest.mark.parametrize("before", [b"", b"a b\n\n"])
+def test_text_without_tokens_has_a_limit(text, before, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_HELD", 1 << 16)
+    text, path = before + text * (1 << 17), tmp_path / "blank.txt.gz"
+    path.write_bytes(gzip.compress(text))
+    is_comment = b"#" in text
+    message = r"blank.txt.gz: (no token|fewer than two whole lines of text) within 64K.*--max-input 128K"
+    with pytest.raises(CorpusError, match=message):
+        list(pieces_of(str(path), "conllu" if is_comment else "columns", size=4096))
+    if not is_comment:
+        with pytest.raises(CorpusError, match=r"<stream>: no token within 64K"):
+            list(stream_columns(Pipe(text), size=4096))
+        with max_input("4M"):
+            assert sum(map(len, stream_columns(Pipe(text)))) == len(before) // 5
+
+
 @pytest.mark.parametrize("size", ["", "0", "many", "-1", "1X", "1" * 40, 0, True, None, 2.5])
 def test_a_wrong_limit_is_refused(size):
     with pytest.raises(OptionError, match="max_input: expected a number of bytes"), max_input(size):
@@ -129,6 +155,20 @@ def test_a_wrong_limit_is_refused(size):
 def test_a_limit_as_messages_write_it_can_be_given_back():
     assert all(limits.size_of(limits.shown_size(1 << n)) == 1 << n for n in range(50))
     assert limits.size_of("1.5K") == 1536
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
+def test_an_error_of_reading_is_none_of_writing(name, tmp_path):
+    def copy(target):
+        with written(target) as write:
+            write(b"half")
+            raise OSError(5, "no cable", "in.txt")
+
+    with pytest.raises(OSError, match="no cable"):
+        copy(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(CorpusError, match=rf"{name}: cannot write: no such file"):
+        copy(tmp_path / "none" / name)
 
 
 def test_zstd_is_refused_by_name(tmp_path):
@@ -147,6 +187,51 @@ def test_words_of_absurd_length_are_refused_with_their_place():
     with pytest.raises(CorpusError, match=r"X: sentence 1, token 1: a value of 65,537 characters"):
         Corpus.from_sequences([["a"], ["b", long]])
     assert Corpus.from_sequences([["a"], ["b", long[1:]]]).n_tokens == 3
+
+
+def test_labels_and_features_of_absurd_length_are_refused():
+    long = "x" * (limits.LONGEST_VALUE + 1)
+    dicts = [[{"w": word} for word in sentence] for sentence in X]
+    for sentences in (X, dicts):
+        for label in (long, {"N", long}, "\u00e9" * 40_000):
+            with pytest.raises(CorpusError, match=r"^y: sentence 1, token 0: .*65,53"):
+                labelwright.CRF().fit(sentences, [["N", "V"], [label]])
+    for token in ({"w": long}, {long: "w"}, {long: True}, {"w": {"v": [long]}}, {long: 2}):
+        with pytest.raises(CorpusError, match=r"X: sentence 1: a value of 65,5\d\d characters, expected"):
+            labelwright.CRF().fit([dicts[0], [token]], Y)
+    fitted = labelwright.CRF(max_iter=1).fit(dicts, Y)
+    assert fitted.predict([[{"w": long}]]) == fitted.predict([[{"w": "unknown"}]])
+
+
+def test_a_value_that_would_not_be_read_again_is_not_written():
+    with pytest.raises(CorpusError, match=r"sentence 0, token 0: cannot write .* has more than 65,536 bytes"):
+        write_columns(Corpus.from_sequences([["\u00e9" * 40_000]]), io.BytesIO())
+
+
+def test_columns_of_absurd_number_are_refused():
+    with pytest.raises(CorpusError, match=r"<stream>:2: 50,000 columns, expected at most 4,096"):
+        read_columns(io.BytesIO(b"\n" + b"a " * 50_000 + b"\n"), label=False)
+
+
+def test_lines_of_absurd_length_are_refused_before_all_is_read(tmp_path, monkeypatch):
+    for module in (columns, pieces):
+        monkeypatch.setattr(module, "LONGEST_LINE", 1 << 14)
+    message = r":3: a line of more than 16M, expected one token in each line; plain text needs --text"
+    text, path = b"a b\n\n" + b"x" * (1 << 20), tmp_path / "long.txt"
+    stream = Pipe(text)
+    with pytest.raises(CorpusError, match=rf"<stream>{message}"):
+        list(stream_columns(stream, size=4096))
+    assert stream.tell() < 1 << 15
+    path.write_bytes(text)
+    for format in ("columns", "conllu", "crfsuite", None):
+        with pytest.raises(CorpusError, match=rf"long.txt{message}"):
+            list(pieces_of(str(path), format, size=4096))
+    path.write_bytes(b"x" * (1 << 20))
+    with pytest.raises(CorpusError, match=r"long.txt:1: a line of more than"):
+        list(pieces_of(str(path), size=4096))
+    assert len(list(pieces_of(str(path), "text", size=4096))) == 1
+    path.write_bytes(b'{"tokens": ["%s"]}' % (b"x" * (1 << 20)))
+    assert [piece.format for piece in pieces_of(str(path), size=4096)] == ["jsonl"]
 
 
 # -- line ends --------------------------------------------------------------------------------------------------------
@@ -214,6 +299,23 @@ def test_a_label_with_a_space_goes_where_tabs_separate_columns():
 def test_what_would_be_read_back_otherwise_is_not_written(X, reason):
     with pytest.raises(CorpusError, match=rf"sentence \d, token 0: cannot write .*{reason}"):
         write_columns(Corpus.from_sequences(X), io.BytesIO())
+
+
+@pytest.mark.parametrize("write", [write_columns, write_conllu])
+def test_a_sentence_without_tokens_is_not_written(write):
+    empty = Corpus.from_sequences([["a"], [], ["b"]], names=["form"])
+    with pytest.raises(CorpusError, match="X: sentence 1 has no tokens, and would not be read back; leave it out"):
+        write(empty, io.BytesIO())
+    fitted = labelwright.CRF(max_iter=1).fit([["a"], [], ["b"]], [["A"], [], ["B"]])
+    assert list(map(len, fitted.predict([["a"], [], ["b"]]))) == [1, 0, 1]
+
+
+@pytest.mark.parametrize(("extra", "n_columns"), [(None, 0), ([], 1), ([[]], 1), ([[], []], 2)])
+def test_columns_of_no_sentences(extra, n_columns):
+    corpus = Corpus.from_sequences([["a"]]).take([])
+    assert columns.flat_columns(corpus, extra) == [[]] * n_columns
+    with pytest.raises(CorpusError, match="extra: 1 sentences, but X has 0"):
+        columns.flat_columns(corpus, [["A"]])
 
 
 def test_numbers_are_no_labels_of_files():

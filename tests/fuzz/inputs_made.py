@@ -57,8 +57,21 @@ FRAGMENTS = [
 ]
 
 
+LONG = 0.002  # share of inputs with something long in them
+LONG_SIZES = (5_000, 60_000, 70_000, 200_000)  # characters: some values are longer than allowed
+LONG_PIECES = [b"1", b"x", b"\n", b" \n", b" ", b"\t", b":1", b"\\", b"a=b\t", b"# c\n", "\u00e9".encode()]
+
+
 def made(rng: random.Random, samples: list[bytes]) -> bytes:
-    """An input: a mutated sample, mostly, or fragments alone."""
+    """An input: a mutated sample, mostly, or fragments alone; rarely with something long in it."""
+    data = _made(rng, samples)
+    if rng.random() < LONG:
+        place, piece = rng.randint(0, len(data)), rng.choice(LONG_PIECES)
+        data = data[:place] + piece * (rng.choice(LONG_SIZES) // len(piece)) + data[place:]
+    return data
+
+
+def _made(rng: random.Random, samples: list[bytes]) -> bytes:
     if rng.random() < 0.15:
         return b"".join(rng.choice(FRAGMENTS) for _ in range(rng.randint(0, 30)))
     data = rng.choice(samples)
@@ -141,7 +154,10 @@ def made_value(rng: random.Random, depth: int = 0) -> Any:
 
 
 def made_token(rng: random.Random) -> Any:
-    """A dict of features, mostly a proper one."""
+    """A dict of features, mostly a proper one, rarely with a long name or value."""
+    if rng.random() < LONG / 4:
+        long = rng.choice("1x\u00e9") * rng.choice(LONG_SIZES)
+        return rng.choice([{long: "x"}, {"w": long}, {long: 2.5}, {"w": {"v": [long]}}])
     if rng.random() < 0.03:
         return made_value(rng)
     odd = rng.random() < 0.1

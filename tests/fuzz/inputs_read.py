@@ -41,10 +41,10 @@ class Kind(NamedTuple):
 
 
 def tokens_of(corpus: Corpus) -> list[Any]:
-    """The sentences of a corpus that have tokens, with all columns."""
+    """The sentences of a corpus with all columns."""
     rows = list(zip(*map(corpus.tokens, corpus.names), strict=True))
     bounds = corpus.offsets.tolist()
-    return [rows[a:b] for a, b in itertools.pairwise(bounds) if b > a]
+    return [rows[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 class SlowStream(io.BytesIO):

@@ -56,6 +56,7 @@ def placed(words: Sequence[str]) -> tuple[str, list[Place]]:
 
 
 def _columns(items: Sequence[ToAnnotate], names: Sequence[str]) -> bytes:
+    items = [item for item in items if item.rows]  # without tokens there is nothing to annotate
     if not items:
         return b""
     out = io.BytesIO()

@@ -154,7 +154,7 @@ def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None
 
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")
-        return ToTag(read_crfsuite(file), _label_lines, file.more)
+        return ToTag(read_crfsuite(file), lambda added: _label_lines(file, added), file.more)
     try:
         corpus = read_for(model, file, columns, [known] if known else [])
     except CorpusError as error:
@@ -169,9 +169,12 @@ def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _label_lines(added: Added) -> bytes:
+def _label_lines(file: "OpenFile", added: Added) -> bytes:
     """One label in each line, a blank line after each sentence; a probability follows after a colon, as in CRFsuite."""
+    from labelwright.corpus.writable import check_written
+
     columns = next(iter(added.values()))
+    check_written((label for sentence in columns[0] for label in sentence), file.name)
     lines: list[str] = []
     for sentence in zip(*columns, strict=True):
         lines += [":".join(parts) for parts in zip(*sentence, strict=True)]

@@ -88,9 +88,12 @@ def _write_conllu(corpus: "Corpus", added: dict[str, list[Any]], out: BinaryIO) 
 def _write_nbest(
     model: Any, corpus: "Corpus", answers: dict[str, list[Answer]], request: Request, out: BinaryIO
 ) -> None:
-    separator = corpus.raw.separator.decode() if corpus.raw is not None else " "
-    tokens = [separator.join(row) for row in zip(*map(corpus.tokens, corpus.names), strict=True)]
     ((name, rows),) = answers.items()
+    columns = [*map(corpus.tokens, corpus.names)]
+    separator = _separator(
+        corpus, columns, [label for answer in rows for labels, _ in answer.nbest for label in labels]
+    )
+    tokens = [separator.join(row) for row in zip(*columns, strict=True)]
     form = ".4g" if model.outputs[name].probabilistic else ".4f"
     begin, lines = 0, list[str]()
     for n, answer in enumerate(rows):
@@ -102,6 +105,18 @@ def _write_nbest(
             lines.append("")
         begin += int(corpus.offsets[n + 1] - corpus.offsets[n])
     out.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _separator(corpus: "Corpus", columns: list[list[str]], labels: list[str]) -> str:
+    """What separates the columns of a file with these labels; refuses what would be read back differently."""
+    from labelwright.corpus.columns import separator_for
+    from labelwright.corpus.writable import check_column, check_written
+
+    separator = corpus.raw.separator.decode() if corpus.raw is not None else separator_for([*columns, labels])
+    for column in columns if corpus.raw is None else ():
+        check_column(column, corpus.offsets, corpus.source, separator, is_label=False)
+    check_written(labels, corpus.source, separator)
+    return separator
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------

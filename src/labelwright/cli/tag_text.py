@@ -1,6 +1,5 @@
 """Text to be tagged: how it is split, and how its entities are written."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,14 +69,17 @@ class EntityWriter:
     def written(self, piece: "ToTag", spans: Mapping[str, Sequence[Sequence["Span"]]]) -> bytes:
         """The entities that the spans of a piece are."""
         from labelwright.corpus.brat import brat_lines
+        from labelwright.corpus.json_records import dumped
+        from labelwright.corpus.writable import check_written
 
         assert piece.split is not None
         by_text = piece.split.entities(spans[self.output], piece.begin)
         entities = [entity for of_text in by_text for entity in of_text]
         first, self._n = self._n + 1, self._n + len(entities)
         if self._target == "brat":
+            check_written((entity.type for entity in entities), piece.data.source)
             return brat_lines(entities, first).encode()
-        return "".join(f"{json.dumps(self._shown(each), ensure_ascii=False)}\n" for each in entities).encode()
+        return b"".join(dumped(self._shown(each)) + b"\n" for each in entities)
 
     def _shown(self, entity: "Entity") -> dict[str, Any]:
         """An entity, ready for JSON."""

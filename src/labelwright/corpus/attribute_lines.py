@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.corpus.json_records import BOM
+from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.table import Column, Corpus
 from labelwright.errors import CorpusError
@@ -24,7 +25,7 @@ VALUE_RANGE = "a number up to 3.4e38"
 MOST_VALUED = 1 << 20  # texts of attributes with values that are remembered
 LOOKED_AT = 1000  # lines from which the format is recognised
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _JOINED = re.compile(r".[=:].")  # a name and a value
 _ESCAPED = re.compile(r"\\([\\:])")
 
@@ -157,6 +158,8 @@ def _blocks(text: bytes, source: str, first: int = 1, size: int = 1 << 22) -> It
 
 def _checked(line: str, number: int, source: str) -> str:
     """A line that begins with a label and has no empty fields, or nothing where it is blank."""
+    if len(line) > LONGEST_VALUE and (longest := max(map(len, line.split("\t")))) > LONGEST_VALUE:
+        raise too_long(f"{source}:{number}", longest)
     if line[:1] in ("\t", " ", "@"):
         if not line.strip("\t "):
             return ""
@@ -256,5 +259,5 @@ def _share(fields: list[str] | tuple[str, ...]) -> float:
 
 
 def _has_value(field: str) -> bool:
-    at = _last_colon(field)
+    at = _last_colon(field) if len(field) <= LONGEST_VALUE else -1  # longer ones are refused by every reader
     return at > 0 and _NUMBER.fullmatch(field, at + 1) is not None

@@ -16,7 +16,7 @@ from labelwright.corpus.table import Corpus
 from labelwright.corpus.tokenizer import Tokenizer
 from labelwright.errors import CorpusError
 
-_ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t|$)")
+_ENTITY = re.compile(r"T\S*\t(\S+) (\d{1,15} \d{1,15}(?:;\d{1,15} \d{1,15})*)(?:\t|$)")
 
 
 def read_brat(path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:

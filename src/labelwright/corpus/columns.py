@@ -21,13 +21,22 @@ from labelwright.corpus.compressed import (
     read_bytes,
     write_bytes,
 )
-from labelwright.corpus.limits import LONGEST_VALUE, limit_of, too_large, too_long
+from labelwright.corpus.limits import (
+    LONGEST_LINE,
+    LONGEST_VALUE,
+    MOST_COLUMNS,
+    limit_of,
+    line_too_long,
+    too_large,
+    too_long,
+)
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
 from labelwright.corpus.writable import check_column, check_rows
 from labelwright.engine.choice import BYTES_OF_TOKEN, expect
 from labelwright.errors import CorpusError
 from labelwright.kernels import text as kernels
 
+NEWLINE = b"\n"
 _BOM = b"\xef\xbb\xbf"
 SENTENCE_END = re.compile(rb"\n(?:[ \t]*\r?\n)+")
 _CONTENT = re.compile(rb"[^ \t\r\n]|\r(?!\n|\Z)")  # in a line that is not blank
@@ -116,23 +125,24 @@ def stream_columns(
     """
     source = name_of(stream)
     layout: FileLayout | None = None
-    waiting, held = Waiting(SENTENCE_END), list[bytes]()  # blocks without tokens go with the next one that has some
+    waiting, held = Waiting(SENTENCE_END), bytearray()  # blocks without tokens go with the next one that has some
     first_line = 1
     while True:
         fresh = _read_some(stream, size, source)
         waiting.add(fresh, source)
         if first_line == 1 and not held and codec_for(waiting.head, source):
             squeezed: Any = io.BufferedReader(Rejoined(waiting.take(all=True), stream))  # type: ignore[arg-type]
-            stream = ByteStream(squeezed, source)  # type: ignore[assignment]
+            stream, waiting = ByteStream(squeezed, source), Waiting(SENTENCE_END)  # type: ignore[assignment]
             continue
         if fresh and len(waiting) < size and _more_is_waiting(stream):
             continue
         block = waiting.take(all=not fresh)
         layout = layout or lay_out(block, source, names, label)
         if layout is None or not _has_tokens(block, layout):
-            held += [block] if block else []
+            held += block
+            check_held(len(held), source)
         else:
-            text = b"".join([*held, block])
+            text = bytes(held) + block
             held.clear()
             yield parse(text, source, layout, first_line)
             first_line += text.count(b"\n")
@@ -140,13 +150,25 @@ def stream_columns(
             return
 
 
-class Waiting:
-    """Text that waits for the end of its sentence; each byte of it is searched once."""
+def check_held(n_bytes: int, source: str) -> None:
+    """Refuse to hold more text without tokens, such as blank lines."""
+    limit = limit_of(held=True)
+    if limit is not None and n_bytes > limit:
+        raise too_large(source, limit, "no token within")
 
-    def __init__(self, ends: re.Pattern[bytes]):
-        self._ends, self._text = ends, bytearray()
+
+class Waiting:
+    """Text that waits for the end of its sentence; each byte of it is searched once.
+
+    ends : what sentences end with, the end of a line among it
+    token_lines : whether each line has one token, and so a limit
+    """
+
+    def __init__(self, ends: re.Pattern[bytes], token_lines: bool = True):
+        self._ends, self._text, self._token_lines = ends, bytearray(), token_lines
         self._n_added = 0  # bytes
-        self._cut = self._searched = 0  # behind the last sentence; no other ends before `searched`
+        self._cut = self._newline = 0  # behind the last sentence; the last end of a line
+        self._first_line = 1
 
     def __len__(self) -> int:
         return len(self._text)
@@ -160,27 +182,31 @@ class Waiting:
         """Add what was read."""
         self._text += text
         self._n_added += len(text)
+        self._search(len(self._text) - len(text))
         asked = limit_of(held=False)
         if asked is not None and self._n_added > asked:
             raise too_large(source, asked)
         limit = limit_of(held=True)
-        if limit is not None and len(self._text) > limit and not self._found():
+        if self._token_lines and len(self._text) - self._newline > LONGEST_LINE + 1:
+            raise line_too_long(f"{source}:{self._first_line + self._text.count(NEWLINE)}")
+        if limit is not None and len(self._text) > limit and not self._cut:
             raise too_large(source, limit, "no sentence ends within")
 
     def take(self, all: bool = False) -> bytes:
         """The whole sentences, or all that is there; nothing where no sentence ends."""
-        cut = len(self._text) if all else self._found()
+        cut = len(self._text) if all else self._cut
         block = bytes(self._text[:cut])
         del self._text[:cut]
-        self._cut, self._searched = 0, max(0, self._searched - cut)
+        self._cut, self._newline = 0, max(0, self._newline - cut)
+        self._first_line += block.count(NEWLINE)
         return block
 
-    def _found(self) -> int:
-        """Where the last sentence ends."""
-        begin = max(self._cut, self._text.rfind(b"\n", 0, self._searched)) if self._searched else 0
-        self._cut = last_match(self._ends, self._text, begin) or self._cut
-        self._searched = len(self._text)
-        return self._cut
+    def _search(self, begin: int) -> None:
+        """Search the text from here on for the end of a sentence; there is none where no line ends."""
+        newline = self._text.rfind(NEWLINE, begin)
+        if newline >= 0:
+            self._cut = last_match(self._ends, self._text, max(self._cut, self._newline)) or self._cut
+            self._newline = newline
 
 
 def _has_tokens(block: bytes, layout: FileLayout) -> bool:
@@ -219,8 +245,7 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
         write_bytes(target, corpus.raw.edited(columns, replacing=False) if columns else corpus.raw.text)
         return
     rows = [*map(corpus.tokens, corpus.names), *columns]
-    has_spaces = any(" " in value for column in rows for value in set(column) if isinstance(value, str))
-    separator = "\t" if has_spaces and len(rows) > 1 else " "
+    separator = separator_for(rows)
     for number, column in enumerate(rows):
         check_column(column, corpus.offsets, corpus.source, separator, is_label=number >= len(corpus.names))
     check_rows(rows, corpus.offsets, corpus.source)
@@ -235,6 +260,12 @@ def write_columns(corpus: Corpus, target: Source, extra: Labels | Sequence[Label
     write_bytes(target, "".join(f"{line}\n" for line in blocks).encode())
 
 
+def separator_for(columns: Sequence[Sequence[Any]]) -> str:
+    """What separates columns [C][T] in a file: tabs where a value holds a space."""
+    has_spaces = any(" " in value for column in columns for value in set(column) if isinstance(value, str))
+    return "\t" if has_spaces and len(columns) > 1 else " "
+
+
 def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: str | bool | None) -> FileLayout | None:
     """Determine names, label and separator from the first token line; None when there is no token."""
     if label is True:
@@ -245,6 +276,8 @@ def lay_out(text: bytes, source: str, names: Sequence[str] | str | None, label: 
     check_line_ends(first, f"{source}:{number}")
     tabs = b"\t" in first
     n_columns = sum(1 for field in first.split(b"\t" if tabs else b" ") if field)
+    if n_columns > MOST_COLUMNS:
+        raise CorpusError(f"{source}:{number}: {n_columns:,} columns, expected at most {MOST_COLUMNS:,}")
     labelled = label is not False and (n_columns > 1 or label is not None)
     if names is None:
         names = default_names(n_columns, labelled)
@@ -340,9 +373,10 @@ def flat_columns(corpus: Corpus, extra: Labels | Sequence[Labels] | None) -> lis
     """Flatten one column of labels per sentence, or several, into lists [T], checked against the corpus."""
     if extra is None:
         return []
-    several = next((isinstance(item, list | tuple) for sentence in extra for item in sentence), False)
     columns: list[list[str]] = []
     lengths = np.diff(corpus.offsets).tolist()
+    none = not lengths and len(extra) > 0  # of no sentences, the lists that are given are columns
+    several = next((isinstance(item, list | tuple) for sentence in extra for item in sentence), none)
     for column in extra if several else [extra]:
         if len(column) != len(lengths):
             raise CorpusError(f"extra: {len(column)} sentences, but {corpus.source} has {len(lengths)}")

@@ -8,7 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -162,13 +162,23 @@ def written(target: Source) -> Iterator[Callable[[bytes], None]]:
     elif target == "-":
         yield explained(lambda data: (sys.stdout.buffer.write(data), sys.stdout.buffer.flush()))
     else:
-        with _explained(name), _opened_for_writing(_path(target, name)) as file:
-            codec = CODECS.get(Path(target).suffix)
-            if codec is None:
-                yield explained(file.write)
-            else:
-                with codec.writer(file) as squeezed:
-                    yield explained(squeezed.write)
+        with _opened_and_closed(_opened_for_writing(_path(target, name)), name) as file:
+            yield explained(file.write)
+
+
+@contextmanager
+def _opened_and_closed(file: AbstractContextManager[BinaryIO], name: str) -> Iterator[BinaryIO]:
+    """A file, with errors of opening and closing it in a few words; what else happens meanwhile is left as it is."""
+    with _explained(name):
+        opened = file.__enter__()
+    try:
+        yield opened
+    except BaseException as error:
+        with _explained(name):
+            file.__exit__(type(error), error, error.__traceback__)
+        raise
+    with _explained(name):
+        file.__exit__(None, None, None)
 
 
 @contextmanager
@@ -195,13 +205,13 @@ def _path(path: str | os.PathLike[str], name: str) -> Path:
 
 @contextmanager
 def _opened_for_writing(path: Path) -> Iterator[BinaryIO]:
-    """A regular file that appears whole or not at all; pipes and devices are written directly."""
-    if path.exists() and not path.is_dir() and not path.is_file():
-        with open(path, "wb") as file:
-            yield file
-    else:
-        with replacing(Path(os.path.realpath(path))) as file:
-            yield file
+    """A regular file that appears whole or not at all, compressed by its suffix; pipes and devices are written
+    directly."""
+    direct = path.exists() and not path.is_dir() and not path.is_file()
+    codec = CODECS.get(path.suffix)
+    opened = open(path, "wb") if direct else replacing(Path(os.path.realpath(path)))  # noqa: SIM115
+    with opened as file, nullcontext(file) if codec is None else codec.writer(file) as target:
+        yield target
 
 
 # -- piece by piece ---------------------------------------------------------------------------------------------------

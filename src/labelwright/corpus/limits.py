@@ -8,7 +8,9 @@ from contextvars import ContextVar
 from labelwright.errors import CorpusError, OptionError
 
 LONGEST_VALUE = 1 << 16  # characters (in files: bytes) of a word, a label or another value of a column
-MOST_HELD = 1 << 30  # bytes: compressed data that are read at once, and text in which no sentence ends
+MOST_COLUMNS = 1 << 12  # of a column file
+LONGEST_LINE = 1 << 24  # bytes of a line, where each has one token
+MOST_HELD = 1 << 30  # bytes: compressed data that are read at once, text in which no sentence ends or no token stands
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGT]?)B?", re.IGNORECASE)
 
@@ -17,8 +19,9 @@ _asked: ContextVar[int | None] = ContextVar("max_input", default=None)
 
 @contextmanager
 def max_input(size: int | str) -> Iterator[None]:
-    """While it lasts, every input may have at most so many bytes, after decompression; without it, only compressed data
-    have a limit, of 1G.
+    """While it lasts, every input may have at most so many bytes, after decompression.  Without it there is a limit of
+    1G on what is held in memory: compressed data that are read at once and, where a file is read piece by piece, text
+    in which no sentence ends or no token stands.
 
     size : a number of bytes, or a text such as 500M or 8G
 
@@ -71,6 +74,14 @@ def too_large(name: str, limit: int, what: str = "more than") -> CorpusError:
     return CorpusError(
         f"{name}: {what} {shown_size(limit)}; if that is right, raise the limit with --max-input "
         f"{shown_size(2 * limit)} (in Python: labelwright.corpus.max_input)"
+    )
+
+
+def line_too_long(place: str) -> CorpusError:
+    """The error about a line that is too long to be that of a token."""
+    longest = shown_size(LONGEST_LINE)
+    return CorpusError(
+        f"{place}: a line of more than {longest}, expected one token in each line; plain text needs --text"
     )
 
 

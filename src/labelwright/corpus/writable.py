@@ -1,10 +1,11 @@
 """What column files can hold: values that come back as they were written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from labelwright.corpus.limits import LONGEST_VALUE
 from labelwright.errors import CorpusError
 
 _SIGNS = {"\t": "a tab", "\n": "a newline", "\r": "a carriage return"}
@@ -31,7 +32,15 @@ def _why_not(value: Any) -> str | None:
     for sign, name in _SIGNS.items():
         if sign in value:
             return f"holds {name}"
-    return None if is_text(value) else "holds half of a surrogate pair"
+    if not is_text(value):
+        return "holds half of a surrogate pair"
+    return f"has more than {LONGEST_VALUE:,} bytes" if _is_long(value) else None
+
+
+def _is_long(value: str) -> bool:
+    """Whether a value is too long to be read again; the limit is in bytes."""
+    size = len(value)
+    return size > LONGEST_VALUE or (4 * size > LONGEST_VALUE and len(value.encode()) > LONGEST_VALUE)
 
 
 def is_text(value: str) -> bool:
@@ -66,17 +75,30 @@ def _why_too_large(label: Any) -> str | None:
 def check_column(flat: Sequence[Any], offsets: np.ndarray, source: str, separator: str, is_label: bool = True) -> None:
     """Refuse values [T] that would be read back differently from a file with this separator."""
     for value in dict.fromkeys(flat) if all(isinstance(value, str) for value in flat) else flat:
-        reason = why_unwritable(value) if is_label else _why_not(value)
-        if reason is None and separator == " " and " " in value:
-            reason = "holds a space, but spaces separate the columns of the file; use tabs"
+        reason = (why_unwritable(value) if is_label else _why_not(value)) or _why_separated(value, separator)
         if reason is not None:
             place = place_of(list(flat).index(value), offsets)
             raise CorpusError(f"{source}: {place}: cannot write {value!r:.40}: it {reason}")
 
 
+def check_written(labels: Iterable[Any], source: str, separator: str = "\t") -> None:
+    """Refuse labels that a file with this separator cannot hold, where they stand in no column of sentences."""
+    for label in dict.fromkeys(labels):
+        reason = why_unwritable(label) or _why_separated(label, separator)
+        if reason is not None:
+            raise CorpusError(f"{source}: cannot write the label {label!r:.40}: it {reason}")
+
+
+def _why_separated(value: str, separator: str) -> str | None:
+    is_cut = separator == " " and " " in value
+    return "holds a space, but spaces separate the columns of the file; use tabs" if is_cut else None
+
+
 def check_rows(columns: Sequence[Sequence[str]], offsets: np.ndarray, source: str) -> None:
     """Refuse rows that would be read back as something else: a mark of a document, a byte order mark, blanks that are
-    no part of a value."""
+    no part of a value, no row at all for a sentence."""
+    for sentence in np.flatnonzero(np.diff(offsets) == 0).tolist():
+        raise CorpusError(f"{source}: sentence {sentence} has no tokens, and would not be read back; leave it out")
     first, last = columns[0], columns[-1]
     if first and first[0].startswith(_BOM):
         raise _unwritable(0, offsets, source, first[0], "it begins with a byte order mark")

@@ -12,6 +12,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.attribute_lines import LARGEST, VALUE_RANGE, AttributeLines
+from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError
 from labelwright.features.encoded import on_tokens
@@ -191,7 +193,9 @@ class Collected:
             raise CorpusError(f"X: sentence {len(self)}: expected a list of tokens, got {type(sentence).__name__}")
         n_names, n_strings = len(self.names), len(self.string_names or ())
         try:
-            self._add(*self._read(sentence))
+            features = self._read(sentence)
+            self._check_names(n_names)
+            self._add(*features)
         except BaseException:
             self._forget(n_names, n_strings)
             raise
@@ -245,6 +249,12 @@ class Collected:
                     feature.append(number)
             ends.append(begin + len(feature))
         return _Sentence(feature, ends, others)
+
+    def _check_names(self, n_names: int) -> None:
+        """Refuse names of absurd length among those that this sentence added to the first `n_names`."""
+        longest = max(map(len, islice(reversed(self.names), len(self.names) - n_names)), default=0)
+        if longest > LONGEST_VALUE:
+            raise too_long(f"X: sentence {len(self)}", longest)
 
     def _forget(self, n_names: int, n_strings: int) -> None:
         """Forget the names of a sentence that could not be read."""
