@@ -28,10 +28,10 @@ import numpy as np
 from labelwright.errors import ModelFileError
 from labelwright.interchange.observations import Line, Observations, checked_labels, trained_crf
 from labelwright.taggers.crf import CRF
+from labelwright.validation import LARGEST_WEIGHT
 
 REACH = 8  # the largest row of a template
 MOST_COLUMNS = 10_000
-LARGEST = 1e30  # weights
 SIZES = "version", "cost-factor", "maxid", "xsize"
 CELL = re.compile(r"%x\[(-?)([0-9]+),([0-9]+)\]")
 
@@ -89,7 +89,7 @@ def _sizes(head: str, source: str) -> tuple[float, int, int]:
         cost_factor = float(fields["cost-factor"])
     except ValueError:
         cost_factor = math.nan
-    if not 0 < cost_factor <= LARGEST:
+    if not 0 < cost_factor <= LARGEST_WEIGHT:
         raise ModelFileError(f"{source}: cost-factor: expected a number above 0, got {fields['cost-factor']!r:.20}")
     return cost_factor, n_weights, n_columns
 
@@ -146,8 +146,8 @@ def _weights(part: bytes, n_weights: int, source: str) -> np.ndarray:
         weights = np.array(list(map(float, lines)))
     except ValueError as error:
         raise ModelFileError(f"{source}: weights: {error!s:.60}") from error
-    if not (np.abs(weights) <= LARGEST).all():
-        raise ModelFileError(f"{source}: weights: expected finite numbers up to {LARGEST:g}")
+    if not (np.abs(weights) <= LARGEST_WEIGHT).all():
+        raise ModelFileError(f"{source}: weights: expected finite numbers up to {LARGEST_WEIGHT:g}")
     return weights
 
 

@@ -35,13 +35,19 @@ from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stored_records import FITTED as FITTED
 from labelwright.taggers.stored_records import read_record as read_record
-from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_pointers, is_number
+from labelwright.validation import (
+    LARGEST_WEIGHT,
+    HeaderReader,
+    TensorReader,
+    check_distinct,
+    check_pointers,
+    is_number,
+)
 
 Array = NDArray[Any]
 Packed = tuple[dict[str, Array], dict[str, Any]]
 PLAIN = ("transitions", "triples")  # plain transitions of order 1 and 2
 MOST_THREADS = 4096
-LARGEST = 1e30  # weights, and weights by temperature: sums of them stay finite
 
 
 # -- what all models share ----------------------------------------------------------------------------------------
@@ -244,7 +250,7 @@ def read_parameters(
 def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
     """Weights as they were stored: float32 as trained here, or float64 from another program."""
     dtype = np.float64 if tensors[name].dtype == np.float64 else np.float32
-    return tensors.numbers(name, dtype, n, least=-LARGEST, most=LARGEST)
+    return tensors.weights(name, dtype, n)
 
 
 def check_calibration(training: HeaderReader, weights: Array) -> None:
@@ -253,7 +259,8 @@ def check_calibration(training: HeaderReader, weights: Array) -> None:
         return
     temperature = training.part("calibration")["temperature"]
     largest = float(np.abs(weights).max(initial=0.0))
-    if not is_number(temperature) or not 0 < temperature <= LARGEST or not largest / temperature <= LARGEST:
+    most = LARGEST_WEIGHT
+    if not is_number(temperature) or not 0 < temperature <= most or not largest / temperature <= most:
         raise training.part("calibration").refuse("temperature", "a number above 0 that fits the weights")
     for kind in kinds_of(training.part("calibration")):
         _check_map(training.part("calibration").part(kind))
