@@ -14,6 +14,7 @@ import zoo
 import labelwright
 from labelwright import modelfile
 from labelwright.errors import ModelFileError
+from labelwright.structures.segments import SegmentSpace
 
 OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
 CASES, GROUPS = 150, 2  # of each group of kinds
@@ -171,3 +172,21 @@ def test_headers_are_checked(name, field, value, message, tmp_path):
     with pytest.raises(ModelFileError) as caught:
         labelwright.load(tmp_path / "made")
     assert message in str(caught.value)
+
+
+def test_latent_states_that_the_weights_do_not_bear_out_are_refused_before_they_are_named(tmp_path, monkeypatch):
+    tensors, header = modelfile.read(OLD / "semi-crf.model")
+    header["segments"]["n_latent"] = 2**53  # names of them would fill the memory
+    modelfile.write(tmp_path / "made", tensors, header)
+    monkeypatch.setattr(SegmentSpace, "_named", lambda *_: pytest.fail("the names were made"))
+    with pytest.raises(ModelFileError, match="tensor transitions: expected float32"):
+        labelwright.load(tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", ["semi-crf", "lattice-crf"])
+def test_taggers_without_an_order_2_refuse_files_that_claim_it(name, tmp_path):
+    tensors, header = modelfile.read(OLD / f"{name}.model" if name == "semi-crf" else zoo.content(name))
+    tensors["triples"] = np.zeros(len(tensors["space.start"]) ** 3, np.float32)
+    modelfile.write(tmp_path / "made", tensors, header | {"order": 2})
+    with pytest.raises(ModelFileError, match="header: order: expected 1, got 2"):
+        labelwright.load(tmp_path / "made")

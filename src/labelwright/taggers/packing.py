@@ -195,6 +195,12 @@ def chain_shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]
     return Shape({name: S ** (reach + 1) for name, reach in REACH.items() if reach <= order}, S, order), trained
 
 
+def check_first_order(trained: Trained, header: HeaderReader) -> None:
+    """Refuse a file of order 2 for a tagger that has none."""
+    if trained.space.graph.order != 1:
+        raise header.refuse("order", "1")
+
+
 def _without_zeros(cells: Cells, weights: Array) -> list[tuple[str, Array]]:
     used = weights != 0
     kept = np.concatenate([[0], np.cumsum(used)])
@@ -237,14 +243,14 @@ def read_parameters(
     kinds = header.names("layers")
     if sorted(kinds) != sorted(extractor.cell_kinds) or not set(kinds) <= set(shape.columns):
         raise header.refuse("layers", ", ".join(extractor.cell_kinds))
+    # First, since it shows that the file is as large as its header says.
+    plain = [_read_weights(tensors, name, shape.n_states ** (2 + i)) for i, name in enumerate(PLAIN[: shape.order])]
     cells, weights = {}, []
     for name in kinds:
         column = tensors.indices(f"{name}.column", np.int32, shape.columns[name], None)
         cells[name] = Cells(tensors.pointers(f"{name}.ptr", extractor.n_features, len(column)), column)
         weights.append(_read_weights(tensors, f"{name}.weights", len(column)))
-    for name, reach in zip(PLAIN[: shape.order], (2, 3), strict=False):
-        weights.append(_read_weights(tensors, name, shape.n_states**reach))
-    return Parameters(cells, shape.n_states, shape.order), np.concatenate(weights)
+    return Parameters(cells, shape.n_states, shape.order), np.concatenate([*weights, *plain])
 
 
 def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
