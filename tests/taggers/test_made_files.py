@@ -67,6 +67,8 @@ def _set(place, value):
         ("crf", "space.arc", lambda a: a[:-1], "tensor space.arc: expected bool"),
         ("crf", "space.start", lambda a: a & False, "expected states that may begin"),
         ("crf-order2", "space.arc", lambda a: a & False, "expected states that may begin, follow and end"),
+        ("crf", "labels.text", _set(0, 9), "holds a tab, so no file can hold it"),
+        ("memory", "labels.text", _set(0, 10), "holds a newline, so no file can hold it"),
         ("crf-dicts", "features.names.offsets", _set(1, 10**6), "tensor features.names.offsets: expected pointers"),
         ("semi-crf", "features.phrases.parent", _set(0, 5), "tensor features.phrases.parent: expected indices"),
         ("semi-crf", "features.phrases.feature", _set(0, 3), "each text of a segment once"),

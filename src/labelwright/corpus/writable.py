@@ -1,6 +1,6 @@
 """What column files can hold: values that come back as they were written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,19 @@ def why_unwritable(value: Any) -> str | None:
     """
     reason = _why_not(value)
     return "begins or ends with a space" if reason is None and value != value.strip(" ") else reason
+
+
+def unwritable_label(labels: Iterable[str]) -> str | None:
+    """What is wrong with the first label of a model that no column file can hold; None where all can be held.
+
+    >>> unwritable_label(["O", "B-NP\\n"])
+    "the label 'B-NP\\\\n' holds a newline, so no file can hold it"
+    """
+    for label in labels:
+        reason = why_unwritable(label)
+        if reason is not None:
+            return f"the label {label!r:.40} {reason}, so no file can hold it"
+    return None
 
 
 def _why_not(value: Any) -> str | None:

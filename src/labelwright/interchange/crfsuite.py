@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError
 from labelwright.interchange.chains import ChainModel
 from labelwright.interchange.chunks import Chunk, File, check_pairs
@@ -56,6 +57,9 @@ def read(data: bytes, source: str) -> ChainModel:
     attributes = read_strings(file, header.attributes, header.n_attributes, "attribute")
     if not labels:
         raise ModelFileError(f"{source}: a CRFsuite model without labels; train it again")
+    reason = unwritable_label(labels)
+    if reason is not None:
+        raise ModelFileError(f"{source}: {reason}; rename it and train it again")
     features = _read_features(file, header)
     of_labels = file.chunk(header.of_labels, b"LFRF", "features of labels")
     of_attributes = file.chunk(header.of_attributes, b"AFRF", "features of attributes")

@@ -23,6 +23,7 @@ from labelwright import __version__
 from labelwright.answers.calibrated import kinds_of
 from labelwright.corpus.labels import READ_LABEL, label_type, text_of
 from labelwright.corpus.schemes import SCHEMES
+from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
@@ -123,6 +124,13 @@ def read_labels(tensors: TensorReader, header: HeaderReader) -> list[Any]:
             raise ModelFileError(f"tensor {tensors.prefix}labels: {error}") from None
     check_distinct(tensors.prefix + "labels", labels)
     return labels
+
+
+def check_token_labels(tensors: TensorReader, labels: Sequence[Any]) -> None:
+    """Refuse labels of tokens that no column file can hold, as `fit` does; labels of arcs may be anything."""
+    reason = unwritable_label(text_of(labels))
+    if reason is not None:
+        raise ModelFileError(f"tensor {tensors.prefix}labels: {reason}")
 
 
 def with_text_labels(model: Any) -> Any:
