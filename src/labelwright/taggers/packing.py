@@ -29,7 +29,6 @@ from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
 from labelwright.modelfile import pack_strings, read_strings
-from labelwright.parallel import n_threads
 from labelwright.scoring.parameters import REACH, Cells, Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
@@ -48,7 +47,6 @@ from labelwright.validation import (
 Array = NDArray[Any]
 Packed = tuple[dict[str, Array], dict[str, Any]]
 PLAIN = ("transitions", "triples")  # plain transitions of order 1 and 2
-MOST_THREADS = 4096
 
 
 # -- what all models share ----------------------------------------------------------------------------------------
@@ -80,16 +78,19 @@ def as_json(value: Any) -> Any:
 def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
     """An untrained model with the settings of a header; those in `given` are taken as they are."""
     fields = header.part("parameters")
-    model = kind(**{name: value for name, value in fields.items() if name in kind._parameter_names()} | given)
+    model = kind(**settings_in(fields, kind) | given)
     check_run(fields)
     model._check_parameters()
     return model
 
 
+def settings_in(fields: HeaderReader, kind: type[Any]) -> dict[str, Any]:
+    """The settings of a header.  How many threads run is for the user to say, not for the file."""
+    return {name: fields[name] for name in fields if name in kind._parameter_names() and name != "n_jobs"}
+
+
 def check_run(fields: HeaderReader) -> None:
     """Settings of a run that models do not check before they need them."""
-    if "n_jobs" in fields and n_threads(fields["n_jobs"]) > MOST_THREADS:
-        raise fields.refuse("n_jobs", f"{MOST_THREADS} threads at most")
     if fields.get("random_state") is not None:
         fields.whole("random_state")
     if "verbose" in fields:
