@@ -152,7 +152,7 @@ class Cascade(CalibratedLayers):
             self.__dict__.pop(attribute, None)
         begun = time.monotonic()
         self.inputs_ = X.input_names if isinstance(X, Corpus) else ()
-        tokenizer = getattr(X, "tokenizer", None)
+        tokenizer = self._tokenizer_of(X)
         self.lexicon_ = None
         source = self._input(X)
         if self.lexicon is not None:
