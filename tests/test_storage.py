@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from failing_disk import broken, failing_disk, killed, no_space
 
-from labelwright import CRF, modelfile
+from labelwright import CRF, modelfile, storage
 from labelwright.errors import ModelFileError
 from labelwright.storage import replace_file, replacing
 
@@ -184,3 +184,12 @@ def test_where_files_are_not_locked_nothing_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", unsupported)
     replace_file(tmp_path / "m", b"whole")
     assert sorted(os.listdir(tmp_path)) == [left.name, "m"]
+
+
+@pytest.mark.parametrize("name", ["\u4e2d" * 80, "a" * 250, "\U0001f600" * 60, "ab\u00e9" * 60])
+def test_long_names_have_short_siblings(name, tmp_path):
+    beginning = storage._beginning(name)
+    assert name.startswith(beginning)
+    assert 97 <= len(os.fsencode(beginning)) <= storage.LONGEST
+    storage.replace_file(tmp_path / name, b"content")
+    assert os.listdir(tmp_path) == [name]

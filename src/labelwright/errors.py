@@ -20,6 +20,12 @@ class ModelFileError(LabelwrightError):
     """A model file is damaged, foreign, or cannot be written."""
 
 
+def unforeseen(name: object, error: Exception, advice: str) -> ModelFileError:
+    """One line for whatever a made file can cause that no check has foreseen."""
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return ModelFileError(f"{name}: the file does not fit together ({what:.80}); {advice}")
+
+
 class OptionError(LabelwrightError):
     """An argument is out of range or contradicts another."""
 

@@ -16,7 +16,7 @@ try:
 except ImportError:  # Windows, where a file that is open cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
 
-LONGEST = 100  # characters of a name that its temporary siblings have, too
+LONGEST = 100  # bytes of a name that its temporary siblings have, too: most disks allow 255 for all of it
 NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # of folders that cannot be synced
 
 
@@ -73,7 +73,7 @@ def _locked_sibling(path: Path) -> tuple[Path, BinaryIO]:
     """A new file with a name of its own.  A process that looks for abandoned files may remove it before it is locked;
     then another one is made."""
     while True:
-        fresh = path.with_name(f".{path.name[:LONGEST]}.{secrets.token_hex(6)}.part")
+        fresh = path.with_name(f".{_beginning(path.name)}.{secrets.token_hex(6)}.part")
         file = open(fresh, "xb")  # noqa: SIM115
         if fcntl is None:
             return fresh, file
@@ -89,13 +89,18 @@ def _locked_sibling(path: Path) -> tuple[Path, BinaryIO]:
         file.close()
 
 
+def _beginning(name: str) -> str:
+    """The beginning of a name in LONGEST bytes, cut between characters."""
+    return os.fsencode(name)[:LONGEST].decode("utf-8", "ignore")
+
+
 def remove_abandoned(path: Path, more: str = "") -> None:
     """Remove temporary siblings that killed processes have left.  A process that still writes holds a lock.
 
     more : a regular expression of what may follow the name"""
     if fcntl is None:
         return
-    pattern = re.compile(rf"\.{re.escape(path.name[:LONGEST])}{more}\.[0-9a-f]{{12}}\.part")
+    pattern = re.compile(rf"\.{re.escape(_beginning(path.name))}{more}\.[0-9a-f]{{12}}\.part")
     with suppress(OSError):
         for name in os.listdir(path.parent):
             if pattern.fullmatch(name):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from labelwright.errors import ModelFileError
 
 Array = NDArray[Any]
-LARGEST = 1 << 53  # whole numbers beyond this are no counts
+LARGEST_COUNT = 1 << 53  # whole numbers beyond this are no counts
+LARGEST_WEIGHT = 1e30  # of weights, numbers and whatever else is added up: sums of them stay finite
 DEEPEST = 20  # levels of a field of the header
 
 
@@ -62,6 +63,11 @@ def check_numbers(name: str, array: Array, least: float = -math.inf, most: float
         limits = f" from {least:g} to {most:g}" if math.isfinite(least) or math.isfinite(most) else ""
         raise ModelFileError(f"tensor {name}: expected finite numbers{limits}")
     return array
+
+
+def check_weights(name: str, array: Array) -> Array:
+    """Finite numbers that are no larger than a weight may be."""
+    return check_numbers(name, array, -LARGEST_WEIGHT, LARGEST_WEIGHT)
 
 
 def check_children(name: str, child: Array) -> Array:
@@ -138,6 +144,9 @@ class TensorReader(Mapping[str, Array]):
     ) -> Array:
         return check_numbers(self.prefix + name, self.array(name, dtype, *shape), least, most)
 
+    def weights(self, name: str, dtype: Any, *shape: int | None) -> Array:
+        return check_weights(self.prefix + name, self.array(name, dtype, *shape))
+
 
 # -- headers ----------------------------------------------------------------------------------------------------------
 
@@ -201,7 +210,7 @@ class HeaderReader(Mapping[str, Any]):
             raise self.refuse(name, "a list of strings")
         return self.listed(name)
 
-    def whole(self, name: str, least: int = 0, most: int = LARGEST) -> int:
+    def whole(self, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
         """A whole number from `least` to `most`."""
         if type(self[name]) is not int or not least <= self[name] <= most:
             raise self.refuse(name, f"a whole number from {least} to {most}")

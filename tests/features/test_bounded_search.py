@@ -1,16 +1,17 @@
 """Regular expressions of templates: the same matches as Python's, in bounded time."""
 
 import random
+import re
 
 import pytest
 
-from labelwright.errors import TemplateError
-from labelwright.features import bounded_search
+from labelwright.errors import CorpusError, TemplateError
+from labelwright.features import bounded_search, expressions, template
 from labelwright.features.bounded_search import BoundedSearch
 from labelwright.features.expressions import translate
 from labelwright.features.template import Reader, apply, parse_template
 
-LATIN = [chr(code) for code in range(256)]
+LATIN = "".join(map(chr, range(256)))
 
 
 def test_the_bounded_search_finds_what_pythons_search_finds():
@@ -20,9 +21,10 @@ def test_the_bounded_search_finds_what_pythons_search_finds():
             rng.choice(["a", "b", ".", r"\u", r"\L", r"\d", "x"]) + rng.choice(["", "", "?", "*"]) for _ in range(5)
         ]
         regex = rng.choice(["", "^"]) + "".join(items[: rng.randint(1, 5)]) + rng.choice(["", "", "$"])
-        search = BoundedSearch(translate(regex, LATIN))
+        expression = translate(regex, LATIN)
+        search = BoundedSearch(expression)
         text = "".join(rng.choice("aabbABx1\n") for _ in range(rng.randint(0, 10)))
-        match = search.compiled.search(text)
+        match = re.search(expression.pattern, text, re.DOTALL)
         assert search._search(text) == (match.group() if match else None), (regex, text)
 
 
@@ -43,6 +45,43 @@ def test_letters_of_all_scripts_are_compiled_for_a_few_times():
     words = ["A", *(chr((block << 8) + 1) for block in range(1, 60)), "\U0001d400"]
     assert next(apply(Reader(0, "test", r"^\u$"), [word])[0] for word in words) == "true"
     assert apply(Reader(0, "test", r"^\u$"), ["\U0001d400", "\u0391", "a"]) == ["true", "true", "false"]
+
+
+def test_classes_of_all_letters_are_made_once_for_all_expressions(monkeypatch):
+    made, compiled = [], []
+    compile_one = re.compile
+    monkeypatch.setitem(expressions.CLASSES, "a", lambda letter: made.append(1) or letter.isalpha())
+    monkeypatch.setattr(bounded_search.re, "compile", lambda text, *flags: compiled.append(text) or compile_one(text))
+    monkeypatch.setattr(template, "MOST_BLOCKS", 2)
+    monkeypatch.setattr(template, "ALL_BLOCKS", frozenset(range(8)))
+    expressions._class.cache_clear()
+    words = [chr((block << 8) + 65) for block in range(4)]
+    for n in range(5):
+        apply(Reader(0, "test", rf"\a\d?{'made once' * n}"), words)
+    assert len(made) == 8 * 256
+    compiled.clear()
+    search = BoundedSearch(translate(r"\a*" * 20, LATIN))
+    assert compiled == []  # such an expression is never left to Python's search
+    assert search("ab") == ""
+
+
+def test_classes_of_a_template_are_limited():
+    lines = [f'U{n}:%t[0,0,"{chr(92)}a{"x" * n}{chr(92)}d*"]' for n in range(251)]
+    parse_template("\n".join([*lines[:250], *lines[:250]]))
+    with pytest.raises(TemplateError, match=r"^template: the regular expressions have 502 classes .* at most 500$"):
+        parse_template("\n".join(lines))
+
+
+def test_values_beyond_what_a_search_can_remember_are_refused(monkeypatch):
+    monkeypatch.setattr(bounded_search, "MOST_PLACES", 1000)
+    search = BoundedSearch(translate("a*a*a*a*b", "ab"))
+    assert search("a" * 199) is None
+    with pytest.raises(CorpusError, match=r"^a value of 200 characters .* of 5 items; expected at most 199$"):
+        search("a" * 200)
+
+
+def test_compiled_expressions_are_not_kept_for_ever():
+    assert all(kept.cache_info().maxsize for kept in (template._searcher, template._byte_searcher, template._affix))
 
 
 def test_long_expressions_and_lines_are_refused():

@@ -90,6 +90,12 @@ def test_the_cost_factor_scales_all_weights():
     assert np.array_equal(twice.weights_, 2 * crfpp.read(SMALL, "m").weights_)
 
 
+def test_weights_times_the_cost_factor_stay_finite():
+    small = SMALL.replace(b"cost-factor: 1", b"cost-factor: 1e30")
+    with pytest.raises(ModelFileError, match=r"weights: expected finite numbers up to 1$"):
+        crfpp.read(small.replace(b"0.2500000000000000", b"2.5"), "model.txt")
+
+
 def test_a_value_with_the_separator_is_read_both_ways():
     data = SMALL.replace(b"U2:_B-1/dog", b"U2:a/b/c")
     names = crfpp.read(data, "m").extractor_.vocabulary
@@ -110,8 +116,10 @@ def test_what_looks_like_a_model():
         (b"maxid: 8", b"maxid: 9", "maxid: expected 8 weights of all features, got 9"),
         (b"maxid: 8", b"maxid: many", "maxid: expected a whole number, got 'many'"),
         (b"xsize: 1", b"xsize: 0", "xsize: expected from 1 to 10000 columns, got 0"),
+        (b"N\nV", b"N\nV ", "labels: the label 'V ' begins or ends with a space, so no file can hold it"),
+        (b"N\nV", b"N\nV\r", r"labels: the label 'V\r' holds a carriage return"),
         (b"xsize", b"ysize", "expected version, cost-factor, maxid, xsize"),
-        (b"N\nV", b"N\nN", "labels: expected none empty and none twice"),
+        (b"N\nV", b"N\nN", "labels: expected none twice"),
         (b"U1:%x[0,0]", b"U1:%x[0,1]", "template 'U1:%x[0,1]': expected rows from -8 to 8 and columns below 1"),
         (b"U1:%x[0,0]", b"U1:%x[9,0]", "template 'U1:%x[9,0]': expected rows"),
         (b"U1:%x[0,0]", b"U1:%y[0,0]", "template 'U1:%y[0,0]': expected %x[row,column], got another %"),

@@ -131,6 +131,7 @@ DAMAGE = [
     (lambda d, at: with_word(d, at.labels + 2076, 1 << 31), "a string lies outside it"),
     (lambda d, at: with_word(d, at.labels + 2076, 5), "a label is not UTF-8|does not end with NUL|NUL character"),
     (lambda d, at: d[: at.labels + 2080] + b"\xff" + d[at.labels + 2081 :], "a label is not UTF-8"),
+    (lambda d, at: d[: at.labels + 2080] + b"\t" + d[at.labels + 2081 :], "label '.t' holds a tab, so no file can"),
     (lambda d, at: d[: at.attributes + 2081] + b"\0" + d[at.attributes + 2082 :], "a NUL character within it"),
     (lambda d, at: with_word(d, at.of_labels + 8, 2), "holds 2 lists, expected 3"),
     (lambda d, at: with_word(d, at.of_labels + 12, at.of_labels - 4), "a list begins outside it"),

@@ -12,7 +12,7 @@ from pattern_models import PatternModel, as_wapiti, damaged, trouble
 import labelwright
 from labelwright.errors import ModelFileError
 from labelwright.features.template import Reader, apply
-from labelwright.interchange import wapiti
+from labelwright.interchange import observations, wapiti
 
 DATA = Path(__file__).parents[1] / "data" / "wapiti"
 SMALL = as_wapiti(
@@ -137,6 +137,8 @@ def test_functions_on_bytes_know_ascii_alone():
         (b"9:u:%x[0,0],", b"8:u:%x[0,0],", ":3: expected a pattern of 8 bytes and a comma"),
         (b"1:N,\n1:V,", b"1:N,\n1:N,", "labels: expected one or more, none twice"),
         (b"1:V,", b"1:\xe9,", "is not in UTF-8"),
+        (b"1:V,", b"2:V\n,", r"labels: the label 'V\n' holds a newline, so no file can hold it"),
+        (b"1:V,", b"0:,", "labels: the label '' is empty"),
         (b"5:u:dog,", b"5:v:dog,", "observations: expected u, b or * first"),
         (b"5:u:dog,", b"5:u1:ab,", "observations: expected one or more, none twice"),
         (b"5:u:dog,", b"5:u:\xe9\xe9\xe9,", "fits no pattern of the model, or is not in UTF-8"),
@@ -156,6 +158,23 @@ def test_what_does_not_fit_is_refused(old, new, message):
     assert str(error.value).startswith("model.txt:")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_places_far_outside_take_no_room_of_their_own(monkeypatch):
+    applied = []
+    apply_all = observations.apply
+    monkeypatch.setattr(
+        observations, "apply", lambda reader, texts: applied.append(len(texts)) or apply_all(reader, texts)
+    )
+    patterns = [f"u{n}:%x[-{5000 + n},0]/%x[5000,0]" for n in range(20)]
+    weights = {b"u3:_x-1/a": [0.5, 0.0], b"u3:_x-4/a": [0.25, 0.0], b"b": [0.5, 1.0, 0, -1.0]}
+    model = wapiti.read(as_wapiti(PatternModel([*patterns, "b"], ["N", "V"], weights, "_x", 5)), "m")
+    assert model.extractor_.n_features == 2
+    assert sum(applied) <= 10  # the texts of all places that the model can read, once
+    far = PatternModel(
+        ["u:%x[-9,0]", "u:%x[-7,0]", "b"], ["N", "V"], {b"u:_x-#": [1.0, 0], b"u:_x-2": [1.0, 0]}, "_x", 5
+    )
+    assert wapiti.read(as_wapiti(far), "m").extractor_.n_features == 6  # -9 to -5, and -2
 
 
 def test_damage_is_one_error():

@@ -142,6 +142,7 @@ def test_a_loss_that_is_no_number_is_not_saved(tmp_path):
     [
         (lambda state, header: state.update(kept=state["kept"][:-1]), "tensor kept: expected float32"),
         (lambda state, header: state.update(kept=state["kept"] * np.float32(np.nan)), "expected finite numbers"),
+        (lambda state, header: state.update(kept=np.full_like(state["kept"], 1e35)), "finite numbers from -1e.30"),
         (lambda state, header: header.update(finished=None), "why the run ended"),
     ],
 )
@@ -153,6 +154,17 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, change, complaint):
     change(state, header)
     modelfile.write(place, state, header)
     with pytest.raises(ModelFileError, match=f"c: .*{complaint}.*; delete it to start again"):
+        CRF(n_jobs=1).fit(X, Y, checkpoint=place, resume=True)
+
+
+def test_what_no_check_has_foreseen_is_one_line_too(tmp_path, monkeypatch):
+    def fail(record):
+        raise KeyError("two\nlines")
+
+    place = tmp_path / "c"
+    CRF(n_jobs=1).fit(X, Y, checkpoint=place, checkpoint_every=0)
+    monkeypatch.setattr("labelwright.learn.monitor._read_record", fail)
+    with pytest.raises(ModelFileError, match=r"c: the file does not fit together \(KeyError: .*\); delete it to start"):
         CRF(n_jobs=1).fit(X, Y, checkpoint=place, resume=True)
 
 

@@ -47,7 +47,7 @@ FINE = ("works", "refused", "not written")
 LOSSES = ("loss", "norm", "merit")  # where training has failed they are not finite
 CHECKPOINTS = ("checkpoint:lbfgs", "checkpoint:owlqn", "checkpoint:sgd", "checkpoint:perceptron")
 NAMES = (*zoo.NAMES, *CHECKPOINTS)
-COMMANDS = (("inspect",), ("inspect", "--json"), ("tag", "-"))
+COMMANDS = (("inspect",), ("inspect", "--json"), ("tag", "-"), ("tag", "-", "--nbest", "2"), ("tag", "-", "--text"))
 ROWS = (("Mary", "NNP", "3"), ("ran", "VBD", "3"), (), ("in", "IN", "2"), ())
 TEXTS = ["Mary saw the house in London.\nShe left.", ""]
 

@@ -235,7 +235,7 @@ def test_a_file_and_a_pickle_hold_the_model(tmp_path, transitions):
     model.save(tmp_path / "m")
     for copy in (labelwright.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
         assert copy.predict_marginals(X) == model.predict_marginals(X)
-        assert copy.get_params() == model.get_params()
+        assert copy.set_params(n_jobs=1).get_params() == model.get_params()  # no file says how many threads run
         assert copy.state_features_ == model.state_features_
         assert copy.transition_features_ == model.transition_features_
     description = model.describe(top=1)

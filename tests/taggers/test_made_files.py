@@ -14,6 +14,7 @@ import zoo
 import labelwright
 from labelwright import modelfile
 from labelwright.errors import ModelFileError
+from labelwright.structures.segments import SegmentSpace
 
 OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
 CASES, GROUPS = 150, 2  # of each group of kinds
@@ -66,6 +67,8 @@ def _set(place, value):
         ("crf", "space.arc", lambda a: a[:-1], "tensor space.arc: expected bool"),
         ("crf", "space.start", lambda a: a & False, "expected states that may begin"),
         ("crf-order2", "space.arc", lambda a: a & False, "expected states that may begin, follow and end"),
+        ("crf", "labels.text", _set(0, 9), "holds a tab, so no file can hold it"),
+        ("memory", "labels.text", _set(0, 10), "holds a newline, so no file can hold it"),
         ("crf-dicts", "features.names.offsets", _set(1, 10**6), "tensor features.names.offsets: expected pointers"),
         ("semi-crf", "features.phrases.parent", _set(0, 5), "tensor features.phrases.parent: expected indices"),
         ("semi-crf", "features.phrases.feature", _set(0, 3), "each text of a segment once"),
@@ -155,7 +158,6 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("crf", "scheme", "nonsense", "header: scheme: expected one of"),
         ("crf", "layers", ["state"], "header: layers: expected state, edge"),
         ("crf", "parameters", {"l2": -1}, "l2: expected a number of 0 or more"),
-        ("crf", "parameters", {"n_jobs": 10**15}, "n_jobs: expected 4096 threads at most"),
         ("crf-arrays", "features", {"n_columns": 10**9}, "tensor state.ptr: expected int64 [1000000001]"),
         ("perceptron", "training", COLD, "temperature: expected a number above 0"),
         ("perceptron", "history", [{"loss": 3.0}], "header: history[0]: 'mistakes' is missing"),
@@ -171,3 +173,30 @@ def test_headers_are_checked(name, field, value, message, tmp_path):
     with pytest.raises(ModelFileError) as caught:
         labelwright.load(tmp_path / "made")
     assert message in str(caught.value)
+
+
+def test_latent_states_that_the_weights_do_not_bear_out_are_refused_before_they_are_named(tmp_path, monkeypatch):
+    tensors, header = modelfile.read(OLD / "semi-crf.model")
+    header["segments"]["n_latent"] = 2**53  # names of them would fill the memory
+    modelfile.write(tmp_path / "made", tensors, header)
+    monkeypatch.setattr(SegmentSpace, "_named", lambda *_: pytest.fail("the names were made"))
+    with pytest.raises(ModelFileError, match="tensor transitions: expected float32"):
+        labelwright.load(tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", ["semi-crf", "lattice-crf"])
+def test_taggers_without_an_order_2_refuse_files_that_claim_it(name, tmp_path):
+    tensors, header = modelfile.read(OLD / f"{name}.model" if name == "semi-crf" else zoo.content(name))
+    tensors["triples"] = np.zeros(len(tensors["space.start"]) ** 3, np.float32)
+    modelfile.write(tmp_path / "made", tensors, header | {"order": 2})
+    with pytest.raises(ModelFileError, match="header: order: expected 1, got 2"):
+        labelwright.load(tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", ["crf", "cascade", "memory"])
+def test_the_number_of_threads_is_not_for_the_file_to_say(name, tmp_path):
+    tensors, header = modelfile.read(OLD / f"{name}.model")
+    header["parameters"]["n_jobs"] = 4096
+    modelfile.write(tmp_path / "made", tensors, header)
+    model = labelwright.load(tmp_path / "made")
+    assert {key: value for key, value in model.get_params().items() if key.endswith("n_jobs") and value} == {}

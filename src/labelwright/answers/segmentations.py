@@ -202,7 +202,7 @@ class SegmentGraph:
         number of transitions between states [S+1, S+1], of which the last row is the beginning of the sentence."""
         space, T = self.space, len(self)
         S = space.n_states
-        roles, rows = np.empty((T, len(space.roles))), np.empty((kernels.n_rows(space.max_length, T), S))
+        roles, rows = np.empty((T, space.n_roles)), np.empty((kernels.n_rows(space.max_length, T), S))
         inner, transitions = np.empty((T + 1, space.n_long_states)), np.zeros((S + 1, S + 1))
         kernels.arc_counts(self._sums.arcs, *space.shape, T, inner, roles, 0, rows, 0, transitions)
         return roles, rows, transitions

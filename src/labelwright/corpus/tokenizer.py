@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from labelwright.corpus.sentences import sentence_starts
 from labelwright.corpus.text import UNSPACED
+from labelwright.corpus.token_patterns import why_slow
 from labelwright.errors import OptionError
 
 Place = tuple[int, int]  # where a token begins and ends in its text
@@ -81,7 +82,17 @@ def tokenizer_of(settings: Any) -> Tokenizer:
     kinds = {"characters": bool, "pattern": str | None, "sentences": str}
     if not all(isinstance(value, kinds[name]) for name, value in known.items()):  # type: ignore[arg-type]
         raise OptionError(f"tokenizer: expected settings of a tokenizer, got {settings!r:.80}")
-    return Tokenizer(**known).check()
+    return check_remembered(Tokenizer(**known).check())
+
+
+def check_remembered(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer, or an error where a model cannot remember its token pattern: one that some text makes slow."""
+    reason = None if tokenizer.pattern is None else why_slow(tokenizer.pattern)
+    if reason is not None:
+        raise OptionError(
+            f"token_pattern: no model may hold {tokenizer.pattern!r:.60}, which can be slow on some text: {reason}"
+        )
+    return tokenizer
 
 
 @lru_cache(maxsize=8)

@@ -23,6 +23,19 @@ def why_unwritable(value: Any) -> str | None:
     return "begins or ends with a space" if reason is None and value != value.strip(" ") else reason
 
 
+def unwritable_label(labels: Iterable[str]) -> str | None:
+    """What is wrong with the first label of a model that no column file can hold; None where all can be held.
+
+    >>> unwritable_label(["O", "B-NP\\n"])
+    "the label 'B-NP\\\\n' holds a newline, so no file can hold it"
+    """
+    for label in labels:
+        reason = why_unwritable(label)
+        if reason is not None:
+            return f"the label {label!r:.40} {reason}, so no file can hold it"
+    return None
+
+
 def _why_not(value: Any) -> str | None:
     """The same for other values, which may begin and end with spaces."""
     if not isinstance(value, str):

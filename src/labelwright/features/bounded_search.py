@@ -10,9 +10,12 @@ import re
 from itertools import takewhile
 from typing import Any
 
+from labelwright.errors import CorpusError
 from labelwright.features.expressions import END, Expression
 
 LENGTHS = (4, 8, 16, 24, 32, 64, 128, 256, 512, 1024)  # of texts that are left to Python's search, where that is fast
+MOST_CLASSES = 16  # in an expression that is left to it: each is compiled anew, all letters of it
+MOST_PLACES = 1 << 26  # pairs of an item and a place in a text, each of which takes a byte
 STEPS = 256  # of Python's search, for each letter and item: it is that much faster than the search here
 
 
@@ -26,16 +29,18 @@ class BoundedSearch:
     """
 
     def __init__(self, expression: Expression):
-        self.compiled = re.compile(expression.pattern, re.DOTALL)
         self._expression = expression
         lengths = takewhile(lambda n: self._steps(n) <= STEPS, LENGTHS)
         self._longest = max(lengths, default=0)  # text for Python's search
+        if expression.n_classes > MOST_CLASSES:
+            self._longest = 0
+        self._compiled = re.compile(expression.pattern, re.DOTALL) if self._longest else None
         self._items: list[tuple[Any, str]] = []  # what matches one letter, None for the end of the text, and the sign
 
     def __call__(self, text: str) -> str | None:
         """What matched, or None."""
-        if len(text) <= self._longest:
-            match = self.compiled.search(text)
+        if self._compiled is not None and len(text) <= self._longest:
+            match = self._compiled.search(text)
             return match.group() if match else None
         return self._search(text)
 
@@ -51,24 +56,29 @@ class BoundedSearch:
         if not self._items:
             atoms = self._expression.items
             self._items = [(None if x == END else re.compile(x, re.DOTALL).match, sign) for x, sign in atoms]
-        failed: set[int] = set()
+        if len(self._items) * (len(text) + 1) > MOST_PLACES:
+            raise CorpusError(
+                f"a value of {len(text):,} characters is too long for a regular expression of {len(self._items)} items;"
+                f" expected at most {MOST_PLACES // len(self._items) - 1:,}"
+            )
+        failed = bytearray(len(self._items) * (len(text) + 1))
         for start in range(1 if self._expression.anchored else len(text) + 1):
             end = self._match(text, start, failed)
             if end is not None:
                 return text[start:end]
         return None
 
-    def _match(self, text: str, start: int, failed: set[int]) -> int | None:
-        """Where the match that begins at `start` ends; `failed` are the pairs of item and place that lead to none."""
+    def _match(self, text: str, start: int, failed: bytearray) -> int | None:
+        """Where the match that begins at `start` ends; `failed` marks pairs of item and place that lead to none."""
         width = len(text) + 1
         waiting = [(0, start)]  # items and places to be tried, the next one last
         while waiting:
             k, at = waiting.pop()
             if k == len(self._items):
                 return at
-            if k * width + at in failed:
+            if failed[k * width + at]:
                 continue
-            failed.add(k * width + at)
+            failed[k * width + at] = True
             matches, sign = self._items[k]
             if matches is None:
                 fits, sign = at == len(text), "end"

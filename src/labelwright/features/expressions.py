@@ -3,8 +3,11 @@
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 END, NOTHING = r"\Z", "(?!)"  # the end of the text, and what matches no letter
 
@@ -51,21 +54,26 @@ class Expression(NamedTuple):
         body = "".join(f"{atom}{'*?' if sign == '*' else sign}" for atom, sign in self.items)
         return rf"\A{body}" if self.anchored else body
 
+    @property
+    def n_classes(self) -> int:
+        """How many items are classes of letters, which take long to compile where there are many letters."""
+        return sum(atom.startswith(("[", NOTHING)) for atom, _ in self.items)
 
-def translate(regex: str, alphabet: Iterable[str], classes: Classes | None = None) -> Expression:
+
+def translate(regex: str, alphabet: str, ascii_only: bool = False) -> Expression:
     r"""Return the Python form of one of Wapiti's regular expressions, for texts over this alphabet.
 
     Python's `re` has no class for upper case; listing the letters at hand spares the 1.1 million code points.
 
+    ascii_only : only ASCII has letters, digits and case
+
     >>> translate(r"^\u.*$", "aBCd").pattern
     '\\A[B-C].*?\\Z'
     """
-    letters, classes = sorted(alphabet), classes or CLASSES
-    known: dict[str, str] = {}  # classes by their letters
     items = []
     at = 1 if regex.startswith("^") else 0
     while at < len(regex):
-        atom, after = _atom(regex, at, letters, classes, known)
+        atom, after = _atom(regex, at, alphabet, ascii_only)
         sign = regex[after : after + 1]
         sign = sign if sign in ("*", "?") else ""
         items.append((atom, sign))
@@ -73,7 +81,7 @@ def translate(regex: str, alphabet: Iterable[str], classes: Classes | None = Non
     return Expression(regex.startswith("^"), tuple(items))
 
 
-def _atom(regex: str, at: int, letters: list[str], classes: Classes, known: dict[str, str]) -> tuple[str, int]:
+def _atom(regex: str, at: int, alphabet: str, ascii_only: bool) -> tuple[str, int]:
     """Return the Python form of the one letter or class at this place, and the place after it."""
     letter = regex[at]
     if letter in "*?":
@@ -87,20 +95,22 @@ def _atom(regex: str, at: int, letters: list[str], classes: Classes, known: dict
     if at + 1 == len(regex):
         raise RegexError("ends in a lone backslash; write \\\\ for the character itself", at)
     escaped = regex[at + 1]
-    belongs = classes.get(escaped.lower())
-    if belongs is None:
-        return re.escape(escaped), at + 2
-    if escaped not in known:
-        known[escaped] = _class([letter for letter in letters if belongs(letter) == escaped.islower()])
-    return known[escaped], at + 2
+    return (_class(escaped, alphabet, ascii_only) if escaped.lower() in CLASSES else re.escape(escaped)), at + 2
 
 
-def _class(members: list[str]) -> str:
-    """The Python form of a class of letters, which are sorted."""
-    runs: list[list[str]] = []
-    for letter in members:
-        if runs and ord(runs[-1][-1]) + 1 == ord(letter):
-            runs[-1][1:] = [letter]
-        else:
-            runs.append([letter])
-    return f"[{''.join('-'.join(map(re.escape, run)) for run in runs)}]" if runs else NOTHING
+@lru_cache(maxsize=256)
+def _class(name: str, alphabet: str, ascii_only: bool) -> str:
+    """The Python form of a class of letters; the capital is the complement.  Made once for all expressions."""
+    belongs = (ASCII_CLASSES if ascii_only else CLASSES)[name.lower()]
+    is_member = np.fromiter(map(belongs, alphabet), np.bool_, len(alphabet)) == name.islower()
+    codes = np.frombuffer(alphabet.encode("utf-32-le", "surrogatepass"), "<u4")
+    members = np.sort(codes[is_member].astype(np.int64), kind="stable")
+    if not len(members):
+        return NOTHING
+    gaps = np.flatnonzero(np.diff(members) > 1)
+    first, last = members[np.append(0, gaps + 1)].tolist(), members[np.append(gaps, -1)].tolist()
+    return f"[{''.join(map(_run, first, last))}]"
+
+
+def _run(first: int, last: int) -> str:
+    return "-".join(re.escape(chr(code)) for code in sorted({first, last}))

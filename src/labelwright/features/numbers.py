@@ -21,11 +21,10 @@ from labelwright.features.template import NUMBERS, Template
 from labelwright.features.vocabulary import Columns
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.parallel import computed_once
-from labelwright.validation import HeaderReader, TensorReader, check_distinct
+from labelwright.validation import LARGEST_WEIGHT, HeaderReader, TensorReader, check_distinct
 
 Array = NDArray[Any]
 MISSING = {"", "_", "-", "?", "*", "NA", "nan", "NaN", "None"}  # values of a number column that are no number
-LARGEST = 1e30
 ROWS_AT_ONCE = 2048  # tokens whose numbers are computed in one step: what that needs stays small
 
 
@@ -278,9 +277,9 @@ class Numbers:
         if not lines:
             return NO_NUMBERS
         for name in {"array" if line.kind == "array" else str(line.column) for line in lines if line.kind != "vector"}:
-            mean = tensors.numbers(f"numbers.{name}.mean", np.float64, None, least=-LARGEST, most=LARGEST)
-            least = 1e-12
-            deviation = tensors.numbers(f"numbers.{name}.deviation", np.float64, len(mean), least=least, most=LARGEST)
+            mean = tensors.weights(f"numbers.{name}.mean", np.float64, None)
+            limits = {"least": 1e-12, "most": LARGEST_WEIGHT}
+            deviation = tensors.numbers(f"numbers.{name}.deviation", np.float64, len(mean), **limits)
             if name != "array" and len(mean) != 1:
                 raise ModelFileError(f"tensor {tensors.prefix}numbers.{name}.mean: expected one number")
             scales[name] = mean, deviation
@@ -307,7 +306,7 @@ def numbers_in(values: Sequence[str], column: int) -> Array:
             raise CorpusError(
                 f"%n reads column {column} as numbers, got {value!r:.40}; use %x for symbols, or _ for a missing number"
             ) from None
-        if np.isinf(numbers[i]) or abs(numbers[i]) > LARGEST:
+        if np.isinf(numbers[i]) or abs(numbers[i]) > LARGEST_WEIGHT:
             raise CorpusError(f"%n reads column {column} as numbers, got {value!r:.40}; expected finite numbers")
     return numbers
 

@@ -27,17 +27,20 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from labelwright.errors import TemplateError
 from labelwright.features.bounded_search import BoundedSearch
-from labelwright.features.expressions import ASCII_CLASSES, RegexError, translate
+from labelwright.features.expressions import RegexError, translate
 
 KINDS = "UBT*"
 LONGEST_LINE = 10_000  # characters
 LONGEST_REGEX = 500
+MOST_CLASSES = 500  # such as \\a in the regular expressions of a template, each expression counted once
+KEPT = 1024  # expressions that stay compiled
 MOST_BLOCKS = 24  # of 256 letters for which regular expressions are compiled; then it is for all
+ALL_BLOCKS = frozenset(range(0x1100))
 LIMIT = 9999  # the largest row, column or affix length
 BELOW = -1  # the column of the labels of lower layers; the argument of the reader is the name of the layer
 FIRST_SOURCE = -2  # the column of the first source, until it is known how many columns the data have; -3, ... follow
@@ -160,22 +163,27 @@ class _Searcher:
         needed = {0} if text.isascii() else {ord(letter) >> 8 for letter in set(text)}
         if search is None or not needed <= blocks:
             blocks |= needed
-            blocks = blocks if len(blocks) <= MOST_BLOCKS else frozenset(range(0x1100))
-            letters = [chr(code) for block in blocks for code in range(block << 8, (block + 1) << 8)]
-            search = BoundedSearch(translate(self.regex, letters))
+            blocks = blocks if len(blocks) <= MOST_BLOCKS else ALL_BLOCKS
+            search = BoundedSearch(translate(self.regex, _letters(blocks)))
             self.compiled = blocks, search
         return search
 
 
-_searcher = cache(_Searcher)
+@lru_cache(maxsize=8)
+def _letters(blocks: frozenset[int]) -> str:
+    """The letters of these blocks, one string for all expressions."""
+    return "".join(chr(code) for block in sorted(blocks) for code in range(block << 8, (block + 1) << 8))
 
 
-@cache
+_searcher = lru_cache(maxsize=KEPT)(_Searcher)
+
+
+@lru_cache(maxsize=KEPT)
 def _byte_searcher(regex: str) -> BoundedSearch:
-    return BoundedSearch(translate(_letter_per_byte(regex), map(chr, range(256)), ASCII_CLASSES))
+    return BoundedSearch(translate(_letter_per_byte(regex), _letters(frozenset({0})), ascii_only=True))
 
 
-@cache
+@lru_cache(maxsize=KEPT)
 def _affix(regex: str) -> Callable[[list[str], int], list[str]] | None:
     """What reads the affixes that Wapiti spells ^.?.? and .?.?$: slices do so ten times faster, and templates are full
     of them."""
@@ -314,6 +322,8 @@ SYNTAX = {
     "byte_test": ("byte_test", "regex"),
 }
 
+REGEX_READERS = {function for function, takes in SYNTAX.values() if takes == "regex"}
+
 # --- parsing ----------------------------------------------------------------------------------------------------------
 
 
@@ -359,7 +369,19 @@ def parse_template(text: str, name: str = "template") -> Template:
             patterns.append(_pattern(line, start))
     if not patterns:
         raise TemplateError(f"{name}: no pattern, expected at least one line such as U01:%x[0,0]")
+    _check_classes(patterns, name)
     return Template(tuple(patterns), text, name, tuple(sources))
+
+
+def _check_classes(patterns: Sequence[Pattern], name: str) -> None:
+    """Refuse more classes than can be compiled in a few seconds."""
+    cells = (cell for pattern in patterns for cell in pattern.cells)
+    regexes = {cell.reader.argument for cell in cells if cell.reader.function in REGEX_READERS}
+    n = sum(translate(str(regex), "").n_classes for regex in regexes)
+    if n > MOST_CLASSES:
+        raise TemplateError(
+            f"{name}: the regular expressions have {n:,} classes such as \\a, expected at most {MOST_CLASSES}"
+        )
 
 
 def _pattern(line: _Line, start: int) -> Pattern:

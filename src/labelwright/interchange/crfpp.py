@@ -28,10 +28,10 @@ import numpy as np
 from labelwright.errors import ModelFileError
 from labelwright.interchange.observations import Line, Observations, checked_labels, trained_crf
 from labelwright.taggers.crf import CRF
+from labelwright.validation import LARGEST_WEIGHT
 
 REACH = 8  # the largest row of a template
 MOST_COLUMNS = 10_000
-LARGEST = 1e30  # weights
 SIZES = "version", "cost-factor", "maxid", "xsize"
 CELL = re.compile(r"%x\[(-?)([0-9]+),([0-9]+)\]")
 
@@ -56,7 +56,7 @@ def read(data: bytes, source: str) -> CRF:
     names = checked_labels(_decoded(labels, source).split("\n"), source, len(data))
     lines = [_line(line, n_columns, source) for line in _decoded(templates, source).split("\n")]
     texts, first = _features(features, len(names), n_weights, source)
-    weight = (cost_factor * _weights(weights, n_weights, source)).astype(np.float32)
+    weight = (cost_factor * _weights(weights, n_weights, cost_factor, source)).astype(np.float32)
     number = np.flatnonzero(weight)
     observations = Observations(texts, first, number, weight[number])
     return trained_crf("CRF++", source, names, lines, observations, _boundary, n_columns)
@@ -89,7 +89,7 @@ def _sizes(head: str, source: str) -> tuple[float, int, int]:
         cost_factor = float(fields["cost-factor"])
     except ValueError:
         cost_factor = math.nan
-    if not 0 < cost_factor <= LARGEST:
+    if not 0 < cost_factor <= LARGEST_WEIGHT:
         raise ModelFileError(f"{source}: cost-factor: expected a number above 0, got {fields['cost-factor']!r:.20}")
     return cost_factor, n_weights, n_columns
 
@@ -138,7 +138,7 @@ def _features(part: bytes, n_labels: int, n_weights: int, source: str) -> tuple[
     return texts, np.array([number for number, _ in entries], np.int64)
 
 
-def _weights(part: bytes, n_weights: int, source: str) -> np.ndarray:
+def _weights(part: bytes, n_weights: int, cost_factor: float, source: str) -> np.ndarray:
     lines = part.removesuffix(b"\n").split(b"\n")
     if len(lines) != n_weights:
         raise ModelFileError(f"{source}: expected {n_weights} weights, got {len(lines)}; copy or write the model again")
@@ -146,8 +146,9 @@ def _weights(part: bytes, n_weights: int, source: str) -> np.ndarray:
         weights = np.array(list(map(float, lines)))
     except ValueError as error:
         raise ModelFileError(f"{source}: weights: {error!s:.60}") from error
-    if not (np.abs(weights) <= LARGEST).all():
-        raise ModelFileError(f"{source}: weights: expected finite numbers up to {LARGEST:g}")
+    largest = LARGEST_WEIGHT / max(1.0, cost_factor)
+    if not (np.abs(weights) <= largest).all():
+        raise ModelFileError(f"{source}: weights: expected finite numbers up to {largest:g}")
     return weights
 
 

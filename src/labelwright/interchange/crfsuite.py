@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
+from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError
 from labelwright.interchange.chains import ChainModel
 from labelwright.interchange.chunks import Chunk, File, check_pairs
 from labelwright.interchange.cqdb import read_strings, write_strings
+from labelwright.validation import LARGEST_WEIGHT
 
 Array = NDArray[Any]
 
@@ -30,7 +32,6 @@ HEADER, CHUNK_HEADER = 48, 12
 FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 STATE, TRANSITION = 0, 1
 BEYOND_LABELS = 2  # references of labels that CRFsuite once had for the edges of a sentence, and leaves empty
-LARGEST = 1e30  # weights: sums of them stay finite
 MOST_BYTES = (1 << 32) - 1
 
 
@@ -56,6 +57,9 @@ def read(data: bytes, source: str) -> ChainModel:
     attributes = read_strings(file, header.attributes, header.n_attributes, "attribute")
     if not labels:
         raise ModelFileError(f"{source}: a CRFsuite model without labels; train it again")
+    reason = unwritable_label(labels)
+    if reason is not None:
+        raise ModelFileError(f"{source}: {reason}; rename it and train it again")
     features = _read_features(file, header)
     of_labels = file.chunk(header.of_labels, b"LFRF", "features of labels")
     of_attributes = file.chunk(header.of_attributes, b"AFRF", "features of attributes")
@@ -94,8 +98,8 @@ def _read_features(file: File, header: _Header) -> Array:
     n_sources = np.array([header.n_attributes, header.n_labels])[kind]
     if (source >= n_sources).any() or (target >= header.n_labels).any():
         raise chunk.damage("a feature names an attribute or a label that does not exist")
-    if not (np.abs(features["weight"]) <= LARGEST).all():
-        raise chunk.damage(f"a weight is not a number between -{LARGEST:g} and {LARGEST:g}")
+    if not (np.abs(features["weight"]) <= LARGEST_WEIGHT).all():
+        raise chunk.damage(f"a weight is not a number between -{LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}")
     key = (kind.astype(np.int64) * (1 << 31) + source) * header.n_labels + target
     if (key[1:] <= key[:-1]).any() and len(np.unique(key)) < n:
         raise chunk.damage("a feature occurs twice")

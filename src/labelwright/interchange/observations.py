@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme
 from labelwright.corpus.table import default_names
+from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError, TemplateError
 from labelwright.features.extract import ColumnFeatures
 from labelwright.features.incidence import Ints, Longs
@@ -69,9 +70,13 @@ class Features(NamedTuple):
 
 
 def checked_labels(labels: list[str], source: str, n_bytes: int) -> list[str]:
-    """Labels, none empty and none twice, and no more than a CRF can hold that comes from a file of so many bytes."""
-    if not all(labels) or len(set(labels)) < len(labels):
-        raise ModelFileError(f"{source}: labels: expected none empty and none twice; copy or train the model again")
+    """Labels that a column file can hold, none twice, and no more than a CRF can hold that comes from a file of so many
+    bytes."""
+    reason = unwritable_label(labels)
+    if reason is not None:
+        raise ModelFileError(f"{source}: labels: {reason}; copy or train the model again")
+    if len(set(labels)) < len(labels):
+        raise ModelFileError(f"{source}: labels: expected none twice; copy or train the model again")
     check_pairs(len(labels), source, n_bytes)
     return labels
 
@@ -128,29 +133,50 @@ def _template(source: str, lines: Sequence[Line]) -> Template:
             raise ModelFileError(f"{source}: pattern {line.source!r}: expected one line") from None
         if pattern.literals != (*line.literals[:-1], line.literals[-1].rstrip()):
             raise ModelFileError(f"{source}: pattern {line.source!r}: a template here cannot hold this text")
-    return parse_template("\n".join(line.line for line in lines), f"patterns of {Path(source).name}")
+    try:
+        return parse_template("\n".join(line.line for line in lines), f"patterns of {Path(source).name}")
+    except TemplateError as error:  # more classes of letters than a template may have
+        raise ModelFileError(f"{source}: {error}") from error
+
+
+class _Outside:
+    """The places outside a sentence by the text that stands for them: many may share one."""
+
+    def __init__(self, template: Template, boundary: Callable[[int], str]):
+        places = [_places_outside(cell) for pattern in template.patterns for cell in pattern.cells]
+        first, behind = min((p.start for p in places), default=0), max((p.stop for p in places), default=0)
+        self._places: dict[str, list[int]] = {}
+        for place in (*range(first, 0), *range(1, behind)):
+            self._places.setdefault(boundary(place), []).append(place)
+        self._texts: dict[tuple[str, object], dict[bytes, list[str]]] = {}  # reader -> what it shows -> texts
+
+    def shown_as(self, piece: bytes, reader: Reader, first: int, behind: int) -> list[Read]:
+        """The places first:behind of which a reader shows this piece of text."""
+        texts = self._texts.setdefault((reader.function, reader.argument), {})
+        if not texts:
+            for text, shown in zip(self._places, apply(reader, list(self._places)), strict=True):
+                texts.setdefault(shown.encode(), []).append(text)
+        return [place for text in texts.get(piece, ()) for place in self._places[text] if first <= place < behind]
 
 
 class _Shape:
     """Patterns that make the same texts: what is fixed in them, and what their cells may read."""
 
-    def __init__(self, line: Line, pattern: Pattern):
-        self.line, self.table = line, table_of(pattern)
+    def __init__(self, line: Line, pattern: Pattern, outside: _Outside):
+        self.line, self.table, self._outside = line, table_of(pattern), outside
         self.literals = tuple(literal.encode() for literal in line.literals)
         self.n_patterns = 0
-        self.boundaries: list[dict[bytes, list[Read]]] = [{} for _ in pattern.cells]  # text of a boundary: its places
+        self._reach = [(0, 0) for _ in pattern.cells]  # the places outside the sentence that each reads, 0 aside
         self._known: list[dict[bytes, list[Read]]] = [{} for _ in pattern.cells]
         self._steps = 0
 
-    def add(self, pattern: Pattern, boundary: Callable[[int], str]) -> None:
+    def add(self, pattern: Pattern) -> None:
         """Add a pattern, which may read boundaries that the others do not."""
         self.n_patterns += 1
-        for cell, known in zip(pattern.cells, self.boundaries, strict=True):
-            outside = _places_outside(cell)
-            for place, text in zip(outside, apply(cell.reader, list(map(boundary, outside))), strict=True):
-                places = known.setdefault(text.encode(), [])
-                if place not in places:
-                    places.append(place)
+        for i, cell in enumerate(pattern.cells):
+            first, behind = self._reach[i]
+            places = _places_outside(cell)
+            self._reach[i] = min(first, places.start), max(behind, places.stop)
 
     def readings(self, text: bytes) -> Iterator[tuple[Read, ...]]:
         """What the cells may have read where they made this text."""
@@ -190,7 +216,7 @@ class _Shape:
         known = self._known[cell]
         if piece not in known:
             reader = self.table.readers[cell]
-            choices = list(self.boundaries[cell].get(piece, ()))
+            choices = self._outside.shown_as(piece, reader, *self._reach[cell])
             value = _value(reader, piece)
             if value is not None and not (choices and reader.function in WHOLE):
                 choices.append(value)
@@ -267,14 +293,15 @@ def _shapes(
     source: str, template: Template, lines: Sequence[Line], boundary: Callable[[int], str]
 ) -> dict[Table, _Shape]:
     shapes: dict[Table, _Shape] = {}
+    outside = _Outside(template, boundary)
     for line, pattern in zip(lines, template.patterns, strict=True):
-        shape = shapes.setdefault(table_of(pattern), _Shape(line, pattern))
+        shape = shapes.setdefault(table_of(pattern), _Shape(line, pattern, outside))
         if shape.line.literals != line.literals:
             raise ModelFileError(
                 f"{source}: patterns {shape.line.source!r} and {line.source!r} differ in spaces at the end alone; a "
                 f"template here does not tell them apart"
             )
-        shape.add(pattern, boundary)
+        shape.add(pattern)
     return shapes
 
 

@@ -27,8 +27,8 @@ from labelwright.errors import ModelFileError
 from labelwright.features.incidence import Longs
 from labelwright.interchange.observations import Line, Observations, checked_labels, trained_crf
 from labelwright.taggers.crf import CRF
+from labelwright.validation import LARGEST_WEIGHT
 
-LARGEST = 1e30  # weights
 KINDS = b"ub*"
 FAR = 5  # places outside the sentence from here on look the same
 MEMM = 1
@@ -183,7 +183,7 @@ def _weight(entry: bytes, source: str) -> tuple[int, float]:
     try:
         number, value = WEIGHT.fullmatch(entry).groups()  # type: ignore[union-attr]
         weight = float.fromhex(value.decode()) if b"x" in value.lower() else float(value)
-        if abs(weight) <= LARGEST:
+        if abs(weight) <= LARGEST_WEIGHT:
             return int(number), weight
     except (AttributeError, ValueError, OverflowError):  # no match, no number, too large
         pass

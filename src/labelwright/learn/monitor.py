@@ -9,11 +9,11 @@ from typing import Any, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.errors import ModelFileError
+from labelwright.errors import ModelFileError, unforeseen
 from labelwright.learn.checkpoint import KEPT, Checkpoint
 from labelwright.parallel import one_blas_thread
 from labelwright.signals import Requests
-from labelwright.validation import HeaderReader, TensorReader, check_array, check_numbers
+from labelwright.validation import HeaderReader, TensorReader, check_array, check_weights
 
 Array = NDArray[Any]
 PERIOD = 10  # iterations over which the loss must still fall
@@ -21,9 +21,6 @@ SECONDS_PER_LINE = 2.0  # of progress where there is no terminal
 MOST = 1 << 40  # passes, or sentences seen in them
 LIMIT = "reached the limit of iterations"  # the one reason to stop that may change when a run is resumed
 State = dict[str, Array]
-
-
-LARGEST = 1e30  # weights, and whatever else the state of an optimiser holds: sums of them stay finite
 
 
 class Record(TypedDict, total=False):
@@ -140,7 +137,7 @@ class Monitor:
         state = self.resume() if resumes else None
         if state is not None and KEPT in state:
             with self._reading():
-                return check_numbers(KEPT, check_array(KEPT, state[KEPT], start.dtype, *start.shape))
+                return check_weights(KEPT, check_array(KEPT, state[KEPT], start.dtype, *start.shape))
         with self, one_blas_thread():
             weights = optimise(state)
             self._keep(weights)
@@ -223,10 +220,12 @@ class Monitor:
                 if not all(name in record for record in self.history):
                     raise ModelFileError(f"header: history: {name!r} is missing from an iteration")
             for name, like in expected.items():
-                limits = {"least": 0, "most": MOST} if like.dtype.kind == "i" else {"least": -LARGEST, "most": LARGEST}
-                arrays.numbers(name, like.dtype, *like.shape, **limits)
+                if like.dtype.kind == "i":
+                    arrays.numbers(name, like.dtype, *like.shape, least=0, most=MOST)
+                else:
+                    arrays.weights(name, like.dtype, *like.shape)
             if self._best is not None:
-                check_numbers("best", check_array("best", self._best, weights.dtype, *weights.shape), -LARGEST, LARGEST)
+                check_weights("best", check_array("best", self._best, weights.dtype, *weights.shape))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -236,6 +235,8 @@ class Monitor:
             yield
         except ModelFileError as error:
             raise ModelFileError(f"{self.checkpoint.path}: {error}; delete it to start again") from error
+        except Exception as error:  # whatever a made file can cause that no check has foreseen
+            raise unforeseen(self.checkpoint.path, error, "delete it to start again") from error
 
     def __enter__(self) -> "Monitor":
         """From here on the first signal ends training after this iteration, the second one ends the program."""

@@ -132,7 +132,7 @@ class SegmentAssembly:
 
     def __init__(self, space: SegmentSpace, parameters: Parameters):
         self.space, self.cells, self.parts = space, parameters.cells, parameters.slices
-        self.row_width = {"state": padded(len(space.roles)), "segment": padded(space.n_states)}
+        self.row_width = {"state": padded(space.n_roles), "segment": padded(space.n_states)}
         self.forbidden = ~space.follows.reshape(-1)
 
     @property
@@ -176,7 +176,7 @@ class SegmentExpectations(GraphExpectations):
         layers by what this one passes, and adds what the scores do to them."""
         first = int(np.searchsorted(self.offsets, batch.data[0]))
         gold = self.gold[self.rows[first] : self.rows[first + len(batch.data) - 1]]
-        gains = np.empty((0, len(self.assembly.space.roles)))
+        gains = np.empty((0, self.assembly.space.n_roles))
         if d_passed is not None:
             gains = self._gains(batch.data, d_passed)
         loss, counts = self._count(rows, transitions, batch.data, gold, share, gains)
@@ -231,7 +231,7 @@ class LatentSegmentExpectations(SegmentExpectations):
             return loss, counts
         kind = np.arange(space.n_states) // space.n_latent
         true["segment"][:, : space.n_states][gold[:, None] != kind] = -np.inf
-        observed = super()._count(true, transitions, offsets, none, share, np.empty((0, len(space.roles))))
+        observed = super()._count(true, transitions, offsets, none, share, np.empty((0, space.n_roles)))
         for name in rows:
             rows[name] -= true[name]
         return loss - observed[0], counts - observed[1]

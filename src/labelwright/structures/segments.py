@@ -106,6 +106,11 @@ class SegmentSpace(NamedTuple):
         return self._named(self.roles_of_types)
 
     @property
+    def n_roles(self) -> int:
+        """How many roles there are, without making their names."""
+        return len(self.roles_of_types) * self.n_latent
+
+    @property
     def follows(self) -> Array:
         """Which state may follow which [S+1, S+1]; the last index is the outside of the sentence, which begins it."""
         permitted = np.ones((self.n_states + 1, self.n_states + 1), np.bool_)

@@ -41,7 +41,7 @@ from labelwright.taggers.estimator import Summary
 from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun, grown_layers
 from labelwright.taggers.layers import layer_names, layer_settings
-from labelwright.taggers.packing import Packed, check_run, read_record
+from labelwright.taggers.packing import Packed, check_run, read_record, settings_in
 from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, joint_fingerprint, some, stacks
@@ -152,7 +152,7 @@ class Cascade(CalibratedLayers):
             self.__dict__.pop(attribute, None)
         begun = time.monotonic()
         self.inputs_ = X.input_names if isinstance(X, Corpus) else ()
-        tokenizer = getattr(X, "tokenizer", None)
+        tokenizer = self._tokenizer_of(X)
         self.lexicon_ = None
         source = self._input(X)
         if self.lexicon is not None:
@@ -487,8 +487,7 @@ class Cascade(CalibratedLayers):
         layers = read_layers(tensors, header)
         check_run(header.part("parameters"))
         untrained = [(name, model.untrained()) for name, model in layers.items()]
-        settings = {k: v for k, v in header.part("parameters").items() if k in cls._parameter_names()}
-        cascade = cls(**settings | {"layers": untrained})
+        cascade = cls(**settings_in(header.part("parameters"), cls) | {"layers": untrained})
         cascade._check_parameters()
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None

@@ -109,6 +109,15 @@ class Estimator:
         """Keep in the record which columns the training file had, and which of them is the label."""
         vars(self).setdefault("training_", {}).update(columns=columns, label=label)
 
+    def _tokenizer_of(self, X: Any) -> "Tokenizer | None":
+        """How the texts of training data were split; refused before training where no model could remember it."""
+        tokenizer: Tokenizer | None = getattr(X, "tokenizer", None)
+        if tokenizer is not None:
+            from labelwright.corpus.tokenizer import check_remembered
+
+            check_remembered(tokenizer)
+        return tokenizer
+
     def _remember_tokenizer(self, tokenizer: Any) -> None:
         """Keep in the record how the texts of the training data were split."""
         if tokenizer is not None:

@@ -25,7 +25,15 @@ from labelwright.structures.states import state_space
 from labelwright.taggers.estimator import Estimator, Summary
 from labelwright.taggers.lattice_data import EncodedLattices, joined, read_training, true_arcs
 from labelwright.taggers.loglinear import OPTIMIZERS
-from labelwright.taggers.packing import Packed, Shape, constructed, pack_linear, read_record, read_trained
+from labelwright.taggers.packing import (
+    Packed,
+    Shape,
+    check_first_order,
+    constructed,
+    pack_linear,
+    read_record,
+    read_trained,
+)
 from labelwright.taggers.signature import signature
 from labelwright.validation import HeaderReader, TensorReader
 from labelwright.wording import counted
@@ -229,6 +237,7 @@ class LatticeModel(Estimator):
 
 def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
     """The sizes of the parts of the weight vector."""
+    check_first_order(trained, header)
     if trained.space.latent or not isinstance(trained.extractor, DictFeatures):
         raise header.refuse("extractor", "features of arcs, and labels without latent states")
     L = trained.space.n_labels

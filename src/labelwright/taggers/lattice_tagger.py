@@ -156,6 +156,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         self._check_parameters()
         expect_much()
         X, y = listed(X), listed(y)
+        tokenizer = self._tokenizer_of(X)
         corpus, labels, codes, sets = labelled(X, y)
         check_complete(type(self).__name__, labels, sets)
         sentences, reads = sentences_of(corpus)
@@ -175,7 +176,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         self.reads_ = reads
         lengths = np.diff(offsets)
         self.training_ |= {"tokens": int(lengths[used].sum()), "left_out": int((lengths > 0).sum()) - len(used)}
-        self._remember_tokenizer(getattr(X, "tokenizer", None))
+        self._remember_tokenizer(tokenizer)
         return self
 
     def _paths(

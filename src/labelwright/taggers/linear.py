@@ -45,6 +45,7 @@ from labelwright.taggers.packing import (
     Shape,
     chain_shape,
     check_calibration,
+    check_token_labels,
     constructed,
     pack_linear,
     read_record,
@@ -181,6 +182,7 @@ class LinearTagger(Calibratable):
         arrays, fields = TensorReader.of(tensors), HeaderReader.of(header)
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
         model.trained_ = read_trained(arrays, fields, model._read_shape)
+        check_token_labels(arrays, model.trained_.space.labels)
         model._take_back(model.trained_.extractor)
         model.training_, model.history_ = read_record(fields, FITTED, cls.of_iteration)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)

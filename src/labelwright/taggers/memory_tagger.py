@@ -50,6 +50,7 @@ from labelwright.taggers.ngram_model import (
 from labelwright.taggers.packing import (
     Packed,
     check_calibration,
+    check_token_labels,
     constructed,
     header_of,
     pack_labels,
@@ -232,6 +233,7 @@ class MemoryTagger(NgramModel):
         described = header.part("windows")
         model: Self = constructed(cls, header, **decay_setting(header), **template_setting(described))
         model.windows_, model.labels_ = restored(tensors, described), read_labels(tensors, header)
+        check_token_labels(tensors, model.labels_)
         if model.windows_.sources.order:
             model.set_params(**model.windows_.sources.settings())
         model.scheme_, model.mark_ = read_scheme(header), header.text("mark")

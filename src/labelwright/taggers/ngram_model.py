@@ -189,7 +189,7 @@ class NgramModel(ConfidentTagger):
         X, y = listed(X), listed(y)
         if arrays is not None:
             X, y = self._with_arrays(X, arrays, y), None
-        tokenizer = getattr(X, "tokenizer", None)
+        tokenizer = self._tokenizer_of(X)
         X, labels, gold, offsets = self._complete(X, y)
         often = token_weights(gold, offsets, labels, self.class_weight, sample_weight, self._of_part)
         self.__dict__.pop("grams_", None)  # a fit that fails from here on leaves no mixture of two models

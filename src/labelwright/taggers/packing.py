@@ -23,25 +23,30 @@ from labelwright import __version__
 from labelwright.answers.calibrated import kinds_of
 from labelwright.corpus.labels import READ_LABEL, label_type, text_of
 from labelwright.corpus.schemes import SCHEMES
+from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
 from labelwright.modelfile import pack_strings, read_strings
-from labelwright.parallel import n_threads
 from labelwright.scoring.parameters import REACH, Cells, Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stored_records import FITTED as FITTED
 from labelwright.taggers.stored_records import read_record as read_record
-from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_pointers, is_number
+from labelwright.validation import (
+    LARGEST_WEIGHT,
+    HeaderReader,
+    TensorReader,
+    check_distinct,
+    check_pointers,
+    is_number,
+)
 
 Array = NDArray[Any]
 Packed = tuple[dict[str, Array], dict[str, Any]]
 PLAIN = ("transitions", "triples")  # plain transitions of order 1 and 2
-MOST_THREADS = 4096
-LARGEST = 1e30  # weights, and weights by temperature: sums of them stay finite
 
 
 # -- what all models share ----------------------------------------------------------------------------------------
@@ -73,16 +78,19 @@ def as_json(value: Any) -> Any:
 def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
     """An untrained model with the settings of a header; those in `given` are taken as they are."""
     fields = header.part("parameters")
-    model = kind(**{name: value for name, value in fields.items() if name in kind._parameter_names()} | given)
+    model = kind(**settings_in(fields, kind) | given)
     check_run(fields)
     model._check_parameters()
     return model
 
 
+def settings_in(fields: HeaderReader, kind: type[Any]) -> dict[str, Any]:
+    """The settings of a header.  How many threads run is for the user to say, not for the file."""
+    return {name: fields[name] for name in fields if name in kind._parameter_names() and name != "n_jobs"}
+
+
 def check_run(fields: HeaderReader) -> None:
     """Settings of a run that models do not check before they need them."""
-    if "n_jobs" in fields and n_threads(fields["n_jobs"]) > MOST_THREADS:
-        raise fields.refuse("n_jobs", f"{MOST_THREADS} threads at most")
     if fields.get("random_state") is not None:
         fields.whole("random_state")
     if "verbose" in fields:
@@ -117,6 +125,13 @@ def read_labels(tensors: TensorReader, header: HeaderReader) -> list[Any]:
             raise ModelFileError(f"tensor {tensors.prefix}labels: {error}") from None
     check_distinct(tensors.prefix + "labels", labels)
     return labels
+
+
+def check_token_labels(tensors: TensorReader, labels: Sequence[Any]) -> None:
+    """Refuse labels of tokens that no column file can hold, as `fit` does; labels of arcs may be anything."""
+    reason = unwritable_label(text_of(labels))
+    if reason is not None:
+        raise ModelFileError(f"tensor {tensors.prefix}labels: {reason}")
 
 
 def with_text_labels(model: Any) -> Any:
@@ -189,6 +204,12 @@ def chain_shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]
     return Shape({name: S ** (reach + 1) for name, reach in REACH.items() if reach <= order}, S, order), trained
 
 
+def check_first_order(trained: Trained, header: HeaderReader) -> None:
+    """Refuse a file of order 2 for a tagger that has none."""
+    if trained.space.graph.order != 1:
+        raise header.refuse("order", "1")
+
+
 def _without_zeros(cells: Cells, weights: Array) -> list[tuple[str, Array]]:
     used = weights != 0
     kept = np.concatenate([[0], np.cumsum(used)])
@@ -231,20 +252,20 @@ def read_parameters(
     kinds = header.names("layers")
     if sorted(kinds) != sorted(extractor.cell_kinds) or not set(kinds) <= set(shape.columns):
         raise header.refuse("layers", ", ".join(extractor.cell_kinds))
+    # First, since it shows that the file is as large as its header says.
+    plain = [_read_weights(tensors, name, shape.n_states ** (2 + i)) for i, name in enumerate(PLAIN[: shape.order])]
     cells, weights = {}, []
     for name in kinds:
         column = tensors.indices(f"{name}.column", np.int32, shape.columns[name], None)
         cells[name] = Cells(tensors.pointers(f"{name}.ptr", extractor.n_features, len(column)), column)
         weights.append(_read_weights(tensors, f"{name}.weights", len(column)))
-    for name, reach in zip(PLAIN[: shape.order], (2, 3), strict=False):
-        weights.append(_read_weights(tensors, name, shape.n_states**reach))
-    return Parameters(cells, shape.n_states, shape.order), np.concatenate(weights)
+    return Parameters(cells, shape.n_states, shape.order), np.concatenate([*weights, *plain])
 
 
 def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
     """Weights as they were stored: float32 as trained here, or float64 from another program."""
     dtype = np.float64 if tensors[name].dtype == np.float64 else np.float32
-    return tensors.numbers(name, dtype, n, least=-LARGEST, most=LARGEST)
+    return tensors.weights(name, dtype, n)
 
 
 def check_calibration(training: HeaderReader, weights: Array) -> None:
@@ -253,7 +274,8 @@ def check_calibration(training: HeaderReader, weights: Array) -> None:
         return
     temperature = training.part("calibration")["temperature"]
     largest = float(np.abs(weights).max(initial=0.0))
-    if not is_number(temperature) or not 0 < temperature <= LARGEST or not largest / temperature <= LARGEST:
+    most = LARGEST_WEIGHT
+    if not is_number(temperature) or not 0 < temperature <= most or not largest / temperature <= most:
         raise training.part("calibration").refuse("temperature", "a number above 0 that fits the weights")
     for kind in kinds_of(training.part("calibration")):
         _check_map(training.part("calibration").part(kind))

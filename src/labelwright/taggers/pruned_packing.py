@@ -19,7 +19,6 @@ from labelwright.scoring.trained import Trained
 from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import StateSpace
 from labelwright.taggers.packing import (
-    LARGEST,
     Packed,
     header_of,
     pack_labels,
@@ -27,7 +26,7 @@ from labelwright.taggers.packing import (
     read_labels,
     read_scheme,
 )
-from labelwright.validation import HeaderReader, TensorReader, check_rising_within
+from labelwright.validation import LARGEST_WEIGHT, HeaderReader, TensorReader, check_rising_within
 
 Array = NDArray[Any]
 
@@ -79,15 +78,15 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
     ptr = tensors.pointers("state.ptr", extractor.n_features, len(column))
     check_rising_within(f"{tensors.prefix}state.column", column, ptr[:-1])
     sparse, plain = _read_transitions(tensors, L, order)
-    weights = [_weights(tensors, "state.weights", len(column)), *plain]
+    weights = [tensors.weights("state.weights", np.float32, len(column)), *plain]
     fields = header.part("pruning")
     pruning = Pruning(
-        _weights(tensors, "pruning.weights", len(column)),
-        _weights(tensors, "pruning.bias", L),
-        fields.number("cutoff", 0.0, LARGEST),
+        tensors.weights("pruning.weights", np.float32, len(column)),
+        tensors.weights("pruning.bias", np.float32, L),
+        fields.number("cutoff", 0.0, LARGEST_WEIGHT),
         fields.whole("most", 1, L),
         fields.number("share", 0.0, 1.0),
-        fields.number("prior", 0.0, LARGEST) if "prior" in fields else 0.0,
+        fields.number("prior", 0.0, LARGEST_WEIGHT) if "prior" in fields else 0.0,
     )
     parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, order, sparse)
     space = _read_space(tensors, labels, order)
@@ -99,18 +98,15 @@ def _read_transitions(tensors: TensorReader, L: int, order: int) -> tuple[Sparse
     second = tensors.indices("transitions.label", np.int32, L, None)
     pair_ptr = tensors.pointers("transitions.ptr", L, len(second))
     check_rising_within(f"{tensors.prefix}transitions.label", second, pair_ptr[:-1])
-    weights = [_weights(tensors, "transitions", len(second))]
+    weights = [tensors.weights("transitions", np.float32, len(second))]
     if order == 1:
         none = np.zeros(len(second) + 1, np.int64), np.empty(0, np.int32)
         return SparseTransitions(pair_ptr, second, *none), weights
     third = tensors.indices("triples.label", np.int32, L, None)
     triple_ptr = tensors.pointers("triples.ptr", len(second), len(third))
     check_rising_within(f"{tensors.prefix}triples.label", third, triple_ptr[:-1])
-    return SparseTransitions(pair_ptr, second, triple_ptr, third), [*weights, _weights(tensors, "triples", len(third))]
-
-
-def _weights(tensors: TensorReader, name: str, n: int) -> Array:
-    return tensors.numbers(name, np.float32, n, least=-LARGEST, most=LARGEST)
+    weights.append(tensors.weights("triples", np.float32, len(third)))
+    return SparseTransitions(pair_ptr, second, triple_ptr, third), weights
 
 
 def _read_space(tensors: TensorReader, labels: list[Any], order: int) -> StateSpace:

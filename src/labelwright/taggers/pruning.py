@@ -25,7 +25,15 @@ from labelwright.structures.candidates import LabelLists, label_space, pieces_be
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
-from labelwright.taggers.packing import FITTED, Packed, check_calibration, constructed, read_record, template_setting
+from labelwright.taggers.packing import (
+    FITTED,
+    Packed,
+    check_calibration,
+    check_token_labels,
+    constructed,
+    read_record,
+    template_setting,
+)
 from labelwright.taggers.pruned_packing import pack_pruned, read_pruned
 from labelwright.taggers.training import Data, Labels
 from labelwright.validation import HeaderReader, TensorReader
@@ -204,6 +212,7 @@ class PrunableModel(LogLinearModel):
             return super().unpack(tensors, header)
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
         model.trained_ = read_pruned(arrays, fields)
+        check_token_labels(arrays, model.trained_.space.labels)
         model._take_back(model.trained_.extractor)
         model.training_, model.history_ = read_record(fields, FITTED, cls.of_iteration)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)

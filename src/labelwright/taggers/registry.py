@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from labelwright.errors import LabelwrightError, ModelFileError, OptionError
+from labelwright.errors import LabelwrightError, ModelFileError, OptionError, unforeseen
 
 GROUP = "labelwright.taggers"
 
@@ -127,8 +127,7 @@ def load(path: Any) -> Any:
     except LabelwrightError:
         raise
     except Exception as error:  # whatever a made file can cause that no check has foreseen
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ModelFileError(f"{name}: the file does not fit together ({what:.80}); copy or train it again") from error
+        raise unforeseen(name, error, "copy or train it again") from error
 
 
 def _foreign_reader(content: bytes) -> str | None:

@@ -59,7 +59,7 @@ from labelwright.taggers.estimator import Summary
 from labelwright.taggers.growth import writes
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
-from labelwright.taggers.packing import Packed, Shape
+from labelwright.taggers.packing import Packed, Shape, check_first_order
 from labelwright.taggers.sample_weights import supervision_of
 from labelwright.taggers.training import Data, codes_among, labelled, with_outside
 from labelwright.validation import HeaderReader
@@ -265,12 +265,13 @@ class SemiCRF(LogLinearModel):
         return tensors, header | {"segments": self.segments_._asdict()}
 
     def _read_shape(self, trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
+        check_first_order(trained, header)
         segments = read_segment_space(header.part("segments"), trained.space.labels, trained.scheme)
         features = trained.extractor
         if not isinstance(features, SegmentFeatures) or features.max_length != segments.max_length:
             raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
         self.dictionaries = features.dictionary_phrases() or None
-        shape = Shape({"state": len(segments.roles), "segment": segments.n_states}, segments.n_states + 1, 1)
+        shape = Shape({"state": segments.n_roles, "segment": segments.n_states}, segments.n_states + 1, 1)
         return shape, trained._replace(segments=segments)
 
     def _take_back(self, extractor: Extractor) -> None:

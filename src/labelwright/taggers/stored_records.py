@@ -9,7 +9,7 @@ from typing import Any
 from labelwright.compact import BITS
 from labelwright.corpus.tokenizer import tokenizer_of
 from labelwright.errors import OptionError
-from labelwright.validation import LARGEST, HeaderReader, check_plain
+from labelwright.validation import LARGEST_COUNT, HeaderReader, check_plain
 
 Check = Callable[[HeaderReader, str], Any]
 Schema = Mapping[str, Check]
@@ -59,13 +59,13 @@ def _whole(fields: HeaderReader, name: str) -> None:
 
 
 def _number(fields: HeaderReader, name: str) -> None:
-    fields.number(name, -LARGEST, LARGEST)
+    fields.number(name, -LARGEST_COUNT, LARGEST_COUNT)
 
 
 def _any_number(fields: HeaderReader, name: str) -> None:
     """A loss: where training has failed it is not finite."""
     if type(fields[name]) is not float:
-        fields.number(name, -LARGEST, LARGEST)
+        fields.number(name, -LARGEST_COUNT, LARGEST_COUNT)
 
 
 def _text(fields: HeaderReader, name: str) -> None:
@@ -125,7 +125,7 @@ def _tokenizer(training: HeaderReader, name: str) -> None:
 
 
 def _compressed(training: HeaderReader, name: str) -> None:
-    training.part(name).number("prune", 0.0, LARGEST)
+    training.part(name).number("prune", 0.0, LARGEST_COUNT)
     training.part(name).one_of("bits", BITS)
 
 

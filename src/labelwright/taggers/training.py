@@ -120,7 +120,7 @@ class TrainableModel(LinearTagger):
         folder = None if memory_map is None else Folder(memory_map)
         places = Checkpoints.given(checkpoint, checkpoint_every, resume)
         X, y = collected(X), listed(y)
-        tokenizer = getattr(X, "tokenizer", None)
+        tokenizer = self._tokenizer_of(X)
         expect_much()
         before = self._before(init, X, y, places)
         data, trained = self._prepare(X, y, sample_weight=sample_weight)

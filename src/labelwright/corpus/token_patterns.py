@@ -1,0 +1,279 @@
+r"""Token patterns that a model may remember: regular expressions that no text makes slow.
+
+Python's `re` tries every way to match.  A pattern from a file must not have many: `(\w+\s?)*$` takes 2^n steps on n
+letters.  The check is conservative: it walks the tree of Python's own parser and refuses what it cannot show to be
+harmless.
+
+>>> [why_slow(p) for p in (r"\w+(?:-\w+)*", r"[A-Z]\.(?:[A-Z]\.)+", r"\d+(?:[.,]\d+)*|\w+|\S")]
+[None, None, None]
+>>> why_slow(r"(\w+\s?)*$")
+'a repeat within a repeat can match the same text in several ways'
+>>> why_slow(r"(\w|\d\d)+")
+'alternatives within a repeat can begin with the same character'
+
+Python's parser may change: where it is missing, or has parts that are not known here, patterns are refused.
+"""
+
+import re
+import sys
+import unicodedata
+from functools import cache
+from typing import Any
+
+try:
+    from re import _parser as parser  # type: ignore[attr-defined]
+except ImportError:  # pragma: no cover
+    parser = None
+
+Characters = frozenset[int]
+LONGEST = 1000  # characters of a pattern
+MANY = 100  # times that a repeat may repeat before it counts as unbounded
+MOST_IN_A_ROW = 3  # unbounded repeats that can match the same characters
+
+MOST_WAYS = 10_000  # to match the optional parts of a pattern
+
+PLAIN = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
+LOCAL = re.IGNORECASE | re.DOTALL
+NAMES = ("LITERAL", "NOT_LITERAL", "RANGE")
+REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+AROUND = ("ASSERT", "ASSERT_NOT")
+NESTED = "a repeat within a repeat can match the same text in several ways"
+ALTERNATIVES = "alternatives within a repeat can begin with the same character"
+
+
+def why_slow(pattern: str) -> str | None:
+    r"""Why a pattern may be slow on some text; None where no text makes it so.
+
+    pattern : a valid regular expression of Python's
+
+    >>> why_slow(r"(a)\1"), why_slow("a*a*a*a*b")
+    ('it has a backreference', 'more than 3 repeats in a row can match the same characters')
+    """
+    if len(pattern) > LONGEST:
+        return f"it has {len(pattern):,} characters, expected at most {LONGEST:,}"
+    if parser is None:  # pragma: no cover
+        return "this version of Python cannot check it"
+    try:
+        tree = parser.parse(pattern)
+        walk = _Walk(list(tree), tree.state.flags)
+        walk.sequence(list(tree), repeated=False)
+        if _ways(list(tree)) > MOST_WAYS:
+            return "it has too many optional parts"
+    except SlowError as error:
+        return str(error)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"it is no regular expression: {error}"
+    return None
+
+
+class SlowError(Exception):
+    """Why a pattern may be slow."""
+
+
+class _Walk:
+    """A walk through the tree of a pattern, under its flags."""
+
+    def __init__(self, items: list[Any], flags: int):
+        groups = [item[1] for item in _all_items(items) if str(item[0]) == "SUBPATTERN"]
+        local = {(group[1] & LOCAL, group[2] & LOCAL) for group in groups}  # flags that groups add and remove
+        self.flags = {flags, *((flags | added) & ~removed for added, removed in local)}
+        named = {code for item in _all_items(items) if str(item[0]) in PLAIN for code in _named(item)}
+        cases = {ord(case) for code in named for case in (chr(code).lower(), chr(code).upper()) if len(case) == 1}
+        self.sample = sample() | named | cases
+
+    def sequence(self, items: list[Any], repeated: bool) -> None:
+        """Check items that follow each other; `repeated` where the sequence is within an unbounded repeat."""
+        for item in items:
+            self._item(item, repeated)
+        self._check_row(items)
+
+    def _item(self, item: Any, repeated: bool) -> None:
+        name, argument = str(item[0]), item[1]
+        if name == "GROUPREF":
+            raise SlowError("it has a backreference")
+        if name == "GROUPREF_EXISTS":
+            raise SlowError("it has a condition on a group")
+        if name in AROUND and any(_is_repeat(part) for part in _all_items(list(argument[1]))):
+            raise SlowError("it has a repeat within a lookahead or lookbehind")
+        if name == "BRANCH":
+            self._branch([list(branch) for branch in argument[1]], repeated)
+        elif name in REPEATS:
+            self._repeat(item, repeated)
+        elif name not in PLAIN:
+            for body in _bodies(item):
+                self.sequence(body, repeated)
+
+    def _branch(self, branches: list[list[Any]], repeated: bool) -> None:
+        for branch in branches:
+            self.sequence(branch, repeated)
+        if repeated:
+            seen: set[int] = set()
+            for branch in branches:
+                first = self._first(branch)
+                if self._may_be_empty(branch) or seen & first:
+                    raise SlowError(ALTERNATIVES)
+                seen |= first
+
+    def _repeat(self, item: Any, repeated: bool) -> None:
+        body = list(item[1][2])
+        several = int(item[1][1]) > 1
+        self.sequence(body, repeated or several)
+        if not several:
+            return
+        if self._may_be_empty(body):
+            raise SlowError(NESTED)
+        optional = [part for part in _all_items(body) if str(part[0]) in REPEATS and part[1][0] != part[1][1]]
+        if optional:
+            within: set[int] = set()
+            for part in optional:
+                within |= self._all([part])
+            first, last = self._edge(body), self._edge(body[::-1])
+            if within & first and within & last:
+                raise SlowError(NESTED)
+
+    def _edge(self, body: list[Any]) -> Characters:
+        """The characters of the first item of a body where it is one required character; else all."""
+        while body and str(body[0][0]) == "SUBPATTERN":
+            inner = list(body[0][1][3])
+            body = inner if len(body) == 1 else [*inner, *body[1:]]
+        return self._all(body[:1]) if body and str(body[0][0]) in PLAIN else self.sample
+
+    def _check_row(self, items: list[Any]) -> None:
+        """Refuse more unbounded repeats in a row than may match the same characters."""
+        row: list[Characters] = []
+        for item in _flat(items):
+            n, mine = _n_repeats(item), self._all([item])
+            if n:
+                row = [other for other in row if other & mine] + [mine] * n
+                if len(row) > MOST_IN_A_ROW:
+                    raise SlowError(f"more than {MOST_IN_A_ROW} repeats in a row can match the same characters")
+            elif not self._may_be_empty([item]):
+                row = [other for other in row if other & mine]
+
+    # -- characters -----------------------------------------------------------------------------------------------
+
+    def _may_be_empty(self, items: list[Any]) -> bool:
+        return all(_least_width(item) == 0 for item in items)
+
+    def _first(self, items: list[Any]) -> Characters:
+        """The characters that a sequence can begin with."""
+        first: set[int] = set()
+        for item in items:
+            name, argument = str(item[0]), item[1]
+            if name == "BRANCH":
+                first.update(*(self._first(list(branch)) for branch in argument[1]))
+            elif name in PLAIN:
+                first |= self._matching(item)
+            else:
+                first.update(*(self._first(body) for body in _bodies(item)))
+            if _least_width(item):
+                break
+        return frozenset(first)
+
+    def _all(self, items: list[Any]) -> Characters:
+        """All characters that can occur in what a sequence matches."""
+        every: set[int] = set()
+        for item in _all_items(items):
+            if str(item[0]) in PLAIN:
+                every |= self._matching(item)
+        return frozenset(every)
+
+    def _matching(self, item: Any) -> Characters:
+        """The characters of the sample, and those that the item names, which the item matches."""
+        from re import _compiler as compiler  # type: ignore[attr-defined]
+
+        matching: set[int] = set()
+        for flags in self.flags:
+            state = parser.State()
+            state.flags = flags
+            one = compiler.compile(parser.SubPattern(state, [item]), flags)
+            matching.update(code for code in self.sample if one.fullmatch(chr(code)))
+        return frozenset(matching)
+
+
+def _is_repeat(item: Any) -> bool:
+    """Is it a repeat without an upper bound, or with a high one?"""
+    return str(item[0]) in REPEATS and int(item[1][1]) > MANY
+
+
+def _n_repeats(item: Any) -> int:
+    """How many unbounded repeats an item makes side by side."""
+    name = str(item[0])
+    if _is_repeat(item):
+        return 1
+    within = [sum(map(_n_repeats, body)) for body in _bodies(item)]
+    times = int(item[1][1]) if name in REPEATS else 1
+    return times * max(within, default=0)
+
+
+def _ways(items: list[Any]) -> int:
+    """How many ways to match optional parts and alternatives there are, repeats without a bound aside."""
+    ways = 1
+    for item in items:
+        name, argument = str(item[0]), item[1]
+        if name == "BRANCH":
+            ways *= sum(_ways(list(branch)) for branch in argument[1])
+        elif name in REPEATS:
+            inner = _ways(list(argument[2])) if argument[1] == 1 else 1  # of others the body matches in one way
+            ways *= inner if _is_repeat(item) else (argument[1] - argument[0] + 1) * inner
+        else:
+            ways *= max(map(_ways, _bodies(item)), default=1)
+        if ways > MOST_WAYS:
+            return ways
+    return ways
+
+
+def _named(item: Any) -> list[int]:
+    """The characters that an item names, with the ends of ranges."""
+    parts = item[1] if str(item[0]) == "IN" else [item]
+    pairs = [argument if str(name) == "RANGE" else (argument,) for name, argument in parts if str(name) in NAMES]
+    return [code for pair in pairs for code in pair]
+
+
+def _least_width(item: Any) -> int:
+    """How many characters an item matches at least."""
+    state = parser.State()
+    return int(parser.SubPattern(state, [item]).getwidth()[0])
+
+
+def _bodies(item: Any) -> list[list[Any]]:
+    """The sequences within an item."""
+    name, argument = str(item[0]), item[1]
+    if name == "BRANCH":
+        return [list(branch) for branch in argument[1]]
+    if name in REPEATS:
+        return [list(argument[2])]
+    if name == "SUBPATTERN":
+        return [list(argument[3])]
+    if name == "ATOMIC_GROUP":
+        return [list(argument)]
+    if name in AROUND:
+        return [list(argument[1])]
+    if name in (*PLAIN, "AT", "FAILURE", "GROUPREF", "GROUPREF_EXISTS"):
+        return []
+    raise SlowError(f"this version of Python has a part in it that is not known here ({name})")
+
+
+def _all_items(items: list[Any]) -> list[Any]:
+    """The items of a sequence, and all within them."""
+    return [part for item in items for part in (item, *(p for body in _bodies(item) for p in _all_items(body)))]
+
+
+def _flat(items: list[Any]) -> list[Any]:
+    """The items of a sequence, with those of groups in their places."""
+    flat: list[Any] = []
+    for item in items:
+        flat += _flat(list(item[1][3])) if str(item[0]) == "SUBPATTERN" else [item]
+    return flat
+
+
+@cache
+def sample() -> Characters:
+    """ASCII, and some characters of each general category of Unicode."""
+    codes: dict[str, list[int]] = {}
+    for code in range(128, 0x3100):
+        some = codes.setdefault(unicodedata.category(chr(code)), [])
+        if len(some) < 3:
+            some.append(code)
+    further = [0x3042, 0x4E00, 0xAC00, 0xD800, 0xE000, sys.maxunicode]
+    return frozenset([*range(128), *further, *(code for some in codes.values() for code in some)])
