@@ -46,6 +46,8 @@ def test_patterns_that_people_use_pass(pattern):
         ("(?=a+)b", "lookahead"),
         ("a*a*a*a*b", "in a row"),
         ("(?:a*)?" * 5 + "b", "in a row"),
+        ("a*b*" * 5 + "c", "in a row"),
+        (r"(?:\w+(-\w+))*x", "within a repeat"),
         ("a?" * 100 + "a" * 100, "optional parts"),
         ("(?:a|aa)" * 50 + "b", "optional parts"),
         ("a" * 1001, "1,001 characters"),

@@ -127,28 +127,26 @@ class _Walk:
             within: set[int] = set()
             for part in optional:
                 within |= self._all([part])
-            first, last = self._edge(body), self._edge(body[::-1])
+            first, last = self._edge(body, 0), self._edge(body, -1)
             if within & first and within & last:
                 raise SlowError(NESTED)
 
-    def _edge(self, body: list[Any]) -> Characters:
-        """The characters of the first item of a body where it is one required character; else all."""
-        while body and str(body[0][0]) == "SUBPATTERN":
-            inner = list(body[0][1][3])
-            body = inner if len(body) == 1 else [*inner, *body[1:]]
-        return self._all(body[:1]) if body and str(body[0][0]) in PLAIN else self.sample
+    def _edge(self, body: list[Any], at: int) -> Characters:
+        """The characters of the first (0) or last (-1) item of a body where it is one required character; else all."""
+        edge = _flat(body)[at]
+        return self._matching(edge) if str(edge[0]) in PLAIN else self.sample
 
     def _check_row(self, items: list[Any]) -> None:
         """Refuse more unbounded repeats in a row than may match the same characters."""
         row: list[Characters] = []
         for item in _flat(items):
             n, mine = _n_repeats(item), self._all([item])
-            if n:
-                row = [other for other in row if other & mine] + [mine] * n
-                if len(row) > MOST_IN_A_ROW:
-                    raise SlowError(f"more than {MOST_IN_A_ROW} repeats in a row can match the same characters")
-            elif not self._may_be_empty([item]):
+            if not self._may_be_empty([item]):  # what cannot match it ends before it
                 row = [other for other in row if other & mine]
+            if n:
+                row += [mine] * n
+                if sum(bool(other & mine) for other in row) > MOST_IN_A_ROW:
+                    raise SlowError(f"more than {MOST_IN_A_ROW} repeats in a row can match the same characters")
 
     # -- characters -----------------------------------------------------------------------------------------------
 
