@@ -1,11 +1,11 @@
 """Labels that a form of the answers of `tag` cannot hold: one clear line, and no false file."""
 
-import json
-
 import pytest
 
 import labelwright
 from labelwright.corpus import partial_labels, table
+from labelwright.corpus.writable import check_written
+from labelwright.errors import CorpusError
 
 REASONS = {"B-a\tb": "holds a tab", "B-a\nb": "holds a newline", "B-\ud800": "holds half of a surrogate pair"}
 
@@ -23,24 +23,25 @@ def model_with(tmp_path, monkeypatch):
     return make
 
 
-def refused(result, reason):
+def refused(result, *reasons):
     code, out, err = result
     assert (code, out) == (2, ""), err
-    assert "cannot write the label" in err
-    assert reason in err
+    assert all(reason in err for reason in reasons), err
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("label", "reason"), REASONS.items())
-def test_labels_that_the_form_cannot_hold_are_refused(label, reason, run, model_with, tmp_path):
+def test_labels_that_no_file_can_hold_are_refused_with_their_model(label, reason, run, model_with, tmp_path):
     (tmp_path / "words.txt").write_text("a\nb\n")
     words = model_with(label, [["a", "b"]])
-    refused(run("tag", words, tmp_path / "words.txt", "--nbest", 1), reason)
-    refused(run("tag", words, tmp_path / "words.txt", "--text", "--to", "brat"), reason)
-    entities = run("tag", words, tmp_path / "words.txt", "--text")[1].splitlines()
-    assert {json.loads(each)["type"] for each in entities} == {label.removeprefix("B-")}
-    (tmp_path / "x.crfsuite").write_text("O\tw=a\n")
-    refused(run("tag", model_with(label, [[{"w": "a"}]]), tmp_path / "x.crfsuite"), reason)
+    for options in ([], ["--nbest", 1], ["--text", "--to", "brat"], ["--text"]):
+        refused(run("tag", words, tmp_path / "words.txt", *options), "so no file can hold it", reason)
+
+
+@pytest.mark.parametrize(("label", "reason"), REASONS.items())
+def test_writers_refuse_such_labels_too(label, reason):
+    with pytest.raises(CorpusError, match=f"x: cannot write the label .* it {reason}"):
+        check_written(["O", label], "x")
 
 
 def test_a_label_with_a_space_needs_tabs(run, model_with, tmp_path):
@@ -49,7 +50,7 @@ def test_a_label_with_a_space_needs_tabs(run, model_with, tmp_path):
         (tmp_path / "x.txt").write_text(text)
         result = run("tag", model, tmp_path / "x.txt", "--columns", "word,pos", "--nbest", 1)
         if refuses:
-            refused(result, "holds a space, but spaces separate the columns of the file; use tabs")
+            refused(result, "cannot write the label", "holds a space, but spaces separate the columns of the file; use tabs")
         else:
             assert result[1].splitlines()[1:] == ["a\tx\tB-Job Title", "b\tx\tB-Job Title", ""]
     (tmp_path / "x.txt").write_text("a b")
