@@ -50,7 +50,9 @@ def test_a_label_with_a_space_needs_tabs(run, model_with, tmp_path):
         (tmp_path / "x.txt").write_text(text)
         result = run("tag", model, tmp_path / "x.txt", "--columns", "word,pos", "--nbest", 1)
         if refuses:
-            refused(result, "cannot write the label", "holds a space, but spaces separate the columns of the file; use tabs")
+            refused(
+                result, "cannot write the label", "holds a space, but spaces separate the columns of the file; use tabs"
+            )
         else:
             assert result[1].splitlines()[1:] == ["a\tx\tB-Job Title", "b\tx\tB-Job Title", ""]
     (tmp_path / "x.txt").write_text("a b")
