@@ -292,7 +292,7 @@ def test_files_keep_everything(kind, tmp_path):
     model.save(tmp_path / "model")
     again = labelwright.load(tmp_path / "model")
     assert type(again) is LatentCRF
-    same = {"template": ARCS}
+    same = {"template": ARCS, "n_jobs": None}
     assert again.get_params() | same == model.get_params() | same
     assert again.predict_marginals(X, latent=True) == model.predict_marginals(X, latent=True)
     assert again.predict_nbest(X) == model.predict_nbest(X)
