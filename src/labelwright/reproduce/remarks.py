@@ -22,7 +22,7 @@ REMARKS: Mapping[str, Sequence[str]] = {
     "latperc-np": [
         "The start from random weights is what costs. On development data, with models of order 1 and avg, a "
         "perceptron without latent states has 95.38, one with two states from random weights 95.05, and 95.35 where "
-        "they are smaller (standard deviation 1e-9); with five states 94.91. From a split perceptron and with a margin, "
+        "they are smaller (standard deviation 1e-9); with five states 94.91. From a split perceptron with a margin, "
         "as in ours, it has 95.56 with two states and 95.75 with five (mavg).",
         "Tried from random weights: standard deviations from 0.1 to 1e-9, and 0; 80 passes (94.75 with five states and "
         "mavg); weights for all features and states (94.98 with two); resets after 3 and 8 passes.",
