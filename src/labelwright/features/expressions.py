@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 END, NOTHING = r"\Z", "(?!)"  # the end of the text, and what matches no letter
 
 Classes = dict[str, Callable[[str], bool]]
@@ -101,6 +99,8 @@ def _atom(regex: str, at: int, alphabet: str, ascii_only: bool) -> tuple[str, in
 @lru_cache(maxsize=256)
 def _class(name: str, alphabet: str, ascii_only: bool) -> str:
     """The Python form of a class of letters; the capital is the complement.  Made once for all expressions."""
+    import numpy as np  # the help of commands does without
+
     belongs = (ASCII_CLASSES if ascii_only else CLASSES)[name.lower()]
     is_member = np.fromiter(map(belongs, alphabet), np.bool_, len(alphabet)) == name.islower()
     codes = np.frombuffer(alphabet.encode("utf-32-le", "surrogatepass"), "<u4")

@@ -11,7 +11,7 @@ from labelwright.features.layered import lower_layers_read
 from labelwright.modelfile import pack_strings
 from labelwright.taggers import registry
 from labelwright.taggers.base import LAYER
-from labelwright.taggers.packing import Packed, as_json
+from labelwright.taggers.packing import Packed, as_json, stored_settings
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
@@ -29,7 +29,7 @@ def pack_layers(cascade: Any) -> Packed:
         words = cascade.lexicon_.words
         tensors["lexicon.text"], tensors["lexicon.offsets"] = pack_strings(list(words))
         tensors["lexicon.had"], tensors["lexicon.had.offsets"] = pack_strings(list(words.values()))
-    settings = {k: as_json(v) for k, v in cascade.get_params(deep=False).items() if k not in ("layers", "shares")}
+    settings = {k: as_json(v) for k, v in stored_settings(cascade).items() if k not in ("layers", "shares")}
     records = {name: layer.training_ for name, layer in cascade.layers_.items()}
     return tensors, {
         "kind": type(cascade).__name__,

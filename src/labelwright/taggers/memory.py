@@ -45,6 +45,7 @@ from labelwright.taggers.packing import (
     constructed,
     header_of,
     read_record,
+    stored_settings,
 )
 from labelwright.taggers.sample_weights import instance_weights
 from labelwright.taggers.signature import signature
@@ -460,7 +461,7 @@ class MemoryBased(Estimator):
 
 def settings_as_json(model: Estimator) -> dict[str, Any]:
     """The settings, some of which may be sequences."""
-    settings = model.get_params(deep=False)
+    settings = stored_settings(model)
     if callable(settings.get("weighting")):
         raise ModelFileError("weighting: a function cannot be stored in a model file; name a weighting, or pickle it")
     lists = {"metric", "weights", "decay", "lengths"}

@@ -58,10 +58,15 @@ def header_of(model: Any) -> dict[str, Any]:
         "kind": type(model).__name__,
         "labelwright": __version__,
         "signature": signature(model),
-        "parameters": {name: as_json(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: as_json(value) for name, value in stored_settings(model).items()},
         "training": getattr(model, "training_", {}),
         "history": getattr(model, "history_", []),
     }
+
+
+def stored_settings(model: Any) -> dict[str, Any]:
+    """The settings that a model file holds.  How many threads run is for the user to say, not for the file."""
+    return {name: value for name, value in model.get_params(deep=False).items() if name != "n_jobs"}
 
 
 def as_json(value: Any) -> Any:
@@ -85,7 +90,7 @@ def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
 
 
 def settings_in(fields: HeaderReader, kind: type[Any]) -> dict[str, Any]:
-    """The settings of a header.  How many threads run is for the user to say, not for the file."""
+    """The settings of a header; files of earlier versions say how many threads run, too."""
     return {name: fields[name] for name in fields if name in kind._parameter_names() and name != "n_jobs"}
 
 
