@@ -310,7 +310,7 @@ def _other_word(rng, content):
 
 def _other_number(rng, content):
     """Digits that are another number."""
-    at = int(rng.integers(min(len(content), pick(rng, [60, 600, 10**9]))))
+    at = int(rng.integers(min(max(1, len(content)), pick(rng, [60, 600, 10**9]))))
     while at < len(content) and not content[at : at + 1].isdigit():
         at += 1
     end = at

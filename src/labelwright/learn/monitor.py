@@ -52,7 +52,9 @@ class Monitor:
         first: int = 0,
         progress: Callable[[Record, int], None] | None = None,
         checkpoint: Checkpoint | None = None,
+        recorded: Sequence[str] = (),
     ):
+        self.recorded = recorded  # what each iteration of a checkpoint must have beside its loss
         self.max_iter, self.tol, self.period, self.first = max_iter, tol, period, first
         self.dev, self.dev_every, self.dev_from, self.patience = dev, dev_every, dev_from, patience
         self.progress, self.checkpoint = progress, checkpoint
@@ -193,6 +195,9 @@ class Monitor:
             history = [_read_record(record) for record in header.parts("history")]
             if not history:
                 raise header.refuse("history", "one iteration or more")
+            for name in self.recorded:
+                if not all(name in record for record in history):
+                    raise ModelFileError(f"header: history: {name!r} is missing from an iteration")
             finished = None if header.get("finished") is None else header.text("finished")
             if KEPT in state and finished is None:
                 raise header.refuse("finished", "why the run ended")
@@ -209,16 +214,11 @@ class Monitor:
         self.reason = self._finished or self._verdict(self.history[-1]["iteration"])
         return state
 
-    def check_state(
-        self, state: dict[str, Array], expected: Mapping[str, Array], weights: Array, recorded: Sequence[str] = ()
-    ) -> None:
+    def check_state(self, state: dict[str, Array], expected: Mapping[str, Array], weights: Array) -> None:
         """Refuse a state of `resume` unless its arrays are finite and like the expected ones in dtype and shape, its
-        counts no less than 0, the best weights so far like `weights`, and all iterations have what is `recorded`."""
+        counts no less than 0, and the best weights so far like `weights`."""
         arrays = TensorReader(state)
         with self._reading():
-            for name in recorded:
-                if not all(name in record for record in self.history):
-                    raise ModelFileError(f"header: history: {name!r} is missing from an iteration")
             for name, like in expected.items():
                 if like.dtype.kind == "i":
                     arrays.numbers(name, like.dtype, *like.shape, least=0, most=MOST)

@@ -215,7 +215,7 @@ def perceptron(
         return arrays | {"taken": np.array(run.taken), "done": np.array(done)}
 
     if state is not None:
-        monitor.check_state(state, saved(), weights, recorded=("mistakes", "separable"))
+        monitor.check_state(state, saved(), weights)
         variances = state.get("variances", NO_VARIANCES)
         run, done = Averaged(state["weights"], state["sums"], int(state["taken"]), variances), int(state["done"])
 

@@ -73,6 +73,7 @@ class LinearTagger(Calibratable):
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION})
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
     of_iteration: ClassVar[tuple[str, ...]] = ("loss",)  # what the record of each iteration has
+    _recorded: ClassVar[tuple[str, ...]] = ()  # and what it has beside that in checkpoints
     _inspection: ClassVar[Any] = inspection  # how it is shown to people
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
 

@@ -59,6 +59,7 @@ class Perceptron(ScoredModel):
 
     trains_in: ClassVar[str] = "pass"
     of_iteration: ClassVar[tuple[str, ...]] = ("loss", "mistakes")
+    _recorded: ClassVar[tuple[str, ...]] = ("mistakes", "separable")
     _remedy: ClassVar[str] = "use a smaller margin and aggressiveness"
     can_start_from: ClassVar[tuple[str, ...]] = ("perceptron",)
     _online: tuple[Averaged, UpdateRule] | None = None  # of partial_fit: weights in the order of weights_, its margin

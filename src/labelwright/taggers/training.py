@@ -330,7 +330,7 @@ class TrainableModel(LinearTagger):
     ) -> Monitor:
         checkpoint = None if place is None else place.of(self._fingerprint(start, data, dev))
         score = None if dev is None else self._dev_score(start, dev)
-        return Monitor(**self._stopping(), dev=score, progress=progress, checkpoint=checkpoint)
+        return Monitor(**self._stopping(), dev=score, progress=progress, checkpoint=checkpoint, recorded=self._recorded)
 
     def _stopping(self) -> dict[str, Any]:
         """When training stops: arguments of Monitor."""
