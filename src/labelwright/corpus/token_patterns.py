@@ -80,6 +80,7 @@ class _Walk:
         named = {code for item in _all_items(items) if str(item[0]) in PLAIN for code in _named(item)}
         cases = {ord(case) for code in named for case in (chr(code).lower(), chr(code).upper()) if len(case) == 1}
         self.sample = sample() | named | cases
+        self._known: dict[str, Characters] = {}  # what items match; nested groups ask for the same ones
 
     def sequence(self, items: list[Any], repeated: bool) -> None:
         """Check items that follow each other; `repeated` where the sequence is within an unbounded repeat."""
@@ -178,6 +179,11 @@ class _Walk:
 
     def _matching(self, item: Any) -> Characters:
         """The characters of the sample, and those that the item names, which the item matches."""
+        if str(item) not in self._known:
+            self._known[str(item)] = self._match_sample(item)
+        return self._known[str(item)]
+
+    def _match_sample(self, item: Any) -> Characters:
         from re import _compiler as compiler  # type: ignore[attr-defined]
 
         matching: set[int] = set()

@@ -298,18 +298,18 @@ def _findings(results: Mapping[str, Result], quick: bool) -> Findings:
     claims = []
     for name in _tasks(quick):
         task, found = TASKS[name], results[f"{name}: test"]
-        first = len(rows)
+        own: list[Row] = []
         table = f"Table 1, {task.stands_for}: {name}"
         for system, published in zip((*SYSTEMS, "oracle"), PAPER[task.stands_for], strict=True):
             settings = results[f"{name}: search for {system}"]["settings"] if system in SYSTEMS else {}
             shown = ", ".join(str(value) for value in settings.values())
-            rows += rows_of(table, system, {task.metric: published}, [found[system]], AS_PUBLISHED, shown)
+            own += rows_of(table, system, {task.metric: published}, [found[system]], AS_PUBLISHED, shown)
         mine, published = results[f"{name}: {OURS}"], PAPER[task.stands_for][2]
-        rows += rows_of(table, "CSInf", {task.metric: published}, [mine], OURS, mine["settings"])
+        own += rows_of(table, "CSInf", {task.metric: published}, [mine], OURS, mine["settings"])
         for metric, published in zip(("base accuracy", "sequences"), TRIGRAMS[task.stands_for], strict=True):
             made = rows_of("Table 2", f"{task.stands_for}: {name}", {metric: published}, [found["trigrams"]])
             trigrams += [replace(row, comparable=task.is_original) for row in made]
-        rows[first:] = [replace(row, comparable=task.is_original) for row in rows[first:]]
+        rows += [replace(row, comparable=task.is_original) for row in own]
         scores = [found[system][task.metric] for system in SYSTEMS]
         evidence = ", ".join(f"{score:.2f}" for score in scores)
         ordered = scores[0] < scores[1] < scores[2]
