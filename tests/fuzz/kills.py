@@ -7,14 +7,11 @@ import argparse
 import sys
 import tempfile
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from killed_runs import TAGGERS, Killing
 
 
 def command() -> int:
-    from killed_runs import TAGGERS, Killing
-
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--kills", type=int, default=100)

@@ -24,7 +24,7 @@ from labelwright.reproduce.experiment import (
     Row,
     Step,
 )
-from labelwright.reproduce.measured import FIGURE_1, best, differences, scored, trained
+from labelwright.reproduce.measured import FIGURE_1, best, differences, p_value, scored, trained
 from labelwright.reproduce.work import Work
 from labelwright.wording import counted
 
@@ -199,8 +199,8 @@ def _claims(task: Task, results: Mapping[str, Result]) -> list[Claim]:
     claims, p = [], results["significance"]["p"]
     for better, worse in task.claims:
         a, b = results[better]["F1"], results[worse]["F1"]
-        chance = p.get(f"{better} / {worse}", p.get(f"{worse} / {better}"))
-        claims.append(Claim(f"{better} is better than {worse}", a > b, f"{a:.2f} and {b:.2f}, p = {chance:.2g}"))
+        evidence = f"{a:.2f} and {b:.2f}, p = {p_value(p, better, worse):.2g}"
+        claims.append(Claim(f"{better} is better than {worse}", a > b, evidence))
     if task.stability:
         avg, mavg = results["stability of avg"], results["stability of mavg"]
         half = [(run["high"] - run["low"]) / 2 for run in (avg, mavg)]

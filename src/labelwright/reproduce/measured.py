@@ -34,6 +34,7 @@ def scored(gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> Re
 def decoded(work: Work, name: str, model: Any, test: Corpus, **how: Any) -> Result:
     """Scores and seconds of a decoder on encoded data, what it has proven, and its labels kept under a name."""
     data = model.encode(test)
+    model.decode(model.encode(test.take(slice(0, 1))), **how)  # a first call reads compiled code
     begun = time.perf_counter()
     answers = model.decode(data, **how)
     seconds = time.perf_counter() - begun
@@ -52,6 +53,11 @@ def differences(work: Work, gold: Sequence[Sequence[str]], names: Iterable[str])
     return {f"{a} / {b}": mcnemar(gold, labels[a], labels[b]).p_value for a, b in combinations(labels, 2)}
 
 
+def p_value(differences: Mapping[str, float], a: str, b: str) -> float:
+    """The p-value of two systems, in whichever order the pair is."""
+    return differences[f"{a} / {b}" if f"{a} / {b}" in differences else f"{b} / {a}"]
+
+
 def averaged(results: Sequence[Result], metric: str) -> tuple[float, float | None]:
     """The mean of a metric over seeds, and largest minus smallest."""
     values = [result[metric] for result in results]
@@ -68,11 +74,11 @@ def rows_of(
 ) -> list[Row]:
     """A row for each metric that the paper reports of a system; without results, the run was not possible."""
     rows = []
-    seeds = tuple(range(len(results))) if len(results) > 1 else ()
+    seeds_run = tuple(range(len(results))) if len(results) > 1 else ()
     for metric, published in paper.items():
         ours, spread = averaged(results, metric) if results else (None, None)
         spent = mean(result["seconds"] for result in results) if results else None
-        rows.append(Row(table, system, metric, published, ours, spread, spent, variant, settings, seeds))
+        rows.append(Row(table, system, metric, published, ours, spread, spent, variant, settings, seeds_run))
     return rows
 
 

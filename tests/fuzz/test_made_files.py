@@ -1,12 +1,10 @@
 """Made model files: whatever a file with a right checksum holds, loading and asking it works or is one clear error.
 
-`python tests/support/made_files.py --cases N --seed S` makes as many as one likes; with NUMBA_BOUNDSCHECK=1 every index
+`python -m tests.fuzz.made_files --cases N --seed S` makes as many as one likes; with NUMBA_BOUNDSCHECK=1 every index
 in the kernels is checked."""
 
 from pathlib import Path
 
-import file_changes
-import made_files
 import numpy as np
 import pytest
 import zoo
@@ -15,6 +13,8 @@ import labelwright
 from labelwright import modelfile
 from labelwright.errors import ModelFileError
 from labelwright.structures.segments import SegmentSpace
+
+from . import file_changes, made_files
 
 OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
 CASES, GROUPS = 150, 2  # of each group of kinds

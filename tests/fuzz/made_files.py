@@ -2,7 +2,7 @@
 everything must work, with finite answers, or end in one line of a LabelwrightError; never in a crash, a hang, gigabytes
 of memory or another exception.
 
-    python tests/support/made_files.py [NAME ...] [--cases 1000] [--seed 0] [--memory 1.0] [--keep FOLDER]
+    python -m tests.fuzz.made_files [NAME ...] [--cases 1000] [--seed 0] [--memory 1.0] [--keep FOLDER]
 
 Case i is made from the number i alone: `--seed 17 --cases 1` makes the file of case 17 again, and with `--keep FOLDER`
 stores it.  The names (see zoo.py; checkpoints are among them) take turns.  With NUMBA_BOUNDSCHECK=1 every index in
@@ -31,7 +31,6 @@ from importlib.util import find_spec
 from numbers import Real
 from pathlib import Path
 
-import file_changes
 import numpy as np
 import small_models
 import typer
@@ -41,6 +40,9 @@ import labelwright
 from labelwright.cli import ClickException
 from labelwright.errors import LabelwrightError
 
+from . import file_changes
+
+ROOT = Path(__file__).resolve().parents[2]
 ASKED = 3  # sentences
 CPU_SECONDS, SECONDS = 120, 1800  # of one case: an exact search may take half a minute
 FINE = ("works", "refused", "not written")
@@ -297,9 +299,10 @@ def outcomes(names, cases, memory=1.0, keep=None):
     with tempfile.TemporaryDirectory() as folder:
         case, end = cases.start, cases.stop
         while case < end:
-            command = [sys.executable, __file__, *names, "--child", folder, "--seed", str(case), "--cases"]
-            command += [str(end - case), "--memory", str(memory), *(["--keep", keep] if keep else [])]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment()) as child:
+            command = [sys.executable, "-m", "tests.fuzz.made_files", *names, "--child", folder]
+            command += ["--seed", str(case), "--cases", str(end - case), "--memory", str(memory)]
+            command += ["--keep", str(Path(keep).resolve())] if keep else []
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment(), cwd=ROOT) as child:
                 for line in child.stdout:
                     number, name, outcome = line.rstrip("\n").split(" ", 2)
                     case = int(number) + 1
