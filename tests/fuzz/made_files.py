@@ -32,13 +32,14 @@ from numbers import Real
 from pathlib import Path
 
 import numpy as np
-import small_models
 import typer
 import zoo
+from small_models import MODELS, WORDS, N, layers, words
 
 import labelwright
 from labelwright.cli import ClickException
 from labelwright.errors import LabelwrightError
+from labelwright.learn.checkpoint import remove_checkpoints
 
 from . import file_changes
 
@@ -47,7 +48,16 @@ ASKED = 3  # sentences
 CPU_SECONDS, SECONDS = 120, 1800  # of one case: an exact search may take half a minute
 FINE = ("works", "refused", "not written")
 LOSSES = ("loss", "norm", "merit")  # where training has failed they are not finite
-CHECKPOINTS = ("checkpoint:lbfgs", "checkpoint:owlqn", "checkpoint:sgd", "checkpoint:perceptron")
+CHECKPOINTS = {  # what is trained, and what the name of the changed file ends with (learn.checkpoint)
+    "checkpoint:lbfgs": (lambda: labelwright.CRF(WORDS, n_jobs=1, max_iter=6), ""),
+    "checkpoint:owlqn": (lambda: labelwright.CRF(WORDS, l1=0.5, n_jobs=1, max_iter=6), ""),
+    "checkpoint:sgd": (lambda: labelwright.CRF(WORDS, optimizer="sgd", averaging="avg", n_jobs=1, max_iter=6), ""),
+    "checkpoint:perceptron": (lambda: labelwright.Perceptron(WORDS, n_jobs=1, max_iter=6), ""),
+    "checkpoint:restart": (lambda: labelwright.LatentCRF(2, WORDS, n_restarts=2, n_jobs=1, max_iter=6), ".2"),
+    "checkpoint:stage": (lambda: labelwright.LatentCRF(2, WORDS, start="split-merge", n_jobs=1, max_iter=4), ".stage1"),
+    "checkpoint:joint": (MODELS["cascade"][0], ""),
+    "checkpoint:layer": (MODELS["cascade"][0], ".layer1"),
+}
 NAMES = (*zoo.NAMES, *CHECKPOINTS)
 COMMANDS = (("inspect",), ("inspect", "--json"), ("tag", "-"), ("tag", "-", "--nbest", "2"), ("tag", "-", "--text"))
 ROWS = (("Mary", "NNP", "3"), ("ran", "VBD", "3"), (), ("in", "IN", "2"), ())
@@ -175,18 +185,23 @@ def equal(one, other):
 
 
 def checkpointed(name):
-    """An untrained model, and its data."""
-    kind = name.partition(":")[2]
-    settings = {"optimizer": "sgd", "averaging": "avg"} if kind == "sgd" else {"l1": 0.5} if kind == "owlqn" else {}
-    model = labelwright.Perceptron if kind == "perceptron" else labelwright.CRF
-    return model(small_models.WORDS, n_jobs=1, max_iter=6, **settings), small_models.words(0, small_models.N)
+    """An untrained model and its data."""
+    made, _ = CHECKPOINTS[name]
+    model = made()
+    return model, (layers if isinstance(model, labelwright.Cascade) else words)(0, N)
 
 
 def go_on(path, name, turn):
     """Go on from a checkpoint."""
     model, data = checkpointed(name)
-    model.fit(*data, checkpoint=path, checkpoint_every=1e9, resume=True)
-    checked("weights", model.weights_)
+    of_part = Path(f"{path}{CHECKPOINTS[name][1]}")
+    path.rename(of_part)
+    try:
+        model.fit(*data, checkpoint=path, checkpoint_every=1e9, resume=True)
+    finally:
+        remove_checkpoints(path)
+    for each in model.layers_.values() if isinstance(model, labelwright.Cascade) else [model]:
+        checked("weights", each.weights_)
 
 
 # -- cases ------------------------------------------------------------------------------------------------------------
@@ -214,8 +229,11 @@ class Sources:
 
     def _checkpoint(self, name):
         model, data = checkpointed(name)
-        model.fit(*data, checkpoint=self.folder / "checkpoint", checkpoint_every=0.0)
-        return (self.folder / "checkpoint").read_bytes()
+        path = self.folder / "checkpoint"
+        model.fit(*data, checkpoint=path, checkpoint_every=0.0)
+        content = Path(f"{path}{CHECKPOINTS[name][1]}").read_bytes()
+        remove_checkpoints(path)
+        return content
 
     @staticmethod
     def ask(path, name, turn=None):
