@@ -1,4 +1,4 @@
-"""Nearest neighbours in NumPy: the answers of the compiled search, bit for bit."""
+"""Nearest neighbours in NumPy: the answers of the compiled search, but for how powers and logarithms are rounded."""
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ SETTINGS = [
     {"k": 3, "metric": ("overlap", "numeric", "mvdm", "numeric", "overlap")},
     {"k": 50, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]},
 ]
+ROUNDED = "distance", "votes"  # NumPy's powers and logarithms may differ from those of compiled code in the last digit
 
 
 def table(rng, n, width):
@@ -47,11 +48,13 @@ def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkey
         made, made_near, made_weights = answers(settings, rows, classes, queries)
     assert made_weights.tolist() == weights.tolist()
     for name, a, b in zip(expected._fields, expected, made, strict=True):
-        if name == "votes":
-            np.testing.assert_allclose(b, a, rtol=1e-15)  # powers and logarithms may be rounded otherwise
+        if name in ROUNDED:
+            np.testing.assert_allclose(b, a, rtol=1e-14)
         else:
             assert a.tolist() == b.tolist(), name
-    assert made_near == near
+    for these, those in zip(near, made_near, strict=True):
+        assert [each._replace(distance=0) for each in those] == [each._replace(distance=0) for each in these]
+        np.testing.assert_allclose([each.distance for each in those], [each.distance for each in these], rtol=1e-14)
 
 
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
