@@ -20,7 +20,7 @@ SETTINGS = [
     {"k": 3, "metric": ("overlap", "numeric", "mvdm", "numeric", "overlap")},
     {"k": 50, "weights": [0.0, 1.0, 2.0, 0.5, 0.0]},
 ]
-ROUNDED = "distance", "votes"  # NumPy's powers and logarithms may differ from those of compiled code in the last digit
+LOGARITHMIC = "jeffrey", "jensen-shannon"  # NumPy rounds logarithms otherwise than compiled code on some machines
 
 
 def table(rng, n, width):
@@ -39,6 +39,7 @@ def answers(settings, rows, classes, queries):
 def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkeypatch):
     monkeypatch.setattr(vectorised, "DENSE", dense)
     monkeypatch.setattr(vectorised, "BLOCK", 16)
+    rounding = 1e-15 if settings.get("metric") in LOGARITHMIC else 0.0
     rng = np.random.default_rng(3)
     rows, queries = table(rng, 900, 300), table(rng, 50, 400)
     classes = [f"c{(len(row[2]) + int(row[0])) % 5}" for row in rows]
@@ -48,13 +49,13 @@ def test_both_engines_find_the_same_neighbours_and_votes(settings, dense, monkey
         made, made_near, made_weights = answers(settings, rows, classes, queries)
     assert made_weights.tolist() == weights.tolist()
     for name, a, b in zip(expected._fields, expected, made, strict=True):
-        if name in ROUNDED:
-            np.testing.assert_allclose(b, a, rtol=1e-14)
+        if name in ("votes", "distance"):
+            np.testing.assert_allclose(b, a, rtol=1e-15 if name == "votes" else rounding)
         else:
             assert a.tolist() == b.tolist(), name
     for these, those in zip(near, made_near, strict=True):
         assert [each._replace(distance=0) for each in those] == [each._replace(distance=0) for each in these]
-        np.testing.assert_allclose([each.distance for each in those], [each.distance for each in these], rtol=1e-14)
+        np.testing.assert_allclose([each.distance for each in those], [each.distance for each in these], rtol=rounding)
 
 
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
