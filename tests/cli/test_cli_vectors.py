@@ -89,6 +89,14 @@ def test_a_dictionary_of_labelled_phrases(entities, capsys):
     assert json.loads(capsys.readouterr().out) == {"types": {"LOC": {}, "PER": {"Ada": 3}}}
 
 
+def test_phrases_that_would_be_read_as_others_are_left_out(tmp_path, capsys):
+    path, written = tmp_path / "ner.txt", tmp_path / "places.txt"
+    path.write_text("10\u00a0Downing Street\tB-LOC\n\nNew\tB-LOC\nYork\tI-LOC\n\nNew York\tB-LOC\n")
+    assert main(["dictionary", str(path), "--columns", "word,label", "-o", str(written)]) == 0
+    assert written.read_text() == "New York\n"
+    assert "2 phrases left out" in capsys.readouterr().err
+
+
 def test_an_unknown_type_is_said(entities, capsys):
     assert main(["dictionary", str(entities), "--type", "PRE"]) == 2
     assert "no phrase of type 'PRE'; known: LOC, PER" in capsys.readouterr().err

@@ -28,7 +28,6 @@ import time
 import traceback
 import warnings
 from importlib.util import find_spec
-from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +45,7 @@ from . import file_changes
 ROOT = Path(__file__).resolve().parents[2]
 ASKED = 3  # sentences
 CPU_SECONDS, SECONDS = 120, 1800  # of one case: an exact search may take half a minute
+SLOW = ("explain", "predict_entities", "path_mass", "neighbours")
 FINE = ("works", "refused", "not written")
 LOSSES = ("loss", "norm", "merit")  # where training has failed they are not finite
 CHECKPOINTS = {  # what is trained, and what the name of the changed file ends with (learn.checkpoint)
@@ -85,7 +85,9 @@ def ask_everything(path, name, turn=None):
     predicted = None
     with contextlib.suppress(LabelwrightError):
         predicted = checked("predict", model.predict(X))
-    for question, answer in questions(model, name, X, y).items():
+    for number, (question, answer) in enumerate(questions(model, name, X, y).items()):
+        if question in SLOW and turn is not None and (turn + number) % 3:
+            continue
         with contextlib.suppress(LabelwrightError):
             checked(question, answer())
     again = io.BytesIO()
@@ -163,7 +165,12 @@ def checked(question, answer):
 
 
 def numbers_in(value):
-    if isinstance(value, np.ndarray):
+    """Those of an answer that may not be finite."""
+    if isinstance(value, str | int) or value is None:  # bool, too
+        return
+    if isinstance(value, float):  # also np.float64
+        yield value
+    elif isinstance(value, np.ndarray):
         yield from [] if value.dtype.kind != "f" or np.isfinite(value).all() else [math.nan]
     elif isinstance(value, dict):
         for key, item in value.items():
@@ -173,8 +180,8 @@ def numbers_in(value):
             yield from numbers_in(item)
     elif dataclasses.is_dataclass(value):
         yield from numbers_in([getattr(value, field.name) for field in dataclasses.fields(value)])
-    elif isinstance(value, Real):
-        yield float(value) if abs(value) < 1e308 else value if isinstance(value, float) else 0.0
+    elif isinstance(value, np.floating):
+        yield float(value)
 
 
 def equal(one, other):

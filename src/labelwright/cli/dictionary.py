@@ -55,11 +55,15 @@ def command(
     chosen = phrases if type is None else {type: phrases[type]}
     kept = {name: {p: n for p, n in counts.most_common() if n >= min_count} for name, counts in chosen.items()}
     if as_json:
-        show_json({"types": kept})
+        show_json({"types": {name: {" ".join(p): n for p, n in counts.items()} for name, counts in kept.items()}})
         return
-    total: Counter[str] = Counter()
+    total: Counter[tuple[str, ...]] = Counter()
     for counts in kept.values():
         total.update(counts)
-    write_bytes(output, "".join(f"{phrase}\n" for phrase, _ in total.most_common()).encode())
+    lines = [line for phrase, _ in total.most_common() for line in [" ".join(phrase)] if tuple(line.split()) == phrase]
+    write_bytes(output, "".join(f"{line}\n" for line in lines).encode())
+    left_out = len(total) - len(lines)
+    if left_out:
+        say(f"{corpus.source}: {counted(left_out, 'phrase')} left out: a word of theirs contains whitespace")
     if output != "-":
-        say(f"{output}: {counted(len(total), 'phrase')}")
+        say(f"{output}: {counted(len(lines), 'phrase')}")

@@ -32,8 +32,13 @@ def unwritable_label(labels: Iterable[str]) -> str | None:
     for label in labels:
         reason = why_unwritable(label)
         if reason is not None:
-            return f"the label {label!r:.40} {reason}, so no file can hold it"
+            return _refusal(label, reason)
     return None
+
+
+def _refusal(label: Any, reason: str) -> str:
+    shown = f" {label!r:.40}" if isinstance(label, str) else ""
+    return f"the label{shown} {reason}, so no file can hold it"
 
 
 def _why_not(value: Any) -> str | None:
@@ -76,8 +81,7 @@ def check_labels(values: Sequence[Any], codes: np.ndarray, offsets: np.ndarray |
             if reason is not None:
                 token = int(np.argmax(codes == code))
                 place = f"token {token}" if offsets is None else place_of(token, offsets)
-                shown = f" {label!r:.40}" if isinstance(label, str) else ""
-                raise CorpusError(f"{source}: {place}: the label{shown} {reason}, so no file can hold it; rename it")
+                raise CorpusError(f"{source}: {place}: {_refusal(label, reason)}; rename it")
 
 
 def _why_too_large(label: Any) -> str | None:
