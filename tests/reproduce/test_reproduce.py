@@ -14,7 +14,7 @@ from labelwright.errors import OptionError
 from labelwright.reproduce.experiment import Claim, Curve, Experiment, Figure, Findings, Panel, Row, Step
 from labelwright.reproduce.experiment_report import Grid, Run, markdown, results, write_report
 from labelwright.reproduce.experiments import MODULES, experiment
-from labelwright.reproduce.measured import trained
+from labelwright.reproduce.measured import difference, differences, is_better, trained
 from labelwright.reproduce.remarks import REMARKS
 from labelwright.reproduce.work import Work
 
@@ -153,6 +153,23 @@ def test_misses_name_their_table_and_leave_out_other_data() -> None:
     assert not list(_misses(rows[3:]))
 
 
+def test_the_tests_of_two_systems_say_which_is_better(tmp_path: Path) -> None:
+    gold = [["B-NP", "I-NP", "O"]] * 40
+    work = Work(small([]), None, tmp_path, False, print)
+    (work.folder / "labels").mkdir(parents=True)
+    work.keep_labels("right", gold)
+    work.keep_labels("wrong", [["B-NP", "O", "O"]] * 30 + gold[:10])
+    pairs = differences(work, gold, ["wrong", "right"])
+    assert list(pairs) == ["wrong / right"]
+    pair, other = (difference(pairs, *systems) for systems in (("right", "wrong"), ("wrong", "right")))
+    assert pair["F1"] == other["F1"][::-1] == [100.0, 25.0]
+    assert pair["correct alone"] == other["correct alone"][::-1] == [30, 0]
+    assert is_better(pair)
+    assert not is_better(other)
+    work.keep_labels("wrong", [["B-NP", "O", "O"], *gold[1:]])
+    assert not is_better(difference(differences(work, gold, ["right", "wrong"]), "right", "wrong"))
+
+
 def test_a_row_without_a_run_is_shown_as_missing() -> None:
     made = small([])
     findings = Findings([Row("T", "DPLVM", "F1", None, None), Row("T", "DPLVM", "time", 40.0, None)])
@@ -237,3 +254,11 @@ def test_the_report_says_by_how_much_figures_miss_the_papers(tmp_path: Path) -> 
     assert REMARKS["multilayer"][0] in report
     write_report(experiment, Findings(rows), tmp_path, RUN._replace(quick=True))
     assert "-0.50" not in (tmp_path / "multilayer.quick.md").read_text()
+
+
+@pytest.mark.parametrize("name", REMARKS)
+def test_committed_reports_say_what_was_checked(name: str) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "papers"
+    report, record = (folder / f"{name}{suffix}" for suffix in (".md", ".results.json"))
+    assert [remark for remark in REMARKS[name] if f"- {remark}\n" not in report.read_text()] == []
+    assert json.loads(record.read_text())["notes"][-len(REMARKS[name]) :] == REMARKS[name]

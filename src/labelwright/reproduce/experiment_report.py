@@ -190,8 +190,8 @@ def _number(value: float, metric: str) -> str:
     >>> _number(91.1666, "F1"), _number(4000, "time"), _number(0.031, "time"), _number(10800, "train time")
     ('91.17', '4,000 s', '0.03 s', '3 h')
     """
-    if metric == "iterations":
-        return f"{value:.0f}"
+    if metric == "iterations" or metric.startswith("only "):
+        return f"{value:,.0f}"
     if metric.startswith("p,"):
         return f"{value:.2g}"
     if metric == "train time" and value >= 3600:

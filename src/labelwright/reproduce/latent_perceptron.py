@@ -24,7 +24,18 @@ from labelwright.reproduce.experiment import (
     Row,
     Step,
 )
-from labelwright.reproduce.measured import FIGURE_1, best, differences, p_value, scored, trained
+from labelwright.reproduce.measured import (
+    FIGURE_1,
+    SIGNIFICANT,
+    best,
+    difference,
+    difference_shown,
+    differences,
+    is_better,
+    scored,
+    settings_shown,
+    trained,
+)
 from labelwright.reproduce.work import Work
 from labelwright.wording import counted
 
@@ -38,7 +49,13 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 }
 RESETS = (2, 3, 4)  # of 2 to 8, those that matter in the passes that there is time for
 TIMED = ("Lat-Perc, cc=15, odr=1", "DPLVM-BFGS, cc=15, odr=1")
-
+RELATIONS: dict[str, Callable[[Result], bool]] = {  # that the paper claims of two systems
+    "better than": lambda pair: pair["F1"][0] > pair["F1"][1],
+    "significantly better than": is_better,
+    "almost as good as": lambda pair: pair["F1"][0] > pair["F1"][1] - 0.5,
+    "not significantly different from": lambda pair: pair["p, F1"] >= SIGNIFICANT,
+}
+BETTER, SIGNIFICANTLY_BETTER, ALMOST_AS_GOOD, NOT_DIFFERENT = RELATIONS
 
 Published = tuple[float | None, int | None, float | None]  # F1, iterations, hours; None: no figure, or only a bound
 NOTHING: Published = (None, None, None)
@@ -65,7 +82,7 @@ class Task(NamedTuple):
     minutes: float  # of such a run
     systems: dict[str, System]
     stability: int  # passes after the plateau; 0: not measured
-    claims: Sequence[tuple[str, str]]  # better, worse
+    claims: Sequence[tuple[str, str, str]]  # a system, its relation, another system
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -78,17 +95,18 @@ def _parts(task: Task, work: Work) -> Parts:
 
 def _model(task: Task, system: System, work: Work, **settings: Any) -> Any:
     """An untrained model of a system; the latent perceptron has the k that was chosen."""
-    own = (PUBLISHED[system.kind] if system.variant == AS_PUBLISHED else {"calibration": False}) | system.settings
+    is_published = system.variant == AS_PUBLISHED
+    options = (PUBLISHED[system.kind] if is_published else {"calibration": False}) | system.settings
     if system.kind in ("Lat-Perc", "DPLVM") and "n_latent" not in settings:
-        own = {"n_latent": task.latent if system.variant == AS_PUBLISHED else _chosen_states(task, work)} | own
-    if own.get("averaging") == "mavg" and "reset_every" not in settings:
-        own = {"reset_every": _chosen_reset(work)} | own
+        options = {"n_latent": task.latent if is_published else _chosen_states(task, work)} | options
+    if options.get("averaging") == "mavg" and "reset_every" not in settings:
+        options = {"reset_every": _chosen_reset(work)} | options
     if system.kind in SEEDED:
-        own = own | {"random_state": 0}
-    own = own | settings
+        options = options | {"random_state": 0}
+    options = options | settings
     if work.quick:
-        own["max_iter"] = min(3, own.get("max_iter", 3))
-    return KINDS[system.kind](**own)
+        options["max_iter"] = min(3, options.get("max_iter", 3))
+    return KINDS[system.kind](**options)
 
 
 def _resets(quick: bool) -> Sequence[int]:
@@ -151,7 +169,7 @@ def _stability(task: Task, averaging: str, work: Work) -> Result:
 
 
 def _compared(task: Task, work: Work) -> Result:
-    return {"p": differences(work, _parts(task, work).test.y, task.systems)}
+    return {"pairs": differences(work, _parts(task, work).test.y, task.systems)}
 
 
 def _steps(task: Task, quick: bool) -> list[Step]:
@@ -166,7 +184,7 @@ def _steps(task: Task, quick: bool) -> list[Step]:
             Step(f"stability of {averaging}", minutes, partial(_stability, task, averaging))
             for averaging in ("avg", "mavg")
         ]
-    return [*steps, Step("significance", 0.2, partial(_compared, task))]
+    return [*steps, Step("significance", 1.5, partial(_compared, task))]
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------
@@ -182,9 +200,9 @@ def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Finding
             "iterations": (iterations, run["passes"]),
             "train time": (None if hours is None else 3600 * hours, run["seconds"]),
         }
-        plain = name.removesuffix(f", {OURS}")
+        plain, settings = name.removesuffix(f", {OURS}"), f"`{settings_shown(run['settings'])}`"
         rows += [
-            Row(task.table, plain, metric, paper, ours, None, run["seconds"], system.variant)
+            Row(task.table, plain, metric, paper, ours, None, run["seconds"], system.variant, settings)
             for metric, (paper, ours) in figures.items()
         ]
     for name, result in results.items():
@@ -196,11 +214,10 @@ def _findings(task: Task, results: Mapping[str, Result], quick: bool) -> Finding
 
 
 def _claims(task: Task, results: Mapping[str, Result]) -> list[Claim]:
-    claims, p = [], results["significance"]["p"]
-    for better, worse in task.claims:
-        a, b = results[better]["F1"], results[worse]["F1"]
-        evidence = f"{a:.2f} and {b:.2f}, p = {p_value(p, better, worse):.2g}"
-        claims.append(Claim(f"{better} is better than {worse}", a > b, evidence))
+    claims, pairs = [], results["significance"]["pairs"]
+    for system, relation, other in task.claims:
+        pair = difference(pairs, system, other)
+        claims.append(Claim(f"{system} is {relation} {other}", RELATIONS[relation](pair), difference_shown(pair)))
     if task.stability:
         avg, mavg = results["stability of avg"], results["stability of mavg"]
         half = [(run["high"] - run["low"]) / 2 for run in (avg, mavg)]
@@ -253,11 +270,13 @@ NP = Task(
     },
     stability=200,
     claims=[
-        ("Lat-Perc, mavg", "Lat-Perc, avg"),
-        ("Lat-Perc, avg", "Lat-Perc"),
-        ("Lat-Perc, mavg", "DPLVM-SGD"),
-        ("Lat-Perc, mavg", "CRF-BFGS"),
-        ("Perc, avg", "Perc"),
+        ("Lat-Perc, mavg", SIGNIFICANTLY_BETTER, "Lat-Perc, avg"),
+        ("Lat-Perc, avg", BETTER, "Lat-Perc"),
+        ("Lat-Perc, mavg", BETTER, "DPLVM-SGD"),
+        ("Lat-Perc, mavg", BETTER, "CRF-BFGS"),
+        ("Lat-Perc, mavg", BETTER, "Perc, avg"),
+        ("Perc, avg", BETTER, "Perc"),
+        ("Perc, mavg", NOT_DIFFERENT, "Perc, avg"),
     ],
 )
 
@@ -300,14 +319,17 @@ BIONER = Task(
     },
     stability=0,
     claims=[
-        ("Lat-Perc, cc=2, odr=2", "Lat-Perc, cc=2, odr=1"),
-        ("Lat-Perc, cc=2, odr=2", "Perc, cc=2, odr=2"),
-        ("Lat-Perc, cc=2, odr=1", "Perc, cc=2, odr=1"),
-        ("Lat-Perc, cc=2, odr=1", "DPLVM-SGD, cc=2, odr=1"),
-        ("Lat-Perc, cc=5, odr=1", "CRF-BFGS, cc=5, odr=1"),
-        ("Lat-Perc, cc=5, odr=1", "Perc, cc=5, odr=1"),
-        ("Lat-Perc, cc=15, odr=1", "DPLVM-SGD, cc=15, odr=1"),
-        ("Lat-Perc, cc=15, odr=1", "CRF-BFGS, cc=15, odr=1"),
+        ("Lat-Perc, cc=2, odr=2", BETTER, "Lat-Perc, cc=2, odr=1"),
+        ("Lat-Perc, cc=2, odr=2", BETTER, "Perc, cc=2, odr=2"),
+        ("Lat-Perc, cc=2, odr=1", BETTER, "Perc, cc=2, odr=1"),
+        ("Lat-Perc, cc=2, odr=1", BETTER, "DPLVM-SGD, cc=2, odr=1"),
+        ("Lat-Perc, cc=5, odr=1", BETTER, "DPLVM-SGD, cc=5, odr=1"),
+        ("Lat-Perc, cc=5, odr=1", SIGNIFICANTLY_BETTER, "CRF-BFGS, cc=5, odr=1"),
+        ("Lat-Perc, cc=5, odr=1", SIGNIFICANTLY_BETTER, "Perc, cc=5, odr=1"),
+        ("Lat-Perc, cc=15, odr=1", ALMOST_AS_GOOD, "DPLVM-BFGS, cc=15, odr=1"),
+        ("Lat-Perc, cc=15, odr=1", BETTER, "DPLVM-SGD, cc=15, odr=1"),
+        ("Lat-Perc, cc=15, odr=1", BETTER, "Perc, cc=15, odr=1"),
+        ("Lat-Perc, cc=15, odr=1", BETTER, "CRF-BFGS, cc=15, odr=1"),
     ],
 )
 READING = (

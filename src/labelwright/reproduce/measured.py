@@ -1,5 +1,6 @@
 """What steps of several experiments measure: training, decoding, scores, and whether two systems differ."""
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -7,13 +8,14 @@ from statistics import mean
 from typing import Any
 
 from labelwright import Corpus
-from labelwright.evaluate import evaluate, mcnemar
+from labelwright.evaluate import Comparison, compare, evaluate
 from labelwright.reproduce.experiment import AS_PUBLISHED, Result, Row
 from labelwright.reproduce.work import Work
 from labelwright.taggers.estimator import uninterrupted
 
 SEEDS = (0, 1, 2)
 FIGURE_1 = {"margin": 0.0, "shuffle": False, "all_passes": True, "calibration": False}  # of Sun et al., as printed
+SIGNIFICANT = 0.05  # p-values below
 SCORES = ("S.A.", "P", "R", "F1")
 
 
@@ -47,15 +49,49 @@ def decoded(work: Work, name: str, model: Any, test: Corpus, **how: Any) -> Resu
     return result
 
 
-def differences(work: Work, gold: Sequence[Sequence[str]], names: Iterable[str]) -> dict[str, float]:
-    """The p-value of McNemar's test on tokens, of all pairs of systems whose labels were kept."""
+def differences(work: Work, gold: Sequence[Sequence[str]], names: Iterable[str]) -> dict[str, Result]:
+    """How all pairs of systems differ whose labels were kept: F1 of both, how many tokens only one of them labels
+    correctly, and the p-values of the paired bootstrap on F1 and of McNemar's test on tokens."""
     labels = {name: work.labels(name) for name in names}
-    return {f"{a} / {b}": mcnemar(gold, labels[a], labels[b]).p_value for a, b in combinations(labels, 2)}
+    return {f"{a} / {b}": _difference(compare(gold, labels[a], labels[b])) for a, b in combinations(labels, 2)}
 
 
-def p_value(differences: Mapping[str, float], a: str, b: str) -> float:
-    """The p-value of two systems, in whichever order the pair is."""
-    return differences[f"{a} / {b}" if f"{a} / {b}" in differences else f"{b} / {a}"]
+def _difference(pair: Comparison) -> Result:
+    return {
+        "F1": [100 * (report.f1 or 0.0) for report in (pair.a, pair.b)],
+        "correct alone": [pair.mcnemar.only_a, pair.mcnemar.only_b],
+        "p, F1": pair.bootstrap.p_value,
+        "p, tokens": pair.mcnemar.p_value,
+    }
+
+
+def difference(differences: Mapping[str, Result], a: str, b: str) -> Result:
+    """How two systems differ, in whichever order the pair was compared."""
+    if f"{a} / {b}" in differences:
+        return differences[f"{a} / {b}"]
+    pair = differences[f"{b} / {a}"]
+    return pair | {metric: pair[metric][::-1] for metric in ("F1", "correct alone")}
+
+
+def is_better(pair: Result) -> bool:
+    """Whether the first of two systems has the higher F1, significantly."""
+    return bool(pair["F1"][0] > pair["F1"][1] and pair["p, F1"] < SIGNIFICANT)
+
+
+def difference_shown(pair: Result) -> str:
+    """Both tests, as evidence.
+
+    >>> difference_shown({"F1": [70.0, 69.0], "correct alone": [12, 4], "p, F1": 0.02, "p, tokens": 0.0768})
+    'F1 70.00 and 69.00, p = 0.02; only one is right on 12 and 4 tokens, p = 0.077'
+    """
+    (f1, other), (alone, other_alone) = pair["F1"], pair["correct alone"]
+    tokens = f"only one is right on {alone:,} and {other_alone:,} tokens, p = {pair['p, tokens']:.2g}"
+    return f"F1 {f1:.2f} and {other:.2f}, p = {pair['p, F1']:.2g}; {tokens}"
+
+
+def settings_shown(settings: str) -> str:
+    """The settings of a model, without the lines of a template that is none of the built-in ones."""
+    return re.sub(r"template='[^']*\\n[^']*', ", "", settings)
 
 
 def averaged(results: Sequence[Result], metric: str) -> tuple[float, float | None]:
