@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-numpy
 LOWEST := .venv-lowest
+SPACY := .venv-spacy
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-numpy test-lowest boundscheck fuzz nightly audit bench docs timbl clean
+.PHONY: help demo quick test test-numpy test-lowest test-spacy boundscheck fuzz nightly audit bench docs timbl clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s "|" 2>/dev/null \
@@ -32,6 +33,13 @@ test-numpy: $(PLAIN)/.installed-test  ## install without Numba, then the tests t
 
 test-lowest: $(LOWEST)/.installed-test  ## install the lowest version of every dependency, then the tests that are not slow
 	@LABELWRIGHT_TESTS=quick $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-spacy: $(SPACY)/.created  ## install the lowest, then the newest spaCy, and test its component and files with each
+	@for versions in lowest-direct highest; do \
+		$(SPACY)/bin/uv pip install --quiet --python $(SPACY)/bin/python --resolution $$versions --upgrade \
+			--editable ".[fast,test,spacy]" || exit 1; \
+		$(SPACY)/bin/python -m pytest -n 0 tests/interchange/test_spacy_component.py || exit 1; \
+	done
 
 boundscheck: $(VENV)/.installed-test  ## install, then all tests with kernels that check the bounds of arrays
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -70,7 +78,7 @@ timbl:  ## install TiMBL, which some tests compare with, where the package manag
 	} >/dev/null 2>&1 </dev/null || true
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PLAIN) $(LOWEST) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLAIN) $(LOWEST) $(SPACY) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -94,6 +102,11 @@ $(PLAIN)/.installed-test: pyproject.toml
 	@echo "installing labelwright and its tests without Numba into $(PLAIN) ..."
 	@$(PYTHON) -m venv $(PLAIN)
 	@$(PLAIN)/bin/python -m pip --disable-pip-version-check --quiet --quiet install --editable ".[test]"
+	@touch $@
+
+$(SPACY)/.created:
+	@$(PYTHON) -m venv $(SPACY)
+	@$(SPACY)/bin/python -m pip --disable-pip-version-check --quiet --quiet install "uv>=0.5"
 	@touch $@
 
 $(LOWEST)/.installed-test: pyproject.toml
