@@ -36,5 +36,5 @@ def draw(figure: Figure, target: Path) -> None:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         if len(panel.curves) > 1 or panel.curves[0].name:
-            axes.legend(frameon=False, fontsize=8)
+            axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the axes
     drawing.savefig(target, dpi=140)
