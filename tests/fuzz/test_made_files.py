@@ -205,7 +205,9 @@ def test_the_number_of_threads_is_not_for_the_file_to_say(name, tmp_path):
     assert {key: value for key, value in model.get_params().items() if key.endswith("n_jobs") and value} == {}
 
 
-@pytest.mark.parametrize("name", ["crf", "crf-dicts", "perceptron", "latent-perceptron", "semi-crf", "cascade", "memory"])
+@pytest.mark.parametrize(
+    "name", ["crf", "crf-dicts", "perceptron", "latent-perceptron", "semi-crf", "cascade", "memory"]
+)
 def test_no_setting_of_a_file_names_another_file(name, tmp_path):
     """`fit` of a model that was loaded reads what its settings name."""
     tensors, header = modelfile.read(OLD / f"{name}.model")

@@ -159,7 +159,7 @@ class _Walk:
         """Refuse unbounded repeats that divide the same text between them.
 
         A repeat has several ends only where what is matched next can begin with a character of the repeat."""
-        before: list[tuple[Characters, bool, bool]] = []  # what the next item can follow: characters, kind, several ends
+        before: list[tuple[Characters, bool, bool]] = []  # what an item can follow, and whether an end is open there
         for item in _flat(items):
             first, repeats = self._first([item]), _has_repeat(item)
             several = any(earlier or (is_repeat and bool(mine & first)) for mine, is_repeat, earlier in before)

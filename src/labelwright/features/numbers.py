@@ -3,8 +3,8 @@
     %n[row,col]    the number in a column      %v[row]    the vector of the word      %a[row]    the row of an array
 
 Each makes one feature for each number, whose value is (x - mean) / standard deviation, cut at +-10,000; mean and
-deviation are those of the tokens of the training data.  What is missing (no number, a word without a vector, a place outside the sentence) is
-0, the mean; a word without a vector has a feature of its own, whose value is 1.
+deviation are those of the tokens of the training data.  What is missing (no number, a word without a vector, a place
+outside the sentence) is 0, the mean; a word without a vector has a feature of its own, whose value is 1.
 """
 
 from collections.abc import Mapping, Sequence
