@@ -167,6 +167,10 @@ class Kind:
         """The files that are read for a TOML value."""
         return []
 
+    def is_stored(self, value: Any) -> bool:
+        """Whether a model file may hold this value among its settings: none that `fit` would take for a path."""
+        return True
+
 
 class Bounds:
     """A range of finite numbers."""

@@ -246,6 +246,28 @@ def test_an_interrupted_run_resumes_to_the_same_model(
     assert calibrated[0] == calibrated[1]
 
 
+def test_a_signal_in_the_training_of_the_first_model_leaves_a_model(
+    run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = [*fast("latent-perceptron"), "--checkpoint-every", 0, "-q"]
+    report = Monitor.report
+
+    def interrupted(monitor: Monitor, **facts: Any) -> None:
+        monitor.interrupted = True
+        report(monitor, **facts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("labelwright.learn.monitor.Monitor.report", interrupted)
+        code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
+    assert code == 130
+    one_line(err, "interrupted after 1 pass", "holds the model so far", "--resume")
+    assert sorted(os.listdir(tmp_path)) == ["m", "m.checkpoint.first1"]
+    code, out, _ = run("inspect", tmp_path / "m", "--top", 1)
+    assert (code, "1 pass" in out, "interrupted" in out) == (0, True, True)
+    assert run("train", folder / "train.txt", "-o", tmp_path / "m", *options, "--resume") == (0, "", "")
+    assert os.listdir(tmp_path) == ["m"]
+
+
 def test_start_from(run, folder: Path, tmp_path: Path) -> None:
     arguments = ["train", folder / "train.txt", "--start-from", folder / "perceptron", "--iterations", 1, "-q"]
     assert run(*arguments, "-o", tmp_path / "again") == (0, "", "")

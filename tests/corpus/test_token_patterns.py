@@ -6,7 +6,7 @@ import pytest
 
 from labelwright import CRF
 from labelwright.corpus import Tokenizer
-from labelwright.corpus.token_patterns import why_slow
+from labelwright.corpus.token_patterns import LONGEST_TOKEN, WINDOW, matches, why_slow
 from labelwright.corpus.tokenizer import tokenizer_of
 from labelwright.errors import OptionError
 
@@ -23,6 +23,8 @@ from labelwright.errors import OptionError
         r"\w+(?:-\w+)*(?:\.\w+(?:-\w+)*)*",
         r"(?:\d{1,3}\.){3}\d{1,3}|(?<=\d)[.,](?=\d)|(?i:mr|dr)\.|\S",
         r"(\w|\d)+",  # which Python's parser makes one set of
+        r"(?u)\b\w\w+\b|(?:Mr|Mrs|Dr|Prof|St)\.|[A-Z]+(?![a-z])|\d{1,3}(?:,\d{3})*(?:\.\d{1,2})?%?|\S+",
+        r"[\w.+-]{1,64}@\w+(?:\.\w+)+",
     ],
 )
 def test_patterns_that_people_use_pass(pattern):
@@ -45,6 +47,12 @@ def test_patterns_that_people_use_pass(pattern):
         (r"(a)?(?(1)b|c)", "condition"),
         ("(?=a+)b", "lookahead"),
         ("a*a*a*a*b", "in a row"),
+        (r"(?s).*.*.*\x00", "in a row"),
+        (r"(?s).*.*\x00", "in a row"),
+        ("a*b*a*c", "in a row"),
+        ("a*[ab]a*c", "in a row"),
+        ("a*b?(?:-|a+)c", "in a row"),
+        ("(?s)" + ".?" * 10 + r".*\x00", "optional parts"),
         ("(?:a*)?" * 5 + "b", "in a row"),
         ("a*b*" * 5 + "c", "in a row"),
         (r"(?:\w+(-\w+))*x", "within a repeat"),
@@ -59,6 +67,22 @@ def test_patterns_that_some_text_makes_slow_are_refused(pattern, reason):
     with pytest.raises(OptionError, match=r"^token_pattern: no model may hold .*, which can be slow on some text: "):
         tokenizer_of({"pattern": pattern})
     assert Tokenizer(pattern=pattern).check().pattern == pattern  # users may do as they like
+
+
+@pytest.mark.parametrize("pattern", [r"\w+(?:-\w+)*|\S", r"(?<=\s)\w+(?=\s)", r"^\w+|\w+$", r"\w*"])
+def test_a_long_text_is_split_as_it_would_be_at_once(pattern):
+    text = " ".join(f"{'ab-' * (i % 7)}word{i}" for i in range(2000))
+    expected = [m.span() for m in re.finditer(pattern, text) if m.group()]
+    assert Tokenizer(pattern=pattern).tokens(text) == expected
+
+
+def test_a_pattern_sees_a_limited_part_of_a_text():
+    """So that time is proportional to the length of the text, not to its square."""
+    lengths = [end - start for start, end in matches(re.compile("(?s).+"), "word " * 2000)]
+    assert sum(lengths) == 10_000
+    assert LONGEST_TOKEN <= min(lengths) <= max(lengths) <= WINDOW
+    [(start, _)] = matches(re.compile(r"(?s).*\x00"), "word " * 1000 + "\x00")
+    assert start >= 5001 - WINDOW
 
 
 def test_training_refuses_what_loading_would_refuse():

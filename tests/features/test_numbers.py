@@ -39,6 +39,23 @@ def test_number_columns_are_standardised_and_shifted():
     assert values_of(extractor, new["state"], 1) == [{"Un[0]": pytest.approx(3 / deviation)}]
 
 
+@pytest.mark.parametrize("kind", [CRF, SemiCRF])
+def test_numbers_far_from_those_of_the_training_data_are_cut(kind):
+    """Weights times deviations stay finite."""
+    numbers = [[("a", "1e-11"), ("b", "3e-11"), ("c", "2e-11")]]
+    tagger = kind("U:%n[0,1]", n_jobs=1, max_iter=3).fit(numbers, [["A", "B", "A"]])
+    far = [[("a", "1e29"), ("a", "-1e29"), ("b", "2e-11")]]
+    encoded, _ = tagger.extractor_.encode(far)
+    assert encoded["state"].token_value[:2].tolist() == [1e4, -1e4]
+    assert np.isfinite([p for token in tagger.predict_marginals(far)[0] for p in token.values()]).all()
+
+
+def test_vectors_far_from_those_of_the_training_data_are_cut():
+    given = Given(vectors={"a": [1e-10], "b": [2e-10], "far": [3e38]})
+    extractor, _, _ = learn([["a", "b"]], "U:%v[0]", 1, given=given)
+    assert extractor.numbers.vectors.rows[2].tolist() == [1e4]
+
+
 def test_vectors_are_standardised_on_the_training_data():
     words = [["a", "b", "c", "C", "d"]]
     extractor, incidences, _ = learn(words, "Uw:%x[0,0]\nUv:%v[0]", 1, given=Given(vectors=VECTORS))

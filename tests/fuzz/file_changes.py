@@ -17,7 +17,7 @@ from labelwright import modelfile
 from labelwright.errors import ModelFileError
 
 VALUES = [0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31), 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), 1e30, -1e30, 1e-300]
-FLOATS = [*VALUES, np.nan, np.inf, -np.inf, 0.5, -0.5, 3e38, -3e38, 1e-40, 1e300]
+FLOATS = [*VALUES, 5e-324, 1e-12, np.nan, np.inf, -np.inf, 0.5, -0.5, 3e38, -3e38, 1e-40, 1e300]
 DTYPES = [np.int32, np.int64, np.float32, np.float64, np.bool_, np.uint8, np.int8, np.float16, np.uint16, np.uint64]
 NUMBERS = [0, 1, -1, 2, 3, 10**6, 2**31, 2**53, 2**63, 10**30, 10**400, 0.5, -0.5, 1e-9, 1e300, -0.0]
 NUMBERS += [float("inf"), float("nan")]
@@ -204,7 +204,19 @@ def change_text(rng, arrays):
     arrays[name] = text
 
 
-CHANGES = [change_values] * 6 + [change_order, change_length, change_type, change_swap, change_text]
+def change_scale(rng, arrays):
+    """Mean and deviation of what a column or an array holds, each at an end of its range."""
+    names = [name.removesuffix(".mean") for name in arrays if name.endswith(".mean")]
+    if not names:
+        change_values(rng, arrays)
+        return
+    name = pick(rng, names)
+    for part, ends in (("mean", [-1e30, 0.0, 1e30]), ("deviation", [1e-12, 1.0, 1e30])):
+        array = arrays.get(f"{name}.{part}", np.empty(0))
+        arrays[f"{name}.{part}"] = np.full_like(array, pick(rng, ends))
+
+
+CHANGES = [change_values] * 6 + [change_order, change_length, change_type, change_swap, change_text, change_scale]
 
 
 # -- headers ----------------------------------------------------------------------------------------------------------

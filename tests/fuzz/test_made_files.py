@@ -3,6 +3,7 @@
 `python -m tests.fuzz.made_files --cases N --seed S` makes as many as one likes; with NUMBA_BOUNDSCHECK=1 every index
 in the kernels is checked."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import labelwright
 from labelwright import modelfile
 from labelwright.errors import ModelFileError
 from labelwright.structures.segments import SegmentSpace
+from labelwright.taggers.estimator import untrained
 
 from . import file_changes, made_files
 
@@ -42,7 +44,7 @@ def test_a_made_file_has_a_right_checksum_and_depends_on_its_case_alone():
 
 
 def test_every_kind_of_tagger_that_files_can_hold_is_made():
-    kinds = {type(untrained()).__name__ for untrained, *_ in zoo.MODELS.values()}
+    kinds = {type(made()).__name__ for made, *_ in zoo.MODELS.values()}
     stored = {home.partition(":")[2] for home in labelwright.taggers.registry.homes().values()} - {"NgramTagger"}
     assert stored <= kinds
 
@@ -80,6 +82,7 @@ def _set(place, value):
         ("memory-based", "groups.count", _set(0, 0.0), "tensor groups.count: expected finite numbers from 1"),
         ("memory-based", "column0.code_of", _set(0, 10**6), "tensor column0.code_of: expected indices"),
         ("memory-based", "distances.turned_code", _set(0, 10**6), "tensor distances.turned_code: expected indices"),
+        ("memory-based", "distances.share", _set(0, 5e-324), "distances.share: expected finite numbers from 1e-300"),
         ("memory-based", "distances.pair_base", _set(0, 7), "tensor distances.pair_base: expected the columns"),
         ("memory-based", "grouped.members", _set(0, 1), "tensor grouped.members: expected a permutation"),
         ("memory", "grams", _set(1, -1), "tensor grams: expected indices from 0"),
@@ -200,3 +203,27 @@ def test_the_number_of_threads_is_not_for_the_file_to_say(name, tmp_path):
     modelfile.write(tmp_path / "made", tensors, header)
     model = labelwright.load(tmp_path / "made")
     assert {key: value for key, value in model.get_params().items() if key.endswith("n_jobs") and value} == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["crf", "crf-dicts", "perceptron", "latent-perceptron", "semi-crf", "cascade", "memory"]
+)
+def test_no_setting_of_a_file_names_another_file(name, tmp_path):
+    """`fit` of a model that was loaded reads what its settings name."""
+    tensors, header = modelfile.read(OLD / f"{name}.model")
+    secret = str(tmp_path / "secret.txt")
+    named = {"vectors": secret, "template": secret, "dictionaries": {"a": secret}, "clusters": {"a": secret}}
+    for part in (header, *(layer["model"] for layer in header.get("layers", ()) if isinstance(layer, dict))):
+        part["parameters"] |= named
+    modelfile.write(tmp_path / "made", tensors, header)
+    assert secret not in repr(untrained(labelwright.load(tmp_path / "made")).get_params())
+
+
+@pytest.mark.parametrize(
+    ("setting", "X"), [("vectors", [["a", "b"]]), ("template", [[{"w": "a"}, {"w": "b"}]])], ids=["vectors", "template"]
+)
+def test_files_do_not_tell_where_the_trainer_keeps_things(setting, X, tmp_path):
+    (tmp_path / "given.txt").write_text("a 1 2\nb 2 1\n")
+    given = {setting: str(tmp_path / "given.txt")}
+    labelwright.CRF(n_jobs=1, max_iter=2, **given).fit(X, [["A", "B"]]).save(tmp_path / "m")
+    assert str(tmp_path) not in json.dumps(modelfile.read(tmp_path / "m")[1])

@@ -108,3 +108,14 @@ def test_classifiers_of_others_take_weights_or_say_that_they_do_not() -> None:
     assert balanced.predict([["a"]]) == [["V"]]
     with pytest.raises(OptionError, match=r"sample_weight: KNeighborsClassifier.fit takes no weights"):
         NgramTagger(neighbours.KNeighborsClassifier(1)).fit(X, y, sample_weight=[1, 2, 3])
+
+
+@pytest.mark.parametrize("metric", ["mvdm", "jeffrey", "jensen-shannon"])
+def test_distances_are_finite_however_little_a_row_counts(metric: str, tmp_path) -> None:
+    rows, classes, often = [["a"], ["a"], ["b"], ["b"]], ["x", "y", "x", "y"], [1.0, 5e-324, 5e-324, 1.0]
+    model = MemoryBased(k=2, metric=metric, n_jobs=1).fit(rows, classes, sample_weight=often)
+    model.save(tmp_path / "m")
+    for each in (model, labelwright.load(tmp_path / "m")):
+        distances = [neighbour.distance for neighbour in each.neighbours([["a"]])[0]]
+        assert np.isfinite(distances).all()
+        assert len(distances) == 4

@@ -11,6 +11,7 @@ from tiny import X, Y
 import labelwright
 from labelwright import LatentPerceptron, Perceptron
 from labelwright.errors import LabelwrightError
+from labelwright.learn.monitor import Monitor
 
 
 class StopError(Exception):
@@ -53,6 +54,38 @@ def test_a_run_that_goes_on_from_its_checkpoint_is_the_undisturbed_run(tmp_path,
     kept = ("loss", "mistakes", "separable", "dev", "iteration")
     assert [[r[k] for k in kept] for r in resumed.history_] == [[r[k] for k in kept] for r in calm.history_]
     assert resumed.training_["convergence"] == calm.training_["convergence"]
+
+
+class Interrupted(Monitor):
+    """Ctrl-C after some iterations of all models together."""
+
+    left = 0
+
+    def report(self, **values):
+        type(self).left -= 1
+        self.interrupted = type(self).left == 0
+        super().report(**values)
+
+
+@pytest.mark.parametrize(
+    ("start", "after", "iterations"),
+    [("split", 2, 2), ("auto", 2, 2), ("likelihood", 3, 2), ("likelihood", 1, 0)],
+)
+def test_a_signal_leaves_what_the_model_to_start_from_has_learnt(tmp_path, monkeypatch, start, after, iterations):
+    settings = {"template": ARCS, "start": start, "max_iter": 3, "n_jobs": 1, "random_state": 1}
+    whole = LatentPerceptron(2, **settings).fit(*NOISY)
+    place = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
+    with monkeypatch.context() as patch:
+        patch.setattr("labelwright.taggers.training.Monitor", Interrupted)
+        Interrupted.left = after
+        model = LatentPerceptron(2, **settings).fit(*NOISY, **place)
+    model.save(tmp_path / "m")
+    left = labelwright.load(tmp_path / "m")
+    assert (left.training_["stopped"], left.training_["iterations"]) == ("interrupted", iterations)
+    assert left.predict(NOISY[0]) == model.predict(NOISY[0])
+    assert left.space_.n_states == whole.space_.n_states
+    resumed = LatentPerceptron(2, **settings).fit(*NOISY, resume=True, **place)
+    assert resumed.weights_.tobytes() == whole.weights_.tobytes()
 
 
 def without_seconds(training):

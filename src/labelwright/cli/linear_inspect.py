@@ -113,7 +113,7 @@ def _passes(
     shown = [f"{number:,}" for number in made]
     if len(shown) > MANY:
         shown = [*shown[: MANY // 2], "...", *shown[-MANY // 2 :]]
-    rows = [("mistakes", f"{sum(made):,}; by pass {' '.join(shown)}")]
+    rows = [("mistakes", f"{sum(made):,}; by pass {' '.join(shown)}")] if made else []
     convergence = training.get("convergence")
     if convergence is not None:
         shares = f"{percent(convergence['separable'])} of the training sentences"

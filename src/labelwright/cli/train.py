@@ -401,7 +401,7 @@ def _finish(
     record = model.training_
     record |= more
     interrupted = is_interrupted(model)
-    if interrupted and checkpoint is not None and record.get("iterations") == 0:
+    if interrupted and checkpoint is not None and record.get("iterations") == 0 and "rounds" not in record:
         raise ended_by_signal(f" before the first {model.trains_in}; {output} is not written")
     on_dev, draw_joint = _on_dev(model, dev, asked)
     try:

@@ -1,8 +1,10 @@
 r"""Token patterns that a model may remember: regular expressions that no text makes slow.
 
 Python's `re` tries every way to match.  A pattern from a file must not have many: `(\w+\s?)*$` takes 2^n steps on n
-letters.  The check is conservative: it walks the tree of Python's own parser and refuses what it cannot show to be
-harmless.
+letters, and `.*.*.*x` n^3 at each of them.  The check is conservative: it walks the tree of Python's own parser and
+refuses what it cannot show to be harmless.  What passes takes a number of steps at each character that is proportional
+to what it can see of the text, and `matches` shows it no more than WINDOW characters: the time is proportional to the
+length of the text.
 
 >>> [why_slow(p) for p in (r"\w+(?:-\w+)*", r"[A-Z]\.(?:[A-Z]\.)+", r"\d+(?:[.,]\d+)*|\w+|\S")]
 [None, None, None]
@@ -17,6 +19,7 @@ Python's parser may change: where it is missing, or has parts that are not known
 import re
 import sys
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -28,9 +31,9 @@ except ImportError:  # pragma: no cover
 Characters = frozenset[int]
 LONGEST = 1000  # characters of a pattern
 MANY = 100  # times that a repeat may repeat before it counts as unbounded
-MOST_IN_A_ROW = 3  # unbounded repeats that can match the same characters
-
-MOST_WAYS = 10_000  # to match the optional parts of a pattern
+LONGEST_TOKEN = 1000  # characters; a longer one may be cut
+WINDOW = 2 * LONGEST_TOKEN  # characters that a pattern sees at once
+MOST_STEPS = 100 * WINDOW  # at each character: a hundred ways to match optional parts, each with an unbounded repeat
 
 PLAIN = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
 LOCAL = re.IGNORECASE | re.DOTALL
@@ -39,6 +42,7 @@ REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 AROUND = ("ASSERT", "ASSERT_NOT")
 NESTED = "a repeat within a repeat can match the same text in several ways"
 ALTERNATIVES = "alternatives within a repeat can begin with the same character"
+SHARED = "two repeats in a row can match the same characters"
 
 
 def why_slow(pattern: str) -> str | None:
@@ -46,8 +50,8 @@ def why_slow(pattern: str) -> str | None:
 
     pattern : a valid regular expression of Python's
 
-    >>> why_slow(r"(a)\1"), why_slow("a*a*a*a*b")
-    ('it has a backreference', 'more than 3 repeats in a row can match the same characters')
+    >>> why_slow(r"(a)\1"), why_slow("a*a*b")
+    ('it has a backreference', 'two repeats in a row can match the same characters')
     """
     if len(pattern) > LONGEST:
         return f"it has {len(pattern):,} characters, expected at most {LONGEST:,}"
@@ -57,13 +61,27 @@ def why_slow(pattern: str) -> str | None:
         tree = parser.parse(pattern)
         walk = _Walk(list(tree), tree.state.flags)
         walk.sequence(list(tree), repeated=False)
-        if _ways(list(tree)) > MOST_WAYS:
+        if _steps(list(tree)) > MOST_STEPS:
             return "it has too many optional parts"
     except SlowError as error:
         return str(error)
     except (re.error, RecursionError, OverflowError) as error:
         return f"it is no regular expression: {error}"
     return None
+
+
+def matches(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """The places of all matches in a text that are not empty; each attempt sees at most WINDOW characters."""
+    at = 0
+    while at < len(text):
+        reached = at + LONGEST_TOKEN
+        for match in pattern.finditer(text, at, at + WINDOW):
+            if match.start() >= at + LONGEST_TOKEN:
+                break
+            reached = max(reached, match.end())
+            if match.end() > match.start():
+                yield match.span()
+        at = reached
 
 
 class SlowError(Exception):
@@ -138,16 +156,18 @@ class _Walk:
         return self._matching(edge) if str(edge[0]) in PLAIN else self.sample
 
     def _check_row(self, items: list[Any]) -> None:
-        """Refuse more unbounded repeats in a row than may match the same characters."""
-        row: list[Characters] = []
+        """Refuse unbounded repeats that divide the same text between them.
+
+        A repeat has several ends only where what is matched next can begin with a character of the repeat."""
+        before: list[tuple[Characters, bool, bool]] = []  # what an item can follow, and whether an end is open there
         for item in _flat(items):
-            n, mine = _n_repeats(item), self._all([item])
-            if not self._may_be_empty([item]):  # what cannot match it ends before it
-                row = [other for other in row if other & mine]
-            if n:
-                row += [mine] * n
-                if sum(bool(other & mine) for other in row) > MOST_IN_A_ROW:
-                    raise SlowError(f"more than {MOST_IN_A_ROW} repeats in a row can match the same characters")
+            first, repeats = self._first([item]), _has_repeat(item)
+            several = any(earlier or (is_repeat and bool(mine & first)) for mine, is_repeat, earlier in before)
+            if repeats and several:
+                raise SlowError(SHARED)
+            if not self._may_be_empty([item]):
+                before = []
+            before.append((self._all([item]), repeats, several))
 
     # -- characters -----------------------------------------------------------------------------------------------
 
@@ -200,14 +220,18 @@ def _is_repeat(item: Any) -> bool:
     return str(item[0]) in REPEATS and int(item[1][1]) > MANY
 
 
-def _n_repeats(item: Any) -> int:
-    """How many unbounded repeats an item makes side by side."""
-    name = str(item[0])
-    if _is_repeat(item):
-        return 1
-    within = [sum(map(_n_repeats, body)) for body in _bodies(item)]
-    times = int(item[1][1]) if name in REPEATS else 1
-    return times * max(within, default=0)
+def _has_repeat(item: Any) -> bool:
+    """Is there an unbounded repeat in it?"""
+    return any(map(_is_repeat, _all_items([item])))
+
+
+def _steps(items: list[Any]) -> int:
+    """How many steps a pattern takes at a character, at most: alternatives are tried one after the other."""
+    only = items[0] if len(items) == 1 else None
+    branches = _bodies(only) if only is not None and str(only[0]) in ("BRANCH", "SUBPATTERN") else []
+    if branches:
+        return sum(map(_steps, branches))
+    return _ways(items) * (WINDOW if any(map(_has_repeat, items)) else 1)
 
 
 def _ways(items: list[Any]) -> int:
@@ -222,7 +246,7 @@ def _ways(items: list[Any]) -> int:
             ways *= inner if _is_repeat(item) else (argument[1] - argument[0] + 1) * inner
         else:
             ways *= max(map(_ways, _bodies(item)), default=1)
-        if ways > MOST_WAYS:
+        if ways > MOST_STEPS:
             return ways
     return ways
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from labelwright.corpus.sentences import sentence_starts
 from labelwright.corpus.text import UNSPACED
-from labelwright.corpus.token_patterns import why_slow
+from labelwright.corpus.token_patterns import matches, why_slow
 from labelwright.errors import OptionError
 
 Place = tuple[int, int]  # where a token begins and ends in its text
@@ -27,7 +27,8 @@ class Tokenizer(NamedTuple):
     """How text is split; a model remembers it.
 
     characters : every character is a token, as for Chinese
-    pattern : a regular expression of your own; its matches are the tokens, and what is between them is left out
+    pattern : a regular expression of your own; its matches are the tokens, and what is between them is left out; one
+        of more than 1,000 characters may be cut
     sentences : "split" by punctuation, "lines" (each line is one), or "none" (each text is one)
 
     >>> [[text[a:b] for a, b in sentence] for text in ["Ada's 1,5 m. She left."] for sentence in Tokenizer()(text)]
@@ -53,8 +54,7 @@ class Tokenizer(NamedTuple):
         ['Mr', '.', "O'Hara", ',', '1,5', '€']
         """
         if self.pattern is not None:
-            matches = _own(self.pattern).finditer(text)
-            return [match.span() for match in matches if match.end() > match.start()]
+            return list(matches(_own(self.pattern), text))
         rule = _CHARACTER if self.characters else _rule_for(text)
         places = [match.span() for match in rule.finditer(text)]
         return places if text.isascii() else _with_marks(text, places, self.characters)

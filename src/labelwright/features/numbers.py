@@ -2,9 +2,9 @@
 
     %n[row,col]    the number in a column      %v[row]    the vector of the word      %a[row]    the row of an array
 
-Each makes one feature for each number, whose value is (x - mean) / standard deviation; mean and deviation are those of
-the tokens of the training data.  What is missing (no number, a word without a vector, a place outside the sentence) is
-0, the mean; a word without a vector has a feature of its own, whose value is 1.
+Each makes one feature for each number, whose value is (x - mean) / standard deviation, cut at +-10,000; mean and
+deviation are those of the tokens of the training data.  What is missing (no number, a word without a vector, a place
+outside the sentence) is 0, the mean; a word without a vector has a feature of its own, whose value is 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ from labelwright.validation import LARGEST_WEIGHT, HeaderReader, TensorReader, c
 
 Array = NDArray[Any]
 MISSING = {"", "_", "-", "?", "*", "NA", "nan", "NaN", "None"}  # values of a number column that are no number
+FARTHEST = 1e4  # deviations from the mean: float16 holds them, and scores stay finite
 ROWS_AT_ONCE = 2048  # tokens whose numbers are computed in one step: what that needs stays small
 
 
@@ -67,9 +68,10 @@ class Vectors:
         if not (places >= 0).any():
             raise OptionError(f"vectors: {self.source} has none of the words of the training data; check the language")
         mean, deviation = scale_of(self.rows, np.bincount(places[places >= 0], minlength=len(self.words)))
-        rows = self.rows - mean.astype(np.float32)
-        rows /= deviation.astype(np.float32)
-        return Vectors(self.words, np.clip(rows, -1e4, 1e4, out=rows).astype(np.float16), self.source)
+        with np.errstate(over="ignore"):  # they are cut
+            rows = self.rows - mean.astype(np.float32)
+            rows /= deviation.astype(np.float32)
+        return Vectors(self.words, np.clip(rows, -FARTHEST, FARTHEST, out=rows).astype(np.float16), self.source)
 
 
 def read_vectors(path: Any) -> Vectors:
@@ -318,11 +320,12 @@ def _given(arrays: Array | None) -> Array:
 
 
 def _table(rows: Array, row_of: Array, mean: Any = 0, deviation: Any = 1) -> Table:
-    """A table of rows, standardised; what is no number is 0."""
+    """A table of rows, standardised and cut; what is no number is 0."""
     table = np.zeros((len(rows) + 1, rows.shape[1]), np.float32)
     for a in range(0, len(rows), ROWS_AT_ONCE):
-        part = (rows[a : a + ROWS_AT_ONCE] - mean) / deviation
-        table[a : a + len(part)] = np.nan_to_num(part, nan=0.0)
+        with np.errstate(over="ignore"):  # they are cut
+            part = (rows[a : a + ROWS_AT_ONCE] - mean) / deviation
+        table[a : a + len(part)] = np.clip(np.nan_to_num(part, nan=0.0), -FARTHEST, FARTHEST)
     return Table(table, row_of)
 
 

@@ -17,6 +17,7 @@ from labelwright.memory.weights import Contingency
 Array = NDArray[Any]
 METRICS = {"overlap": OVERLAP, "mvdm": MVDM, "jeffrey": JEFFREY, "jensen-shannon": SHANNON, "numeric": NUMERIC}
 COMPARED = MVDM, JEFFREY, SHANNON  # these compare class distributions
+LEAST_SHARE = 1e-300  # of a class that a value has: quotients of two shares are finite
 NARROW = 256  # columns of up to so many codes have a table of all pairs,
 PAIRS = 4  # if it has at most so many pairs per row
 
@@ -50,7 +51,7 @@ def column(metric: str, values: list[Any], counts: Contingency, threshold: int, 
         return ColumnCodes(kind, code_of, n, ptr, classes, share, np.zeros(n, np.bool_), none, 0.0)
     rare = counts.values < threshold
     bounds = np.searchsorted(counts.value, np.arange(n + 1))
-    shares = counts.often / counts.values[counts.value]
+    shares = np.maximum(counts.often / counts.values[counts.value], LEAST_SHARE)
     code_of_key: dict[tuple[int, bytes, bytes], int] = {}
     keep: list[int] = []
     for v, (a, b) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from labelwright.errors import ModelFileError
 from labelwright.kernels.neighbours import Groups, Trie
 from labelwright.kernels.values import FARTHEST, NUMERIC, Distances
+from labelwright.memory.distances import LEAST_SHARE
 from labelwright.memory.igtree import IGTree
 from labelwright.memory.instances import Instances
 from labelwright.memory.store import Memory
@@ -245,7 +246,7 @@ def _read_distances(tensors: TensorReader, first: Array, n_classes: int) -> Dist
 
 
 def _read_shares(tensors: TensorReader, name: str, n: int) -> Array:
-    return tensors.numbers(name, np.float64, n, least=math.ulp(0.0), most=1)
+    return tensors.numbers(name, np.float64, n, least=LEAST_SHARE, most=1)
 
 
 def _read_pair_base(tensors: TensorReader, sizes: Array, n_pairs: int) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 
 from labelwright.corpus.compressed import decompressed, explain
 from labelwright.errors import LabelwrightError, OptionError
+from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
 from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
 
@@ -31,6 +32,9 @@ class TemplateName(Text):
 
     def files(self, value: Any, place: Place) -> list[str]:
         return [value] if isinstance(value, str) else []
+
+    def is_stored(self, value: Any) -> bool:
+        return isinstance(value, str) and (value in BUILTIN or "\n" in value)  # anything else may be a path
 
 
 class SchemeName(Text):
@@ -56,6 +60,9 @@ class Threads(Kind):
 
     def from_text(self, text: str) -> int:
         return int(text)
+
+    def is_stored(self, value: Any) -> bool:
+        return False  # how many threads run is for the user to say
 
 
 def _by_label(text: str, number: str, option: str) -> dict[str, str]:
@@ -322,6 +329,9 @@ class FilesByName(Kind):
     def files(self, value: Any, place: Place) -> list[str]:
         return _files(value, place)
 
+    def is_stored(self, value: Any) -> bool:
+        return False  # they are stored with the features
+
 
 class Phrases(FilesByName):
     """Lists of phrases by name; files have a phrase on each line."""
@@ -354,6 +364,9 @@ class VectorFile(Text):
 
     def files(self, value: Any, place: Place) -> list[str]:
         return [str(place.folder / value)] if isinstance(value, str) else []
+
+    def is_stored(self, value: Any) -> bool:
+        return False  # they are stored with the features
 
 
 class LinesOfFile(list[str]):

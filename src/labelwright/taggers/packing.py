@@ -31,6 +31,7 @@ from labelwright.features.segments import SegmentFeatures
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.scoring.parameters import REACH, Cells, Parameters
 from labelwright.scoring.trained import Trained
+from labelwright.settings import settings_of
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stored_records import FITTED as FITTED
@@ -65,8 +66,14 @@ def header_of(model: Any) -> dict[str, Any]:
 
 
 def stored_settings(model: Any) -> dict[str, Any]:
-    """The settings that a model file holds.  How many threads run is for the user to say, not for the file."""
-    return {name: value for name, value in model.get_params(deep=False).items() if name != "n_jobs"}
+    """The settings that a model file holds."""
+    return storable(model.get_params(deep=False), type(model))
+
+
+def storable(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """Those of these values that are settings of a tagger which its file may hold: none that names a file to read."""
+    settings = settings_of(kind)
+    return {name: values[name] for name in values if name in settings and settings[name].kind.is_stored(values[name])}
 
 
 def as_json(value: Any) -> Any:
@@ -90,8 +97,8 @@ def constructed(kind: type[Any], header: HeaderReader, **given: Any) -> Any:
 
 
 def settings_in(fields: HeaderReader, kind: type[Any]) -> dict[str, Any]:
-    """The settings of a header; files of earlier versions say how many threads run, too."""
-    return {name: fields[name] for name in fields if name in kind._parameter_names() and name != "n_jobs"}
+    """The settings of a header; files of earlier versions name files and say how many threads run, too."""
+    return storable(fields, kind)
 
 
 def check_run(fields: HeaderReader) -> None:

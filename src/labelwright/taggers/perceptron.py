@@ -24,11 +24,10 @@ from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
 from labelwright.structures.lattice import Margins, margins
 from labelwright.taggers import declared
-from labelwright.taggers.estimator import uninterrupted
 from labelwright.taggers.growth import grow
 from labelwright.taggers.latent_crf import LatentCRF
 from labelwright.taggers.score_based import ScoredModel
-from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel, lasting
+from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel, finished, lasting
 from labelwright.wording import counted, percent
 
 Array = NDArray[Any]
@@ -330,7 +329,7 @@ class LatentPerceptron(LatentStates, Perceptron):
     def _before(
         self, init: Any, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None
     ) -> Trained | None:
-        self._first_states = self._separating = None
+        self._first_states = self._separating = self._online = None
         return super()._before(init, X, y, places)
 
     def _first_model(
@@ -342,13 +341,13 @@ class LatentPerceptron(LatentStates, Perceptron):
         plain = None
         self._first_states = {"of": self.start}
         if self.start != "likelihood":
-            plain = self._plain(X, y, places)
+            plain = finished(self._plain(X, y, places))
             separable = plain.training_["convergence"]["separable"]
             self._plain_margin = plain.training_["convergence"].get("margin") or 0.0
             self._separating = plain.trained_ if self._plain_margin > 0 else None
             enough = self.start == "split" or separable >= GOOD
             self._first_states = {"of": "split" if enough else "likelihood", "plain_separable": separable}
-        return plain if self._first_states["of"] == "split" else self._likely(X, y, places)
+        return plain if self._first_states["of"] == "split" else finished(self._likely(X, y, places), plain)
 
     def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         record = super()._record(data, best, monitors)
@@ -370,7 +369,7 @@ class LatentPerceptron(LatentStates, Perceptron):
         own |= {"verbose": 0, "warm_start": False}
         settings = {name: value for name, value in self.get_params().items() if name in Perceptron._parameter_names()}
         place = None if places is None else places.part("first1")
-        return uninterrupted(Perceptron(**settings | own).fit(X, y, checkpoint=place))
+        return Perceptron(**settings | own).fit(X, y, checkpoint=place)
 
     def _likely(self, X: Any, y: Sequence[Sequence[str]] | None, places: Checkpoints | None) -> LatentCRF:
         """A latent CRF with the same settings: sums over all paths tell states apart where single paths get stuck."""
@@ -378,7 +377,7 @@ class LatentPerceptron(LatentStates, Perceptron):
         own |= {"start": "random"}
         settings = {name: value for name, value in self.get_params().items() if name in LatentCRF._parameter_names()}
         place = None if places is None else places.part("first2")
-        return uninterrupted(LatentCRF(**settings | own).fit(X, y, checkpoint=place))
+        return LatentCRF(**settings | own).fit(X, y, checkpoint=place)
 
     def _start(self, trained: Trained, restart: int, split: bool) -> Array:
         """Small random weights: equal states would stay equal for ever."""

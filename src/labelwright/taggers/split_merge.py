@@ -16,7 +16,7 @@ from labelwright.scoring.merge import merged_weights
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import resized
-from labelwright.taggers.training import Data, Run, TrainableModel
+from labelwright.taggers.training import Data, Run, TrainableModel, UnfinishedError
 
 Array = NDArray[Any]
 
@@ -50,6 +50,7 @@ class Rounds:
         self.seconds = 0.0
         self._loss = np.inf  # after the last stage
         self._number = count(1)  # of stages
+        self._last: UnfinishedError | None = None  # what is left where a signal comes before the next one has begun
 
     def result(self, trained: Trained, before: Trained | None) -> Trained:
         """What is known after the last round that made the model better; `trained` has no weights yet."""
@@ -101,11 +102,13 @@ class Rounds:
             checkpoint = places.part(f"stage{next(self._number)}").of(fingerprint)
         monitor = Monitor(**stage._stopping(), progress=self.run.progress, checkpoint=checkpoint)
         weights = stage._run(start, self.data, monitor)
+        so_far = UnfinishedError(start._replace(weights=weights), monitor.history)
         if monitor.interrupted:
-            raise KeyboardInterrupt
+            raise so_far if self._last is None or monitor.history[-1]["iteration"] else self._last
+        self._last = so_far
         self._loss = monitor.history[-1]["loss"]
         self.seconds += monitor.history[-1]["seconds"]
-        return start._replace(weights=weights)
+        return so_far.learnt
 
     def merge(self, trained: Trained) -> Merge:
         """What to merge of a model in which each state has just been split."""

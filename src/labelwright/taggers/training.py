@@ -32,7 +32,7 @@ from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
-from labelwright.taggers.estimator import Summary
+from labelwright.taggers.estimator import Summary, is_interrupted
 from labelwright.taggers.forbidden import Transitions, forbidden_codes
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
 from labelwright.taggers.sample_weights import check_paths, class_weights, supervision_of
@@ -52,6 +52,20 @@ OF_A_FIT = (  # facts of a record that no longer hold once the model has learnt 
     "convergence",
 )
 IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
+
+
+class UnfinishedError(KeyboardInterrupt):
+    """A signal has ended the training of a part, such as a model to start from."""
+
+    def __init__(self, learnt: Trained, history: Sequence[Any]):
+        super().__init__()
+        self.learnt, self.history = learnt, list(history)  # so far
+
+    def monitor(self) -> Monitor:
+        """The monitor of the run that ends with this part."""
+        monitor = Monitor(len(self.history), 0.0)
+        monitor.history, monitor.interrupted = self.history, True
+        return monitor
 
 
 class TrainableModel(LinearTagger):
@@ -122,7 +136,11 @@ class TrainableModel(LinearTagger):
         X, y = collected(X), listed(y)
         tokenizer = self._tokenizer_of(X)
         expect_much()
-        before = self._before(init, X, y, places)
+        unfinished: UnfinishedError | None = None
+        try:
+            before = self._before(init, X, y, places)
+        except UnfinishedError as error:
+            before, unfinished = None, error
         data, trained = self._prepare(X, y, sample_weight=sample_weight)
         if folder is not None:
             data = data._replace(incidences={name: folder.mapped(x) for name, x in data.incidences.items()})
@@ -131,24 +149,17 @@ class TrainableModel(LinearTagger):
         bar = self.progress_bar() if progress is None and self.verbose else None
         if bar is not None:
             bar.lines = True
-        runs: list[tuple[Array, Monitor]] = []
         try:
-            trained, before = self._learn_states(data, trained, before, Run(development, progress or bar, places))
-            for restart in range(self.n_restarts):
-                start = trained._replace(weights=self._start(trained, restart, before is not None))
-                if before is not None:
-                    start = start._replace(weights=carry_over(before, start, shake=restart > 0))
-                place = None if places is None else places.start(restart + 1)
-                monitor = self._monitor(start, data, development, progress or bar, place)
-                runs.append((self._run(start, data, monitor), monitor))
-                if monitor.interrupted:
-                    break
+            if unfinished is None:
+                trained, runs = self._runs(data, trained, before, Run(development, progress or bar, places))
+            else:
+                runs = [(carry_over(unfinished.learnt, self._begun(trained, 0, True)), unfinished.monitor())]
         finally:
             if bar is not None:
                 bar.close()
         weights, best = max(runs, key=lambda run: run[1].merit)
         self.trained_ = trained._replace(weights=weights)
-        self.history_ = [dict(record) for record in best.history]
+        self.history_ = [dict(record) for record in best.history if set(self.of_iteration) <= set(record)]
         self.training_ = self._record(data, best, [monitor for _, monitor in runs])
         self._remember_tokenizer(tokenizer)
         if not runs[-1][1].interrupted:
@@ -197,6 +208,30 @@ class TrainableModel(LinearTagger):
         return carry_over(other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights)))
 
     # -- steps of fit -----------------------------------------------------------------------------------------
+
+    def _runs(
+        self, data: "Data", trained: Trained, before: Trained | None, run: "Run"
+    ) -> tuple[Trained, list[tuple[Array, Monitor]]]:
+        """What is trained, and the weights that each start leads to."""
+        try:
+            trained, before = self._learn_states(data, trained, before, run)
+        except UnfinishedError as error:
+            return error.learnt, [(error.learnt.weights, error.monitor())]
+        runs: list[tuple[Array, Monitor]] = []
+        for restart in range(self.n_restarts):
+            start = self._begun(trained, restart, before is not None)
+            if before is not None:
+                start = start._replace(weights=carry_over(before, start, shake=restart > 0))
+            place = None if run.places is None else run.places.start(restart + 1)
+            monitor = self._monitor(start, data, run.development, run.progress, place)
+            runs.append((self._run(start, data, monitor), monitor))
+            if monitor.interrupted:
+                break
+        return trained, runs
+
+    def _begun(self, trained: Trained, restart: int, split: bool) -> Trained:
+        """The model with the weights to start from, or to add to those of a model that is split."""
+        return trained._replace(weights=self._start(trained, restart, split))
 
     def _run(self, start: Trained, data: "Data", monitor: Monitor) -> Array:
         """The weights after one run from a starting point."""
@@ -400,6 +435,15 @@ class TrainableModel(LinearTagger):
     ) -> Array:
         """The best weights from a starting point; `state` is that of a run to resume."""
         raise NotImplementedError
+
+
+def finished(model: TrainableModel, earlier: TrainableModel | None = None) -> TrainableModel:
+    """A model to start from, after its training.  Where a signal has ended that, it ends the run; the model so far is
+    this one, or the earlier one where this one has learnt nothing yet."""
+    if not is_interrupted(model):
+        return model
+    so_far = model if earlier is None or model.training_["iterations"] else earlier
+    raise UnfinishedError(so_far._learnt(), so_far.history_)
 
 
 def fingerprint(facts: Any, arrays: Sequence[Array]) -> str:
