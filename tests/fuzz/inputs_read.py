@@ -3,6 +3,7 @@
 A reader returns nothing where all is well; it raises LabelwrightError where it refuses the input, AssertionError where
 something changed silently."""
 
+import importlib.util
 import io
 import itertools
 import os
@@ -20,6 +21,7 @@ from labelwright.corpus import (
     read_doccano,
     read_jsonl,
     read_label_studio,
+    read_parquet,
     stream_columns,
     write_columns,
     write_conllu,
@@ -154,6 +156,24 @@ def read_as_attributes(data: bytes) -> None:
 def read_as_jsonl(data: bytes) -> None:
     corpus = read_jsonl(io.BytesIO(data))
     _comes_back(corpus, write_columns, lambda out: read_columns(out, names=corpus.names, label=corpus.label or False))
+
+
+def read_as_parquet(data: bytes) -> None:
+    corpus = read_parquet(io.BytesIO(data))
+    _comes_back(corpus, write_columns, lambda out: read_columns(out, names=corpus.names, label=corpus.label or False))
+
+
+def _parquet_samples() -> list[bytes]:
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({"tokens": [["a", "b"], ["\u00e9"]], "tags": [["X", "Y"], ["Z"]]})
+    samples = []
+    for options in ({}, {"compression": "none", "use_dictionary": False}, {"row_group_size": 1}):
+        out = io.BytesIO()
+        parquet.write_table(table, out, **options)
+        samples.append(out.getvalue())
+    return samples
 
 
 def read_as_doccano(data: bytes) -> None:
@@ -298,3 +318,5 @@ KINDS = {
     ),
     "dicts": Kind([], read_as_dicts),
 }
+if importlib.util.find_spec("pyarrow") is not None:
+    KINDS["parquet"] = Kind(_parquet_samples(), read_as_parquet)
