@@ -6,8 +6,9 @@ import json
 import pytest
 
 import labelwright
-from labelwright.corpus.annotations import AnnotatedText, Annotation, corpus_of, with_predictions
+from labelwright.corpus.annotations import AnnotatedText, Annotation, _uncut, corpus_of, with_predictions
 from labelwright.corpus.brat import read_brat
+from labelwright.corpus.spans import Span
 from labelwright.corpus.split_texts import Entity, labelled_spans, split_texts
 from labelwright.corpus.tokenizer import Tokenizer
 from labelwright.errors import CorpusError
@@ -111,6 +112,47 @@ def test_what_was_left_out_is_told():
         "x:1: the annotation 0:5",
         "x:1: the annotation 99:99",
     ]
+
+
+def test_joined_sentences_are_copied_once():
+    copied = []
+
+    class Counted(list):
+        def __add__(self, other):
+            copied.append(len(self) + len(other))
+            return Counted([*list.__iter__(self), *list.__iter__(other)])
+
+        def __iter__(self):
+            copied.append(len(self))
+            return super().__iter__()
+
+    sentences = [Counted([(k, k + 1)]) for k in range(200)]
+    assert list(map(len, _uncut(sentences, [Span(50, 150, "X")]))) == [1] * 50 + [100] + [1] * 50
+    assert sum(copied) <= 200
+    assert all(len(sentence) == 1 for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("text", "annotations"),
+    [
+        ("A dog ran. " * 200, [Annotation(k, 2200, "X") for k in range(500)]),  # overlap
+        (" " * 2000 + "dog" + " " * 2000, [Annotation(k, 4003 - k, "X") for k in range(500)]),  # and have spaces
+        ("d" * 2000, [Annotation(k, 2000, "X") for k in range(500)]),  # and cut a token
+    ],
+)
+def test_a_text_is_not_read_once_for_each_annotation(text, annotations):
+    read = []
+
+    class Counted(str):
+        def __getitem__(self, key):
+            part = super().__getitem__(key)
+            read.append(len(part))
+            return part
+
+    made = corpus_of([AnnotatedText("x", Counted(text), annotations)], "x", skip_bad_spans=True)
+    assert len(made.skipped) >= 499
+    assert sum(read) <= 2 * len(text) + 50 * len(annotations)
+    assert max(map(len, made.skipped)) < 150
 
 
 @pytest.mark.parametrize(

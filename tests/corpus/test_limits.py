@@ -15,10 +15,13 @@ from labelwright.corpus import (
     columns,
     limits,
     max_input,
+    parquet,
     pieces,
+    read_brat,
     read_columns,
     read_conllu,
     read_jsonl,
+    read_parquet,
     stream_columns,
     write_columns,
     write_conllu,
@@ -127,6 +130,51 @@ def test_plain_inputs_have_the_limit_that_is_asked_for(tmp_path):
         with pytest.raises(CorpusError, match=r"more than 1K"):
             list(stream_columns(Pipe(path.read_bytes())))
     assert len(read_columns(path)) == 1000
+
+
+def test_a_folder_has_the_limit_that_is_asked_for(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("A dog ran. " * 50)
+        (tmp_path / f"{name}.ann").write_text("T1\tANIMAL 2 5\tdog\n")
+    for size, source in (("500", r"a.txt"), ("1K", tmp_path.name)):  # one file, all of them
+        with max_input(size), pytest.raises(CorpusError, match=rf"{source}: more than {size}; if that is right"):
+            read_brat(tmp_path)
+    with max_input("2K"):
+        assert len(read_brat(tmp_path)) == 100
+
+
+def parquet_file(columns, **options):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    out = io.BytesIO()
+    parquet.write_table(arrow.table(columns), out, **options)
+    out.seek(0)
+    return out
+
+
+def test_parquet_files_have_a_limit(monkeypatch):
+    message = r"<stream>: decompressed, more than 100K; if that is right, raise the limit with --max-input 200K"
+    small = parquet_file({"tokens": [["a"] * 200_000]})
+    assert len(small.getbuffer()) < 2000  # a dictionary of one word, and how often it is repeated
+    unlike = parquet_file({"tokens": [[f"{n}" * 20] for n in range(5000)]}, row_group_size=100)
+    monkeypatch.setattr(limits, "MOST_HELD", 100 << 10)
+    for file in (small, unlike):
+        with pytest.raises(CorpusError, match=message):
+            read_parquet(file)
+        file.seek(0)
+        with max_input("10M"):
+            assert read_parquet(file).n_tokens in (200_000, 5000)
+
+
+def test_the_limit_of_parquet_is_for_what_is_read(monkeypatch):
+    file = parquet_file({"tokens": [["a" * 100] * 10] * 500}, row_group_size=10)  # one word in each dictionary
+    groups = []
+    check = parquet.check_size
+    monkeypatch.setattr(parquet, "check_size", lambda n, *given: (groups.append(n), check(n, *given)))
+    with max_input("60K"), pytest.raises(CorpusError, match="decompressed, more than 60K"):
+        read_parquet(file)
+    assert 2 <= len(groups) < 10
 
 
 @pytest.mark.parametrize("text", [b"\n", b"# text\n\n", b"-DOCSTART- O\n\n"])

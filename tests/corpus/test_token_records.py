@@ -7,7 +7,8 @@ import json
 import pytest
 
 import labelwright
-from labelwright.corpus.json_records import parse_json_lines
+from labelwright.corpus.json_records import JsonLines, parse_json_lines
+from labelwright.corpus.token_records import corpus_of, records_of
 from labelwright.errors import CorpusError, OptionError
 
 SENTENCES = [
@@ -99,12 +100,38 @@ def test_sentences_without_tokens_stay():
         (b'{"tokens": ["\\ud800"]}', {}, "<stream>:1: tokens: entry 0: expected Unicode text"),
         (SENTENCES, {"columns": "tokens,chunk"}, "<stream>: no field 'chunk', expected one of tokens, pos_tags, ner"),
         (SENTENCES, {"columns": "tokens,tokens", "label": False}, "expected each name once"),
-        ([{"tokens": ["a"], "x_tags": ["A"], "y_tags": ["B"]}], {}, "which field has the labels, x_tags or y_tags"),
+        ([{"tokens": ["a"], "x_tags": ["A"], "y_tags": ["B"]}], {}, "which field has the labels: x_tags, y_tags. Name"),
     ],
 )  # fmt: skip
 def test_errors_name_the_line(data, options, message):
     with pytest.raises(CorpusError, match=message):
         read(data, **options)
+
+
+def test_fields_that_are_not_read_are_not_put_together():
+    class Counted(dict):
+        asked = 0
+
+        def get(self, *given):
+            Counted.asked += 1
+            return super().get(*given)
+
+    objects = [Counted({"tokens": ["a"], "tags": ["X"], f"k{n}": 1, f"l{n}": [1]}) for n in range(100)]
+    corpus = corpus_of(records_of(JsonLines("x", [], list(range(100)), objects)), None, None, None)
+    assert corpus.names == ("word", "tags")
+    assert Counted.asked <= 3 * len(objects)
+
+
+def test_names_of_fields_make_a_short_line():
+    many = [{f"key{n}": 1 for n in range(10_000)} | {"a\nb" * 20: 1}]
+    for data in (many, [{"\n": [1], "x\ny_tags": ["X"]}]):
+        with pytest.raises(
+            CorpusError, match=r"no field tokens or words with the tokens, got ('.n', |key0, )"
+        ) as refused:
+            read(data)
+        assert len(str(refused.value).splitlines()) == 1
+        assert len(str(refused.value)) < 400
+    assert read([{"tokens": ["a"], "x\ny_tags": ["X"]}]).label is None
 
 
 def test_compressed_files(tmp_path):
@@ -176,6 +203,26 @@ def test_damaged_and_empty_parquet_files():
     parquet.write_table(arrow.table({"tokens": [["a"], None], "tags": [["X"], ["Y"]]}), out)
     with pytest.raises(CorpusError, match="<stream>: row 2: tokens: expected a list of tokens, got nothing"):
         labelwright.read_parquet(io.BytesIO(out.getvalue()))
+
+
+def test_parquet_files_that_hold_no_text():
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    unreadable = arrow.array([[b"a"], [b"\xff\xfe"]], arrow.list_(arrow.binary())).cast(
+        arrow.list_(arrow.string()), safe=False
+    )
+    far = arrow.array([[2**62]], arrow.list_(arrow.timestamp("ms")))
+    same = arrow.Table.from_arrays([arrow.array([["a"]])] * 2, ["tokens", "tokens"])
+    for table, message in (
+        (arrow.table({"tokens": unreadable}), r"<stream>: 'tokens': cannot be read \(.*utf-8.*\); write the column"),
+        (arrow.table({"tokens": [["a"]], "tags": far}), r"<stream>: 'tags': cannot be read \("),
+        (same, "<stream>: several columns have the same name"),
+    ):
+        out = io.BytesIO()
+        parquet.write_table(table, out)
+        with pytest.raises(CorpusError, match=message):
+            labelwright.read_parquet(io.BytesIO(out.getvalue()))
 
 
 def test_parquet_needs_pyarrow(monkeypatch):

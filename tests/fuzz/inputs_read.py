@@ -3,6 +3,7 @@
 A reader returns nothing where all is well; it raises LabelwrightError where it refuses the input, AssertionError where
 something changed silently."""
 
+import importlib.util
 import io
 import itertools
 import os
@@ -14,13 +15,21 @@ from typing import Any, NamedTuple
 
 from labelwright.corpus import (
     Corpus,
+    read_brat,
     read_columns,
     read_conllu,
+    read_doccano,
     read_jsonl,
+    read_label_studio,
+    read_parquet,
     stream_columns,
     write_columns,
     write_conllu,
 )
+from labelwright.corpus.file_formats import OpenFile, plain_text, read_corpus
+from labelwright.corpus.pieces import pieces_of
+from labelwright.corpus.split_texts import split_texts
+from labelwright.corpus.tokenizer import Tokenizer
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features import builtin
 from labelwright.features.attribute_data import read_crfsuite
@@ -31,6 +40,9 @@ CONLLU = b"# newdoc\n1-2\tdel\t_\t_\t_\t_\t_\t_\t_\t_\n" + b"".join(
     f"{k}\t{word}\t{word}\t{tag}\t_\t_\t{k - 1}\tdep\t_\t_\n".encode()
     for k, word, tag in ((1, "de", "ADP"), (2, "el", "DET"), (3, "mar", "NOUN"))
 )
+
+
+BETWEEN = b"\n=== annotations\n"  # a text of BRAT and its annotations
 
 
 class Kind(NamedTuple):
@@ -146,6 +158,57 @@ def read_as_jsonl(data: bytes) -> None:
     _comes_back(corpus, write_columns, lambda out: read_columns(out, names=corpus.names, label=corpus.label or False))
 
 
+def read_as_parquet(data: bytes) -> None:
+    corpus = read_parquet(io.BytesIO(data))
+    _comes_back(corpus, write_columns, lambda out: read_columns(out, names=corpus.names, label=corpus.label or False))
+
+
+def _parquet_samples() -> list[bytes]:
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({"tokens": [["a", "b"], ["\u00e9"]], "tags": [["X", "Y"], ["Z"]]})
+    samples = []
+    for options in ({}, {"compression": "none", "use_dictionary": False}, {"row_group_size": 1}):
+        out = io.BytesIO()
+        parquet.write_table(table, out, **options)
+        samples.append(out.getvalue())
+    return samples
+
+
+def read_as_doccano(data: bytes) -> None:
+    _read_annotated(lambda skip: read_doccano(io.BytesIO(data), skip))
+
+
+def read_as_label_studio(data: bytes) -> None:
+    _read_annotated(lambda skip: read_label_studio(io.BytesIO(data), skip))
+
+
+def read_as_brat(data: bytes) -> None:
+    """A text and its annotations, which stand in one sample."""
+    text, _, lines = data.partition(BETWEEN)
+    with _file(text, ".txt") as path, _file(lines, ".ann"):
+        _read_annotated(lambda skip: read_brat(path, skip))
+
+
+def _read_annotated(read: Callable[[bool], Corpus]) -> None:
+    """Annotations that do not fit are left out, or refused; all that can be written is read again."""
+    lenient = read(True)
+    names, label = lenient.names, lenient.label or False
+    _comes_back(lenient, write_columns, lambda out: read_columns(out, names=names, label=label))
+    strict = read(False)
+    assert list(strict.tokens("word")) == list(lenient.tokens("word")), "tokens depend on annotations"
+
+
+def read_as_text(data: bytes) -> None:
+    """Plain text: its pieces have the tokens of the whole."""
+    corpus, _ = read_corpus(OpenFile(data, "<stream>", "text"))
+    with _file(data, ".txt") as path:
+        pieces = [plain_text(piece) for piece in pieces_of(path, "text", size=64)]
+    words = [word for sentence in split_texts(pieces, Tokenizer()).words for word in sentence]
+    assert words == list(corpus.tokens("word")), "pieces are split otherwise"
+
+
 def read_as_dicts(made: Any) -> None:
     """Feature dicts and labels: features that are learnt are found again."""
     from labelwright.taggers.training import labelled
@@ -214,8 +277,46 @@ KINDS = {
         [
             b'{"tokens": ["He", "ran"], "tags": ["PRP", "VBD"]}\n{"tokens": ["x"], "tags": ["O"]}\n',
             b'{"words": [], "id": 1}\n',
+            b"".join(b'{"tokens": ["a"], "key%d": [%d]}\n' % (n, n) for n in range(200)),
         ],
         read_as_jsonl,
     ),
+    "doccano": Kind(
+        [
+            b'{"text": "Ada ran. Bo Li, too.", "label": [[0, 3, "PER"], [9, 14, "PER"]]}\n{"text": "x", "label": []}\n',
+            b'{"text": "He saw Oh! Calcutta!", "entities": [{"start_offset": 7, "end_offset": 20, "label": "WORK"}]}\n',
+            '{"text": "\U0001f600 \u00e9t \u5317\u4eac.", "spans": [{"start": 2, "end": 4, "type": "T"}]}\n'.encode(),
+            b'{"text": "' + b"A dog ran. " * 20 + b'", "label": [[0, 200, "X"], [3, 20, "Y"], [199, 201, "Z"]]}\n',
+        ],
+        read_as_doccano,
+    ),
+    "label-studio": Kind(
+        [
+            b'[{"id": 7, "data": {"text": "Ada ran."}, "annotations": [{"result": [{"value": {"start": 0, "end": 3, '
+            b'"text": "Ada", "labels": ["PER"]}}]}]}]',
+            '[{"text": "\U0001f600 Ada", "label": [{"start": 3, "end": 6, "text": "Ada", "labels": ["P"]}]}]'.encode(),
+            b'[{"data": {"body": "Go. On."}, "annotations": [{"was_cancelled": true}, {"result": [{"value": '
+            b'{"start": 0, "end": 7, "labels": ["X"]}}]}]}, {"text": "x"}]',
+        ],
+        read_as_label_studio,
+    ),
+    "brat": Kind(
+        [
+            b"Ada Lovelace ran.\nBo, too." + BETWEEN + b"T1\tPER 0 12\tAda Lovelace\nR1\tx\nT2\tPER 18 20\tBo\n",
+            b"A dog\r\nran. It slept."
+            + BETWEEN
+            + b"T1\tX 0 5;7 10\tA dog ran\nT2\tY 12 20\n#1\tAnnotatorNotes T1\tx\n",
+        ],
+        read_as_brat,
+    ),
+    "text": Kind(
+        [
+            b"Ada's 1,5 m. She left.\n\nMr. O'Hara (www.x.org, a@b.de) said: \"U.S. ...\"\n",
+            "\ufeffL'\u00e9t\u00e9.\r\n\r\n\u5317\u4eac\u5927\u3002 \u0915\u0940 \U0001f600!? e\u0301x\n".encode(),
+        ],
+        read_as_text,
+    ),
     "dicts": Kind([], read_as_dicts),
 }
+if importlib.util.find_spec("pyarrow") is not None:
+    KINDS["parquet"] = Kind(_parquet_samples(), read_as_parquet)

@@ -1,12 +1,17 @@
 """The component for spaCy's pipelines, with the real spaCy; and DocBin files."""
 
+import io
+import zlib
+
 import pytest
 
 import labelwright
-from labelwright.errors import OptionError
+from labelwright.corpus import max_input
+from labelwright.errors import CorpusError, OptionError
 
 spacy = pytest.importorskip("spacy")
 
+import srsly  # noqa: E402
 from spacy.tokens import DocBin, Span  # noqa: E402
 
 from labelwright.interchange import spacy_component  # noqa: E402, F401  (registers the factory)
@@ -102,3 +107,21 @@ def test_docbin(nlp, tmp_path):
     (tmp_path / "bad.spacy").write_bytes(b"no")
     with pytest.raises(labelwright.LabelwrightError, match=r"bad.spacy: not a DocBin of spaCy"):
         labelwright.read_docbin(tmp_path / "bad.spacy")
+
+
+def test_docbins_have_a_limit(nlp):
+    data = DocBin(docs=[nlp.make_doc("dog " * 20_000)]).to_bytes()
+    assert len(data) < 10_000
+    with max_input("100K"), pytest.raises(CorpusError, match="<stream>: decompressed, more than 100K"):
+        labelwright.read_docbin(io.BytesIO(data))
+    with max_input("10M"):
+        assert labelwright.read_docbin(io.BytesIO(data)).n_tokens == 20_000
+
+
+def test_damage_inside_a_docbin_is_one_line(nlp):
+    parts = srsly.msgpack_loads(zlib.decompress(DocBin(docs=[nlp.make_doc("Ada ran")]).to_bytes()))
+    for damaged in ({**parts, "strings": []}, {**parts, "tokens": b"odd"}, {**parts, "spaces": b""}, {}, []):
+        data = zlib.compress(srsly.msgpack_dumps(damaged))
+        with pytest.raises(CorpusError, match="<stream>: not a DocBin of spaCy, or a damaged one: ") as refused:
+            labelwright.read_docbin(io.BytesIO(data))
+        assert "\n" not in str(refused.value)

@@ -58,3 +58,20 @@ def test_many_values_fit():
     np.testing.assert_array_equal(one.codes, other.codes)
     assert columns == twins
     assert columns[0].count(b"\n") == 9000
+
+
+@pytest.mark.parametrize(
+    ("text", "n_columns"),
+    [
+        (b"a " * 255 + b"a\n" + b"\n" * 20_000, 256),
+        (b"a " * 255 + b"a\n" + b" \r\n" * 5000 + b"b " * 255 + b"b", 256),
+        (b"a\n" * 5000, 256),
+        (b"-DOCSTART- O\n\n" * 500 + b"a b\n", 2),
+    ],
+)
+def test_cells_are_bounded_by_the_length_of_the_text(text, n_columns):
+    for found, _ in scanned(text, 0, n_columns, False, False, n_columns - 1):
+        assert found.codes.base.size <= len(text) // 2 + 2 * n_columns
+        assert len(found.entries.base) <= max(1 << 12, len(text) // 2 + 2 * n_columns) + n_columns
+        others = (found.starts, found.ends, found.offsets, found.marks, found.documents)
+        assert sum(part.base.size for part in others) <= 2 * len(text)

@@ -7,6 +7,7 @@ Offsets count characters.  A Tokenizer splits texts into sentences of tokens.
 """
 
 import itertools
+import re
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,7 @@ from labelwright.wording import counted
 FIELDS = ("label", "labels", "entities", "spans")  # of JSON lines, with the annotations
 WORDS = Tokenizer()
 STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "type")
+_STRETCH = re.compile(r"\S+")  # without spaces
 SKIP = "correct it, or leave such annotations out with --skip-bad-spans (in Python: skip_bad_spans)"
 
 
@@ -140,9 +142,9 @@ def _uncut(sentences: list[list[Place]], spans: Sequence[Span]) -> list[list[Pla
     begin = 0
     for sentence in sentences:
         if joined and begin in inside:
-            joined[-1] = joined[-1] + sentence
+            joined[-1].extend(sentence)
         else:
-            joined.append(sentence)
+            joined.append(list(sentence))
         begin += len(sentence)
     return joined
 
@@ -167,21 +169,12 @@ def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> F
     if item.annotations is None:
         raise CorpusError(f"{item.place}: not annotated, but other texts are; expected one of {', '.join(FIELDS)}")
     fitted, last = Fitted([], [], []), 0
-    starts, ends = [a for a, _ in tokens], [b for _, b in tokens]
+    stretches, places = _Places.of(match.span() for match in _STRETCH.finditer(item.text)), _Places.of(tokens)
     for annotation in sorted(item.annotations, key=lambda each: (each.start, -each.end)):
         place = f"{item.place}: the {annotation}"
-        problem = _problem(annotation, item.text)
-        first = end = cut = 0
-        if problem is None:
-            a, b = _trimmed(annotation, item.text)
-            first, end = bisect_right(ends, a), bisect_left(starts, b)  # all tokens that it touches
-            if first >= end:
-                problem = "holds no token"
-            else:
-                cut = starts[first] < a or ends[end - 1] > b
-                problem = "overlaps another one" if first < last else None
-        cuts = f"{place} cuts the token {_cut_token(item.text, tokens[first:end], annotation)!r}" if cut else ""
-        if cut and (skip_bad_spans or problem is not None):  # widened, it would overlap another one
+        first, end, problem, cut = _fit(annotation, len(item.text), stretches, places, last)
+        cuts = "" if cut is None else f"{place} cuts the token {_shortened(item.text, *tokens[cut])!r}"
+        if cuts and (skip_bad_spans or problem is not None):  # widened, it would overlap another one
             fitted.skipped.append(cuts)
         elif problem is not None:
             if not skip_bad_spans:
@@ -189,34 +182,66 @@ def _fitted(item: AnnotatedText, tokens: list[Place], skip_bad_spans: bool) -> F
             fitted.skipped.append(f"{place} {problem}")
         else:
             fitted.spans.append(Span(first, end, annotation.type))
-            fitted.widened.extend([cuts] if cut else [])
+            fitted.widened.extend([cuts] if cuts else [])
             last = end
     return fitted
 
 
-def _problem(annotation: Annotation, text: str) -> str | None:
-    """What is wrong with an annotation, before its tokens are looked at."""
-    if not 0 <= annotation.start <= annotation.end <= len(text):
-        return f"lies outside the text of {len(text)} characters"
-    if not text[annotation.start : annotation.end].strip():
+class _Places(NamedTuple):
+    """Places in a text in their order, none of which overlaps another."""
+
+    starts: list[int]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, places: Iterable[Place]) -> "_Places":
+        pairs = list(places)
+        return cls([a for a, _ in pairs], [b for _, b in pairs])
+
+    def touched(self, a: int, b: int) -> tuple[int, int]:
+        """The first of those that a..b touches, and the one behind the last; none where the second is no more."""
+        return bisect_right(self.ends, a), bisect_left(self.starts, b)
+
+    def trimmed(self, a: int, b: int) -> Place:
+        """What is left of a..b without its ends that lie in none of the places."""
+        first, end = self.touched(a, b)
+        return (max(a, self.starts[first]), min(b, self.ends[end - 1])) if first < end else (a, a)
+
+
+class _Fit(NamedTuple):
+    """An annotation as tokens first..end, what is wrong with it, and the first token that it cuts."""
+
+    first: int
+    end: int
+    problem: str | None = None
+    cut: int | None = None
+
+
+def _fit(annotation: Annotation, length: int, stretches: _Places, tokens: _Places, last: int) -> _Fit:
+    """All tokens that an annotation touches without the spaces at its ends; those before `last` belong to others."""
+    a, b = stretches.trimmed(annotation.start, annotation.end)
+    first, end = tokens.touched(a, b)
+    problem = _problem(annotation, length, a >= b)
+    if problem is None and first >= end:
+        problem = "holds no token"
+    if problem is not None:
+        return _Fit(0, 0, problem)
+    cut = first if tokens.starts[first] < a else end - 1 if tokens.ends[end - 1] > b else None
+    return _Fit(first, end, "overlaps another one" if first < last else None, cut)
+
+
+def _problem(annotation: Annotation, length: int, is_blank: bool) -> str | None:
+    """What is wrong with an annotation of a text of this length, before its tokens are looked at."""
+    if not 0 <= annotation.start <= annotation.end <= length:
+        return f"lies outside the text of {length} characters"
+    if is_blank:
         return "holds no token"
     return "has no type" if not annotation.type else None
 
 
-def _trimmed(annotation: Annotation, text: str) -> tuple[int, int]:
-    """An annotation without the spaces at its ends."""
-    a, b = annotation.start, annotation.end
-    while text[a].isspace():
-        a += 1
-    while text[b - 1].isspace():
-        b -= 1
-    return a, b
-
-
-def _cut_token(text: str, tokens: Sequence[Place], annotation: Annotation) -> str:
-    """The first token that an annotation cuts."""
-    a, b = _trimmed(annotation, text)
-    return next(text[c:d] for c, d in tokens if c < a or d > b)
+def _shortened(text: str, a: int, b: int, most: int = 40) -> str:
+    """The characters a..b, or the first of them: many annotations may cut one long token."""
+    return text[a:b] if b - a <= most else f"{text[a : a + most]}..."
 
 
 # -- doccano ----------------------------------------------------------------------------------------------------------
@@ -320,19 +345,20 @@ def _results(annotations: Any, place: str) -> list[Any] | None:
 
 def _in_characters(annotations: list[Annotation], values: Sequence[Any], text: str) -> list[Annotation]:
     """Offsets in characters, where a browser counted UTF-16 code units: the annotated words tell which they are."""
-    told = [(each, value["text"]) for each, value in zip(annotations, values, strict=True) if _has_text(value)]
-    units = _units(text)
-    if all(text[each.start : each.end] == words for each, words in told):
+    words = [value.get("text") if isinstance(value, dict) else None for value in values]
+    if _have_words(annotations, words, text):
         return annotations
+    units = _units(text)
     moved = [
         Annotation(bisect_left(units, each.start), bisect_left(units, each.end), each.type) for each in annotations
     ]
-    right = all(text[bisect_left(units, a) : bisect_left(units, b)] == words for (a, b, _), words in told)
-    return moved if right else annotations
+    return moved if _have_words(moved, words, text) else annotations
 
 
-def _has_text(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("text"), str)
+def _have_words(annotations: Iterable[Annotation], words: Iterable[Any], text: str) -> bool:
+    """Whether each annotation is the place of its words in the text, where those are known."""
+    told = [(each, known) for each, known in zip(annotations, words, strict=True) if isinstance(known, str)]
+    return all(b - a == len(known) and text.startswith(known, max(a, 0)) for (a, b, _), known in told)
 
 
 def _units(text: str) -> list[int]:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from labelwright.corpus.annotations import WORDS, AnnotatedText, Annotation, corpus_of, with_warnings
-from labelwright.corpus.compressed import explain
+from labelwright.corpus.compressed import read_bytes
+from labelwright.corpus.limits import check_size
 from labelwright.corpus.split_texts import Entity
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.tokenizer import Tokenizer
@@ -41,28 +42,37 @@ def brat_texts(path: str | Path) -> list[AnnotatedText]:
     files = sorted(place.rglob("*.txt")) if place.is_dir() else [place.with_suffix(".txt")]
     if not files:
         raise CorpusError(f"{place}: is a folder, expected a file, or a folder with .txt and .ann files of BRAT")
-    return [_annotated(file) for file in files]
+    folder = _Folder(place)
+    return [_annotated(file, folder) for file in files]
 
 
-def _annotated(file: Path) -> AnnotatedText:
+class _Folder:
+    """The files of a folder, which are one input: its limit is for all of them together."""
+
+    def __init__(self, place: Path):
+        self._name, self._n_read = str(place), 0
+
+    def read(self, file: Path) -> str:
+        """The characters of a file, as BRAT counts them: line ends stay as they are."""
+        data = read_bytes(file)
+        self._n_read += len(data)
+        check_size(self._n_read, self._name, held=False)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{file}: byte {error.start + 1} is not UTF-8; convert the file first") from None
+
+
+def _annotated(file: Path, folder: _Folder) -> AnnotatedText:
     ann = file.with_suffix(".ann")
-    text = _read(file)
-    annotations = list(_annotations(ann)) if ann.exists() else None
-    return AnnotatedText(str(ann if ann.exists() else file), text, annotations)
+    text = folder.read(file)
+    if not ann.exists():
+        return AnnotatedText(str(file), text, None)
+    return AnnotatedText(str(ann), text, list(_annotations(ann, folder.read(ann))))
 
 
-def _read(file: Path) -> str:
-    """The characters of a file, as BRAT counts them: line ends stay as they are."""
-    try:
-        return file.read_bytes().decode()
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{file}: byte {error.start + 1} is not UTF-8; convert the file first") from None
-    except (OSError, ValueError) as error:
-        raise CorpusError(f"{str(file)!r:.80}: {explain(error)}") from None
-
-
-def _annotations(file: Path) -> Iterator[Annotation]:
-    for number, line in enumerate(_read(file).split("\n"), 1):
+def _annotations(file: Path, lines: str) -> Iterator[Annotation]:
+    for number, line in enumerate(lines.split("\n"), 1):
         if not line.startswith("T"):
             continue
         match = _ENTITY.match(line)

@@ -25,9 +25,8 @@ from labelwright.corpus.limits import (
     LONGEST_LINE,
     LONGEST_VALUE,
     MOST_COLUMNS,
-    limit_of,
+    check_size,
     line_too_long,
-    too_large,
     too_long,
 )
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
@@ -152,9 +151,7 @@ def stream_columns(
 
 def check_held(n_bytes: int, source: str) -> None:
     """Refuse to hold more text without tokens, such as blank lines."""
-    limit = limit_of(held=True)
-    if limit is not None and n_bytes > limit:
-        raise too_large(source, limit, "no token within")
+    check_size(n_bytes, source, held=True, what="no token within")
 
 
 class Waiting:
@@ -183,14 +180,11 @@ class Waiting:
         self._text += text
         self._n_added += len(text)
         self._search(len(self._text) - len(text))
-        asked = limit_of(held=False)
-        if asked is not None and self._n_added > asked:
-            raise too_large(source, asked)
-        limit = limit_of(held=True)
+        check_size(self._n_added, source, held=False)
         if self._token_lines and len(self._text) - self._newline > LONGEST_LINE + 1:
             raise line_too_long(f"{source}:{self._first_line + self._text.count(NEWLINE)}")
-        if limit is not None and len(self._text) > limit and not self._cut:
-            raise too_large(source, limit, "no sentence ends within")
+        if not self._cut:
+            check_size(len(self._text), source, held=True, what="no sentence ends within")
 
     def take(self, all: bool = False) -> bytes:
         """The whole sentences, or all that is there; nothing where no sentence ends."""

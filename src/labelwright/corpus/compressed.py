@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from labelwright.corpus.limits import limit_of, too_large
+from labelwright.corpus.limits import check_size, limit_of
 from labelwright.errors import CorpusError
 from labelwright.storage import replacing
 
@@ -88,9 +88,7 @@ def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
     """Return decompressed data; the format follows from the suffix or the first bytes."""
     codec = codec_for(data, name, suffix)
     if codec is None:
-        limit = limit_of(held=False)
-        if limit is not None and len(data) > limit:
-            raise too_large(name, limit)
+        check_size(len(data), name, held=False)
         return data
     try:
         with codec.reader(io.BytesIO(data)) as file:
@@ -103,12 +101,11 @@ def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
 
 def _read_within(file: Any, name: str, codec: Codec | None, n_read: int = 0) -> bytes:
     """All that is left of a file of which `n_read` bytes are read; more than the limit is never in memory."""
-    limit, parts = limit_of(held=codec is not None), list[bytes]()
+    parts = list[bytes]()
     while part := file.read(PIECE):
         parts.append(bytes(part))
         n_read += len(part)
-        if limit is not None and n_read > limit:
-            raise too_large(name, limit, "decompressed, more than" if codec else "more than")
+        check_size(n_read, name, codec is not None, "decompressed, more than" if codec else "more than")
     return b"".join(parts)
 
 
@@ -252,9 +249,7 @@ class ByteStream:
                 parts.append(part)
                 size -= len(part)
                 self._n_read += len(part)
-        limit = limit_of(held=False)
-        if limit is not None and self._n_read > limit:
-            raise too_large(self.name, limit)
+        check_size(self._n_read, self.name, held=False)
         return b"".join(parts)
 
     def read_all(self) -> bytes:

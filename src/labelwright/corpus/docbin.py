@@ -1,14 +1,17 @@
 """spaCy's DocBin files: tokens and entities of documents, as the extra `spacy` reads them."""
 
-from typing import TYPE_CHECKING, Any
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
+from labelwright.corpus.limits import check_size
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import TokenRecords, corpus_of
 from labelwright.errors import CorpusError, OptionError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+PIECE = 1 << 10  # bytes that are decompressed at a time: a megabyte, at most
 
 
 def read_docbin(path: Source) -> Corpus:
@@ -24,30 +27,50 @@ def read_docbin(path: Source) -> Corpus:
 
 def records_of(data: bytes, source: str) -> TokenRecords:
     """The sentences of a DocBin."""
+    DocBin, vocab = _spacy(source)
     words, labels, numbers = list[list[str]](), list[list[str]](), list[int]()
-    for number, doc in enumerate(_docs(data, source)):
-        for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
-            tokens = [token for token in sentence if not token.is_space]
-            words.append([token.text for token in tokens])
-            labels.append([_label(token) for token in tokens])
-            numbers.append(number)
+    with _explained(source):
+        _check_size(data, source)
+        for number, doc in enumerate(DocBin().from_bytes(data).get_docs(vocab)):
+            for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
+                tokens = [token for token in sentence if not token.is_space]
+                words.append([token.text for token in tokens])
+                labels.append([_label(token) for token in tokens])
+                numbers.append(number)
     if not any(words):
         raise CorpusError(f"{source}: no tokens, expected documents of spaCy")
     fields: dict[str, list[Any]] = {"tokens": words, "tags": labels}
-    return TokenRecords(source, fields, lambda n: f"{source}: document {numbers[n] + 1}", {})
+    return TokenRecords(source, fields, [*fields], lambda n: f"{source}: document {numbers[n] + 1}", {})
 
 
-def _docs(data: bytes, source: str) -> "Iterator[Any]":
+def _spacy(source: str) -> tuple[Any, Any]:
+    """The class of such files, and a vocabulary for their documents."""
     try:
         import spacy
         from spacy.tokens import DocBin
     except ImportError:
         raise OptionError(f"{source}: reading DocBin files needs spaCy: pip install 'labelwright[spacy]'") from None
+    return DocBin, spacy.blank("xx").vocab
+
+
+@contextmanager
+def _explained(source: str) -> Iterator[None]:
+    """Errors of zlib, msgpack and spaCy in one line; damage may only show when a token is asked for."""
     try:
-        docs = DocBin().from_bytes(data)
-    except Exception as error:  # of zlib, msgpack or spaCy
-        raise CorpusError(f"{source}: not a DocBin of spaCy: {str(error).splitlines()[0]}") from None
-    yield from docs.get_docs(spacy.blank("xx").vocab)
+        yield
+    except (CorpusError, MemoryError):
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CorpusError(f"{source}: not a DocBin of spaCy, or a damaged one: {reason}") from None
+
+
+def _check_size(data: bytes, source: str) -> None:
+    """Refuse what is too large when decompressed, before spaCy does it at once."""
+    unpacker, n_bytes = zlib.decompressobj(), 0
+    for begin in range(0, len(data), PIECE):
+        n_bytes += len(unpacker.decompress(data[begin : begin + PIECE]))
+        check_size(n_bytes, source, held=True, what="decompressed, more than")
 
 
 def _label(token: Any) -> str:

@@ -19,9 +19,9 @@ _asked: ContextVar[int | None] = ContextVar("max_input", default=None)
 
 @contextmanager
 def max_input(size: int | str) -> Iterator[None]:
-    """While it lasts, every input may have at most so many bytes, after decompression.  Without it there is a limit of
-    1G on what is held in memory: compressed data that are read at once and, where a file is read piece by piece, text
-    in which no sentence ends or no token stands.
+    """While it lasts, every input may have at most so many bytes, after decompression; a folder is one input.  Without
+    it there is a limit of 1G on what is held in memory: compressed data that are read at once (Parquet and DocBin files
+    among them) and, where a file is read piece by piece, text in which no sentence ends or no token stands.
 
     size : a number of bytes, or a text such as 500M or 8G
 
@@ -67,6 +67,13 @@ def limit_of(held: bool) -> int | None:
     """How many bytes an input may have: what was asked for, or the limit of what is held in memory; None: any."""
     asked = _asked.get()
     return asked if asked is not None else MOST_HELD if held else None
+
+
+def check_size(n_bytes: int, name: str, held: bool, what: str = "more than") -> None:
+    """Refuse an input of more bytes than it may have; `what` stands before the limit in the message."""
+    limit = limit_of(held)
+    if limit is not None and n_bytes > limit:
+        raise too_large(name, limit, what)
 
 
 def too_large(name: str, limit: int, what: str = "more than") -> CorpusError:

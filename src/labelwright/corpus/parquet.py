@@ -1,17 +1,18 @@
 """Parquet files of sentences, as Hugging Face's datasets have them: a column with lists of tokens, others with tags."""
 
 import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
-from labelwright.corpus.json_records import dumped
+from labelwright.corpus.json_records import dumped, parsed
+from labelwright.corpus.limits import check_size
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.token_records import Names, TokenRecords, class_names_of, corpus_of
+from labelwright.corpus.token_records import Fields, Names, TokenRecords, class_names_of, corpus_of
 from labelwright.errors import CorpusError, OptionError
 
 MAGIC = b"PAR1"
+UNPACKED = "decompressed, more than"
 METADATA = b"huggingface"  # where datasets describe their features
 
 
@@ -45,22 +46,52 @@ def read_table(path: Source) -> Any:
     """The table of a Parquet file."""
     arrow, parquet = _arrow()
     source = name_of(path)
+    data = arrow.BufferReader(read_bytes(path))
     try:
-        table = parquet.read_table(arrow.BufferReader(read_bytes(path)))
-    except (arrow.ArrowException, OSError) as error:
-        reason = (str(error).splitlines() or ["unreadable"])[0].rstrip(".")
-        raise CorpusError(f"{source}: not a Parquet file, or a damaged one ({reason})") from None
-    if not table.num_rows:
+        parts = list(_row_groups(parquet.ParquetFile(data), source))
+        table = arrow.concat_tables(parts) if parts else None
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        raise CorpusError(f"{source}: not a Parquet file, or a damaged one ({_reason(error)})") from None
+    if table is None or not table.num_rows:
         raise CorpusError(f"{source}: no rows, expected one sentence in each")
     return table
+
+
+def _row_groups(file: Any, source: str) -> Iterator[Any]:
+    """The parts of a file one by one, which have a limit together; first by what the file says of them.
+
+    What it says of single columns is not asked for: where that is damaged, pyarrow ends the process.
+    """
+    stated = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+    check_size(sum(max(part.total_byte_size, part.num_rows) for part in stated), source, True, UNPACKED)
+    n_bytes = 0
+    for n in range(file.num_row_groups):
+        part = file.read_row_group(n)
+        n_bytes += part.nbytes
+        check_size(n_bytes, source, True, UNPACKED)
+        yield part
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).splitlines() or ["unreadable"])[0].rstrip(".")
 
 
 def records_of(table: Any, source: str) -> TokenRecords:
     """The columns of a table as fields of records."""
     lists = [field.name for field in table.schema if _is_list(field.type)]
-    fields = {name: table.column(name).to_pylist() for name in lists}
+    if len(set(lists)) < len(lists):
+        raise CorpusError(f"{source}: several columns have the same name, expected each name once")
+    fields = Fields(lists, lambda name: _values(table.column(name), f"{source}: {name!r:.40}"))
     features = _description(table).get("info", {}).get("features")
-    return TokenRecords(source, fields, lambda n: f"{source}: row {n + 1}", class_names_of(features))
+    return TokenRecords(source, fields, lists, lambda n: f"{source}: row {n + 1}", class_names_of(features))
+
+
+def _values(column: Any, place: str) -> list[Any]:
+    """The values of a column; text in it may be no UTF-8, and a date none of Python's."""
+    try:
+        return list(column.to_pylist())
+    except (_arrow()[0].ArrowException, ValueError, OverflowError) as error:
+        raise CorpusError(f"{place}: cannot be read ({_reason(error)}); write the column as strings in UTF-8") from None
 
 
 def _is_list(kind: Any) -> bool:
@@ -71,8 +102,8 @@ def _is_list(kind: Any) -> bool:
 def _description(table: Any) -> dict[str, Any]:
     """What Hugging Face's datasets say of the columns."""
     try:
-        description = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    except ValueError:
+        description = parsed((table.schema.metadata or {}).get(METADATA, b"{}"), "")
+    except CorpusError:
         return {}
     is_known = isinstance(description, dict) and isinstance(description.get("info", {}), dict)
     return description if is_known else {}

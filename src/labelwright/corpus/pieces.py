@@ -14,7 +14,7 @@ from labelwright.corpus.columns import NEWLINE, SENTENCE_END, Waiting, check_hel
 from labelwright.corpus.compressed import ByteStream
 from labelwright.corpus.file_formats import OpenFile, check_format, format_of, opened_folder
 from labelwright.corpus.json_records import BOM
-from labelwright.corpus.limits import LONGEST_LINE, limit_of, line_too_long, too_large
+from labelwright.corpus.limits import LONGEST_LINE, check_size, line_too_long
 from labelwright.corpus.parquet import MAGIC
 
 SIZE = 1 << 21  # bytes of a piece: about 150,000 tokens of columns
@@ -51,9 +51,7 @@ def _head(stream: ByteStream, size: int, format: str | None, named: bool) -> byt
     """How a file begins: with two whole lines at least, since the first may only say what labels are called."""
     text = fresh = stream.read(size)
     while fresh and not _has_two_lines(text):
-        limit = limit_of(held=True)
-        if limit is not None and len(text) > limit:
-            raise too_large(stream.name, limit, "fewer than two whole lines of text within")
+        check_size(len(text), stream.name, held=True, what="fewer than two whole lines of text within")
         unended = len(text) - text.rfind(NEWLINE) - 1
         if unended > LONGEST_LINE and _has_token_lines(stream.name, text, format, named):
             raise line_too_long(f"{stream.name}:{text.count(NEWLINE) + 1}")

@@ -5,7 +5,7 @@
 Tags may be numbers, where the names of the numbers are known.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -16,6 +16,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Column, Corpus, check_names, intern_values
 from labelwright.corpus.writable import is_text, why_unwritable
 from labelwright.errors import CorpusError
+from labelwright.wording import shortened, some_of
 
 WORDS = ("tokens", "words")  # fields with the tokens; in a corpus their name is `word`
 LABELS = ("tags", "labels", "ner_tags")  # fields with the labels, the likeliest first
@@ -25,18 +26,42 @@ INFO = "dataset_info.json"  # of Hugging Face's datasets, in the folder of the d
 Names = Sequence[str] | str | None
 
 
+class Fields(Mapping[str, list[Any]]):
+    """The values [N] of each field, put together when they are asked for: each record may bring names of its own.
+
+    names : those of all fields
+    values : makes the values of one
+    """
+
+    def __init__(self, names: Iterable[str], values: Callable[[str], list[Any]]):
+        self._names, self._values = dict.fromkeys(names), values
+        self._made = dict[str, list[Any]]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name not in self._made:
+            if name not in self._names:
+                raise KeyError(name)
+            self._made[name] = self._values(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 class TokenRecords(NamedTuple):
     """The fields of records, before they become columns."""
 
     source: str
-    fields: dict[str, list[Any]]  # [N] values of each field
+    fields: Mapping[str, list[Any]]  # [N] values of each field
+    lists: Sequence[str]  # the fields that hold lists
     place: Callable[[int], str]  # where record n stands
     class_names: Mapping[str, list[str]]  # of fields whose tags are numbers
-
-    @property
-    def lists(self) -> list[str]:
-        """The fields that hold lists."""
-        return [name for name, values in self.fields.items() if any(isinstance(value, list) for value in values)]
 
 
 def read_jsonl(
@@ -85,8 +110,10 @@ def records_of(lines: JsonLines) -> TokenRecords:
     """The fields of all sentences; one that a sentence lacks is None there."""
     lines, class_names = without_header(lines)
     names = dict.fromkeys(chain.from_iterable(lines.objects))
-    fields = {name: [item.get(name) for item in lines.objects] for name in names}
-    return TokenRecords(lines.source, fields, lines.place, {**_described(lines.source), **class_names})
+    fields = Fields(names, lambda name: [item.get(name) for item in lines.objects])
+    listed = {name for item in lines.objects for name, value in item.items() if isinstance(value, list)}
+    lists = [name for name in names if name in listed]
+    return TokenRecords(lines.source, fields, lists, lines.place, {**_described(lines.source), **class_names})
 
 
 def _described(source: str) -> dict[str, list[str]]:
@@ -156,8 +183,8 @@ def _words(records: TokenRecords, names: Sequence[str]) -> str:
     for name in (*names[:1], *WORDS):
         if name in records.fields:
             return name
-    has = f"got {', '.join(records.fields)}" if records.fields else "got none"
-    raise CorpusError(f"{records.place(0)}: no field {' or '.join(WORDS)} with the tokens, {has}")
+    got = _named(records.fields) or "none"
+    raise CorpusError(f"{records.place(0)}: no field {' or '.join(WORDS)} with the tokens, got {got}")
 
 
 def field_named(records: TokenRecords, name: str) -> str:
@@ -166,7 +193,12 @@ def field_named(records: TokenRecords, name: str) -> str:
         return name
     if name == "word" or name in WORDS:
         return _words(records, [])
-    raise CorpusError(f"{records.source}: no field {name!r}, expected one of {', '.join(records.lists)}")
+    raise CorpusError(f"{records.source}: no field {name!r}, expected one of {_named(records.lists)}")
+
+
+def _named(names: Iterable[str]) -> str:
+    """Names of fields in a message, which has one line whatever they are."""
+    return some_of(shortened(name, 40) if name.isprintable() else f"{name!r:.40}" for name in names)
 
 
 def _label(records: TokenRecords, given: str | None, words: str) -> str | None:
@@ -177,9 +209,9 @@ def _label(records: TokenRecords, given: str | None, words: str) -> str | None:
     for name in LABELS:
         if name in lists:
             return name
-    others = [name for name in lists if name != words and name.endswith(ENDINGS)]
+    others = [name for name in lists if name != words and name.endswith(ENDINGS) and name.isprintable()]
     if len(others) > 1:
-        raise CorpusError(f"{records.source}: which field has the labels, {' or '.join(others)}? Name it with --label")
+        raise CorpusError(f"{records.source}: which field has the labels: {_named(others)}? Name it with --label")
     return others[0] if others else None
 
 

@@ -103,11 +103,13 @@ class Scanned(NamedTuple):
 def scan(text: np.ndarray, begin: int, n_columns: int, tabs: bool, conllu: bool, edited: int) -> Scanned:
     """Scan text [B] from `begin` on: columns are separated by tabs, or by spaces and tabs; blank lines end
     sentences."""
-    lines = 1 + count_lines(text)
-    codes = np.empty((n_columns, lines), np.int32)
-    starts, ends = np.empty(lines, np.int64), np.empty(lines, np.int64)
-    offsets, marks, documents = np.zeros(lines + 1, np.int64), np.empty(lines, np.int64), np.empty(lines, np.int64)
-    values = (1 << 12) if compiled() else lines * n_columns  # NumPy scans all lines at once
+    lines = count_lines(text)
+    rows = 1 + min(lines, (len(text) + 1) // (2 * n_columns))  # each value has a separator; the last line may be short
+    most_marks = 1 + min(lines, len(text) // len(NEWDOC))
+    codes = np.empty((n_columns, rows), np.int32)
+    starts, ends, offsets = np.empty(rows, np.int64), np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
+    marks, documents = np.empty(most_marks, np.int64), np.empty(most_marks, np.int64)
+    values = (1 << 12) if compiled() else rows * n_columns  # NumPy scans all lines at once
     slots, entries = np.full(1 << 13, -1, np.int64), np.empty((values + n_columns, 5), np.int64)
     distinct = np.zeros(n_columns, np.int64)
     state = np.array([begin, 0, 0, 0, 0, 0, -1, 0, BASE], np.int64)
