@@ -282,6 +282,37 @@ def test_dicts_with_another_separator():
     assert (merged.names[3:], merged.separator) == (["w:b", "x=y:z=", "a=b"], ":")
 
 
+@drawn(100)
+@given(
+    st.lists(st.text("a=:", max_size=5), min_size=1, max_size=6, unique=True),
+    st.lists(st.text("a=:", max_size=3), max_size=4),
+    st.sampled_from(["=", "==", "=:"]),
+)
+def test_names_meet_values_at_the_first_separator_behind_a_known_name(names, string_names, separator):
+    def rejoined(name):
+        for at in range(len(name)):
+            if name[at:].startswith(separator) and name[:at] in string_names:
+                return name[:at] + "/" + name[at + len(separator) :]
+        return name
+
+    assert DictFeatures(names, separator, string_names).joined_by("/") == [rejoined(name) for name in names]
+
+
+def test_a_name_of_separators_is_not_cut_at_each_of_them():
+    cut = []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __getitem__(self, part):
+            cut.append(len(str(self)[part]))
+            return str(self)[part]
+
+    name = Name("a" + "=" * 5000)
+    assert DictFeatures([name], string_names=["b", "a====b"]).joined_by(":") == [name]
+    assert sum(cut) <= len(name)
+
+
 def test_dicts_are_stored_with_their_separator():
     for extractor in (DictFeatures(["w:a"], ":"), learn([[{"w": "a"}]], "default", 1)[0]):
         stored = TensorReader(extractor.tensors()), HeaderReader(extractor.header())
