@@ -20,7 +20,8 @@ from labelwright.features.builtin import template as find_template
 from labelwright.features.dicts import DictFeatures
 from labelwright.features.extract import EXTRACTORS, collected, learn
 from labelwright.features.incidence import observed_cells
-from labelwright.features.vocabulary import Vocabulary
+from labelwright.features.template import parse_template
+from labelwright.features.vocabulary import Columns, Vocabulary, _place, _Reading
 from labelwright.validation import HeaderReader, TensorReader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* has the name of line ")  # on purpose
@@ -282,6 +283,37 @@ def test_dicts_with_another_separator():
     assert (merged.names[3:], merged.separator) == (["w:b", "x=y:z=", "a=b"], ":")
 
 
+@drawn(100)
+@given(
+    st.lists(st.text("a=:", max_size=5), min_size=1, max_size=6, unique=True),
+    st.lists(st.text("a=:", max_size=3), max_size=4),
+    st.sampled_from(["=", "==", "=:"]),
+)
+def test_names_meet_values_at_the_first_separator_behind_a_known_name(names, string_names, separator):
+    def rejoined(name):
+        for at in range(len(name)):
+            if name[at:].startswith(separator) and name[:at] in string_names:
+                return name[:at] + "/" + name[at + len(separator) :]
+        return name
+
+    assert DictFeatures(names, separator, string_names).joined_by("/") == [rejoined(name) for name in names]
+
+
+def test_a_name_of_separators_is_not_cut_at_each_of_them():
+    cut = []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __getitem__(self, part):
+            cut.append(len(str(self)[part]))
+            return str(self)[part]
+
+    name = Name("a" + "=" * 5000)
+    assert DictFeatures([name], string_names=["b", "a====b"]).joined_by(":") == [name]
+    assert sum(cut) <= len(name)
+
+
 def test_dicts_are_stored_with_their_separator():
     for extractor in (DictFeatures(["w:a"], ":"), learn([[{"w": "a"}]], "default", 1)[0]):
         stored = TensorReader(extractor.tensors()), HeaderReader(extractor.header())
@@ -396,3 +428,44 @@ def test_each_part_of_a_value_is_a_feature():
     again, _ = extractor.encode([[("z", "J|X")]])
     found = again["state"]
     assert len(found.token_feature) + len(found.key_feature) == 1  # X is unknown, and so is the word before the end
+
+
+cells = st.sampled_from(["%x[0,0]", "%x[1,0]", "%x[-1,0]", "%X[0,0]", "%x[@1,0]", "%x[-1,1]"])
+
+
+@drawn(60)
+@given(st.lists(st.lists(cells, max_size=4), min_size=1, max_size=12), st.integers(1, 3))
+def test_lines_are_grouped_with_the_widest_line_that_reads_all_they_read(lines, n_values):
+    patterns = parse_template("\n".join(f"U{i}:{'/'.join(line)}" for i, line in enumerate(lines))).patterns
+    codes = np.arange(12, dtype=np.int32) % n_values
+    columns = Columns([[f"w{i}" for i in range(n_values)]] * 2, [codes, codes], np.array([0, 12]))
+    waiting = dict.fromkeys(sorted(patterns, key=lambda p: -len({_place(c) for c in p.cells})))
+    for group in _Reading(columns, 2).groups(patterns):
+        first, places = next(iter(waiting)), set(group.places)
+        assert places == {_place(c) for c in first.cells}
+        reads = {p: {_place(c) for c in p.cells} for p in waiting}
+        assert group.patterns == tuple(
+            p for p in waiting if (reads[p] <= places if group.shared else reads[p] == places)
+        )
+        for pattern in group.patterns:
+            del waiting[pattern]
+    assert not waiting
+
+
+def test_each_line_is_grouped_in_few_steps():
+    hashed = []
+
+    class Column(int):
+        def __hash__(self):
+            hashed.append(self)
+            return hash(int(self))
+
+    def counted(pattern):
+        return pattern._replace(
+            cells=tuple(c._replace(reader=c.reader._replace(column=Column(0))) for c in pattern.cells)
+        )
+
+    patterns = tuple(map(counted, parse_template("\n".join(f"U:%x[{i},0]" for i in range(200))).patterns))
+    columns = Columns([["a", "b"]], [np.arange(9, dtype=np.int32) % 2], np.array([0, 9]))
+    assert len(_Reading(columns, 200).groups(patterns)) == 200
+    assert len(hashed) < 50 * len(patterns)

@@ -60,10 +60,11 @@ def encoded(extractor, X, few, monkeypatch):
 
 
 @drawn(150)
-@given(sentences, sentences, templates)
-def test_few_tokens_have_the_features_of_many(training, X, lines):
+@given(sentences, sentences, templates, st.sampled_from([lookup.NEAR, 0]))
+def test_few_tokens_have_the_features_of_many(training, X, lines, near):
     extractor, _, _ = ColumnFeatures.learn(training, "\n".join(lines) + "\n", 1, may_be_empty=True)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "NEAR", near)
         many = encoded(extractor, X, 0, patch)
         assert encoded(extractor, X, 256, patch) == many
         assert encoded(extractor, Corpus.from_sequences(X), 256, patch) == many
@@ -89,7 +90,26 @@ def test_it_forgets_when_it_is_full(monkeypatch):
     for n in range(50):
         incidences, _ = extractor.encode([["a", f"w{n}", "b"]])
         assert features_of(incidences["state"]) == [[0], [], [1]]
-    assert extractor.vocabulary._lookup._n <= 13
+    assert extractor.vocabulary._lookup._n_values <= 13
+
+
+def test_it_forgets_when_it_has_seen_too_much_of_few_values(monkeypatch):
+    monkeypatch.setattr(lookup, "MOST_NUMBERS", 100)
+    lines = "".join(f"U{n}:%prefix[0,0,{n}]\n" for n in range(1, 11))
+    extractor, _, _ = ColumnFeatures.learn([["a", "b"]], lines, 1)
+    for n in range(20):
+        extractor.encode([["a", f"w{n}", "b"]])
+        assert extractor.vocabulary._lookup._n <= 160
+
+
+def test_memory_does_not_grow_with_columns_and_rows_that_lines_do_not_read_together():
+    lines = [f"U{n}:%prefix[0,0,{n}]" for n in range(1, 61)] + [f"Uc{n}:%x[0,{n}]" for n in range(1, 30)]
+    extractor, _, _ = ColumnFeatures.learn([[["a"] * 30]], "\n".join([*lines, "Ufar:%x[9999,0]", "Ub:%x[-1,0]"]), 1)
+    incidences, _ = extractor.encode([[["a"] * 30, ["b"] * 30]])
+    names = [[extractor.name(f) for f in features] for features in features_of(incidences["state"])]
+    assert len(names[0]) == 60 + 29 + 1
+    assert names[1] == ["Ufar:_B+9999"]
+    assert extractor.vocabulary._lookup._remembered.nbytes < 10_000
 
 
 def test_values_with_many_parts(monkeypatch):

@@ -191,6 +191,30 @@ def test_errors_say_where_and_what(line, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["U:%x[0,0]"] * 5001, "my.tpl:5001:1: more than 5,000 patterns; leave some out"),
+        (["U:" + "%x[0,0]" * 101], "my.tpl:1:703: more than 100 cells in a line; write several lines"),
+        (["U:" + "%x[0,0]" * 100] * 201, "my.tpl: 20,100 cells, expected at most 20,000; leave some lines out"),
+        (
+            [f"U:%prefix[0,0,{n}]" for n in range(1, 1000)] + ["U:%x[-9999,0]"],
+            "my.tpl: a row of 9,999 where 1,000 different values are read, expected rows up to 4,194 there",
+        ),
+    ],
+)
+def test_templates_of_absurd_size_are_refused(lines, message):
+    with pytest.raises(TemplateError, match=f"^{re.escape(message)}$"):
+        parse_template("\n".join(lines), "my.tpl")
+
+
+@pytest.mark.parametrize(
+    "lines", [["U:%x[0,0]"] * 5000, ["U:" + "%x[0,0]" * 100] * 200, ["U:%x[9999,0]", *["U:%shape[0,0]"] * 400]]
+)
+def test_templates_may_be_large(lines):
+    assert len(parse_template("\n".join(lines)).patterns) == len(lines)
+
+
 @given(st.text(alphabet='UB*T%xmt[]@,"-0^$\\# \nprefix', max_size=30))
 def test_any_text_parses_or_is_refused_in_one_line(text):
     try:

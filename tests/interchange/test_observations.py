@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pattern_models import PatternModel, as_crfpp, as_wapiti
 
-from labelwright.interchange import crfpp, wapiti
+from labelwright.errors import ModelFileError
+from labelwright.interchange import crfpp, observations, wapiti
 
 LABELS = ["O", "B-X"]
 WORDS = ["a", "/", "a/", "a/a", "A", "É", "éa", "_y"]
@@ -45,3 +46,61 @@ def test_probabilities_are_those_of_the_definition(program, data):
     for sentence in data.draw(sentences):
         (rows,) = crf.predict_marginals([sentence])
         assert np.allclose([list(row.values()) for row in rows], model.marginals(sentence), rtol=0, atol=1e-9)
+
+
+def read_wapiti(patterns, texts):
+    """The model of these observations, all with the same weights."""
+    weights = {text: [1.0, 0.0] for text in texts}
+    return wapiti.read(as_wapiti(PatternModel(patterns, LABELS, weights, "_x", 5)), "model")
+
+
+def test_a_long_text_is_not_kept_in_all_its_parts():
+    pieces = "/".join(f"{i:040}" for i in range(250)).encode()
+    with pytest.raises(ModelFileError, match=r"^model: 'u:0+/0+'? and others .* separators between cells$"):
+        read_wapiti(["u:%x[-1,0]/%x[0,0]/%x[1,0]"], [b"u:" + pieces])
+
+
+def test_all_readings_of_a_model_have_one_limit(monkeypatch):
+    texts = [b"u:a/b/c/%d" % i for i in range(10)]
+    monkeypatch.setattr(observations, "MOST_KEPT", (1000, 0))  # three readings of one text take about 210
+    assert read_wapiti(["u:%x[-1,0]/%x[0,0]"], texts[:4]).extractor_.n_features == 12
+    with pytest.raises(ModelFileError, match="'u:a/b/c/4' and others can be read in too many ways"):
+        read_wapiti(["u:%x[-1,0]/%x[0,0]"], texts)
+
+
+def test_all_steps_of_a_model_have_one_limit(monkeypatch):
+    patterns = ["u:%x[-2,0]/%x[-1,0]/%x[0,0]+%x[1,0]", "u:%x[0,0]"]
+    texts = [b"u:" + b"/" * 20 + b"%d" % i for i in range(10)]
+    monkeypatch.setattr(observations, "MOST_STEPS", (1000, 0))
+    assert read_wapiti(patterns, texts[:2]).extractor_.n_features == 2
+    with pytest.raises(ModelFileError, match="and others take too long to be read"):
+        read_wapiti(patterns, texts)
+
+
+def test_steps_of_long_texts_count_more(monkeypatch):
+    monkeypatch.setattr(observations, "MOST_STEPS", (1000, 0))
+    assert read_wapiti(["u:%x[-1,0]/%x[0,0]"], [b"u:" + b"/".join([b"a"] * 50)]).extractor_.n_features == 49
+    with pytest.raises(ModelFileError, match="and others take too long to be read"):
+        read_wapiti(["u:%x[-1,0]/%x[0,0]"], [b"u:" + b"/".join([b"a" * 1000] * 50)])
+
+
+def test_patterns_that_end_otherwise_are_not_tried(monkeypatch):
+    tried = []
+    readings = observations._Shape.readings
+    monkeypatch.setattr(observations._Shape, "readings", lambda *args: tried.append(args) or readings(*args))
+    patterns = [f"u:%x[0,0]-{i:03}" for i in range(50)]
+    model = read_wapiti([*patterns, "u:%x[0,0]"], [b"u:a%d" % i for i in range(50)] + [b"u:a-007"])
+    assert model.extractor_.n_features == 52
+    assert len(tried) == 52
+
+
+def test_only_short_pieces_are_remembered(monkeypatch):
+    shapes = []
+    made = observations._Shape.__init__
+    monkeypatch.setattr(observations._Shape, "__init__", lambda *args: shapes.append(args[0]) or made(*args))
+    texts = [b"u:a/" + b"b" * 100, b"u:a/c"]
+    read_wapiti(["u:%x[-1,0]/%x[0,0]"], texts)
+    assert [list(known) for known in shapes[0]._known] == [[b"a"], [b"c"]]
+    monkeypatch.setattr(observations, "MOST_REMEMBERED", (1, 0))
+    read_wapiti(["u:%x[-1,0]/%x[0,0]"], texts)
+    assert [list(known) for known in shapes[1]._known] == [[b"a"], []]

@@ -88,30 +88,34 @@ def test_rows_and_features_are_found_in_either_index(seed, largest):
                 answers.append(ids)
             np.testing.assert_array_equal(*answers)
     n_rows, places, T, reach = 30, 3, 15, 4
-    lines = random_lines(rng, index.width, 2, places)
-    entry = rng.integers(16, n_rows, (2, T)).astype(np.int32)
-    number, feature = (rng.integers(-1, largest, (n_rows, places)).astype(np.int32) for _ in range(2))
-    offsets = np.array([0, 4, 4, 5, T])
     single = np.flatnonzero(index.width == 1)
+    width = places + len(single)
+    lines = random_lines(rng, index.width, 2, width, 2 * reach if seed % 2 else -1)
+    entry = width * rng.integers(0, n_rows, (2, T)).astype(np.int32)
+    numbers = rng.integers(-1, largest, (n_rows, width)).astype(np.int32)
+    offsets = np.array([0, 4, 4, 5, T])
     answers = []
     for name, made in (("dispatcher", index), ("vectorised", other)):
-        remembered = tables.Remembered(number, feature.copy())
-        place, to = np.arange(len(single)) % places, np.arange(len(single)) % places
-        if len(single) <= places:
-            getattr(tables.remember_features, name)(made, single, place, to, remembered, 2, 25)
+        remembered = numbers.copy()
+        getattr(tables.remember_features, name)(made, single, np.arange(len(single)) % places, remembered)
         ptr, found = np.zeros(T + 1, np.int64), np.empty(T * 10, np.int32)
-        n = getattr(tables.find_features, name)(entry, remembered, offsets, reach, lines, made, ptr, found)
-        answers.append((remembered.feature, ptr, found[:n]))
+        n = getattr(tables.find_features, name)(entry, remembered.reshape(-1), offsets, reach, lines, made, ptr, found)
+        answers.append((remembered, ptr, found[:n]))
     same(zip(*answers, strict=True))
 
 
-def random_lines(rng, width, n_columns, n_places):
-    """Three lines with one cell, and seven others."""
+def random_lines(rng, width, n_columns, n_places, n_marks):
+    """Three lines with one cell (none where no table has one), and seven others."""
+    single = np.flatnonzero(width == 1)
+    alone = rng.choice(single, 3) if len(single) else single
     table = rng.integers(0, len(width), 7)
-    ptr = 3 + np.concatenate([[0], np.cumsum(width[table])]).astype(np.int64)
+    ptr = len(alone) + np.concatenate([[0], np.cumsum(width[table])]).astype(np.int64)
     n = int(ptr[-1])
     row, absolute = rng.integers(-3, 4, n), rng.integers(0, 4, n) == 0
-    return tables.Lines(table, ptr, row, absolute, rng.integers(0, n_columns, n), rng.integers(0, n_places, n))
+    column, place, marked = rng.integers(0, n_columns, n), rng.integers(0, n_places, n), rng.integers(0, 4, n) > 0
+    outside = rng.integers(-1, 9, (n_marks + 1, len(alone))).astype(np.int32)
+    outside[n_marks:] = -1
+    return tables.Lines(table, ptr, alone, outside, row, absolute, column, place, marked)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,5 +1,6 @@
 """Features as dicts of names and values, one dict for each token."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate, chain
 from typing import Any, ClassVar
@@ -115,13 +116,16 @@ class DictFeatures:
         """
         if separator == self.separator or not self.string_names:
             return self.names
-        return [self._rejoined(name, separator) for name in self.names]
+        heads = _without_extensions(name + self.separator for name in self.string_names)
+        return [self._rejoined(name, heads, separator) for name in self.names]
 
-    def _rejoined(self, name: str, separator: str) -> str:
-        at = name.find(self.separator)
-        while at >= 0 and name[:at] not in (self.string_names or ()):
-            at = name.find(self.separator, at + 1)
-        return name if at < 0 else name[:at] + separator + name[at + len(self.separator) :]
+    def _rejoined(self, name: str, heads: list[str], separator: str) -> str:
+        """The name with another separator behind the head that it begins with, if any: of sorted heads none of which
+        begins with another, only the last one up to the name can be that."""
+        head = heads[bisect_right(heads, name) - 1]
+        if not name.startswith(head):
+            return name
+        return head.removesuffix(self.separator) + separator + name[len(head) :]
 
     def merged(self, new: Extractor) -> "DictFeatures":
         """These features, then the further ones of the new extractor."""
@@ -163,6 +167,15 @@ class DictFeatures:
         if not separator:
             raise header.refuse("separator", "one character or more")
         return cls(names, separator, string_names)
+
+
+def _without_extensions(texts: Iterable[str]) -> list[str]:
+    """The texts, sorted, without those that begin with another one."""
+    shortest: list[str] = []
+    for text in sorted(texts):
+        if not shortest or not text.startswith(shortest[-1]):
+            shortest.append(text)
+    return shortest
 
 
 class _Remembered(dict[tuple[Any, Any], int]):

@@ -15,7 +15,9 @@ from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.template import Cell, Pattern, Reader, apply
 from labelwright.kernels import tables
 
-REMEMBERED = 1 << 14  # values, of all columns together
+REMEMBERED = 1 << 14  # values, of all columns together,
+MOST_NUMBERS = 1 << 22  # and what readers see of them
+NEAR = 16  # rows up to which the features of boundary marks are remembered
 MOST_PARTS = 64  # of a value that is read in parts
 
 _adding = Lock()
@@ -49,20 +51,32 @@ class _Cell(NamedTuple):
     row: int
     absolute: bool
     column: int  # among those that are read
-    place: int
+    place: int  # in what is remembered of a value
+    marked: bool  # reads boundary marks, too
 
 
 class _Column:
-    """One column: what its readers see, where that stands in a row of numbers, and the lines with one cell on it."""
+    """One column: what its readers see, and the lines with one cell on it.
+
+    Of a value is remembered, in a row: the number that each reader sees, then the feature of each of these lines."""
 
     def __init__(self, number: int, readers: Mapping[Reader, Mapping[str, int]], parts: int):
         self.number, self.known = number, readers
-        self.row_of: dict[str, int] = {}  # where the numbers of each value stand
+        self.begin_of: dict[str, int] = {}  # where that begins which is remembered of each value
         self.size = {reader: parts if reader.function == "each" else 1 for reader in readers}
         ends = itertools.accumulate(self.size.values(), initial=0)
         self.place = dict(zip(readers, ends, strict=False))
         self.n_places = sum(self.size.values())
-        self.alone: list[tuple[int, int]] = []  # table, and place of what it reads, of each line with one cell
+        self.alone: dict[tuple[int, int], int] = {}  # table and place of what it reads -> place, of lines with one cell
+
+    @property
+    def width(self) -> int:
+        """How many numbers are remembered of a value."""
+        return self.n_places + len(self.alone)
+
+    def place_alone(self, table: int, place: int) -> int:
+        """The place of the feature of a line with one cell."""
+        return self.alone.setdefault((table, place), self.width)
 
     def fill(self, values: list[str], first: int, numbers: Ints) -> None:
         """Fill the rows of numbers of these values, which count from `first`."""
@@ -72,11 +86,6 @@ class _Column:
             if len(seen) > self.size[reader]:
                 raise TooManyPartsError(len(seen))
             numbers[:, self.place[reader] : self.place[reader] + len(seen)] = seen.T
-
-    def fill_marks(self, numbers: Ints) -> None:
-        """Fill the rows of numbers of the boundary marks."""
-        numbers[:] = -1
-        numbers[:, list(self.place.values())] = np.arange(len(numbers))[:, None]
 
 
 class Lookup:
@@ -97,96 +106,96 @@ class Lookup:
         parts: int = 1,
     ):
         self.index, self.reach, self.parts = index, reach, parts
-        self.columns = [
-            _Column(column, {reader: numbers for reader, numbers in known.items() if reader.column == column}, parts)
-            for column in sorted({reader.column for reader in known})
-        ]
+        readers: dict[int, dict[Reader, Mapping[str, int]]] = {}
+        for reader, numbers in known.items():
+            readers.setdefault(reader.column, {})[reader] = numbers
+        self.columns = [_Column(number, readers[number], parts) for number in sorted(readers)]
+        self._column_of = {column.number: i for i, column in enumerate(self.columns)}
         made = {patterns: self._lines(patterns, table) for patterns in lines.values()}
         self.kinds = {name: made[patterns] for name, patterns in lines.items()}
-        n_places = max((column.n_places for column in self.columns), default=0)
-        n_lines = max((len(column.alone) for column in self.columns), default=0)
-        self._remembered = tables.Remembered(np.empty((0, n_places), np.int32), np.empty((0, n_lines), np.int32))
-        self._n = 0
-        for column in self.columns:
-            begin, end = self._reserve(2 * reach)
-            column.fill_marks(self._remembered.number[begin:end])
-            self._find_alone(column, begin, end)
+        self._remembered = np.empty(0, np.int32)
+        self._n = self._n_values = 0
 
     def _lines(self, patterns: Sequence[Pattern], table: Mapping[Pattern, int]) -> tables.Lines:
         """The lines as arrays; one that reads a value in parts is one line for each part."""
         alone: list[_Cell] = []
         others: list[_Cell] = []
-        number, ends = [], [0]
+        number_alone, number, ends = [], [], [0]
         for pattern in patterns:
             split = any(cell.reader.function == "each" for cell in pattern.cells)
             for part in range(self.parts if split else 1):
                 cells = [self._cell(cell, part) for cell in pattern.cells]
                 if len(cells) == 1:
                     alone.append(self._alone(cells[0], table[pattern]))
+                    number_alone.append(table[pattern])
                 else:
                     others += cells
                     number.append(table[pattern])
                     ends.append(len(others))
-        fields = np.array([*alone, *others], np.int64).reshape(-1, 4).T.copy()
+        row, absolute, column, place, marked = np.array([*alone, *others], np.int64).reshape(-1, 5).T.copy()
         ptr = len(alone) + np.array(ends, np.int64)
-        return tables.Lines(np.array(number, np.int64), ptr, fields[0], fields[1] > 0, fields[2], fields[3])
+        several, single = np.array(number, np.int64), np.array(number_alone, np.int64)
+        outside = self._outside(single)
+        return tables.Lines(several, ptr, single, outside, row, absolute > 0, column, place, marked > 0)
+
+    def _outside(self, table: Longs) -> Ints:
+        """The features of lines with one cell at boundary marks [marks + 1, lines], the last row of none; no rows where
+        lines reach far, and have too many marks for that."""
+        n_marks = 2 * self.reach if self.reach <= NEAR else -1
+        rows = np.full((n_marks + 1, 1 + len(table)), -1, np.int32)
+        rows[:-1, 0] = np.arange(max(0, n_marks))
+        tables.remember_features(self.index, table, np.zeros(len(table), np.int64), rows)
+        return rows[:, 1:].copy()
 
     def _cell(self, cell: Cell, part: int) -> "_Cell":
-        i = next(i for i, column in enumerate(self.columns) if column.number == cell.reader.column)
+        i = self._column_of[cell.reader.column]
         part = part if cell.reader.function == "each" else 0
-        return _Cell(cell.row, cell.absolute, i, self.columns[i].place[cell.reader] + part)
+        return _Cell(cell.row, cell.absolute, i, self.columns[i].place[cell.reader] + part, part == 0)
 
     def _alone(self, cell: "_Cell", table: int) -> "_Cell":
         """The only cell of a line, with the place of the line's feature."""
-        lines = self.columns[cell.column].alone
-        if (table, cell.place) not in lines:
-            lines.append((table, cell.place))
-        return cell._replace(place=lines.index((table, cell.place)))
+        return cell._replace(place=self.columns[cell.column].place_alone(table, cell.place))
 
     # -- what is remembered -------------------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
         """Is it time to forget what was remembered, with a new lookup?"""
-        return self._n > REMEMBERED
+        return self._n_values > REMEMBERED or self._n > MOST_NUMBERS
 
-    def rows(self, column: _Column, values: Sequence[str]) -> list[int]:
-        """The rows in which each of these values of a column is remembered."""
-        row_of = column.row_of
+    def begins(self, column: _Column, values: Sequence[str]) -> list[int]:
+        """Where that begins which is remembered of each of these values of a column."""
+        begin_of = column.begin_of
         try:
-            return [row_of[value] for value in values]
+            return [begin_of[value] for value in values]
         except KeyError:
             with _adding:
-                self._add(column, [value for value in dict.fromkeys(values) if value not in row_of])
-            return [row_of[value] for value in values]
+                self._add(column, [value for value in dict.fromkeys(values) if value not in begin_of])
+            return [begin_of[value] for value in values]
 
     def _add(self, column: _Column, values: list[str]) -> None:
         """Remember values; other threads see them when all is in place."""
-        begin, end = self._reserve(len(values))
-        column.fill(values, 2 * self.reach, self._remembered.number[begin:end])
-        self._find_alone(column, begin, end)
-        column.row_of.update(zip(values, range(begin, end), strict=True))
+        begin, end = self._reserve(len(values) * column.width)
+        rows = self._remembered[begin:end].reshape(len(values), column.width)
+        column.fill(values, 2 * self.reach, rows[:, : column.n_places])
+        table, place = np.array(list(column.alone), np.int64).reshape(-1, 2).T.copy()
+        tables.remember_features(self.index, table, place, rows)
+        column.begin_of.update(zip(values, range(begin, end, column.width), strict=True))
+        self._n_values += len(values)
 
     def _reserve(self, n: int) -> tuple[int, int]:
-        """The place of n more rows."""
+        """The place of n more numbers."""
         begin, end = self._n, self._n + n
-        if end > len(self._remembered.number):
-            more = (np.empty((end + 64, part.shape[1]), np.int32) for part in self._remembered)
-            old_and_new = zip(self._remembered, more, strict=True)
-            self._remembered = tables.Remembered(*(np.concatenate(pair) for pair in old_and_new))
+        if end > len(self._remembered):
+            self._remembered = np.concatenate([self._remembered, np.empty(end, np.int32)])
         self._n = end
         return begin, end
-
-    def _find_alone(self, column: _Column, begin: int, end: int) -> None:
-        """Find the features of lines with one cell for the values begin:end."""
-        table, place = np.array(column.alone, np.int64).reshape(-1, 2).T.copy()
-        tables.remember_features(self.index, table, place, np.arange(len(table)), self._remembered, begin, end)
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
     def encode(self, columns: Sequence[Sequence[str]], offsets: Longs) -> dict[str, Incidence]:
         """The features of tokens, given by the values of all columns [columns][T]."""
-        entry = np.array([self.rows(column, columns[column.number]) for column in self.columns], np.int32)
+        entry = np.array([self.begins(column, columns[column.number]) for column in self.columns], np.int32)
         entry = entry.reshape(len(self.columns), int(offsets[-1]))
         return {name: self._find(lines, entry, offsets) for name, lines in self.kinds.items()}
 

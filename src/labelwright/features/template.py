@@ -37,6 +37,9 @@ from labelwright.features.expressions import RegexError, translate
 KINDS = "UBT*"
 LONGEST_LINE = 10_000  # characters
 LONGEST_REGEX = 500
+MOST_PATTERNS = 5_000  # of a template
+MOST_CELLS = 100, 20_000  # of a line, and of a template
+MOST_OUTSIDE = 1 << 22  # places outside a sentence: up to the largest row, for each way to read a value
 MOST_CLASSES = 500  # such as \\a in the regular expressions of a template, each expression counted once
 KEPT = 1024  # expressions that stay compiled
 MOST_BLOCKS = 24  # of 256 letters for which regular expressions are compiled; then it is for all
@@ -367,10 +370,27 @@ def parse_template(text: str, name: str = "template") -> Template:
         start = line.skip_blanks(0)
         if start < len(line.text) and line.text[start] != "#":
             patterns.append(_pattern(line, start))
+        if len(patterns) > MOST_PATTERNS:
+            raise line.error(0, f"more than {MOST_PATTERNS:,} patterns; leave some out")
     if not patterns:
         raise TemplateError(f"{name}: no pattern, expected at least one line such as U01:%x[0,0]")
+    _check_cells(patterns, name)
     _check_classes(patterns, name)
     return Template(tuple(patterns), text, name, tuple(sources))
+
+
+def _check_cells(patterns: Sequence[Pattern], name: str) -> None:
+    """Refuse more cells than can be read in a reasonable time, and more places outside sentences than can be held."""
+    cells = [cell for pattern in patterns for cell in pattern.cells]
+    if len(cells) > MOST_CELLS[1]:
+        raise TemplateError(f"{name}: {len(cells):,} cells, expected at most {MOST_CELLS[1]:,}; leave some lines out")
+    n_readers = len({cell.reader for cell in cells})
+    farthest = max((abs(cell.row) for cell in cells), default=0)
+    if n_readers * farthest > MOST_OUTSIDE:
+        raise TemplateError(
+            f"{name}: a row of {farthest:,} where {n_readers:,} different values are read, expected rows up to "
+            f"{MOST_OUTSIDE // n_readers:,} there"
+        )
 
 
 def _check_classes(patterns: Sequence[Pattern], name: str) -> None:
@@ -388,10 +408,13 @@ def _pattern(line: _Line, start: int) -> Pattern:
     kind = line.text[start].upper()
     if kind not in KINDS:
         raise line.error(start, f"a pattern begins with U, B, T or *, not {line.text[start]!r}; # begins a comment")
-    literals, cells = [""], []
+    literals = [""]
+    cells: list[Cell] = []
     at = start
     while at < len(line.text):
         if line.text[at] == "%":
+            if len(cells) == MOST_CELLS[0]:
+                raise line.error(at, f"more than {MOST_CELLS[0]} cells in a line; write several lines")
             cell, at = _cell(line, at)
             cells.append(cell)
             literals.append("")

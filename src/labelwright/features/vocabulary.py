@@ -4,7 +4,9 @@ A template line becomes rows of value numbers, and a table numbers the distinct 
 Lines that read a subset of the cells of another line are looked up once per distinct *key* of the larger line.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +26,7 @@ LINES = {"state": "U*", "edge": "B*", "triple": "T"}  # the lines of a template 
 SHARED_ENOUGH = 3  # a key is worth sharing when it stands for this many tokens on average
 FEW = 256  # tokens that are looked up one by one
 
-MADE_AGAIN = ("_known", "_tables", "_index")
+MADE_AGAIN = ("_known", "_tables", "_index", "_firsts")
 
 Place = tuple[int, bool, int]  # row, absolute, column
 
@@ -128,21 +130,41 @@ class _Reading:
     def groups(self, patterns: tuple[Pattern, ...]) -> list[_Group]:
         """Lines grouped by what they read, the widest first; where keys are shared, with the lines that read a part of
         it."""
-        if patterns in self._groups:
-            return self._groups[patterns]
-        reads = {p: tuple(sorted({_place(c) for c in p.cells})) for p in patterns}
-        waiting = dict.fromkeys(sorted(patterns, key=lambda p: -len(reads[p])))
-        groups = []
-        while waiting:
-            widest = reads[next(iter(waiting))]
-            keys, codes = self._keys(widest)
-            shared = len(codes) * SHARED_ENOUGH <= self.n_tokens
-            taken = tuple(p for p in waiting if (set(reads[p]) <= set(widest) if shared else reads[p] == widest))
-            for p in taken:
-                del waiting[p]
-            groups.append(_Group(widest, keys, codes, taken, shared))
-        self._groups[patterns] = groups
-        return groups
+        if patterns not in self._groups:
+            self._groups[patterns] = list(self._grouped(patterns))
+        return self._groups[patterns]
+
+    def _grouped(self, patterns: tuple[Pattern, ...]) -> Iterator[_Group]:
+        reads = [tuple(sorted({_place(c) for c in p.cells})) for p in patterns]
+        order = sorted(range(len(patterns)), key=lambda i: -len(reads[i]))
+        waiting: dict[
+            tuple[Place, ...], list[int]
+        ] = {}  # lines by the places that they read, in the order of the lines
+        for turn, i in enumerate(order):
+            waiting.setdefault(reads[i], []).append(turn)
+        by_rarest = _by_rarest(waiting)
+        for places in list(waiting):
+            if places in waiting:
+                keys, codes = self._keys(places)
+                shared = len(codes) * SHARED_ENOUGH <= self.n_tokens
+                parts = _parts(places, by_rarest) if shared else [places]
+                turns = sorted(turn for part in parts for turn in waiting.pop(part, ()))
+                yield _Group(places, keys, codes, tuple(patterns[order[turn]] for turn in turns), shared)
+
+
+def _by_rarest(sets: Iterable[tuple[Place, ...]]) -> dict[Place | None, list[tuple[Place, ...]]]:
+    """Sets of places by that place of each which fewest of them hold; None for the empty set."""
+    sets_by_place: dict[Place | None, list[tuple[Place, ...]]] = {}
+    n_sets = Counter(place for places in sets for place in places)
+    for places in sets:
+        sets_by_place.setdefault(min(places, key=n_sets.__getitem__, default=None), []).append(places)
+    return sets_by_place
+
+
+def _parts(whole: tuple[Place, ...], by_rarest: dict[Place | None, list[tuple[Place, ...]]]) -> list[tuple[Place, ...]]:
+    """The sets of places that are part of the whole."""
+    places = set(whole)
+    return [part for place in (None, *whole) for part in by_rarest.get(place, ()) if places.issuperset(part)]
 
 
 class Vocabulary:
@@ -410,9 +432,19 @@ class Vocabulary:
 
     # -- names ------------------------------------------------------------------------------------------------
 
+    def _table_of(self, feature: int) -> Table:
+        """The table that holds a feature."""
+        firsts, names = self._firsts
+        return names[bisect_right(firsts, feature) - 1]
+
+    @computed_once
+    def _firsts(self) -> tuple[list[int], list[Table]]:
+        """The number of the first feature of each table, and the tables."""
+        return list(self.first.values()), list(self.first)
+
     def name(self, feature: int) -> str:
         """The feature as its template line would print it (for display; never on a hot path)."""
-        table = next(t for t in reversed(self.first) if self.first[t] <= feature)
+        table = self._table_of(feature)
         cells = self.rows[table][feature - self.first[table]]
         text = table.literals[0]
         for reader, number, literal in zip(table.readers, cells, table.literals[1:], strict=True):
@@ -421,7 +453,7 @@ class Vocabulary:
 
     def parts(self, feature: int) -> tuple[Table, list[str]]:
         """The table of a feature and the text that each of its cells has read."""
-        table = next(t for t in reversed(self.first) if self.first[t] <= feature)
+        table = self._table_of(feature)
         numbers = self.rows[table][feature - self.first[table]].tolist()
         return table, [self._text(reader, number) for reader, number in zip(table.readers, numbers, strict=True)]
 

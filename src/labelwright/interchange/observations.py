@@ -8,7 +8,8 @@ a and b/c, or a/b and c.  A token makes one of them at most, and the sums of wei
 Only a column that holds the very text of a boundary, such as _B-1, is told apart from the boundary.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -35,11 +36,17 @@ from labelwright.taggers.crf import CRF
 Array = NDArray[Any]
 Read = str | int  # what a cell reads: a string, or a place outside the sentence (-1: before the first token, 1: behind)
 
-BLANKS = (b" ", b"\t", b"\n")  # separate columns
+BLANK = re.compile(rb"[ \t\n]")  # separates columns
 WHOLE = "value", "byte_lower"  # readers that show a boundary as it is
-MOST_STEPS = 100_000  # to read one observation,
-MOST_READINGS = 2_000_000, 20  # and features of a model: so many, and so many for each observation,
-MOST_CELLS = 10_000_000, 20  # and weights of these: so many, and so many for each weight of the file
+MOST_STEPS = 500_000, 40  # to read all observations: so many, and so many for each byte of patterns and observations;
+MOST_KEPT = 1 << 25, 50  # and bytes of what cells may have read: so many, and so many for each of these bytes;
+MOST_CELLS = 1_000_000, 20  # and weights of features: so many, and so many for each weight of the file
+BYTES_OF_READING = 64  # beside those of what its cells have read
+BYTES_OF_STEP = 64  # of text: longer pieces take several steps,
+BYTES_OF_SHAPE = 128  # a pattern that is tried takes as long as reading so many,
+SLOWER = 16  # and regular expressions that many more, times their length
+MOST_REMEMBERED = 1 << 16, 0.1  # pieces of text whose meaning is remembered: so many, and so many for each byte
+LONGEST_REMEMBERED = 64, 16  # bytes of such a piece, and meanings of it
 
 
 class Line(NamedTuple):
@@ -159,16 +166,46 @@ class _Outside:
         return [place for text in texts.get(piece, ()) for place in self._places[text] if first <= place < behind]
 
 
+class _TooMuchError(Exception):
+    """An observation takes more than is left of the budget."""
+
+
+class _Budget:
+    """The steps that reading all observations of a model may take, and the bytes of what their cells have read."""
+
+    def __init__(self, n_bytes: int):
+        self._steps = MOST_STEPS[0] + MOST_STEPS[1] * n_bytes
+        self._kept = MOST_KEPT[0] + MOST_KEPT[1] * n_bytes
+        self._remembered = MOST_REMEMBERED[0] + MOST_REMEMBERED[1] * n_bytes
+
+    def step(self, n_bytes: int = 0) -> None:
+        """Count a step in which so many bytes of text are read."""
+        self._steps -= 1 + n_bytes // BYTES_OF_STEP
+        if self._steps < 0:
+            raise _TooMuchError("and others take too long to be read; use rarer separators between cells")
+
+    def keep(self, n: int, n_bytes: int) -> None:
+        """Count n readings of so many bytes each."""
+        self._kept -= n * (n_bytes + BYTES_OF_READING)
+        if self._kept < 0:
+            raise _TooMuchError("and others can be read in too many ways; use rarer separators between cells")
+
+    def remembers(self) -> bool:
+        """May one more piece of text be remembered?"""
+        self._remembered -= 1
+        return self._remembered >= 0
+
+
 class _Shape:
     """Patterns that make the same texts: what is fixed in them, and what their cells may read."""
 
-    def __init__(self, line: Line, pattern: Pattern, outside: _Outside):
-        self.line, self.table, self._outside = line, table_of(pattern), outside
+    def __init__(self, line: Line, pattern: Pattern, outside: _Outside, budget: _Budget):
+        self.line, self.table, self._outside, self._budget = line, table_of(pattern), outside, budget
         self.literals = tuple(literal.encode() for literal in line.literals)
         self.n_patterns = 0
+        self._n_fixed = sum(map(len, self.literals))
         self._reach = [(0, 0) for _ in pattern.cells]  # the places outside the sentence that each reads, 0 aside
         self._known: list[dict[bytes, list[Read]]] = [{} for _ in pattern.cells]
-        self._steps = 0
 
     def add(self, pattern: Pattern) -> None:
         """Add a pattern, which may read boundaries that the others do not."""
@@ -178,20 +215,30 @@ class _Shape:
             places = _places_outside(cell)
             self._reach[i] = min(first, places.start), max(behind, places.stop)
 
-    def readings(self, text: bytes) -> Iterator[tuple[Read, ...]]:
-        """What the cells may have read where they made this text."""
+    def readings(self, text: bytes) -> list[tuple[Read, ...]]:
+        """What the cells may have read where they made this text, which begins and ends as the shape does."""
+        self._budget.step(BYTES_OF_SHAPE)
         if not self.table.readers:
-            return iter([()] if text == self.literals[0] else [])
-        return self._combined(text)
+            return [()] if text == self.literals[0] else []
+        if len(self.table.readers) == 1:
+            return [(value,) for value in self._only_cell(text)]
+        return list(self._combined(text))
+
+    def _only_cell(self, text: bytes) -> list[Read]:
+        """What the only cell may have read: no two texts show the same piece there, so none is remembered."""
+        piece = text[len(self.literals[0]) : len(text) - len(self.literals[1])]
+        choices = self._choices_of(0, piece)
+        self._budget.keep(len(choices), len(piece))
+        return choices
 
     def _combined(self, text: bytes) -> Iterator[tuple[Read, ...]]:
-        self._steps = 0
         for choices in self._cuts(text, len(self.literals[0]), 0):
-            self._count(prod(map(len, choices)))
+            self._budget.keep(prod(map(len, choices)), len(text) - self._n_fixed)
             yield from product(*choices)
 
     def _cuts(self, text: bytes, begin: int, cell: int) -> Iterator[tuple[list[Read], ...]]:
         """Every way to cut the rest of a text between the cells from this one on."""
+        self._budget.step(len(text) - begin)
         literal = self.literals[cell + 1]
         if cell == len(self._known) - 1:
             end = len(text) - len(literal)
@@ -200,28 +247,32 @@ class _Shape:
             return
         end = text.find(literal, begin)
         while end >= 0:
-            self._count(1)
+            self._budget.step(end - begin)
             if choices := self._choices(cell, text[begin:end]):
                 for rest in self._cuts(text, end + len(literal), cell + 1):
                     yield (choices, *rest)
             end = text.find(literal, end + 1) if end < len(text) else -1
 
-    def _count(self, n: int) -> None:
-        self._steps += n
-        if self._steps > MOST_STEPS:
-            raise ModelFileError("can be read in too many ways; use a rarer separator between its cells")
-
     def _choices(self, cell: int, piece: bytes) -> list[Read]:
         """What a cell may have read where it shows this piece of text."""
         known = self._known[cell]
-        if piece not in known:
-            reader = self.table.readers[cell]
-            choices = self._outside.shown_as(piece, reader, *self._reach[cell])
-            value = _value(reader, piece)
-            if value is not None and not (choices and reader.function in WHOLE):
-                choices.append(value)
-            known[piece] = choices
-        return known[piece]
+        choices = known.get(piece)
+        if choices is None:
+            choices = self._choices_of(cell, piece)
+            is_short = len(piece) <= LONGEST_REMEMBERED[0] and len(choices) <= LONGEST_REMEMBERED[1]
+            if is_short and self._budget.remembers():
+                known[piece] = choices
+        return choices
+
+    def _choices_of(self, cell: int, piece: bytes) -> list[Read]:
+        reader = self.table.readers[cell]
+        searches = reader.function == "byte_match"
+        self._budget.step(len(piece) * SLOWER * len(str(reader.argument)) if searches else len(piece))
+        choices = self._outside.shown_as(piece, reader, *self._reach[cell])
+        value = _value(reader, piece)
+        if value is not None and not (choices and reader.function in WHOLE):
+            choices.append(value)
+        return choices
 
 
 def _places_outside(cell: Cell) -> range:
@@ -235,7 +286,7 @@ def _value(reader: Reader, piece: bytes) -> str | None:
     """The value that a reader shows as this piece of text, or None where it never shows that."""
     if reader.function == "byte_test":
         return piece.decode() if piece in (b"true", b"false") else None
-    if any(blank in piece for blank in BLANKS):
+    if BLANK.search(piece):
         return None
     value = piece.decode("utf-8", "surrogateescape")
     if reader.function in ("byte_lower", "byte_lower_match") and value != value.translate(ASCII_LOWER):
@@ -262,40 +313,33 @@ def _features(
     source: str, template: Template, lines: Sequence[Line], texts: list[bytes], boundary: Callable[[int], str]
 ) -> Features:
     """Every reading of every observation as a feature."""
-    shapes = _shapes(source, template, lines, boundary)
-    by_head: dict[bytes, list[_Shape]] = {}
-    for shape in shapes.values():
-        by_head.setdefault(shape.literals[0], []).append(shape)
-    lengths = sorted({len(head) for head in by_head})
+    budget = _Budget(sum(map(len, texts)) + sum(len(line.line) for line in lines))
+    shapes = _shapes(source, template, lines, _Outside(template, boundary), budget)
+    by_ends = _ByEnds(shapes.values(), budget)
     read: dict[Table, list[tuple[Read, ...]]] = {table: [] for table in shapes}
     owner: dict[Table, list[int]] = {table: [] for table in shapes}
     plain = np.zeros(len(texts), np.int64)
-    n_readings = 0
     for number, text in enumerate(texts):
-        n_before = n_readings
-        for shape in (shape for n in lengths if n <= len(text) for shape in by_head.get(text[:n], ())):
-            readings = _readings(source, shape, text)
+        n_readings = 0
+        for shape, readings in _readings(source, by_ends, text):
             read[shape.table] += readings
             owner[shape.table] += [number] * len(readings)
             n_readings += len(readings)
             if readings and not shape.table.readers and text[:1] not in b"uU":
                 plain[number] = shape.n_patterns
-        if n_readings == n_before:
+        if n_readings == 0:
             raise ModelFileError(f"{source}: {_shown(text)} fits no pattern of the model, or is not in UTF-8")
-        if n_readings > MOST_READINGS[0] + MOST_READINGS[1] * len(texts):
-            raise ModelFileError(f"{source}: {_shown(text)} and others can be read in too many ways")
     vocabulary = Vocabulary.of(template, read)
     owners = [np.array(owner[table], np.int64) for table in vocabulary.rows]
     return Features(vocabulary, np.concatenate([np.empty(0, np.int64), *owners]), plain)
 
 
 def _shapes(
-    source: str, template: Template, lines: Sequence[Line], boundary: Callable[[int], str]
+    source: str, template: Template, lines: Sequence[Line], outside: _Outside, budget: _Budget
 ) -> dict[Table, _Shape]:
     shapes: dict[Table, _Shape] = {}
-    outside = _Outside(template, boundary)
     for line, pattern in zip(lines, template.patterns, strict=True):
-        shape = shapes.setdefault(table_of(pattern), _Shape(line, pattern, outside))
+        shape = shapes.setdefault(table_of(pattern), _Shape(line, pattern, outside, budget))
         if shape.line.literals != line.literals:
             raise ModelFileError(
                 f"{source}: patterns {shape.line.source!r} and {line.source!r} differ in spaces at the end alone; a "
@@ -305,11 +349,38 @@ def _shapes(
     return shapes
 
 
-def _readings(source: str, shape: _Shape, text: bytes) -> list[tuple[Read, ...]]:
+class _ByEnds:
+    """Shapes by the fixed text that they begin and end with."""
+
+    def __init__(self, shapes: Iterable[_Shape], budget: _Budget):
+        self._budget = budget
+        self._tails: dict[bytes, dict[int, dict[bytes, list[_Shape]]]] = {}  # by head, then by tail and its length
+        for shape in shapes:
+            tail = shape.literals[-1] if shape.table.readers else b""
+            tails = self._tails.setdefault(shape.literals[0], {})
+            tails.setdefault(len(tail), {}).setdefault(tail, []).append(shape)
+        self._lengths = sorted({len(head) for head in self._tails})
+
+    def that_fit(self, text: bytes) -> list[_Shape]:
+        """The shapes that begin and end as this text does."""
+        fit: list[_Shape] = []
+        for n_head in self._lengths:
+            if n_head > len(text):
+                break
+            self._budget.step(n_head)
+            for n_tail, shapes in self._tails.get(text[:n_head], {}).items():
+                if n_head + n_tail <= len(text):
+                    self._budget.step(n_tail)
+                    fit += shapes.get(text[len(text) - n_tail :], ())
+        return fit
+
+
+def _readings(source: str, by_ends: _ByEnds, text: bytes) -> list[tuple[_Shape, list[tuple[Read, ...]]]]:
+    """The shapes that can have made a text, and how."""
     try:
-        return list(shape.readings(text))
-    except ModelFileError as error:
-        raise ModelFileError(f"{source}: pattern {shape.line.source!r}: {_shown(text)} {error}") from error
+        return [(shape, shape.readings(text)) for shape in by_ends.that_fit(text)]
+    except _TooMuchError as error:
+        raise ModelFileError(f"{source}: {_shown(text)} {error}") from error
 
 
 def _shown(text: bytes) -> str:

@@ -32,19 +32,13 @@ class Lines(NamedTuple):
 
     table: np.ndarray  # [lines]  of lines with several cells, or none
     ptr: np.ndarray  # [lines+1]  their cells
+    alone: np.ndarray  # [alone]  the tables of lines with one cell,
+    outside: np.ndarray  # [marks+1, alone]  and their features at boundary marks, then none; [0, alone]: look them up
     row: np.ndarray  # [cells]  tokens from this one, or as Python counts in the sentence where `absolute`
     absolute: np.ndarray  # [cells]
     column: np.ndarray  # [cells]
-    place: np.ndarray  # [cells]  in the row of features, or of numbers, of a value
-
-
-class Remembered(NamedTuple):
-    """What is known of values: the numbers that readers see, and the features of lines with one cell.
-
-    The first rows are those of the boundary marks of each column."""
-
-    number: np.ndarray  # [values, places]  -1: none
-    feature: np.ndarray  # [values, lines]
+    place: np.ndarray  # [cells]  of the number, or of the line's feature, in what is remembered of a value
+    marked: np.ndarray  # [cells]  does it read boundary marks?  Further parts of a value have none
 
 
 @inlined_kernel
@@ -126,11 +120,11 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
     """The features of each token, those of lines with one cell first, without unknown ones: those of token t are
     feature[ptr[t]:ptr[t+1]].  Returns how many there are.
 
-    entry [columns, T]: the rows of `remembered` that hold what is known of each value.  ptr[0] is 0."""
-    table, cell_ptr, row, absolute, column, place = lines  # tuples in a loop would cost reference counts
+    entry [columns, T]: where in `remembered` that begins which is known of each value.  ptr[0] is 0."""
+    # Tuples in a loop would cost reference counts.
+    table, cell_ptr, single, outside, row, absolute, column, place, marked = lines
     first, slots, cells = index.first, index.slots, index.cells
     slot_begin, cell_begin, base = index.slot_ptr, index.cell_ptr, index.base
-    numbers, alone = remembered
     n, read = 0, np.empty(row.shape[0], np.int64)
     for k in range(offsets.shape[0] - 1):
         a, b = offsets[k], offsets[k + 1]
@@ -140,10 +134,19 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
                 if absolute[c]:
                     at = row[c] + (a if row[c] >= 0 else b)
                 if a <= at < b:
-                    e = np.int64(entry[column[c], at])
+                    read[c] = remembered[np.int64(entry[column[c], at]) + place[c]]
+                elif marked[c]:
+                    read[c] = a - at - 1 if at < a else reach + at - b
+                    if c < cell_ptr[0] and read[c] < outside.shape[0]:
+                        read[c] = outside[read[c], c]
+                    elif c < cell_ptr[0]:
+                        j = single[c]
+                        f = _row_number(
+                            slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, c, c + 1, base
+                        )
+                        read[c] = first[j] + f if f >= 0 else f
                 else:
-                    e = 2 * reach * column[c] + (a - at - 1 if at < a else reach + at - b)
-                read[c] = alone[e, place[c]] if c < cell_ptr[0] else numbers[e, place[c]]
+                    read[c] = -1
             for c in range(cell_ptr[0]):
                 if read[c] >= 0:
                     feature[n] = read[c]
@@ -191,18 +194,19 @@ def _row_number(slots, slot_begin, slot_end, cells, cell_begin, read, a, b, base
 
 
 @kernel
-def remember_features(index, table, place, to, remembered, begin, end):
-    """Of the values begin:end, feature[:, to[i]] = that of a line of one cell, which reads the number at place[i]."""
+def remember_features(index, table, place, remembered):
+    """Fill the last columns of what is remembered of values [K, places + lines] with the features of lines with one
+    cell: line i reads the number at place[i]."""
     slots, cells, first = index.slots, index.cells, index.first
     slot_begin, cell_begin = index.slot_ptr, index.cell_ptr
-    numbers, alone = remembered
     read = np.empty(1, np.int64)
-    for e in range(begin, end):
+    behind = remembered.shape[1] - table.shape[0]
+    for e in range(remembered.shape[0]):
         for i in range(table.shape[0]):
             j = table[i]
-            read[0] = numbers[e, place[i]]
+            read[0] = remembered[e, place[i]]
             f = _row_number(slots, slot_begin[j], slot_begin[j + 1], cells, cell_begin[j], read, 0, 1, index.base)
-            alone[e, to[i]] = first[j] + f if f >= 0 else -1
+            remembered[e, behind + i] = first[j] + f if f >= 0 else -1
 
 
 @kernel

@@ -4,6 +4,8 @@ import numpy as np
 
 from labelwright.kernels.tables import PRIME
 
+MOST_READ = 1 << 22  # numbers that are looked up at once
+
 
 def _sorted_order(items, limit):
     """The places of items (from 0 to below `limit`) in rising order; equal ones stay in order.
@@ -121,28 +123,54 @@ def find_features(entry, remembered, offsets, reach, lines, index, ptr, feature)
     if lines.absolute.any():
         at = np.where(lines.absolute, lines.row + np.where(lines.row >= 0, begin, end), at)
     mark = np.where(at < begin, begin - at - 1, np.where(at >= end, reach + at - end, -1))
-    read = np.where(mark < 0, entry[lines.column, np.clip(at, begin, end - 1)], 2 * reach * lines.column + mark)
+    of_value = remembered[entry[lines.column, np.clip(at, begin, end - 1)] + lines.place]
+    read = np.where(mark < 0, of_value, np.where(lines.marked, mark, -1)).astype(np.int32)
     one = int(lines.ptr[0])
-    alone = remembered.feature[read[:, :one], lines.place[:one]]
-    numbers = remembered.number[read[:, one:], lines.place[one:]]
-    several = _row_numbers(numbers, lines.table, lines.ptr - one, index)
-    found = np.concatenate([alone, several], axis=1)
+    t, c = np.nonzero(mark[:, :one] >= 0)
+    if len(lines.outside):
+        read[t, c] = lines.outside[read[t, c], c]
+    else:
+        read[t, c] = _features_alone(read[t, c], lines.alone[c], index)
+    several = _row_numbers(read[:, one:], lines.table, lines.ptr - one, index)
+    found = np.concatenate([read[:, :one], several], axis=1)
     known = found >= 0
     ptr[1:] = np.cumsum(known.sum(axis=1))
     feature[: int(ptr[-1])] = found[known]
     return int(ptr[-1])
 
 
-def remember_features(index, table, place, to, remembered, begin, end):
-    """Of the values begin:end, feature[:, to[i]] = that of a line of one cell, which reads the number at place[i]."""
-    numbers = remembered.number[begin:end, place]
-    remembered.feature[begin:end, to] = _row_numbers(numbers, table, np.arange(len(table) + 1), index)
+def remember_features(index, table, place, remembered):
+    """Fill the last columns of what is remembered of values [K, places + lines] with the features of lines with one
+    cell: line i reads the number at place[i]."""
+    behind = remembered.shape[1] - len(table)
+    numbers = remembered[:, place]
+    remembered[:, behind:] = _row_numbers(numbers, table, np.arange(len(table) + 1), index)
+
+
+def _features_alone(number, table, index):
+    """The features [n] of lines with one cell, by their tables and what they read; -1: none."""
+    feature = np.full(len(number), -1, np.int64)
+    asked = np.flatnonzero(number >= 0)
+    begin, mask = index.slot_ptr[table], np.diff(index.slot_ptr)[table] - 1
+    at = _hash([number], index.base)
+    while len(asked):
+        i = table[asked]
+        f = index.slots[begin[asked] + (at[asked] & mask[asked])]
+        there = f >= 0
+        same = there & (index.cells.take(index.cell_ptr[i] + f, mode="clip") == number[asked])
+        feature[asked[same]] = (index.first[i] + f)[same]
+        asked = asked[there & ~same]
+        at[asked] += 1
+    return feature
 
 
 def _row_numbers(read, tables, ptr, index):
     """The number [n, lines] of the row of each line's table that holds read[:, ptr[i]:ptr[i+1]], or -1."""
     width = index.width[tables]
     cell = np.arange(int(width.max(initial=0)))
+    n_parts = len(read) * len(tables) * len(cell) // MOST_READ + 1
+    if 1 < n_parts <= len(read):
+        return np.concatenate([_row_numbers(part, tables, ptr, index) for part in np.array_split(read, n_parts)])
     has = cell < width[:, None]  # [lines, cells of the widest]
     row = np.where(has, read.take(np.where(has, ptr[:-1, None] + cell, 0), axis=1), 0)
     h = np.zeros(row.shape[:2], np.int64)
