@@ -137,9 +137,7 @@ class _Reading:
     def _grouped(self, patterns: tuple[Pattern, ...]) -> Iterator[_Group]:
         reads = [tuple(sorted({_place(c) for c in p.cells})) for p in patterns]
         order = sorted(range(len(patterns)), key=lambda i: -len(reads[i]))
-        waiting: dict[
-            tuple[Place, ...], list[int]
-        ] = {}  # lines by the places that they read, in the order of the lines
+        waiting: dict[tuple[Place, ...], list[int]] = {}  # lines, in their order, by the places that they read
         for turn, i in enumerate(order):
             waiting.setdefault(reads[i], []).append(turn)
         by_rarest = _by_rarest(waiting)
