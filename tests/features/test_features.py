@@ -469,3 +469,12 @@ def test_each_line_is_grouped_in_few_steps():
     columns = Columns([["a", "b"]], [np.arange(9, dtype=np.int32) % 2], np.array([0, 9]))
     assert len(_Reading(columns, 200).groups(patterns)) == 200
     assert len(hashed) < 50 * len(patterns)
+
+
+@pytest.mark.parametrize("X", [[["a"]] * 300, [["a", "b", "c"]] * 100])
+def test_keys_do_not_grow_with_the_square_of_the_number_of_lines(X):
+    extractor, _, _ = learn([["a", "b"]], "\n".join(f"U:%x[{i},0]" for i in range(60)), 1)
+    incidence = extractor.encode(X)[0]["state"]
+    assert len(incidence.key_ptr) <= 1 + 2 * 60 * len(X[0])
+    few = extractor.encode(X[:1])[0]["state"]
+    assert names_of(extractor, incidence)[: len(X[0])] == names_of(extractor, few)

@@ -24,6 +24,7 @@ from labelwright.validation import HeaderReader, TensorReader, check_distinct, c
 
 LINES = {"state": "U*", "edge": "B*", "triple": "T"}  # the lines of a template for state, pair and triple features
 SHARED_ENOUGH = 3  # a key is worth sharing when it stands for this many tokens on average
+MOST_ROWS = 2  # for each key of groups that read the same window
 FEW = 256  # tokens that are looked up one by one
 
 MADE_AGAIN = ("_known", "_tables", "_index", "_firsts")
@@ -548,11 +549,22 @@ def _number_keys(groups: Sequence[_Group]) -> tuple[list[Ints], int]:
     numbered: list[Ints] = [np.empty(0, np.int32)] * len(groups)
     n_rows = 0
     for members in windows.values():
-        ids, firsts = intern_rows(np.concatenate([groups[i].codes for i in members]))
-        begin = 0
-        for turn, i in enumerate(members):
-            numbers = ids[begin : begin + len(groups[i].codes)]
-            numbered[i] = numbers * np.int32(len(members)) + np.int32(n_rows + turn)
-            begin += len(numbers)
-        n_rows += len(firsts) * len(members)
+        numbers, n = _interleaved([groups[i].codes for i in members])
+        for i, own in zip(members, numbers, strict=True):
+            numbered[i] = (n_rows + own).astype(np.int32)
+        n_rows += n
     return numbered, n_rows
+
+
+def _interleaved(codes: list[Ints]) -> tuple[list[Longs], int]:
+    """Row numbers of keys of several groups: those that read the same stand together.  And the number of rows, of which
+    few are unused."""
+    ids, firsts = intern_rows(np.concatenate(codes))
+    sizes = [len(part) for part in codes]
+    numbers = ids.astype(np.int64) * len(codes) + np.repeat(np.arange(len(codes)), sizes)
+    n = len(firsts) * len(codes)
+    if n > MOST_ROWS * len(numbers):
+        order = np.argsort(numbers)
+        n = len(numbers)
+        numbers[order] = np.arange(n)
+    return np.split(numbers, np.cumsum(sizes)[:-1]), n
