@@ -38,8 +38,8 @@ REMARKS: Mapping[str, Sequence[str]] = {
         "names. The order of systems is the paper's.",
     ],
     "latperc-synthetic": [
-        "The latent perceptron as published varies with its random weights, most at P = 0.95 (± 3.69): there it differs "
-        "from the DPLVM. From a split perceptron (ours) all seeds agree.",
+        "The latent perceptron as published varies with its random weights, most at P = 0.95 (± 3.69): there it "
+        "differs from the DPLVM. From a split perceptron (ours) all seeds agree.",
         "What a CRF reaches follows from the data: longer sequences cost it 6 points, weaker symbols 2, and both "
         "together lead to 57. The perceptron's 57.3 at P = 0.9 remains unexplained: here it has 62 to 65.",
         "The machine was shared and the run was paused: its 51 steps are 7 minutes of processor time.",
