@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from labelwright.corpus.limits import check_size, limit_of
+from labelwright.corpus.limits import DECOMPRESSED, check_size, limit_of
 from labelwright.errors import CorpusError
 from labelwright.storage import replacing
 
@@ -105,7 +105,7 @@ def _read_within(file: Any, name: str, codec: Codec | None, n_read: int = 0) -> 
     while part := file.read(PIECE):
         parts.append(bytes(part))
         n_read += len(part)
-        check_size(n_read, name, codec is not None, "decompressed, more than" if codec else "more than")
+        check_size(n_read, name, codec is not None, DECOMPRESSED if codec else "more than")
     return b"".join(parts)
 
 

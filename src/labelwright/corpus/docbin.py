@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
-from labelwright.corpus.limits import check_size
+from labelwright.corpus.limits import DECOMPRESSED, check_size
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import TokenRecords, corpus_of
 from labelwright.errors import CorpusError, OptionError
@@ -70,7 +70,7 @@ def _check_size(data: bytes, source: str) -> None:
     unpacker, n_bytes = zlib.decompressobj(), 0
     for begin in range(0, len(data), PIECE):
         n_bytes += len(unpacker.decompress(data[begin : begin + PIECE]))
-        check_size(n_bytes, source, held=True, what="decompressed, more than")
+        check_size(n_bytes, source, held=True, what=DECOMPRESSED)
 
 
 def _label(token: Any) -> str:

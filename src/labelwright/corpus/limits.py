@@ -11,6 +11,7 @@ LONGEST_VALUE = 1 << 16  # characters (in files: bytes) of a word, a label or an
 MOST_COLUMNS = 1 << 12  # of a column file
 LONGEST_LINE = 1 << 24  # bytes of a line, where each has one token
 MOST_HELD = 1 << 30  # bytes: compressed data that are read at once, text in which no sentence ends or no token stands
+DECOMPRESSED = "decompressed, more than"  # what stands before the limit where it is one after decompression
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGT]?)B?", re.IGNORECASE)
 

@@ -6,13 +6,12 @@ from typing import Any
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
 from labelwright.corpus.json_records import dumped, parsed
-from labelwright.corpus.limits import check_size
+from labelwright.corpus.limits import DECOMPRESSED, check_size
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import Fields, Names, TokenRecords, class_names_of, corpus_of
 from labelwright.errors import CorpusError, OptionError
 
 MAGIC = b"PAR1"
-UNPACKED = "decompressed, more than"
 METADATA = b"huggingface"  # where datasets describe their features
 
 
@@ -63,12 +62,12 @@ def _row_groups(file: Any, source: str) -> Iterator[Any]:
     What it says of single columns is not asked for: where that is damaged, pyarrow ends the process.
     """
     stated = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-    check_size(sum(max(part.total_byte_size, part.num_rows) for part in stated), source, True, UNPACKED)
+    check_size(sum(max(part.total_byte_size, part.num_rows) for part in stated), source, True, DECOMPRESSED)
     n_bytes = 0
     for n in range(file.num_row_groups):
         part = file.read_row_group(n)
         n_bytes += part.nbytes
-        check_size(n_bytes, source, True, UNPACKED)
+        check_size(n_bytes, source, True, DECOMPRESSED)
         yield part
 
 

@@ -9,7 +9,7 @@ from labelwright import CRF, Cascade, Corpus
 from labelwright.evaluate import compare, evaluate
 from labelwright.reproduce.data import read_part
 from labelwright.reproduce.experiment import AS_PUBLISHED, OURS, Claim, Experiment, Findings, Result, Step
-from labelwright.reproduce.measured import rows_of, trained
+from labelwright.reproduce.measured import SIGNIFICANT, rows_of, trained
 from labelwright.reproduce.work import Work
 
 WINDOW = range(-2, 3)
@@ -120,11 +120,11 @@ def _findings(results: Mapping[str, Result], quick: bool) -> Findings:
             evidence = f"{a:.2f} and {b:.2f}, p = {chance:.2g}"
             is_new = better == PROPOSED
             text = f"{better} is {'significantly ' if is_new else ''}better than {worse} on chunks, {variant}"
-            claims.append(Claim(text, b > a and (chance < 0.05 or not is_new), evidence))
+            claims.append(Claim(text, b > a and (chance < SIGNIFICANT or not is_new), evidence))
         a, b = (runs[system]["POS accuracy"] for system in PAIRS[0])
         chance = p[f"pos: {' / '.join(PAIRS[0])}"]
         text = f"CRF + CRF-BP improves POS tags, though not significantly, {variant}"
-        claims.append(Claim(text, b > a and chance >= 0.05, f"{a:.2f} and {b:.2f}, p = {chance:.2g}"))
+        claims.append(Claim(text, b > a and chance >= SIGNIFICANT, f"{a:.2f} and {b:.2f}, p = {chance:.2g}"))
     return Findings(rows, claims)
 
 

@@ -27,7 +27,8 @@ from labelwright.taggers import declared
 from labelwright.taggers.growth import grow
 from labelwright.taggers.latent_crf import LatentCRF
 from labelwright.taggers.score_based import ScoredModel
-from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel, finished, lasting
+from labelwright.taggers.training import Data, Development, LatentStates, TrainableModel, lasting
+from labelwright.taggers.unfinished import finished
 from labelwright.wording import counted, percent
 
 Array = NDArray[Any]

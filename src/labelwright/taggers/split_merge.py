@@ -16,7 +16,8 @@ from labelwright.scoring.merge import merged_weights
 from labelwright.scoring.parameters import make_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import resized
-from labelwright.taggers.training import Data, Run, TrainableModel, UnfinishedError
+from labelwright.taggers.training import Data, Run, TrainableModel
+from labelwright.taggers.unfinished import UnfinishedError
 
 Array = NDArray[Any]
 

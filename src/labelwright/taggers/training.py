@@ -32,10 +32,11 @@ from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
 from labelwright.taggers.base import LAYER, scheme_named, true_labels
-from labelwright.taggers.estimator import Summary, is_interrupted
+from labelwright.taggers.estimator import Summary
 from labelwright.taggers.forbidden import Transitions, forbidden_codes
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
 from labelwright.taggers.sample_weights import check_paths, class_weights, supervision_of
+from labelwright.taggers.unfinished import UnfinishedError
 from labelwright.wording import counted, plural
 
 Array = NDArray[Any]
@@ -52,20 +53,6 @@ OF_A_FIT = (  # facts of a record that no longer hold once the model has learnt 
     "convergence",
 )
 IN_THE_DATA = "dictionaries", "clusters", "vectors"  # what they do is in the encoded data; sets have no fixed order
-
-
-class UnfinishedError(KeyboardInterrupt):
-    """A signal has ended the training of a part, such as a model to start from."""
-
-    def __init__(self, learnt: Trained, history: Sequence[Any]):
-        super().__init__()
-        self.learnt, self.history = learnt, list(history)  # so far
-
-    def monitor(self) -> Monitor:
-        """The monitor of the run that ends with this part."""
-        monitor = Monitor(len(self.history), 0.0)
-        monitor.history, monitor.interrupted = self.history, True
-        return monitor
 
 
 class TrainableModel(LinearTagger):
@@ -435,15 +422,6 @@ class TrainableModel(LinearTagger):
     ) -> Array:
         """The best weights from a starting point; `state` is that of a run to resume."""
         raise NotImplementedError
-
-
-def finished(model: TrainableModel, earlier: TrainableModel | None = None) -> TrainableModel:
-    """A model to start from, after its training.  Where a signal has ended that, it ends the run; the model so far is
-    this one, or the earlier one where this one has learnt nothing yet."""
-    if not is_interrupted(model):
-        return model
-    so_far = model if earlier is None or model.training_["iterations"] else earlier
-    raise UnfinishedError(so_far._learnt(), so_far.history_)
 
 
 def fingerprint(facts: Any, arrays: Sequence[Array]) -> str:
