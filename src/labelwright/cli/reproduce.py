@@ -57,8 +57,8 @@ def command(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise OptionError(f"{out}: cannot make this folder: {problem.strerror}") from None
-    found = None if place is None else Path(place)
-    for work in [Work(each, found, folder, quick, say, fresh) for each in experiments]:  # all corpora are there
+    corpora_at = None if place is None else Path(place)
+    for work in [Work(each, corpora_at, folder, quick, say, fresh) for each in experiments]:  # all corpora are there
         _reproduce(work, folder)
 
 

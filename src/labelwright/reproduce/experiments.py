@@ -23,5 +23,5 @@ def experiment(name: str) -> Experiment:
     if name not in MODULES:
         names = ", ".join([*MODULES, ALL])
         raise OptionError(f"unknown experiment {name!r}{did_you_mean(name, [*MODULES, ALL])}; experiments: {names}")
-    found: Experiment = import_module(f"labelwright.reproduce.{MODULES[name]}").EXPERIMENTS[name]
-    return found
+    experiment: Experiment = import_module(f"labelwright.reproduce.{MODULES[name]}").EXPERIMENTS[name]
+    return experiment
