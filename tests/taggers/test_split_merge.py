@@ -206,6 +206,22 @@ def test_an_interrupted_run_is_resumed_to_the_same_model(tmp_path, monkeypatch, 
     assert resumed.training_["rounds"] == whole.training_["rounds"]
 
 
+def test_a_signal_between_two_stages_leaves_a_model(tmp_path, monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    data = words(20, 3)
+    settings = {"template": STATES, "start": "split-merge", "split_rounds": 1, "max_iter": 6, **SETTINGS}
+    whole = LatentCRF(2, **settings).fit(*data)
+    with monkeypatch.context() as patched:
+        patched.setattr("labelwright.taggers.split_merge.Rounds.merge", interrupted)
+        model = LatentCRF(2, **settings).fit(*data, checkpoint=tmp_path / "run.checkpoint")
+    assert model.training_["stopped"] == "interrupted"
+    assert model.training_["iterations"] > 0
+    resumed = LatentCRF(2, **settings).fit(*data, checkpoint=tmp_path / "run.checkpoint", resume=True)
+    np.testing.assert_array_equal(resumed.weights_, whole.weights_)
+
+
 def test_wrong_settings_are_named():
     with pytest.raises(OptionError, match=r"^merge_share: expected a share of 0 to 1, got 1.5"):
         LatentCRF(start="split-merge", merge_share=1.5).fit(X, Y)

@@ -55,6 +55,14 @@ class Rounds:
 
     def result(self, trained: Trained, before: Trained | None) -> Trained:
         """What is known after the last round that made the model better; `trained` has no weights yet."""
+        try:
+            return self._best(trained, before)
+        except KeyboardInterrupt as ended:
+            if isinstance(ended, UnfinishedError) or self._last is None:
+                raise
+            raise self._last from None  # a signal between two stages
+
+    def _best(self, trained: Trained, before: Trained | None) -> Trained:
         current = self._begun(trained, before)
         best, best_merit, kept = current, self._note(current, 0, 0), 0
         for number in range(1, self.plan.rounds + 1):
