@@ -117,7 +117,7 @@ class Choice(NamedTuple):
 
     def under_rules(self, inputs: Any) -> "Callable[[Batch], Batch]":
         """What puts a batch of these sentences under the rules, which may look at the words."""
-        from labelwright.taggers.base import rule_sentences
+        from labelwright.taggers.arguments import rule_sentences
 
         if not self.rules:
             return lambda batch: batch

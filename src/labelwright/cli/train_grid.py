@@ -238,7 +238,7 @@ def _check_template(value: Any, data: Any) -> None:
 
 def _check_scheme(value: str, data: Any) -> None:
     from labelwright.corpus.schemes import detect_scheme
-    from labelwright.taggers.base import scheme_named
+    from labelwright.taggers.arguments import scheme_named
 
     scheme_named(value, "iob2" if data is None else detect_scheme(data.values(data.label)))
 

@@ -1,32 +1,36 @@
 """What every tagger is: an estimator whose answers are all read off scored sentences."""
 
-import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, joined
 from labelwright.answers.labellings import Labellings
 from labelwright.answers.passed import passed_by
-from labelwright.corpus.partial_labels import check_known
-from labelwright.corpus.schemes import SAME_AS, SCHEMES, same_rules
+from labelwright.corpus.schemes import same_rules
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus
-from labelwright.corpus.table import listed as listed
-from labelwright.corpus.tabular import table_rows
+from labelwright.corpus.table import listed
 from labelwright.decode import DECODERS, RULED_DECODERS
 from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.inspection.explanation import Asked, Explanation
-from labelwright.structures.passing import Layered, Passed
+from labelwright.structures.passing import Passed
 from labelwright.structures.passing import joined as joined_passed
+from labelwright.taggers.arguments import (
+    Constraints,
+    Forced,
+    check_least,
+    in_batches,
+    one_sentence,
+    rule_sentences,
+    rules_among,
+    scheme_named,
+    shown_words,
+    true_labels,
+)
 from labelwright.taggers.estimator import Estimator
 from labelwright.taggers.texts import entities_in
 
@@ -37,8 +41,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 R = TypeVar("R")
 
-Forced = Sequence[Sequence[str | Sequence[str] | None]]
-Constraints = Any  # None, a label scheme, or rules of labelwright.constraints: one, a list, functions of the sentence
 
 # What a tagger can do; `can` names all that it can.
 PROBABILITY = "probability"  # probabilities of labellings, labels and spans
@@ -595,121 +597,3 @@ class Tagger(Estimator):
         if self.scheme_ is not None and not same_rules(self.scheme_, scheme):
             raise OptionError(f"constraints: the labels follow {self.scheme_}, got {scheme!r}; use 'scheme'")
         return scheme
-
-
-# -- what is given ----------------------------------------------------------------------------------------------------
-
-
-def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str]) -> Array | None:
-    """Which labels [T, L] the forced ones leave to each token."""
-    if forced is None:
-        return None
-    if len(forced) != len(offsets) - 1:
-        raise OptionError(f"forced: expected one list for each of {len(offsets) - 1} sentences, got {len(forced)}")
-    index = {label: i for i, label in enumerate(labels)}
-    permitted = np.ones((int(offsets[-1]), len(index)), np.bool_)
-    for n, (known, (a, b)) in enumerate(zip(forced, pairwise(offsets.tolist()), strict=True)):
-        if len(known) != b - a:
-            raise OptionError(
-                f"forced: sentence {n} has {b - a} tokens, got {len(known)} entries; use None for free ones"
-            )
-        for t, wanted in enumerate(known):
-            if wanted is None:
-                continue
-            choice = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
-            for label in choice:
-                if label not in index:
-                    raise OptionError(f"forced: sentence {n}, token {t}: no label {label!r} in this model")
-            permitted[a + t] = False
-            permitted[a + t, [index[label] for label in choice]] = True
-    return permitted
-
-
-def check_least(least: float) -> None:
-    """Refuse a least probability that is none."""
-    if not isinstance(least, Real) or not 0 <= float(least) <= 1:
-        raise OptionError(f"least: expected a number from 0 to 1, got {least!r:.40}")
-
-
-def scheme_named(constraints: str, of_labels: str | None) -> str:
-    """The label scheme that `constraints` names: "scheme" stands for the one that the labels follow."""
-    if constraints != "scheme":
-        name = SAME_AS.get(constraints.lower(), constraints.lower())
-        if name not in SCHEMES:
-            raise OptionError(f"constraints: expected 'scheme' or one of {', '.join(SCHEMES)}, got {constraints!r}")
-        return name
-    if of_labels is None:
-        raise OptionError("constraints='scheme': the labels follow no chunk scheme (B-X, I-X, O, ...)")
-    return of_labels
-
-
-def rules_among(constraints: Constraints) -> tuple[str | None, list[Any]]:
-    """The label scheme and the rules that constraints name."""
-    if constraints is None or isinstance(constraints, str):
-        return constraints, []
-    from labelwright.rules.rules import split_constraints
-
-    return split_constraints(constraints)
-
-
-def in_batches(X: Any, batch_size: int, answer: Callable[[list[Any]], Iterable[R]]) -> Iterator[R]:
-    """The answers about sentences, which are read `batch_size` at a time."""
-    check_whole("batch_size", batch_size, 1, MOST)
-    return _batch_by_batch(iter(X.X if isinstance(X, Corpus) else X), batch_size, answer)
-
-
-def _batch_by_batch(
-    sentences: Iterator[Any], batch_size: int, answer: Callable[[list[Any]], Iterable[R]]
-) -> Iterator[R]:
-    begin = 0
-    while batch := list(itertools.islice(sentences, batch_size)):
-        try:
-            yield from answer(batch)
-        except CorpusError as error:  # counts from the first of the batch
-            counted = re.sub(r"\bsentence (\d+)", lambda n: f"sentence {begin + int(n[1])}", str(error), count=1)  # noqa: B023
-            raise CorpusError(counted) from None
-        begin += len(batch)
-
-
-def rule_sentences(X: Any) -> Sequence[Any] | None:
-    """The sentences that rules may look at; None where they are encoded."""
-    if isinstance(X, Layered):
-        return rule_sentences(X.X)
-    if isinstance(X, Corpus):
-        return X.X
-    return [table_rows(sentence, None, "X") for sentence in X] if isinstance(X, Sequence) else None
-
-
-def one_sentence(x: Any, kind: str) -> Any:
-    """One sentence as a list of sentences, or a corpus of one."""
-    if isinstance(x, Corpus):
-        if len(x) != 1:
-            raise OptionError(f"x: expected one sentence, got a corpus of {len(x)}; use corpus.take(slice(n, n + 1))")
-        return x
-    if isinstance(x, str) or not isinstance(x, Iterable):
-        raise OptionError(f"x: expected a sentence, a list of tokens, got {type(x).__name__}")
-    x = x if hasattr(x, "__len__") else list(x)
-    if kind == "columns" and isinstance(x, list | tuple) and any(isinstance(token, list) for token in x):
-        raise OptionError("x: expected one sentence, got a list of sentences; explain them one by one")
-    return [x]
-
-
-def shown_words(X: Any) -> list[str | None]:
-    """The words of the one sentence of X; None where tokens are dicts or arrays."""
-    sentence = (rule_sentences(X) or [[]])[0]
-    words = [token[0] if isinstance(token, tuple) and token else token for token in sentence]
-    return [word if isinstance(word, str) else None for word in words]
-
-
-def true_labels(
-    asker: str, X: Any, y: Sequence[Sequence[str]] | None, complete: bool = True
-) -> Sequence[Sequence[str]]:
-    """The true labels: given, or those of a corpus; `complete`: none may be open."""
-    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else listed(y)
-    if gold is None:
-        raise OptionError(f"{asker}: give the true labels y")
-    if not hasattr(gold, "__len__"):
-        raise OptionError(f"{asker}: expected the true labels y of all sentences, got {type(gold).__name__}")
-    if complete:
-        check_known(gold, asker)
-    return gold

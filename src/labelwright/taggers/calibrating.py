@@ -18,7 +18,8 @@ from labelwright.corpus.table import Corpus, listed
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.evaluate.calibration import judged
-from labelwright.taggers.base import Tagger, true_labels
+from labelwright.taggers.arguments import true_labels
+from labelwright.taggers.base import Tagger
 from labelwright.taggers.estimator import uninterrupted
 
 Array = NDArray[Any]

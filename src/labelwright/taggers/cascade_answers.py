@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from labelwright.answers.batch import Batch
 from labelwright.answers.labellings import Labellings, LayeredLabellings
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, listed
 from labelwright.decode import Decoding
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import CorpusError, NotFittedError, OptionError
@@ -15,19 +15,16 @@ from labelwright.features.lexicon import Lexicon
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.settings import OfTheRun, settings_of
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
-from labelwright.taggers.base import (
-    EXPLANATION,
-    PROBABILITY,
-    SHARES,
+from labelwright.taggers.arguments import (
     Constraints,
     Forced,
     check_least,
     in_batches,
-    listed,
     one_sentence,
     rules_among,
     shown_words,
 )
+from labelwright.taggers.base import EXPLANATION, PROBABILITY, SHARES
 from labelwright.taggers.estimator import Estimator, InputSchema
 from labelwright.taggers.texts import entities_in
 from labelwright.taggers.training import TrainableModel

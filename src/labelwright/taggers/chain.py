@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
+from labelwright.corpus.table import listed
 from labelwright.errors import OptionError
 from labelwright.scoring.lattice_scores import bounds_of
 from labelwright.structures.states import StateSpace, state_space
-from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES, Forced, listed, permitted_labels
+from labelwright.taggers.arguments import Forced, permitted_labels
+from labelwright.taggers.base import FORCED, NBEST, PROBABILITY, RULES
 from labelwright.taggers.calibrating import Calibratable
 
 Array = NDArray[Any]

@@ -32,7 +32,8 @@ from labelwright.structures.feature_lattice import FeatureLattice
 from labelwright.structures.feature_values import NOTHING_BELOW, FeatureValues
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.taggers import declared
-from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Forced, permitted_labels, true_labels
+from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
+from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY
 from labelwright.taggers.calibrating import Calibratable
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.lattice_data import arc_slots, scored_lattices, true_arcs

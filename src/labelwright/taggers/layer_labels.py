@@ -8,11 +8,10 @@ import numpy as np
 from labelwright.answers.batch import check_lengths
 from labelwright.corpus.labels import labels_by_layer
 from labelwright.corpus.partial_labels import check_known
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, listed
 from labelwright.corpus.tabular import is_missing
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import kind_of
-from labelwright.taggers.base import listed
 
 
 def labelled_layers(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
 from labelwright.answers.labellings import Labellings
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, listed
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor, columns_within
@@ -25,17 +25,8 @@ from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.scoring.weight_pruning import pruned
 from labelwright.structures.states import StateSpace, state_names
-from labelwright.taggers.base import (
-    EXPLANATION,
-    FORCED,
-    NBEST,
-    PROBABILITY,
-    RULES,
-    Constraints,
-    Forced,
-    listed,
-    permitted_labels,
-)
+from labelwright.taggers.arguments import Constraints, Forced, permitted_labels
+from labelwright.taggers.base import EXPLANATION, FORCED, NBEST, PROBABILITY, RULES
 from labelwright.taggers.calibrating import Calibratable
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.packing import (

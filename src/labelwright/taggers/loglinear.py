@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.table import listed
 from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
@@ -21,7 +22,7 @@ from labelwright.scoring.carry import carry_over
 from labelwright.scoring.trained import Trained
 from labelwright.structures.feature_values import FeatureValues
 from labelwright.structures.passing import Candidates
-from labelwright.taggers.base import JOINT, listed
+from labelwright.taggers.base import JOINT
 from labelwright.taggers.growth import grow
 from labelwright.taggers.sample_weights import supervision_of
 from labelwright.taggers.training import Data, TrainableModel, codes_among, lasting

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, listed
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.sources import Given
 from labelwright.inspection import memory as inspection
@@ -23,7 +23,7 @@ from labelwright.structures.distributions import Distributions
 from labelwright.structures.ngrams import check_order, gram_name, ngram_classes
 from labelwright.structures.proposals import propose
 from labelwright.taggers import declared
-from labelwright.taggers.base import NEIGHBOURS, listed
+from labelwright.taggers.base import NEIGHBOURS
 from labelwright.taggers.estimator import InputSchema, Summary
 from labelwright.taggers.memory import (
     Algorithm,

@@ -21,7 +21,7 @@ from labelwright.answers.labellings import Labellings
 from labelwright.answers.proposed import DECODERS, ProposalBlock
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, listed
 from labelwright.decode.checks import check_seconds
 from labelwright.decode.csi import ANYTHING
 from labelwright.decode.inference import inference_named
@@ -42,19 +42,8 @@ from labelwright.structures.ngrams import LONGEST, ngram_classes
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
 from labelwright.structures.proposals import Proposals, Weighting
-from labelwright.taggers.base import (
-    CONFIDENCE,
-    EXPLANATION,
-    FORCED,
-    LAYER,
-    NBEST,
-    ORACLE,
-    RULES,
-    SHARES,
-    listed,
-    rules_among,
-    true_labels,
-)
+from labelwright.taggers.arguments import rules_among, true_labels
+from labelwright.taggers.base import CONFIDENCE, EXPLANATION, FORCED, LAYER, NBEST, ORACLE, RULES, SHARES
 from labelwright.taggers.calibrating import Question
 from labelwright.taggers.estimator import untrained
 from labelwright.taggers.kinds import WholeNumbers

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from labelwright.answers.chains import PATH_DECODERS
 from labelwright.corpus.spans import Span
 from labelwright.errors import OptionError
-from labelwright.taggers.base import CONFIDENCE, PROBABILITY, Constraints, Forced
+from labelwright.taggers.arguments import Constraints, Forced
+from labelwright.taggers.base import CONFIDENCE, PROBABILITY
 from labelwright.taggers.calibrating import Calibratable
 from labelwright.taggers.training import Data, Development, TrainableModel
 

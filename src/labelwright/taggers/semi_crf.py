@@ -54,7 +54,7 @@ from labelwright.structures.segments import (
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
-from labelwright.taggers.base import Constraints, Forced
+from labelwright.taggers.arguments import Constraints, Forced
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.growth import writes
 from labelwright.taggers.linear import Constrained

@@ -31,7 +31,8 @@ from labelwright.structures.feature_values import FeatureValues
 from labelwright.structures.passing import Candidates, Layered
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import PLAIN, Supervision
-from labelwright.taggers.base import LAYER, scheme_named, true_labels
+from labelwright.taggers.arguments import scheme_named, true_labels
+from labelwright.taggers.base import LAYER
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.forbidden import Transitions, forbidden_codes
 from labelwright.taggers.linear import LinearTagger, encode, with_arrays
