@@ -16,6 +16,7 @@ from labelwright.taggers.estimator import uninterrupted
 SEEDS = (0, 1, 2)
 FIGURE_1 = {"margin": 0.0, "shuffle": False, "all_passes": True, "calibration": False}  # of Sun et al., as printed
 SIGNIFICANT = 0.05  # p-values below
+SMALLEST = 1e-300  # that is shown
 SCORES = ("S.A.", "P", "R", "F1")
 
 
@@ -85,8 +86,12 @@ def difference_shown(pair: Result) -> str:
     'F1 70.00 and 69.00, p = 0.02; only one is right on 12 and 4 tokens, p = 0.077'
     """
     (f1, other), (alone, other_alone) = pair["F1"], pair["correct alone"]
-    tokens = f"only one is right on {alone:,} and {other_alone:,} tokens, p = {pair['p, tokens']:.2g}"
-    return f"F1 {f1:.2f} and {other:.2f}, p = {pair['p, F1']:.2g}; {tokens}"
+    tokens = f"only one is right on {alone:,} and {other_alone:,} tokens, {_p_shown(pair['p, tokens'])}"
+    return f"F1 {f1:.2f} and {other:.2f}, {_p_shown(pair['p, F1'])}; {tokens}"
+
+
+def _p_shown(p: float) -> str:
+    return f"p = {p:.2g}" if p >= SMALLEST else f"p < {SMALLEST:g}"
 
 
 def settings_shown(settings: str) -> str:
