@@ -134,7 +134,7 @@ def content_of(source: Any) -> bytes:
         return bytes(source)
     name = name_of(source)
     try:
-        content = source.read() if hasattr(source, "read") else _path_of(source, name).read_bytes()
+        content = source.read() if hasattr(source, "read") else _file_at(_path_of(source, name)).read_bytes()
     except IsADirectoryError as error:
         raise ModelFileError(f"{name}: is a folder, expected a model file") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -164,6 +164,13 @@ def _path_of(file: Any, name: str) -> Path:
     if "\0" in name or any("\ud800" <= character <= "\udbff" for character in name):
         raise ModelFileError(f"{name!r:.80}: no path can hold this character; name another file")
     return Path(name)
+
+
+def _file_at(path: Path) -> Path:
+    """The same path; a device such as /dev/zero, which has no end, is refused."""
+    if path.is_char_device():
+        raise ModelFileError(f"{path}: is a device, expected a model file")
+    return path
 
 
 # -- strings ----------------------------------------------------------------------------------------------------------

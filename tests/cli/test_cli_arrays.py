@@ -91,6 +91,28 @@ def test_what_is_refused(run, folder: Path, command: str) -> None:
     one_line(few[2], f"dev.npy has {n_dev} rows, but {folder / 'train.txt'} has {n_train} tokens")
 
 
+def test_damaged_files_are_refused_in_one_line(run, folder: Path, tmp_path: Path) -> None:
+    ask = ["eval", folder / "model", folder / "dev.txt", "--arrays"]
+    rng = np.random.default_rng(0)
+    for name in ("dev.npy", "dev.npz"):
+        whole = (folder / name).read_bytes()
+        for _ in range(150):
+            data = bytearray(whole)
+            data[rng.integers(min(len(data), 200))] = rng.integers(256)
+            (tmp_path / name).write_bytes(data)
+            code, _, err = run(*ask, tmp_path / name)
+            assert code in (0, 2)
+            if code:
+                one_line(err, "--arrays: ")
+
+
+def test_compressed_arrays_have_a_limit(run, folder: Path, tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "zeros.npz", np.zeros((100_000, 3)))
+    ask = ["eval", folder / "model", folder / "dev.txt", "--arrays", tmp_path / "zeros.npz"]
+    one_line(run(*ask, "--max-input", "1M")[2], "zeros.npz: decompressed, more than 1M; if that is right, raise")
+    one_line(run(*ask)[2], "zeros.npz has 100,000 rows")
+
+
 def test_models_and_data_without_arrays(run, folder: Path, tmp_path: Path) -> None:
     train = ["train", folder / "train.txt", "-o", tmp_path / "m", "-q"]
     rows = ["--arrays", folder / "train.npy"]

@@ -1,6 +1,8 @@
 """What the command line refuses: one plain line, exit code 2, and nothing lost."""
 
+import json
 import os
+import threading
 from pathlib import Path
 from unittest import mock
 
@@ -249,3 +251,44 @@ def test_min_count_that_leaves_hardly_a_feature(run, data, tmp_path) -> None:
     assert code == 0
     assert "in the training data, for " in err.splitlines()[0]
     assert "lower --min-count" in err.splitlines()[0]
+
+
+# -- pipes and devices ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """A named pipe to which a thread writes some bytes."""
+    threads = []
+
+    def piped(name: str, content: bytes) -> Path:
+        os.mkfifo(tmp_path / name)
+        threads.append(threading.Thread(target=(tmp_path / name).write_bytes, args=[content], daemon=True))
+        threads[-1].start()
+        return tmp_path / name
+
+    yield piped
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+def test_pipes_are_read_from_their_first_byte(run, pipe, tmp_path):
+    content = b"".join(b"word%d NN B-X\nother NN O\n\n" % n for n in range(2000))
+    assert run("convert", pipe("p", content), tmp_path / "out.txt", "-q")[0] == 0
+    assert (tmp_path / "out.txt").read_bytes() == content
+    report = json.loads(run("eval", pipe("gold", content), pipe("predicted", content), "--json")[1])
+    assert (report["n_sentences"], report["token_accuracy"]) == (2000, 1.0)
+    code, out, _ = run("compare", tmp_path / "out.txt", pipe("a", content), pipe("b", content), "--json")
+    assert code == 0
+    assert json.loads(out)["a"]["n_sentences"] == 2000
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="has no such device")
+def test_a_dictionary_without_an_end_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("labelwright.taggers.kinds.MOST_HELD", 1 << 21)
+    (tmp_path / "t.txt").write_bytes(b"a X\n")
+    code, _, error = run("train", tmp_path / "t.txt", "-o", tmp_path / "m", "--dictionary", "d=/dev/zero")
+    assert code == 2
+    one_line(error, "--dictionary d: cannot read /dev/zero: file too large")

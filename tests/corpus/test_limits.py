@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 from contextlib import nullcontext
 
 import numpy as np
@@ -29,7 +30,7 @@ from labelwright.corpus import (
 from labelwright.corpus.compressed import written
 from labelwright.corpus.pieces import pieces_of
 from labelwright.corpus.words import is_running_text
-from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError
+from labelwright.errors import CorpusError, LabelwrightError, ModelFileError, OptionError, TemplateError
 from labelwright.features.template import parse_template
 
 X, Y = [["He", "ran"], ["Go"]], [["N", "V"], ["V"]]
@@ -192,6 +193,17 @@ def test_text_without_tokens_has_a_limit(text, before, tmp_path, monkeypatch):
             list(stream_columns(Pipe(text), size=4096))
         with max_input("4M"):
             assert sum(map(len, stream_columns(Pipe(text)))) == len(before) // 5
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="has no such device")
+def test_devices_have_no_end_and_are_refused(monkeypatch):
+    monkeypatch.setattr(limits, "MOST_HELD", 1 << 21)
+    with pytest.raises(CorpusError, match=r"^/dev/zero: more than 2M; if that is right, raise the limit"):
+        read_jsonl("/dev/zero")
+    with pytest.raises(ModelFileError, match=r"^/dev/zero: is a device, expected a model file$"):
+        labelwright.load("/dev/zero")
+    with pytest.raises(TemplateError, match=r"^/dev/zero: cannot read this template: File too large$"):
+        labelwright.CRF(template="/dev/zero").fit([["a"]], [["X"]])
 
 
 @pytest.mark.parametrize("size", ["", "0", "many", "-1", "1X", "1" * 40, 0, True, None, 2.5])

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
-from zipfile import BadZipFile
 
 from labelwright.cli.common import counted
 from labelwright.cli.options import DATA, option
-from labelwright.errors import OptionError
+from labelwright.corpus.limits import DECOMPRESSED, check_size
+from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.cli.reading import ToTag
@@ -64,21 +64,32 @@ def _read(path: str, place: str) -> Any:
 
     try:
         content = np.load(path, mmap_mode="r", allow_pickle=False)
-        names = getattr(content, "files", [""])  # those of a .npz
-        if len(names) == 1 and names[0]:
-            content = content[names[0]]
+        if isinstance(content, np.lib.npyio.NpzFile):
+            with content as archive:
+                content = _only_member(archive, path, place)
+    except (CorpusError, OptionError):
+        raise
     except OSError as error:
         raise OptionError(f"{place}: cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except (ValueError, EOFError, BadZipFile):
-        raise OptionError(f"{place}: {path} is no .npy or .npz file of numbers, as np.save writes them") from None
-    if len(names) != 1:
-        raise OptionError(f"{place}: {path} has {len(names)} arrays ({', '.join(names)}), expected one")
+    except Exception:  # NumPy, zipfile and zlib have many for damaged files
+        content = None
+    if not isinstance(content, np.ndarray):
+        raise OptionError(f"{place}: {path} is no .npy or .npz file of numbers, as np.save writes them")
     if content.ndim != 2 or content.dtype.kind not in "fiub":
         raise OptionError(
             f"{place}: {path} has {content.dtype} of shape {content.shape}, expected numbers [tokens, D], a row for "
             "each token"
         )
     return content
+
+
+def _only_member(archive: Any, path: str, place: str) -> Any:
+    """The one array of a .npz file, which is read within the limit of decompressed data."""
+    names = archive.files
+    if len(names) != 1:
+        raise OptionError(f"{place}: {path} has {len(names)} arrays ({', '.join(names):.80}), expected one")
+    check_size(archive.zip.infolist()[0].file_size, path, True, DECOMPRESSED)
+    return archive[names[0]]
 
 
 def rows_for(model: Any, path: str | None) -> TokenRows | None:

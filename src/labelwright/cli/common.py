@@ -118,7 +118,9 @@ def heading(text: str) -> None:
 
 def is_model(path: str) -> bool:
     """Whether a file begins like safetensors (eight bytes of length and a JSON object), or like a model of another
-    program."""
+    program.  Pipes are not asked: what is read from them is gone."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as file:
             head = file.read(9)

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -92,20 +93,20 @@ def decompressed(data: bytes, name: str, suffix: str = "") -> bytes:
         return data
     try:
         with codec.reader(io.BytesIO(data)) as file:
-            return _read_within(file, name, codec)
+            return _read_within(file, name, codec, held=True)
     except CorpusError:
         raise
     except DAMAGED as error:
         raise _damaged(codec, name, error) from None
 
 
-def _read_within(file: Any, name: str, codec: Codec | None, n_read: int = 0) -> bytes:
+def _read_within(file: Any, name: str, codec: Codec | None, n_read: int = 0, held: bool = False) -> bytes:
     """All that is left of a file of which `n_read` bytes are read; more than the limit is never in memory."""
     parts = list[bytes]()
     while part := file.read(PIECE):
         parts.append(bytes(part))
         n_read += len(part)
-        check_size(n_read, name, codec is not None, DECOMPRESSED if codec else "more than")
+        check_size(n_read, name, held, DECOMPRESSED if codec else "more than")
     return b"".join(parts)
 
 
@@ -255,10 +256,12 @@ class ByteStream:
     def read_all(self) -> bytes:
         """All that is left."""
         with self._explained():
-            if self._owned is not None and self._owned.seekable() and self._is_plain and not self._n_read:
+            kind = 0 if self._owned is None else os.fstat(self._owned.fileno()).st_mode
+            if self._owned is not None and stat.S_ISREG(kind) and self._is_plain and not self._n_read:
                 self._owned.seek(0)
                 return self._owned.read()  # at once, without a copy
-            return _read_within(self._file, self.name, self._codec, self._n_read)
+            held = self._codec is not None or stat.S_ISCHR(kind)  # devices such as /dev/zero have no end
+            return _read_within(self._file, self.name, self._codec, self._n_read, held)
 
     @property
     def _is_plain(self) -> bool:

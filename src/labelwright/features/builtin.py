@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labelwright.errors import TemplateError
-from labelwright.features.template import BELOW, Template, parse_template
+from labelwright.features.template import BELOW, MOST_BYTES, Template, parse_template
+from labelwright.storage import read_at_most
 
 CHUNKING = r"""B
 U01:%x[-2,0]
@@ -90,7 +91,7 @@ def _find(source: str | os.PathLike[str], n_columns: int) -> Template:
 
 def _read(path: Path) -> Template:
     try:
-        content = path.read_bytes()
+        content = read_at_most(path, MOST_BYTES)
     except FileNotFoundError:
         names = ", ".join(BUILTIN)
         raise TemplateError(f"{path}: neither a file nor a built-in template; built-in: {names}") from None

@@ -35,6 +35,7 @@ from labelwright.features.bounded_search import BoundedSearch
 from labelwright.features.expressions import RegexError, translate
 
 KINDS = "UBT*"
+MOST_BYTES = 1 << 24  # of a file with a template
 LONGEST_LINE = 10_000  # characters
 LONGEST_REGEX = 500
 MOST_PATTERNS = 5_000  # of a template

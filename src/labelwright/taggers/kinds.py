@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from labelwright.corpus.compressed import decompressed, explain
+from labelwright.corpus.limits import MOST_HELD
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
 from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
+from labelwright.storage import read_at_most
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
 POSITIVE_NUMBER = Number(Bounds(Above(0)))
@@ -404,7 +406,7 @@ def _files(value: Any, place: Place) -> list[str]:
 def _lines(path: str, place: str) -> LinesOfFile:
     """The lines of a file that are not blank."""
     try:
-        text = decompressed(Path(path).read_bytes(), path, Path(path).suffix).decode("utf-8-sig")
+        text = decompressed(read_at_most(path, MOST_HELD), path, Path(path).suffix).decode("utf-8-sig")
     except LabelwrightError:
         raise
     except (OSError, ValueError) as error:
