@@ -66,9 +66,15 @@ def test_an_interrupted_search_goes_on(tmp_path, monkeypatch):
 
 
 def test_files_and_data_that_do_not_fit(tmp_path):
-    (tmp_path / "trials").write_text("{}")
-    with pytest.raises(ModelFileError, match="does not hold the trials of a search; delete it"):
-        small().fit(TRAIN, checkpoint=tmp_path / "trials")
+    file = tmp_path / "trials"
+    small().fit(TRAIN, dev=DEV, checkpoint=file)
+    without_error = json.loads(file.read_text())
+    for row in without_error["trials"].values():
+        del row["error"]
+    for text in ("{}", "[" * 100_000, json.dumps(without_error)):
+        file.write_text(text)
+        with pytest.raises(ModelFileError, match="does not hold the trials of a search; delete it"):
+            small().fit(TRAIN, dev=DEV, checkpoint=file)
     with pytest.raises(CorpusError, match="dev needs at least 1 sentence, got 0"):
         small().fit(TRAIN, dev=DEV.take([]))
 

@@ -52,10 +52,12 @@ class TrialFile:
             content = json.loads(path.read_text(encoding="utf-8"))
             rows = content["trials"] if content["fingerprint"] == self.fingerprint else {}
             numbers = [row[name] for row in rows.values() for name in ("n_train", "n_test", "seconds")]
-            whole = all(isinstance(number, int | float) for number in numbers)
-            if not whole or not all(isinstance(row["score"], float | None) for row in rows.values()):
+            is_whole = all(isinstance(number, int | float) for number in numbers)
+            is_whole &= all(isinstance(row["score"], float | None) for row in rows.values())
+            is_whole &= all(isinstance(row["error"], str | None) for row in rows.values())
+            if not is_whole:
                 raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ModelFileError(f"{path}: does not hold the trials of a search; delete it to start anew") from None
         return dict(rows)
 
