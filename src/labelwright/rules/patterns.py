@@ -17,7 +17,9 @@ from typing import NamedTuple, TypeAlias
 
 from labelwright.errors import OptionError
 from labelwright.rules.formulas import Language
+from labelwright.wording import shortened
 
+LONGEST = 10_000  # characters of a pattern, or of a rule as text
 MOST_STATES = 1000  # of the automaton of one pattern
 _TOKEN = re.compile(r"""\s*(?:(\.\.\.)|'([^']+)'|"([^"]+)"|([^\s()|*+?!.^$'"]+)|([()|*+?!.^$]))""")
 _FOLLOWED = {"?": "at most one", "*": "any number", "+": "one or more"}
@@ -91,7 +93,12 @@ def read_pattern(text: str, rule: str) -> Pattern:
     """
     if not isinstance(text, str) or not text.strip():
         raise OptionError(f"{rule}: expected a pattern of labels, as in 'A ... B', got {text!r}")
-    return _Reader(text, rule).pattern()
+    if len(text) > LONGEST:
+        raise OptionError(
+            f"{shortened(rule, 60)}: a pattern of {len(text):,} characters, expected at most {LONGEST:,}; shorten it, "
+            "or write several patterns"
+        )
+    return _Reader(text.strip(), rule).pattern()
 
 
 class _Reader:
@@ -101,10 +108,11 @@ class _Reader:
         self.rule, self.at = rule, 0
         self.items: list[tuple[bool, str]] = []  # (a name?, text)
         place = 0
-        while text[place:].strip():
+        while place < len(text):  # which does not end with a blank
             match = _TOKEN.match(text, place)
             if match is None:
-                raise OptionError(f"{rule}: cannot read the pattern from {text[place:].strip()!r} on; quote such names")
+                rest = shortened(text[place:].strip(), 60)
+                raise OptionError(f"{rule}: cannot read the pattern from {rest!r} on; quote such names")
             dots, single, double, name, sign = match.groups()
             plain = single or double or name
             self.items.append((plain is not None, plain or dots or sign))
