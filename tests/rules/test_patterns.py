@@ -30,6 +30,10 @@ SAME = [
     ("(B-X | ) O", "b?o"),
     ("((O B-X)? B-Y)+ I-X", "((ob)?y)+i"),
     ("^ $", "^$"),
+    ("^ O B-X+? $", "^ob*$"),
+    ("^ O B-X?+ $", "^ob*$"),
+    ("^ O B-X++ B-Y?? $", "^ob+y?$"),
+    ("^ O ...+ B-Y $", "^o.*y$"),
 ]
 
 
@@ -97,3 +101,14 @@ def test_long_patterns_are_read_in_linear_time_and_refused_beyond_a_limit():
     with pytest.raises(OptionError, match=message) as error:
         forbid_pattern("O " * 5000 + "O")
     assert len(str(error.value)) < 200
+
+
+def test_repeated_signs_are_one_and_parentheses_have_a_limit():
+    assert read_pattern("O" + "?" * 5000, "rule") == read_pattern("O?", "rule")
+    assert not forbid_pattern("O" + "?*+" * 3000).satisfied(["O"])
+    assert not forbid_pattern("(" * 100 + "O" + ")?" * 100).satisfied(["O"])
+    assert forbid_pattern(" ".join(["(O)"] * 150)).satisfied(["O"])
+    message = r"^forbid_pattern\('\(.*\.\.\.: more than 100 parentheses within each other; simplify the pattern$"
+    for depth in (101, 2000):
+        with pytest.raises(OptionError, match=message):
+            forbid_pattern("(" * depth + "O" + ")" * depth)

@@ -20,6 +20,7 @@ from labelwright.rules.formulas import Language
 from labelwright.wording import shortened
 
 LONGEST = 10_000  # characters of a pattern, or of a rule as text
+DEEPEST = 100  # parentheses within each other, in a pattern or a rule as text
 MOST_STATES = 1000  # of the automaton of one pattern
 _TOKEN = re.compile(r"""\s*(?:(\.\.\.)|'([^']+)'|"([^"]+)"|([^\s()|*+?!.^$'"]+)|([()|*+?!.^$]))""")
 _FOLLOWED = {"?": "at most one", "*": "any number", "+": "one or more"}
@@ -105,7 +106,7 @@ class _Reader:
     """Reads a pattern from left to right."""
 
     def __init__(self, text: str, rule: str):
-        self.rule, self.at = rule, 0
+        self.rule, self.at, self.depth = rule, 0, 0
         self.items: list[tuple[bool, str]] = []  # (a name?, text)
         place = 0
         while place < len(text):  # which does not end with a blank
@@ -156,7 +157,10 @@ class _Reader:
         node = self._single()
         while (sign := self._next()) is not None and sign in _FOLLOWED:
             self.at += 1
-            node = Repeated(node, int(sign == "+"), sign != "?")
+            least, again = int(sign == "+"), sign != "?"
+            if isinstance(node, Repeated):  # several signs are one: A+? is A*
+                least, again, node = min(least, node.least), again or node.again, node.part
+            node = Repeated(node, least, again)
         return node
 
     def _single(self) -> Node:
@@ -165,15 +169,24 @@ class _Reader:
         if self._take("."):
             return AnyLabel()
         if self._take("("):
-            node = self._either()
-            if not self._take(")"):
-                raise self._refuse("a closing parenthesis")
-            return node
+            return self._in_parentheses()
         other = self._take("!")
         if self._next() is not None or self.at == len(self.items):
             raise self._refuse("a label")
         self.at += 1
         return Name(self.items[self.at - 1][1], other)
+
+    def _in_parentheses(self) -> Node:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise OptionError(
+                f"{shortened(self.rule, 60)}: more than {DEEPEST} parentheses within each other; simplify the pattern"
+            )
+        node = self._either()
+        if not self._take(")"):
+            raise self._refuse("a closing parenthesis")
+        self.depth -= 1
+        return node
 
 
 # -- automata ---------------------------------------------------------------------------------------------------------
