@@ -98,3 +98,17 @@ def test_a_graph_has_the_paths_of_its_lattice(X, transitions):
         for path in paths:
             labels = arcs.label[arc[path][arc[path] >= 0]]
             assert not transitions or pair[path[1::2]].tolist() == (labels[:-1] * 3 + labels[1:]).tolist()
+
+
+@pytest.mark.parametrize("n_labels", [None, 3])
+def test_gaps_between_the_numbers_of_nodes_change_no_graph(n_labels):
+    close = [FeatureLattice([(0, 1, "A"), (1, 3, "B"), (0, 3, "A"), (1, 2, "B")]), FeatureLattice([])]
+    close.append(FeatureLattice([(0, 1, "B"), (1, 2, "A")]))
+    far = [FeatureLattice([(a * 10**8, b * 10**8, label) for a, b, label, _ in lattice.arcs]) for lattice in close]
+    graphs, others = (graphs_of(arcs_of(X), n_labels) for X in (close, far))
+    for part, other in zip(graphs, others, strict=True):
+        np.testing.assert_array_equal(part, other)
+    if n_labels is None:
+        assert graphs.n_nodes.tolist() == [4, 1, 3]
+        assert graphs.source.tolist() == [0, 0, 1, 1, 0, 1]
+        assert graphs.target.tolist() == [1, 3, 3, 2, 1, 2]
