@@ -8,6 +8,8 @@ import ast
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,10 @@ import numpy as np
 
 from labelwright.corpus.allowed_labels import read_allowed_labels
 from labelwright.decode.checks import check_whole
-from labelwright.errors import OptionError
+from labelwright.errors import LabelwrightError, OptionError
 from labelwright.rules.events import At, Sentence
 from labelwright.rules.formulas import Some
-from labelwright.rules.patterns import read_pattern
+from labelwright.rules.patterns import DEEPEST, LONGEST, read_pattern
 from labelwright.rules.rules import (
     Compared,
     Count,
@@ -38,7 +40,7 @@ from labelwright.rules.rules import (
     valid_scheme,
 )
 from labelwright.rules.sequence_rules import Lexicon, Matched, Once, Required
-from labelwright.wording import did_you_mean
+from labelwright.wording import did_you_mean, shortened, shown
 
 __all__ = [
     "Rule",
@@ -221,6 +223,11 @@ def lexicon(
     lexicon(2 words)
     """
     given = read_allowed_labels(allowed) if isinstance(allowed, str | os.PathLike) else allowed
+    if not isinstance(given, Mapping):
+        raise OptionError(
+            f'lexicon: expected a file, or a dictionary of words and their labels, {{"St": ["Type", "City"]}}, '
+            f"got {shown(allowed)}"
+        )
     listed = {key: names_of(labels, f"lexicon, {key!r}") for key, labels in given.items()}
     return Lexicon(f"lexicon({len(listed)} words)", listed, word or _Column(column))
 
@@ -351,30 +358,56 @@ def read_rule(text: str) -> Rule:
     >>> read_rule("once"), read_rule('at_most(2, "PER") | ~forbid("LOC", after="O")')
     (once(), (at_most(2, 'PER') | ~forbid('LOC', after='O')))
     """
+    if not isinstance(text, str):
+        raise OptionError(f"rule: expected a text, got {shown(text)}")
+    place = f"rule {shortened(text.strip(), 60)!r}"
+    if len(text) > LONGEST:
+        raise OptionError(f"{place}: {len(text):,} characters, expected at most {LONGEST:,}; write several rules")
+    expected = f'{place}: expected a rule as in Python, once() or at_most(2, "PER")'
     try:
-        rule = _evaluated(ast.parse(text.strip(), mode="eval").body)
-    except OptionError:
+        rule = _evaluated(ast.parse(text.strip(), mode="eval").body, 1)
+    except LabelwrightError:
         raise
-    except (SyntaxError, ValueError):
-        rule = None
+    except (RecursionError, MemoryError):  # ours, or that of Python's parser
+        raise OptionError(f"{place}: more than {DEEPEST} operators within each other; simplify the rule") from None
+    except (SyntaxError, ValueError, TypeError):
+        raise OptionError(expected) from None
     if not isinstance(rule, Rule):
-        raise OptionError(f'rule {text!r}: expected a rule as in Python, once() or at_most(2, "PER")')
+        raise OptionError(expected)
     return rule
 
 
-def _evaluated(node: ast.expr) -> Any:
-    """The value of an expression of rules and literals."""
+def _evaluated(node: ast.expr, depth: int) -> Any:
+    """The value of an expression of rules and literals, so many levels deep."""
+    if depth > DEEPEST:
+        raise RecursionError
     if isinstance(node, ast.Name) and node.id not in ("True", "False", "None"):
         return _called(node.id, [], {})
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        named = {keyword.arg or "**": _evaluated(keyword.value) for keyword in node.keywords}
-        return _called(node.func.id, [_evaluated(argument) for argument in node.args], named)
+        named = {keyword.arg or "**": _evaluated(keyword.value, depth + 1) for keyword in node.keywords}
+        return _called(node.func.id, [_evaluated(argument, depth + 1) for argument in node.args], named)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
-        one, other = _evaluated(node.left), _evaluated(node.right)
-        return one & other if isinstance(node.op, ast.BitAnd) else one | other
+        join = and_ if isinstance(node.op, ast.BitAnd) else or_
+        return reduce(join, [_operand(each, depth + 1) for each in _operands(node, type(node.op))])
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        return ~_evaluated(node.operand)
+        return ~_operand(node.operand, depth + 1)
     return ast.literal_eval(node)
+
+
+def _operands(node: ast.expr, operator: type[ast.operator]) -> list[ast.expr]:
+    """The operands of a chain of one operator, however long: a, b and c of a & b & c."""
+    operands = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, operator):
+        operands.append(node.right)
+        node = node.left
+    return [node, *reversed(operands)]
+
+
+def _operand(node: ast.expr, depth: int) -> Rule:
+    value = _evaluated(node, depth)
+    if not isinstance(value, Rule | str):  # a string is the name of a label scheme
+        raise OptionError(f'rule: expected rules beside &, | and ~, as in once & ~forbid("LOC"), got {shown(value)}')
+    return parts_of(value)[0]
 
 
 def _called(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
@@ -383,5 +416,7 @@ def _called(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
         raise OptionError(f"no rule {name!r}, expected one of {', '.join(WRITTEN)}{did_you_mean(name, WRITTEN)}")
     try:
         return functions[name](*arguments, **named)
-    except TypeError as error:
+    except LabelwrightError:
+        raise
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise OptionError(f"{name}: {error}") from None

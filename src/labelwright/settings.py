@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from labelwright.errors import OptionError
+from labelwright.wording import shown
 
 M = TypeVar("M")
 REQUIRED = inspect.Parameter.empty  # the default of a setting that must be given
@@ -149,7 +150,7 @@ class Kind:
 
     def complaint(self, value: Any) -> str | None:
         """What is wrong with a value, if anything."""
-        return None if self.accepts(value) else f"expected {self.expected}, got {value!r:.60}"
+        return None if self.accepts(value) else f"expected {self.expected}, got {shown(value, 60)}"
 
     def from_text(self, text: str) -> Any:
         """The value that an option's text means; ValueError where it means none."""

@@ -15,7 +15,7 @@ from labelwright.errors import ModelFileError
 Array = NDArray[Any]
 LARGEST_COUNT = 1 << 53  # whole numbers beyond this are no counts
 LARGEST_WEIGHT = 1e30  # of weights, numbers and whatever else is added up: sums of them stay finite
-DEEPEST = 20  # levels of a field of the header
+DEEPEST = 20  # levels of a field of the header, or of a key of a recipe
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------
@@ -228,16 +228,31 @@ def check_plain(fields: HeaderReader, name: str, but: Sequence[str] = ()) -> Non
     DEEPEST, which no record has and no recursive function likes."""
     level: list[Any] = [fields[name]]
     for _ in range(DEEPEST):
-        lists = [item for value in level if isinstance(value, list) for item in value]
-        objects = (value.items() for value in level if isinstance(value, Mapping))
-        members = [item for part in objects for key, item in part if not (key in but and type(item) is float)]
-        level = lists + members
+        level = [item for key, item in _members(level) if not (key in but and type(item) is float)]
         for value in level:
             if type(value) in (int, float) and not is_number(value):
                 raise ModelFileError(f"{fields.place}: {name}: expected finite numbers, got {value!r:.40}")
         if not level:
             return
     raise ModelFileError(f"{fields.place}: {name}: expected {DEEPEST} levels at most")
+
+
+def is_deep(value: Any) -> bool:
+    """Whether lists and objects within each other have more levels than DEEPEST.
+
+    >>> is_deep([{"a": [1]}])
+    False
+    """
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [item for _, item in _members(level)]
+    return bool(level)
+
+
+def _members(values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """What the lists and objects among these hold: (key, item), without a key in lists."""
+    lists = [(None, item) for value in values if isinstance(value, list) for item in value]
+    return lists + [pair for value in values if isinstance(value, Mapping) for pair in value.items()]
 
 
 def is_number(value: Any) -> bool:

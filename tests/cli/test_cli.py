@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from command import SENTENCE, one_line, process
 
 import labelwright
 from labelwright.cli import main
+from labelwright.cli.recipe import read_recipe
 from labelwright.corpus import read_columns, read_conllu
+from labelwright.errors import OptionError
 from labelwright.learn.monitor import ProgressBar
 
 LONG_RUN = ["--template", "words", "--iterations", "150", "--tol", "0", "--l2", "0.001", "--checkpoint-every", "0"]
@@ -181,6 +184,15 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
                 "cascade, got 'hmm'"
             ],
         ),
+        (f"model = 0x{'f' * 5000}", ["recipe.toml: model: expected one of crf,", "got a value of type int"]),
+        (f"l2 = 0x{'f' * 5000}", ["recipe.toml: l2: expected a number of 0 or more, got a value of type int"]),
+        (f"l1 = 1\nl2{'.a' * 20_000} = 1", ["recipe.toml: line 2: a key of more than 20 parts; shorten it"]),
+        ("[l2" + ' . "a"' * 20 + "]", ["recipe.toml: line 1: a key of more than 20 parts"]),
+        (f"l2 = {{a{'.b' * 20} = 1}}", ["recipe.toml: line 1: a key of more than 20 parts"]),
+        (f"l2 = {'[' * 50}{']' * 50}", ["recipe.toml: l2: more than 20 levels of tables and lists"]),
+        (f"l2 = {'[' * 50_000}", ["recipe.toml: not TOML"]),
+        (f"[l2{'.a' * 15}]\nb{'.c' * 15} = 1", ["recipe.toml: l2: more than 20 levels"]),
+        (f"l2 = 1 # {'-' * (1 << 20)}", ["recipe.toml: a recipe of more than 1 MB; move tables to files of their own"]),
     ],
 )
 def test_bad_recipes(run, data: Path, tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -189,6 +201,27 @@ def test_bad_recipes(run, data: Path, tmp_path: Path, text: str, parts: list[str
     assert code == 2
     one_line(err, *parts)
     assert not (tmp_path / "m").exists()
+
+
+def test_dots_in_strings_comments_and_numbers_of_recipes_are_no_parts_of_keys(tmp_path: Path) -> None:
+    dots = ".".join("a" * 50)
+    text = "\n".join(
+        [
+            f"# {dots} it's",
+            f'one = "{dots}" # {dots}',
+            f"two = '{dots}'",
+            f'three = """\n{dots} \\""" {dots}""""" # " {dots}',
+            f"four = '''{dots}' {dots}'''",
+            f'five = ["", "\\"{dots}", 1.5, ]',
+            f'"{dots}".b.c = 1.25',
+        ]
+    )
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    assert read_recipe(str(path)) == tomllib.loads(text)
+    path.write_text(f'{text}\n"{dots}".{dots} = 1')
+    with pytest.raises(OptionError, match=r"recipe.toml: line 9: a key of more than 20 parts"):
+        read_recipe(str(path))
 
 
 def test_start_from_another_model(run, data: Path, tmp_path: Path) -> None:

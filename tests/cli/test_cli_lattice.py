@@ -48,6 +48,12 @@ def test_scores(files, run):
     assert report["chunks"]["f1"] == 1
 
 
+def test_scores_of_a_lattice_with_a_large_gap_between_nodes(files, run):
+    (files / "far.jsonl").write_text('{"arcs": [[0, 2000000000, "w"]], "path": [0]}\n')
+    report = json.loads(run("lattice", files / "far.jsonl", "--model", files / "m", "--score", "--json")[1])
+    assert report["chunks"]["f1"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

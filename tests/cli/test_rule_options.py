@@ -54,6 +54,15 @@ def test_eval_under_rules(run, data):
         (["--rule", "__import__('os')"], "no rule '__import__'"),
         (["--rule", "3"], "rule '3': expected a rule"),
         (["--rule", "at_most()"], "at_most: "),
+        (["--rule", "once & 5"], 'rule: expected rules beside &, | and ~, as in once & ~forbid("LOC"), got 5'),
+        (["--rule", "~5"], "rule: expected rules beside &, | and ~"),
+        (["--rule", '"a" & "b"'], "scheme: got 'a', expected one of iob1,"),
+        (["--rule", "{[]: once}"], "rule '{[]: once}': expected a rule as in Python"),
+        (["--rule", "lexicon(5)"], "lexicon: expected a file, or a dictionary of words and their labels"),
+        (["--rule", "valid_scheme(5)"], "valid_scheme: "),
+        (["--rule", "~" * 5000 + "once"], "~~...': more than 100 operators within each other; simplify the rule"),
+        (["--rule", "~" * 100_000 + "once"], "~~...': 100,004 characters, expected at most 10,000"),
+        (["--rule", "forbid_pattern('" + "(" * 200 + "NP" + ")" * 200 + "')"], "more than 100 parentheses within each"),
         (["--rule", "at_most(1, 'QQ')"], "no label or chunk type 'QQ'"),
         (["--rules", "nowhere.txt"], "nowhere.txt: cannot be read: No such file"),
         (["--rule", "once", "--decoder", "marginal"], "decoder marginal: rules are for the decoders viterbi and exact"),
@@ -79,6 +88,24 @@ def test_rules_in_files_are_read_line_by_line(tmp_path):
     with pytest.raises(OptionError, match=r"rules.txt:2: rule 'what is this': expected a rule"):
         read_rules(path)
     assert read_rule("at_most(1, 'X')") == at_most(1, "X")
+
+
+def test_rules_may_be_long_and_nested_within_limits():
+    labels = ("B-X", "O")
+    long = read_rule(" | ".join(["exactly(1, 'X')"] * 500))
+    assert len(long.parts) == 500
+    assert [long.satisfied(y) for y in (["O", "B-X"], ["B-X", "B-X"])] == [True, False]
+    deep = read_rule("~" * 99 + "once")
+    assert [deep.satisfied(y) for y in (["B-X"], ["B-X", "B-X"])] == [False, True]
+    assert repr(read_rule("once & (forbid('O') | 'iob2')")) == "(once() & (forbid('O') | valid_scheme('iob2')))"
+    mixed = "once"
+    for n in range(98):
+        mixed = f"(forbid('O') {'&|'[n % 2]} {mixed})"
+    assert read_rule(mixed).satisfied(["B-X"], Sentence([labels], labels))
+    with pytest.raises(OptionError, match="more than 100 operators within each other"):
+        read_rule(f"~~~{mixed}")
+    with pytest.raises(OptionError, match="rule: expected a text, got 5"):
+        read_rule(5)
 
 
 def test_a_lexicon_from_a_file(tmp_path):

@@ -9,6 +9,7 @@ from labelwright.constraints import forbid_pattern, require_pattern
 from labelwright.errors import OptionError
 from labelwright.rules.events import Sentence
 from labelwright.rules.formulas import holds
+from labelwright.rules.patterns import LONGEST, read_pattern
 
 LABELS = ("O", "B-X", "I-X", "B-Y")
 LETTER = dict(zip(LABELS, "obiy", strict=True))
@@ -29,6 +30,10 @@ SAME = [
     ("(B-X | ) O", "b?o"),
     ("((O B-X)? B-Y)+ I-X", "((ob)?y)+i"),
     ("^ $", "^$"),
+    ("^ O B-X+? $", "^ob*$"),
+    ("^ O B-X?+ $", "^ob*$"),
+    ("^ O B-X++ B-Y?? $", "^ob+y?$"),
+    ("^ O ...+ B-Y $", "^o.*y$"),
 ]
 
 
@@ -79,3 +84,31 @@ def test_a_label_that_the_tagger_lacks_and_a_pattern_that_is_too_long(monkeypatc
         require_pattern("B-Z").formula(four)
     with pytest.raises(OptionError, match="more than 1,000 states; shorten it"):
         require_pattern("O" + " ." * 12).formula(four)
+
+
+def test_long_patterns_are_read_in_linear_time_and_refused_beyond_a_limit():
+    class Text(str):
+        copies = 0
+
+        def __getitem__(self, place):
+            Text.copies += 1
+            return super().__getitem__(place)
+
+    text = Text("  " + "O " * (LONGEST // 2 - 1))
+    assert len(read_pattern(text, "rule").node.parts) == LONGEST // 2 - 1
+    assert Text.copies == 0
+    message = r"^forbid_pattern\('O O .*\.\.\.: a pattern of 10,001 characters, expected at most 10,000; shorten it"
+    with pytest.raises(OptionError, match=message) as error:
+        forbid_pattern("O " * 5000 + "O")
+    assert len(str(error.value)) < 200
+
+
+def test_repeated_signs_are_one_and_parentheses_have_a_limit():
+    assert read_pattern("O" + "?" * 5000, "rule") == read_pattern("O?", "rule")
+    assert not forbid_pattern("O" + "?*+" * 3000).satisfied(["O"])
+    assert not forbid_pattern("(" * 100 + "O" + ")?" * 100).satisfied(["O"])
+    assert forbid_pattern(" ".join(["(O)"] * 150)).satisfied(["O"])
+    message = r"^forbid_pattern\('\(.*\.\.\.: more than 100 parentheses within each other; simplify the pattern$"
+    for depth in (101, 2000):
+        with pytest.raises(OptionError, match=message):
+            forbid_pattern("(" * depth + "O" + ")" * depth)

@@ -35,6 +35,15 @@ def test_paths_by_numbers_and_by_ends():
         ([5], None, "arc 0: expected .*, got 5"),
         ([("a", 1, "w")], None, "arc 0: expected two nodes, whole numbers from 0 on, got 'a' and 1"),
         ([(-1, 1, "w")], None, "arc 0: expected two nodes"),
+        ([(0, 1 << 64, "w")], None, "arc 0: expected nodes below 2,147,483,647, got 18446744073709551616; number the"),
+        ([(10**5000, 10**5001, "w")], None, "arc 0: expected nodes below 2,147,483,647, got a value of type int"),
+        ([(0, -(10**5000), "w")], None, "arc 0: expected two nodes, .* got 0 and a value of type int"),
+        ([(-(10**5000), 1, "w")], None, "arc 0: expected two nodes, .* got a value of type int and 1"),
+        (
+            [(0, 1, "w")],
+            1 << 64,
+            "n_nodes: expected a whole number above 1, the largest node, got 18446744073",
+        ),
         ([(0, 1, 7)], None, "arc 0: expected a string as label, got 7"),
         ([(0, 1, "w", "text")], None, "arc 0: expected a dict or a list of features, got the string 'text'"),
         ([(0, 1, "w"), (2, 3, "w")], None, "no path leads from node 0 to the last node, 3; .* is node 1: add arcs"),
@@ -89,3 +98,17 @@ def test_a_graph_has_the_paths_of_its_lattice(X, transitions):
         for path in paths:
             labels = arcs.label[arc[path][arc[path] >= 0]]
             assert not transitions or pair[path[1::2]].tolist() == (labels[:-1] * 3 + labels[1:]).tolist()
+
+
+@pytest.mark.parametrize("n_labels", [None, 3])
+def test_gaps_between_the_numbers_of_nodes_change_no_graph(n_labels):
+    close = [FeatureLattice([(0, 1, "A"), (1, 3, "B"), (0, 3, "A"), (1, 2, "B")]), FeatureLattice([])]
+    close.append(FeatureLattice([(0, 1, "B"), (1, 2, "A")]))
+    far = [FeatureLattice([(a * 10**8, b * 10**8, label) for a, b, label, _ in lattice.arcs]) for lattice in close]
+    graphs, others = (graphs_of(arcs_of(X), n_labels) for X in (close, far))
+    for part, other in zip(graphs, others, strict=True):
+        np.testing.assert_array_equal(part, other)
+    if n_labels is None:
+        assert graphs.n_nodes.tolist() == [4, 1, 3]
+        assert graphs.source.tolist() == [0, 0, 1, 1, 0, 1]
+        assert graphs.target.tolist() == [1, 3, 3, 2, 1, 2]

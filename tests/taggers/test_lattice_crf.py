@@ -19,6 +19,7 @@ import labelwright
 from labelwright import CRF, FeatureLattice, LatticeCRF, SemiCRF
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
 from labelwright.parallel import Workers
+from labelwright.taggers.lattice_data import true_path
 
 X, Y = random_lattices(12, seed=3)
 
@@ -224,6 +225,30 @@ def test_scores_count_arcs_that_are_not_in_the_lattice():
     assert (report.precision, report.recall) == (pytest.approx(1 / 3), 0.5)
     with pytest.raises(CorpusError, match="y: lattice 0: span 0:9"):
         model.score([lattice], [[(0, 9, "w")]])
+    with pytest.raises(CorpusError, match="y: lattice 0: expected nodes, whole numbers, got 'a' and 2"):
+        model.score([lattice], [[("a", 2, "w")]])
+    with pytest.raises(CorpusError, match="y: lattice 0: span 0:2: overlaps another span"):
+        model.score([lattice], [[(0, 2, "w"), (0, 2, "w")]])
+
+
+@pytest.mark.parametrize("transitions", [False, True])
+def test_gaps_between_the_numbers_of_nodes_cost_nothing(transitions):
+    far = 10**8
+    close = [FeatureLattice([(0, 1, "w", ["a"]), (1, 2, "w", ["b"]), (0, 2, "w", ["ab"]), (2, 4, "v", ["c"])])] * 2
+    apart = [FeatureLattice([(a * far, b * far, *rest) for a, b, *rest in lattice.arcs]) for lattice in close]
+    paths = [[0, 1, 3], [2, 3]]
+    one, other = (LatticeCRF(n_jobs=1, transitions=transitions).fit(X, paths, dev=(X, paths)) for X in (close, apart))
+    np.testing.assert_array_equal(one.weights_, other.weights_)
+    assert one.predict_marginals(close) == other.predict_marginals(apart)
+    given = [[(0, 3, "w"), (3, 4, "v")], [(0, 2, "w"), (2, 4, "v")]]  # the first with a node that no arc has
+    moved = [[(a * far, b * far, label) for a, b, label in path] for path in given]
+    reports = one.report(close, given), other.report(apart, moved)
+    assert reports[0].precision == reports[1].precision > 0
+    assert reports[0].recall == reports[1].recall == 0.5
+    true = true_path(apart[0], moved[0], 0)
+    assert true.place == {0: 0, far: 64, 2 * far: 128, 3 * far: 192, 4 * far: 256}
+    assert len(true.labels) == 256
+    assert len(true_path(close[0], given[0], 0).labels) == 4
 
 
 # -- an estimator, and its file ---------------------------------------------------------------------------------------

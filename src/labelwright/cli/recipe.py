@@ -1,5 +1,6 @@
 """From options and recipes to the settings of a training run."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, NotInherited, Place, Setting, read_table, settings_of, without_use
 from labelwright.taggers import registry
-from labelwright.wording import did_you_mean, either
+from labelwright.wording import did_you_mean, either, shortened
 
 
 class Request(NamedTuple):
@@ -190,15 +191,52 @@ def _flags(setting: Setting) -> tuple[str, ...]:
     return (*setting.flags, f"--no-{setting.flags[-1][2:]}")
 
 
+# -- files ------------------------------------------------------------------------------------------------------------
+
+LARGEST = 1 << 20  # bytes of a recipe
+MOST_PARTS = 20  # of a key
+STRINGS = (  # of TOML; the first two may have several lines
+    r'"""[^"\\]*(?:(?:\\[\s\S]|"(?!""))[^"\\]*)*"{3,5}',
+    r"'{3}[\s\S]*?'{3,5}",
+    r'"(?!"")[^"\\\n]*(?:\\.[^"\\\n]*)*"',
+    r"'(?!'')[^'\n]*'",
+)
+_PART, _DOT = rf"(?:{'|'.join(STRINGS)}|[A-Za-z0-9_-]+)", r"[ \t]*\.[ \t]*"
+_KEYS = re.compile(rf"""{_PART}(?:{_DOT}{_PART}){{0,{MOST_PARTS - 1}}}(?P<more>{_DOT}{_PART})?|#.*|(?P<open>["'])""")
+
+
 def read_recipe(path: str) -> dict[str, Any]:
     """A recipe as it stands in its file."""
     import tomllib
 
+    from labelwright.validation import DEEPEST, is_deep
+
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise OptionError(f"{path}: a recipe of more than {LARGEST >> 20} MB; move tables to files of their own")
+        text = content.decode("utf-8")
+        _check_keys(text, path)
+        table = tomllib.loads(text)
+    except LabelwrightError:
+        raise
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise OptionError(f"{path}: not TOML: {error}") from None
     except (OSError, ValueError) as error:  # a path that none can have, a number of too many digits
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise OptionError(f"{path}: cannot read this recipe: {reason}") from None
+    for key, value in table.items():
+        if is_deep(value):
+            raise OptionError(f"{path}: {shortened(key, 40)}: more than {DEEPEST} levels of tables and lists")
+    return table
+
+
+def _check_keys(text: str, path: str) -> None:
+    """Refuse keys of very many parts, a.b.c..., on which Python's parser takes quadratic time and memory."""
+    for match in _KEYS.finditer(text):
+        if match["open"]:  # a string without an end, which the parser refuses
+            return
+        if match["more"]:
+            line = text.count("\n", 0, match.start()) + 1
+            raise OptionError(f"{path}: line {line}: a key of more than {MOST_PARTS} parts; shorten it")

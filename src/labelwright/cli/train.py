@@ -45,7 +45,7 @@ from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Needs, Setting, settings_of
 from labelwright.taggers import registry
-from labelwright.wording import did_you_mean
+from labelwright.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
     from labelwright.cli.reading import Data
@@ -160,8 +160,8 @@ def _tagger_name(place: str, asked: Any, start: str | None) -> str:
     if asked is None:
         return start or "crf"
     if asked not in names:
-        near = did_you_mean(str(asked), names)
-        raise OptionError(f"{place}: expected one of {', '.join(names)}, got {asked!r}{near}")
+        near = did_you_mean(asked, names) if isinstance(asked, str) else ""
+        raise OptionError(f"{place}: expected one of {', '.join(names)}, got {shown(asked, 60)}{near}")
     return str(asked)
 
 

@@ -14,7 +14,7 @@ from labelwright.cli.recipe import Request
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Kind, OfTheRun, OnlyWith, Place, Setting, Switch, settings_of
 from labelwright.taggers import registry
-from labelwright.wording import did_you_mean, either
+from labelwright.wording import did_you_mean, either, shown
 
 SWITCH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 NONE = "none"  # the value of a setting that may be left out
@@ -45,7 +45,8 @@ class Grid(Kind):
     def from_recipe(self, value: Any, place: Place) -> Any:
         if not self.accepts(value):
             raise OptionError(
-                f"{place.name}: expected true, or settings with values to try, as in {IN_RECIPES}; got {value!r:.60}"
+                f"{place.name}: expected true, or settings with values to try, as in {IN_RECIPES}; got "
+                f"{shown(value, 60)}"
             )
         return value
 

@@ -17,7 +17,10 @@ from typing import NamedTuple, TypeAlias
 
 from labelwright.errors import OptionError
 from labelwright.rules.formulas import Language
+from labelwright.wording import shortened
 
+LONGEST = 10_000  # characters of a pattern, or of a rule as text
+DEEPEST = 100  # parentheses within each other, in a pattern or a rule as text
 MOST_STATES = 1000  # of the automaton of one pattern
 _TOKEN = re.compile(r"""\s*(?:(\.\.\.)|'([^']+)'|"([^"]+)"|([^\s()|*+?!.^$'"]+)|([()|*+?!.^$]))""")
 _FOLLOWED = {"?": "at most one", "*": "any number", "+": "one or more"}
@@ -91,20 +94,26 @@ def read_pattern(text: str, rule: str) -> Pattern:
     """
     if not isinstance(text, str) or not text.strip():
         raise OptionError(f"{rule}: expected a pattern of labels, as in 'A ... B', got {text!r}")
-    return _Reader(text, rule).pattern()
+    if len(text) > LONGEST:
+        raise OptionError(
+            f"{shortened(rule, 60)}: a pattern of {len(text):,} characters, expected at most {LONGEST:,}; shorten it, "
+            "or write several patterns"
+        )
+    return _Reader(text.strip(), rule).pattern()
 
 
 class _Reader:
     """Reads a pattern from left to right."""
 
     def __init__(self, text: str, rule: str):
-        self.rule, self.at = rule, 0
+        self.rule, self.at, self.depth = rule, 0, 0
         self.items: list[tuple[bool, str]] = []  # (a name?, text)
         place = 0
-        while text[place:].strip():
+        while place < len(text):  # which does not end with a blank
             match = _TOKEN.match(text, place)
             if match is None:
-                raise OptionError(f"{rule}: cannot read the pattern from {text[place:].strip()!r} on; quote such names")
+                rest = shortened(text[place:].strip(), 60)
+                raise OptionError(f"{rule}: cannot read the pattern from {rest!r} on; quote such names")
             dots, single, double, name, sign = match.groups()
             plain = single or double or name
             self.items.append((plain is not None, plain or dots or sign))
@@ -148,7 +157,10 @@ class _Reader:
         node = self._single()
         while (sign := self._next()) is not None and sign in _FOLLOWED:
             self.at += 1
-            node = Repeated(node, int(sign == "+"), sign != "?")
+            least, again = int(sign == "+"), sign != "?"
+            if isinstance(node, Repeated):  # several signs are one: A+? is A*
+                least, again, node = min(least, node.least), again or node.again, node.part
+            node = Repeated(node, least, again)
         return node
 
     def _single(self) -> Node:
@@ -157,15 +169,24 @@ class _Reader:
         if self._take("."):
             return AnyLabel()
         if self._take("("):
-            node = self._either()
-            if not self._take(")"):
-                raise self._refuse("a closing parenthesis")
-            return node
+            return self._in_parentheses()
         other = self._take("!")
         if self._next() is not None or self.at == len(self.items):
             raise self._refuse("a label")
         self.at += 1
         return Name(self.items[self.at - 1][1], other)
+
+    def _in_parentheses(self) -> Node:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise OptionError(
+                f"{shortened(self.rule, 60)}: more than {DEEPEST} parentheses within each other; simplify the pattern"
+            )
+        node = self._either()
+        if not self._take(")"):
+            raise self._refuse("a closing parenthesis")
+        self.depth -= 1
+        return node
 
 
 # -- automata ---------------------------------------------------------------------------------------------------------

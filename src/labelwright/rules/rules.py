@@ -53,10 +53,10 @@ class Rule:
         return self.name
 
     def __and__(self, other: Any) -> "Rule":
-        return Joined(f"({self} & {other})", All, parts_of(self, other))
+        return Joined(f"({self} & {other})", All, _flat(All, parts_of(self, other)))
 
     def __or__(self, other: Any) -> "Rule":
-        return Joined(f"({self} | {other})", Some, parts_of(self, other))
+        return Joined(f"({self} | {other})", Some, _flat(Some, parts_of(self, other)))
 
     def __invert__(self) -> "Rule":
         return Negated(f"~{self}", *parts_of(self))
@@ -72,6 +72,12 @@ class Joined(Rule):
 
     def formula(self, sentence: Sentence) -> Formula:
         return self.join(tuple(part.formula(sentence) for part in self.parts))
+
+
+def _flat(join: type[All] | type[Some], rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Rules to be joined, with the parts of those that are joined alike: a & b & c has three parts, not two levels."""
+    parts = (rule.parts if isinstance(rule, Joined) and rule.join is join else (rule,) for rule in rules)
+    return tuple(part for several in parts for part in several)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,8 +1,9 @@
 """The graphs of many lattices side by side, as arrays: what training and answers run over.
 
-Without transitions the graph of a lattice is the lattice itself.  With them, every node v of the lattice becomes one
-node for each label that arcs into v have, and one for each label that arcs out of v have; an arc between these, a
-*transition*, stands for a pair of successive labels.  Arcs of the lattice stay as they are.
+Without transitions the graph of a lattice is the lattice itself, its nodes numbered without gaps.  With them, every
+node v of the lattice becomes one node for each label that arcs into v have, and one for each label that arcs out of v
+have; an arc between these, a *transition*, stands for a pair of successive labels.  Arcs of the lattice stay as they
+are.
 """
 
 from typing import Any, NamedTuple
@@ -49,18 +50,25 @@ class ArcGraphs(NamedTuple):
 
 
 def graphs_of(arcs: LatticeArcs, n_labels: int | None) -> ArcGraphs:
-    """The graphs of lattices, with transitions between so many labels (and unknown ones); None: without transitions."""
+    """The graphs of lattices, with transitions between so many labels (and unknown ones); None: without transitions.
+    Their nodes are those in use: numbers of the user may have gaps."""
     base = offsets_from(arcs.n_nodes)
     of_arc = np.repeat(base[:-1], np.diff(arcs.offsets))
     source, target = of_arc + arcs.source, of_arc + arcs.target  # nodes of all lattices
-    return _plain(arcs, source) if n_labels is None else _with_pairs(arcs, source, target, base, n_labels + 1)
+    if n_labels is None:
+        return _plain(arcs, source, target, base)
+    return _with_pairs(arcs, source, target, base, n_labels + 1)
 
 
-def _plain(arcs: LatticeArcs, source: Array) -> ArcGraphs:
-    order = np.argsort(source, kind="stable")
-    begin, end = (x[order].astype(np.int32) for x in (arcs.source, arcs.target))
+def _plain(arcs: LatticeArcs, source: Array, target: Array, base: Array) -> ArcGraphs:
+    A = len(source)
+    every = np.concatenate([source, target, base[:-1]])  # each lattice has its node 0, with arcs or without
+    nodes, number = np.unique(every, return_inverse=True)
+    first = np.searchsorted(nodes, base)
+    shift, order = np.repeat(first[:-1], np.diff(arcs.offsets)), np.argsort(source, kind="stable")
+    begin, end = ((x - shift)[order].astype(np.int32) for x in np.split(number.reshape(-1)[: 2 * A], 2))
     one = np.ones_like(arcs.n_nodes)
-    return ArcGraphs(begin, end, order, np.full(len(order), -1), arcs.offsets, arcs.n_nodes, one, one)
+    return ArcGraphs(begin, end, order, np.full(len(order), -1), arcs.offsets, np.diff(first), one, one)
 
 
 def _with_pairs(arcs: LatticeArcs, source: Array, target: Array, base: Array, K: int) -> ArcGraphs:

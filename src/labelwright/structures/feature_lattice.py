@@ -8,6 +8,8 @@ import numpy as np
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.errors import CorpusError
 from labelwright.parallel import computed_once
+from labelwright.structures.dag import MOST_NODES
+from labelwright.wording import shown
 
 
 class FeatureArc(NamedTuple):
@@ -41,8 +43,9 @@ class FeatureLattice:
     def __init__(self, arcs: Iterable[Sequence[Any]], n_nodes: int | None = None):
         self.arcs = [_read_arc(number, arc) for number, arc in enumerate(arcs)]
         largest = max((arc.target for arc in self.arcs), default=0)
-        if n_nodes is not None and (not _is_whole(n_nodes) or n_nodes <= largest):
-            raise CorpusError(f"n_nodes: expected a whole number above {largest}, the largest node, got {n_nodes!r}")
+        if n_nodes is not None and (not _is_whole(n_nodes) or not largest < n_nodes <= MOST_NODES):
+            got = shown(n_nodes)
+            raise CorpusError(f"n_nodes: expected a whole number above {largest}, the largest node, got {got}")
         self.n_nodes = largest + 1 if n_nodes is None else int(n_nodes)
         self._check_reachable()
 
@@ -138,8 +141,14 @@ def _read_arc(number: int, given: Any) -> FeatureArc:
     except TypeError:
         raise CorpusError(f"arc {number}: expected (source, target, label, features), got {given!r:.60}") from None
     source, target, label, features = arc
-    if not _is_whole(source) or not _is_whole(target) or source < 0:
-        raise CorpusError(f"arc {number}: expected two nodes, whole numbers from 0 on, got {source!r} and {target!r}")
+    if not _is_whole(source) or not _is_whole(target) or min(source, target) < 0:
+        got = f"{shown(source)} and {shown(target)}"
+        raise CorpusError(f"arc {number}: expected two nodes, whole numbers from 0 on, got {got}")
+    if max(source, target) >= MOST_NODES:
+        raise CorpusError(
+            f"arc {number}: expected nodes below {MOST_NODES:,}, got {shown(max(source, target))}; number the nodes of "
+            "each lattice from 0 on"
+        )
     if target <= source:
         raise CorpusError(
             f"arc {number} leads from node {source} to node {target}; number the nodes in topological order, so that "

@@ -13,6 +13,7 @@ from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
 from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
 from labelwright.storage import read_at_most
+from labelwright.wording import shown
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
 POSITIVE_NUMBER = Number(Bounds(Above(0)))
@@ -29,7 +30,7 @@ class TemplateName(Text):
 
     def from_recipe(self, value: Any, place: Place) -> Any:
         if not isinstance(value, str):
-            raise OptionError(f"{place.name}: expected a string, got {value!r:.60}")
+            raise OptionError(f"{place.name}: expected a string, got {shown(value, 60)}")
         return value
 
     def files(self, value: Any, place: Place) -> list[str]:
@@ -47,7 +48,7 @@ class SchemeName(Text):
     def complaint(self, value: Any) -> str | None:
         if isinstance(value, str):
             return None  # whether the labels follow it is known only when they are read
-        return f"expected 'scheme' or the name of a label scheme, got {value!r:.60}"
+        return f"expected 'scheme' or the name of a label scheme, got {shown(value, 60)}"
 
 
 class Threads(Kind):
@@ -87,10 +88,10 @@ class StatesByLabel(Kind):
 
     def complaint(self, value: Any) -> str | None:
         if isinstance(value, str | float | bool | list | None):
-            return f"expected a whole number or a table of one for each label, got {value!r}"
+            return f"expected a whole number or a table of one for each label, got {shown(value, 60)}"
         sizes = value.values() if isinstance(value, Mapping) else [value]
         wrong = next((size for size in sizes if not POSITIVE.accepts(size)), None)
-        return None if wrong is None else f"expected 1 or more states per label, got {wrong!r}"
+        return None if wrong is None else f"expected 1 or more states per label, got {shown(wrong, 60)}"
 
     def from_text(self, text: str) -> int | dict[str, int]:
         """The numbers that a text means.
@@ -116,9 +117,9 @@ class WeightsByLabel(Kind):
         if isinstance(value, str):
             return None if value == "balanced" else f"expected {self.expected}, got {value!r}"
         if not isinstance(value, Mapping):
-            return f"expected 'balanced' or a table of weights by label, got {value!r:.40}"
+            return f"expected 'balanced' or a table of weights by label, got {shown(value, 40)}"
         wrong = next((label for label, weight in value.items() if not POSITIVE_NUMBER.accepts(weight)), None)
-        return None if wrong is None else f"{wrong!r}: expected a number above 0, got {value[wrong]!r}"
+        return None if wrong is None else f"{wrong!r}: expected a number above 0, got {shown(value[wrong], 60)}"
 
     def from_text(self, text: str) -> str | dict[str, float]:
         """The weights that a text means.
@@ -217,7 +218,7 @@ class NameByColumn(Choice):
     def complaint(self, value: Any) -> str | None:
         names = [value] if isinstance(value, str) or not hasattr(value, "__len__") else value
         wrong = [name for name in names if not isinstance(name, str) or name not in self.choices]
-        return f"expected {self.expected}, got {wrong[0]!r}" if wrong else None
+        return f"expected {self.expected}, got {shown(wrong[0], 60)}" if wrong else None
 
     def from_text(self, text: str) -> str | list[str]:
         """The names that a text means.
@@ -243,7 +244,7 @@ class NameOrNumbers(Choice):
             return super().complaint(value)
         listed = value if hasattr(value, "__len__") else [None]
         if isinstance(value, Mapping) or not all(Number().accepts(number) for number in listed):
-            return f"expected a name, or a number for each column, got {value!r:.60}"
+            return f"expected a name, or a number for each column, got {shown(value, 60)}"
         return None
 
     def from_text(self, text: str) -> str | list[float]:
@@ -302,9 +303,9 @@ class Shares(Kind):
 
     def complaint(self, value: Any) -> str | None:
         if not isinstance(value, Mapping):
-            return super().complaint(value) or f"expected {self.expected}, got {value!r:.60}"
+            return super().complaint(value) or f"expected {self.expected}, got {shown(value, 60)}"
         wrong = next((name for name, share in value.items() if not NOT_NEGATIVE.accepts(share)), None)
-        return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {value[wrong]!r}"
+        return None if wrong is None else f"{wrong}: expected a number of 0 or more, got {shown(value[wrong], 60)}"
 
 
 class FilesByName(Kind):
@@ -424,7 +425,7 @@ def _phrases(phrases: Any, place: str, folder: Path) -> Sequence[str]:
     if isinstance(phrases, str):
         phrases = _lines(str(folder / phrases), place)
     if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
-        raise OptionError(f"{place}: expected a file, or a list of phrases, got {phrases!r:.60}")
+        raise OptionError(f"{place}: expected a file, or a list of phrases, got {shown(phrases, 60)}")
     return phrases
 
 

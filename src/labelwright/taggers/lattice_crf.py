@@ -24,9 +24,9 @@ from labelwright.taggers.lattice_data import (
     arc_slots,
     best_labels,
     encoded,
-    labels_given,
     scored_lattices,
     true_arcs,
+    true_path,
     with_paths,
 )
 from labelwright.taggers.lattice_model import LatticeModel, Transitions
@@ -115,10 +115,11 @@ class LatticeCRF(LatticeModel):
     def _development(self, trained: Trained, X: Any, y: Any) -> Callable[[Array], float]:
         """The score on development data of given weights."""
         data = encoded(trained, X)
-        true = [labels_given(lattice, path, n) for n, lattice, path in with_paths(data.lattices, y)]
+        paths = [true_path(lattice, path, n) for n, lattice, path in with_paths(data.lattices, y)]
+        true = [path.labels for path in paths]
 
         def score(weights: Array) -> float:
-            predicted = best_labels(scored_lattices(trained._replace(weights=weights), data))
+            predicted = best_labels(scored_lattices(trained._replace(weights=weights), data), paths)
             return evaluate(true, predicted, scheme="iob2").score
 
         return score
@@ -188,8 +189,8 @@ class LatticeCRF(LatticeModel):
         """
         scored = self.scored(X)
         pairs = with_paths([each.lattice for each in scored], y)
-        true = [labels_given(lattice, path, n) for n, lattice, path in pairs]
-        return evaluate(true, best_labels(scored), scheme="iob2")
+        paths = [true_path(lattice, path, n) for n, lattice, path in pairs]
+        return evaluate([path.labels for path in paths], best_labels(scored, paths), scheme="iob2")
 
     def score(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> float:
         """F1 of arcs; see `report`.

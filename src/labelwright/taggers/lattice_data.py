@@ -21,8 +21,10 @@ from labelwright.scoring.trained import Trained
 from labelwright.structures.arc_graph import ArcGraphs, LatticeArcs, graphs_of
 from labelwright.structures.feature_lattice import FeatureLattice
 from labelwright.structures.passing import Candidates
+from labelwright.wording import shown
 
 Array = NDArray[Any]
+MOST_STEPS = 64  # that scores count between two neighbouring nodes in use
 NOTHING = object()  # where there is no lattice, or no path
 
 
@@ -169,16 +171,57 @@ def scored_lattices(trained: Trained, data: EncodedLattices) -> list[ScoredLatti
     ]
 
 
-def best_labels(scored: list[ScoredLattice]) -> list[list[str]]:
-    """The best paths as labels of the steps from node to node."""
-    return [each.lattice.labels(each.best()[0].arcs) for each in scored]
+# -- paths as labels, for scores ---------------------------------------------------------------------------------------
 
 
-def labels_given(lattice: FeatureLattice, path: Any, n: int) -> list[str]:
-    """A path that need not be in the lattice, as labels of the steps from node to node."""
+class TruePath(NamedTuple):
+    """A true path as labels of the steps from node to node."""
+
+    labels: list[str]
+    place: dict[int, int]  # of each node among the labels
+
+
+def true_path(lattice: FeatureLattice, path: Any, n: int) -> TruePath:
+    """A path that need not be in the lattice."""
     if all(isinstance(arc, tuple | list) and len(arc) >= 3 for arc in path):
-        try:
-            return labels_of([Span(*arc[:3]) for arc in path], lattice.n_nodes - 1)
-        except (CorpusError, TypeError) as error:
-            raise CorpusError(f"y: lattice {n}: {error}") from None
-    return lattice.labels(checked_path(lattice, path, n))
+        spans = [Span(*arc[:3]) for arc in path]
+        _check_within(spans, lattice.n_nodes - 1, n)
+    else:
+        spans = [Span(*ends) for ends in lattice.ends(checked_path(lattice, path, n))]
+    place = _places(lattice, spans)
+    try:
+        return TruePath(_labels(spans, place), place)
+    except (CorpusError, TypeError) as error:
+        raise CorpusError(f"y: lattice {n}: {error}") from None
+
+
+def best_labels(scored: list[ScoredLattice], true: list[TruePath]) -> list[list[str]]:
+    """The best paths as labels of the same steps as the true ones."""
+    return [
+        _labels([Span(*ends) for ends in each.lattice.ends(each.best()[0].arcs)], beside.place)
+        for each, beside in zip(scored, true, strict=True)
+    ]
+
+
+def _check_within(spans: list[Span], last: int, n: int) -> None:
+    for start, end, *_ in spans:
+        if not isinstance(start, int | np.integer) or not isinstance(end, int | np.integer):
+            raise CorpusError(f"y: lattice {n}: expected nodes, whole numbers, got {shown(start)} and {shown(end)}")
+        if not 0 <= start < end <= last:
+            place = f"span {shown(start)}:{shown(end)}"
+            raise CorpusError(f"y: lattice {n}: {place}: expected a non-empty range within 0:{last}")
+
+
+def _places(lattice: FeatureLattice, spans: list[Span]) -> dict[int, int]:
+    """Where nodes in use stand among the labels: steps from one to the next count, but in large gaps only some."""
+    nodes = {0, lattice.n_nodes - 1}
+    for ends in itertools.chain(lattice.arcs, spans):
+        nodes.update(ends[:2])
+    ordered = sorted(nodes)
+    steps = (min(after - before, MOST_STEPS) for before, after in itertools.pairwise(ordered))
+    return dict(zip(ordered, itertools.accumulate(steps, initial=0), strict=True))
+
+
+def _labels(spans: list[Span], place: dict[int, int]) -> list[str]:
+    moved = [Span(place[span.start], place[span.end], span.type) for span in spans]
+    return labels_of(moved, max(place.values()))

@@ -7,7 +7,7 @@ from labelwright.errors import OptionError
 from labelwright.settings import Kind, OfTheRun, Place, Setting, read_table, settings_of, without_use
 from labelwright.taggers import registry
 from labelwright.taggers.base import LAYER
-from labelwright.wording import did_you_mean, either
+from labelwright.wording import did_you_mean, either, shown
 
 OF_A_LAYER = ("name", "model", "scheme")  # keys of a table beside the settings of its tagger
 
@@ -41,7 +41,7 @@ class LayerTables(Kind):
     def from_recipe(self, value: Any, place: Place) -> Any:
         file = place.name.partition(": ")[0]
         if not isinstance(value, list):
-            raise OptionError(f"{place.name}: expected {self.expected}, got {value!r:.60}")
+            raise OptionError(f"{place.name}: expected {self.expected}, got {shown(value, 60)}")
         if not value:
             raise OptionError(f"{file}: no layers; {self.hint}")
         return [_layer(file, number, table) for number, table in enumerate(value, 1)]
@@ -55,14 +55,15 @@ def _layer(file: str, number: int, table: Any) -> tuple[str, Any]:
     """One layer, checked by itself."""
     name = table.get("name") if isinstance(table, dict) else None
     if not isinstance(name, str) or not name:
-        raise OptionError(f'{file}: layer {number}: expected name = "COLUMN", a column of the file, got {name!r}')
+        got = shown(name, 60)
+        raise OptionError(f'{file}: layer {number}: expected name = "COLUMN", a column of the file, got {got}')
     part = f"layer {name}: "
     model = table.get("model", "crf")
     names = layer_names()
     if model not in names:
-        raise OptionError(f"{file}: {part}model: expected one of {', '.join(names)}, got {model!r}")
+        raise OptionError(f"{file}: {part}model: expected one of {', '.join(names)}, got {shown(model, 60)}")
     if not isinstance(table.get("scheme", ""), str):
-        raise OptionError(f"{file}: {part}scheme: expected a string, got {table['scheme']!r}")
+        raise OptionError(f"{file}: {part}scheme: expected a string, got {shown(table['scheme'], 60)}")
     kind, settings = registry.model_class(model), layer_settings(model)
     given = {key: value for key, value in table.items() if key not in OF_A_LAYER}
 

@@ -51,6 +51,7 @@ from labelwright.taggers.linear import with_arrays
 from labelwright.taggers.sample_weights import token_weights
 from labelwright.taggers.score_based import ConfidentTagger
 from labelwright.taggers.training import labelled
+from labelwright.wording import shown
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -83,7 +84,7 @@ class NameOrFunction(Choice):
 
     def complaint(self, value: Any) -> str | None:
         wrong = None if callable(value) else super().complaint(value)
-        return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {value!r:.60}"
+        return wrong and f"expected {self.expected}, or a function of confidences and lengths, got {shown(value, 60)}"
 
 
 Ngram = Annotated[int, OddNumber(), Signed(), Help("Labels of a predicted n-gram, the token's own in the middle.")]
