@@ -206,10 +206,12 @@ def test_what_is_no_file_of_corrections(run, wrong, folder, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"]}\n')
     marks = wrong.read_text().replace("\n", " x 0.5 _ here\n").replace("\n x 0.5 _ here\n", "\n\n")
     (tmp_path / "marks.txt").write_text(marks)
+    (tmp_path / "digits.txt").write_text(marks.replace("here", "1" * 5000))
     for file, told in [
         (wrong, "expected 7 columns, those of the data and predicted, probability, doubt, sentence, got 3"),
         (tmp_path / "bad.jsonl", "bad.jsonl:1: expected sentence, tokens and labels"),
         (tmp_path / "marks.txt", "sentence 0: expected one number of a sentence in the last column, got 'here'"),
+        (tmp_path / "digits.txt", "sentence 0: expected one number of a sentence in the last column, got '111"),
     ]:
         options = ["--columns", "word,pos,chunk", "--apply", file, "-o", tmp_path / "new.txt"]
         code, out, err = run("doubts", folder / "train.txt", *options)

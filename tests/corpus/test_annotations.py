@@ -242,6 +242,30 @@ def test_predictions_can_be_read_by_label_studio():
     assert written[0]["annotations"] == tasks[0]["annotations"]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": "Ada", "annotations": 5},  # JSON-MIN, whose annotations are in `label`
+        {"data": {"text": "Ada"}, "annotations": [{"was_cancelled": True, "result": 5}]},
+        {"data": {"text": "Ada"}, "annotations": [3, {"was_cancelled": True, "result": ["x", {"from_name": 1}]}]},
+        {"data": {"text": "Ada"}, "annotations": {"result": [{"from_name": "ner"}]}},
+    ],
+)
+def test_predictions_are_written_beside_annotations_that_are_none(fields):
+    written = json.loads(with_predictions([fields], [("Ada", [Entity(0, 3, "PER", "Ada")])]))
+    (prediction,) = written[0]["predictions"][0]["result"]
+    assert (prediction["from_name"], prediction["to_name"]) == ("label", "text")
+    assert written[0]["annotations"] == fields["annotations"]
+
+
+def test_predictions_have_the_names_of_the_annotations():
+    results = [{"from_name": 1}, {"from_name": "ner", "to_name": "doc"}]
+    tasks = [{"data": {"text": "Ada"}, "annotations": [{"result": None}, {"result": results}]}]
+    written = json.loads(with_predictions(tasks, [("Ada", [Entity(0, 3, "PER", "Ada")])]))
+    (prediction,) = written[0]["predictions"][0]["result"]
+    assert (prediction["from_name"], prediction["to_name"]) == ("ner", "doc")
+
+
 def test_an_annotation_wider_than_its_tokens_cuts_none(tmp_path):
     (tmp_path / "d.jsonl").write_text('{"text": "We met (Ada) there", "label": [[7, 12, "PER"]]}\n')
     read = labelwright.read_doccano(tmp_path / "d.jsonl", tokenizer=Tokenizer(pattern=r"\w+"))

@@ -1,6 +1,7 @@
 """Label schemes and spans against plain enumerations."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -94,6 +95,16 @@ def test_boundaries_follow_the_oracle(labels):
     assert [table.types[table.type_of[codes[t + 1]]] for t in starts] == [
         kind for *_, kind in chunks_by_the_book(labels)
     ]
+
+
+def test_spans_of_many_labels_take_memory_linear_in_them():
+    labels = [f"B-{n}" for n in range(4000)]  # a table of all pairs would take 16 MB
+    tracemalloc.start()
+    spans = spans_of(labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert spans == [Span(n, n + 1, str(n)) for n in range(4000)]
+    assert peak < 8 << 20
 
 
 def test_boundaries_read_brackets_as_chunks_of_one_token_and_bare_letters_as_untyped_chunks():

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from scipy import stats
 from labelwright.corpus.schemes import SCHEMES, convert
 from labelwright.corpus.spans import spans_of
 from labelwright.errors import CorpusError, OptionError
-from labelwright.evaluate import compare, count, evaluate, mcnemar, paired_bootstrap, significance
+from labelwright.evaluate import compare, count, evaluate, mcnemar, paired_bootstrap, report_of, significance
 
 # ---------------------------------------------------------------- an oracle: conlleval's rules, pair by pair
 
@@ -205,6 +206,47 @@ def test_counts_of_sentences_are_those_of_the_whole():
             assert row == {k: number for k, number in zip(alone.types, getattr(alone, name)[0], strict=True) if number}
     assert whole.tokens.tolist() == [4, 1, 0, 2]
     assert whole.correct_tokens.tolist() == [3, 1, 0, 1]
+
+
+def full_tables(gold, predicted, types):
+    """Gold, predicted and correct chunks of each sentence and type [3, N, C], by the spans of each sentence."""
+    tables = np.zeros((3, len(gold), len(types)), np.int64)
+    for n, (g, p) in enumerate(zip(gold, predicted, strict=True)):
+        ours, theirs = set(spans_of(g)), set(spans_of(p))
+        for table, spans in zip(tables, (ours, theirs, ours & theirs), strict=True):
+            for span in spans:
+                table[n, types.index(span.type)] += 1
+    return tables
+
+
+@drawn(100)
+@given(labelled_pairs(types=("X", "Y", "Z")))
+def test_counts_of_the_pairs_that_occur_are_those_of_full_tables(pair):
+    counts = count(*pair)
+    tables = full_tables(*pair, counts.types)
+    assert np.array_equal(np.stack([counts.gold, counts.predicted, counts.correct]), tables)
+    assert np.array_equal(counts.by_sentence(), tables.sum(axis=2).T)
+    assert np.array_equal(counts.by_type(), tables.sum(axis=1).T)
+    assert counts.chunks[:, :2].any(axis=1).all()  # nothing is stored of types that a sentence lacks
+    totals = tables.sum(axis=1).T.tolist()
+    expected = {kind: tuple(row) for kind, row in zip(counts.types, totals, strict=True) if any(row)}
+    assert triples(report_of(counts)) == expected
+    numerator, denominator = significance.STATISTICS["f1"](counts)
+    assert np.array_equal(numerator, 2 * tables[2].sum(axis=1))
+    assert np.array_equal(denominator, (tables[0] + tables[1]).sum(axis=1))
+
+
+@pytest.mark.parametrize("reading", ["conlleval", "strict", "token"])
+def test_memory_is_linear_in_the_number_of_types(reading):
+    """One table of all sentences and types, or of all pairs of labels, would take 16 MB or more."""
+    gold = [[f"B-{n}"] for n in range(4000)]
+    tracemalloc.start()
+    report = evaluate(gold, gold, reading=reading)
+    both = compare(gold, gold, gold, reading=reading, samples=10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.score == both.a.score == 1
+    assert peak < 12 << 20
 
 
 @pytest.mark.parametrize(

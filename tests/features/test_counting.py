@@ -42,7 +42,7 @@ def dense(sparse):
     return matrix
 
 
-@pytest.mark.parametrize("window", [1, 2, 5])
+@pytest.mark.parametrize("window", [1, 2, 5, 10**9])  # the last is wider than any sentence
 @pytest.mark.parametrize("at_once", [3, 1000])
 def test_pairs_are_those_within_the_window_of_a_sentence(window, at_once, monkeypatch):
     monkeypatch.setattr(counting, "TOKENS_AT_ONCE", at_once)
@@ -53,6 +53,11 @@ def test_pairs_are_those_within_the_window_of_a_sentence(window, at_once, monkey
     left, right, count = count_pairs(ranks, corpus.offsets, window, len(words))
     got = dict(zip(zip(left.tolist(), right.tolist(), strict=True), count.tolist(), strict=True))
     assert got == pairs_by_hand(sentences, window, words)
+
+
+def test_sentences_of_one_word_have_no_pairs():
+    for window in (1, 10**9):
+        assert all(len(part) == 0 for part in count_pairs(np.arange(3), np.arange(4), window, 3))
 
 
 def test_mutual_information_by_hand():

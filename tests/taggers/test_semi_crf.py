@@ -1,6 +1,7 @@
 """The answers of a SemiCRF against enumeration of all segmentations, for every label scheme; and what it refuses."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from labelwright.corpus.spans import labels_of
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.parallel import Workers
 from labelwright.structures.passing import Layered, certain
+from labelwright.taggers.semi_crf import SegmentScores
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
@@ -126,7 +128,8 @@ def test_encoded_data_serve_every_question(model):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"max_length": 0}, r"^max_length: expected a whole number of 1 or more, got 0$"),
+        ({"max_length": 0}, r"^max_length: expected a whole number of 1 or more and of 65536 or less, got 0$"),
+        ({"max_length": 65537}, r"^max_length: expected a whole number of 1 or more and of 65536 or less, got 65537$"),
         ({"optimizer": "sgd"}, r"^optimizer: expected one of lbfgs, got 'sgd'$"),
         ({"template": "U:%x[0,0]\nB:%x[0,0]"}, r"^template: line 2, 'B:%x\[0,0\]': a SemiCRF has no .*; use U lines$"),
         ({"template": "U:%x[0,0]\n*:%x[0,0]"}, r"^template: line 2, '\*:%x\[0,0\]': .*; use U lines$"),
@@ -209,6 +212,48 @@ def test_too_many_segments_are_refused(monkeypatch):
     monkeypatch.setattr("labelwright.structures.segments.MAX_ROWS", 20)
     with pytest.raises(OptionError, match=r"^max_length: there are 31 runs of up to 3 tokens, more than 20; "):
         SemiCRF(n_jobs=1).fit(X, labelled("iob2"))
+
+
+def test_sentences_with_too_many_segments_are_not_tagged(model, monkeypatch):
+    expected, T = model.predict([NEW, X[0]]), len(NEW)
+    n_rows = sum(min(end, 3) for end in range(1, T + 1))
+    assert model.segments_.max_length == 3
+    monkeypatch.setattr("labelwright.structures.segments.MAX_SENTENCE_ROWS", n_rows)
+    assert model.predict([NEW, X[0]]) == expected
+    message = rf"^X: a sentence of {T + 1} tokens has {n_rows + 3} runs of up to 3 tokens \(max_length\), more than "
+    remedy = rf"{n_rows}; use shorter sentences, or train with a smaller max_length$"
+    for question in (model.predict, model.encode, model.predict_marginals):
+        with pytest.raises(CorpusError, match=message + remedy):
+            question([["a"], [*NEW, "a"], ["a"]])
+
+
+def test_sentences_with_too_many_arcs_are_not_tagged(model, monkeypatch):
+    monkeypatch.setattr("labelwright.structures.segments.MAX_SENTENCE_ARCS", 20)
+    with pytest.raises(CorpusError, match=r"^X: a sentence of 30 tokens has a graph of .* \(max_length 3, 3 states\)"):
+        model.predict([["a"] * 30])
+
+
+def test_a_long_sentence_is_refused_before_memory_is_taken():
+    y = [["B-X", "I-X", "O"], ["O", "B-X"]]
+    model = SemiCRF(max_length=3000, max_iter=2, n_jobs=1).fit([["a", "b", "c"], ["b", "a"]], y)
+    tracemalloc.start()
+    with pytest.raises(CorpusError, match=r"^X: a sentence of 4,000 tokens has 7,501,500 runs of up to 3,000 tokens "):
+        model.predict([["a"] * 4000])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_blocks_have_a_bounded_number_of_segments(monkeypatch):
+    model = SemiCRF(max_length=50, max_iter=2, n_jobs=1).fit(X, labelled("iob2"))
+    data = [["a", "b"] * 20, ["b"], ["c", "a"] * 20, ["a"] * 5]
+    expected = model.predict(data)
+    monkeypatch.setattr("labelwright.taggers.semi_crf.ROWS_PER_TOKEN", 1)
+    monkeypatch.setattr("labelwright.taggers.semi_crf.BLOCK_TOKENS", 821)  # a long sentence has 820 runs
+    trained, encoded = model.trained_, model.encode(data)
+    assembly = model._constrained(trained, None).assembly
+    assert SegmentScores(trained, assembly, encoded, Workers(1)).blocks == [(0, 2), (2, 3), (3, 4)]
+    assert model.predict(data) == expected
 
 
 def test_data_that_cannot_be():

@@ -1,5 +1,6 @@
 """A SemiCRF in terms of another one, and in its file."""
 
+import json
 import pickle
 
 import numpy as np
@@ -8,7 +9,7 @@ from segmentations import DICTIONARIES, NEW, SCHEMES, TEMPLATE, X, labelled, ran
 
 import labelwright
 from labelwright import SemiCRF
-from labelwright.errors import NotFittedError, OptionError
+from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.structures.passing import Layered, certain
 
 
@@ -111,6 +112,17 @@ def test_a_model_survives_its_file(model, tmp_path):
         same = {name: value for name, value in model.get_params().items() if name not in differ}
         assert same.items() <= copy.get_params().items()
     assert again.fit(X, labelled(model.scheme_)).extractor_.n_features == model.extractor_.n_features
+
+
+@pytest.mark.parametrize("number", [0, 65537, 1 << 31])
+def test_a_file_has_no_segments_of_any_length(number):
+    model = random_model("iob2")
+    for part in (lambda header: header["features"]["segments"], lambda header: header["segments"]):
+        tensors, header = model.pack()
+        header = json.loads(json.dumps(header))
+        part(header)["max_length"] = number
+        with pytest.raises(ModelFileError, match=r"max_length.*a whole number from 1 to 65536"):
+            SemiCRF.unpack(tensors, header)
 
 
 def test_dictionaries_may_be_absent_and_words_may_have_blanks(tmp_path):

@@ -11,6 +11,7 @@ from labelwright.corpus.token_records import json_lines
 from labelwright.errors import CorpusError
 
 BESIDE = ("predicted", "probability", "doubt", "sentence")  # what column files have after the label
+MOST_DIGITS = 15  # of the number of a sentence
 
 
 class Correction(NamedTuple):
@@ -44,7 +45,7 @@ def read_corrections(path: str, n_columns: int) -> list[Correction]:
 
 
 def _number(marks: Sequence[str], place: str) -> int:
-    if len(set(marks)) != 1 or not marks[0].isdecimal():
+    if len(set(marks)) != 1 or not marks[0].isdecimal() or len(marks[0]) > MOST_DIGITS:
         raise CorpusError(f"{place}: expected one number of a sentence in the last column, got {marks[0]!r:.40}")
     return int(marks[0])
 

@@ -396,8 +396,13 @@ def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[
 
 def _names_of(task: dict[str, Any]) -> dict[str, str]:
     """What the labelling configuration calls labels and text, where an annotation tells."""
-    for annotation in task.get("annotations") or ():
-        for result in annotation.get("result") or () if isinstance(annotation, dict) else ():
-            if isinstance(result, dict) and isinstance(result.get("from_name"), str):
+    for annotation in _objects(task.get("annotations")):
+        for result in _objects(annotation.get("result")):
+            if isinstance(result.get("from_name"), str):
                 return {"from_name": result["from_name"], "to_name": str(result.get("to_name", "text"))}
     return {"from_name": "label", "to_name": "text"}
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none where it is something else."""
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

@@ -1,7 +1,8 @@
 """Label schemes: how letters such as B, I, E, S and O write chunks down, and how conlleval reads any mixture of them.
 
 Whether a chunk ends or starts between two neighbouring tokens depends on their two labels alone, so everything here
-is a table over pairs of labels (or over windows of three), filled once per distinct pair.
+is a table over pairs of labels (or over windows of three), filled once per distinct pair.  Where there may be many
+labels, only the pairs that occur are looked up.
 """
 
 import functools
@@ -18,6 +19,7 @@ ALIASES = {"L": "E", "U": "S", "M": "I"}
 _OPENING = frozenset("BS[]")  # a chunk always starts at these letters
 _CLOSING = frozenset("ES[]")  # a chunk always ends after these letters
 _INSIDE = _OPENING | _CLOSING | {"I"}
+OUTSIDE = "O", ""  # the role and type of what is in no chunk
 
 # The roles each scheme has letters for, and the letters of those that spell some of them in their own way.
 _ROLES = {
@@ -80,6 +82,27 @@ _WRITE: dict[str, Callable[[Place], str]] = {
 }
 
 
+class LabelRoles(NamedTuple):
+    """How labels are read as parts of chunks; index L stands for the outside of the sentence."""
+
+    types: list[str]  #: [C]        chunk types, sorted
+    type_of: np.ndarray  #: [L+1] int64  index into types, -1 outside chunks
+    opening: np.ndarray  #: [L+1] bool   a chunk always starts at the label
+    closing: np.ndarray  #: [L+1] bool   a chunk always ends after the label
+
+    def starts(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Whether a chunk starts at each label of `after` that follows the one of `before`."""
+        return np.asarray((self.type_of[after] >= 0) & self._broken(before, after))
+
+    def ends(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Whether a chunk ends at each label of `before` that the one of `after` follows."""
+        return np.asarray((self.type_of[before] >= 0) & self._broken(before, after))
+
+    def _broken(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Whether no chunk continues from one label to the next, as `is_broken` says of one pair."""
+        return np.asarray(self.closing[before] | self.opening[after] | (self.type_of[before] != self.type_of[after]))
+
+
 class Boundaries(NamedTuple):
     """Where chunks start and end between labels i and j; index L stands for the outside of the sentence."""
 
@@ -132,7 +155,7 @@ def _parts(label: str | None) -> tuple[str, str]:
     return (letter, kind) if letter in _INSIDE else ("O", "")
 
 
-def _broken(before: tuple[str, str], after: tuple[str, str]) -> bool:
+def is_broken(before: tuple[str, str], after: tuple[str, str]) -> bool:
     """Whether no chunk continues from one token to the next: conlleval's rule, for all letters at once."""
     (i, type_i), (j, type_j) = before, after
     return i == "O" or j == "O" or i in _CLOSING or j in _OPENING or type_i != type_j
@@ -143,12 +166,41 @@ def is_chunk_label(label: str) -> bool:
     return label == "O" or _parts(label)[0] != "O"
 
 
-def boundaries(labels: Sequence[str]) -> Boundaries:
-    """Read any mixture of B I O E S [ ] labels as conlleval does, for every pair of labels.
+def chunk_parts(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """The role and type of each of the labels.
+
+    Bare letters count as outside when other labels are no chunk labels at all: then `B` is a phoneme or a tag.
+    """
+    chunky = all(map(is_chunk_label, labels))
+    return [_parts(label if chunky or (isinstance(label, str) and "-" in label) else None) for label in labels]
+
+
+def label_roles(labels: Sequence[str]) -> LabelRoles:
+    """Read any mixture of B I O E S [ ] labels as conlleval does, in memory linear in the number of labels.
 
     A chunk runs on from i to j when both are inside chunks of one type, i does not close it (E S) and j does not
     open another (B S).
-    Bare letters count as outside when other labels are no chunk labels at all: then `B` is a phoneme or a tag.
+
+    labels : the distinct labels [L]
+
+    >>> roles = label_roles(["O", "B-NP", "I-NP"])
+    >>> roles.starts(np.array([0, 1]), np.array([2, 2])).tolist(), roles.ends(np.array([2]), np.array([3])).tolist()
+    ([True, False], [True])
+    """
+    parts = [*chunk_parts(labels), OUTSIDE]
+    types = sorted({kind for letter, kind in parts if letter != "O"})
+    index = {kind: number for number, kind in enumerate(types)}
+    type_of = np.array([-1 if letter == "O" else index[kind] for letter, kind in parts], dtype=np.int64)
+    return LabelRoles(
+        types,
+        type_of,
+        opening=np.array([letter in _OPENING for letter, _ in parts], dtype=bool),
+        closing=np.array([letter in _CLOSING for letter, _ in parts], dtype=bool),
+    )
+
+
+def boundaries(labels: Sequence[str]) -> Boundaries:
+    """What `label_roles` says of every pair of labels, as tables.
 
     labels : the distinct labels [L]
 
@@ -156,23 +208,9 @@ def boundaries(labels: Sequence[str]) -> Boundaries:
     >>> bool(table.starts[0, 2]), bool(table.starts[1, 2]), bool(table.ends[2, 3]), table.types
     (True, False, True, ['NP'])
     """
-    chunky = all(map(is_chunk_label, labels))
-    parts = [_parts(label if chunky or (isinstance(label, str) and "-" in label) else None) for label in labels] + [
-        _parts(None)
-    ]
-    types = sorted({kind for letter, kind in parts if letter != "O"})
-    index = {kind: number for number, kind in enumerate(types)}
-    type_of = np.array([-1 if letter == "O" else index[kind] for letter, kind in parts], dtype=np.int64)
-    inside = type_of >= 0
-    opening = np.array([letter in _OPENING for letter, _ in parts])
-    closing = np.array([letter in _CLOSING for letter, _ in parts])
-    broken = closing[:, None] | opening[None, :] | (type_of[:, None] != type_of[None, :])
-    return Boundaries(
-        starts=inside[None, :] & (broken | ~inside[:, None]),
-        ends=inside[:, None] & (broken | ~inside[None, :]),
-        types=types,
-        type_of=type_of,
-    )
+    roles = label_roles(labels)
+    before, after = np.ogrid[: len(labels) + 1, : len(labels) + 1]
+    return Boundaries(roles.starts(before, after), roles.ends(before, after), roles.types, roles.type_of)
 
 
 def check_scheme(scheme: str) -> str:
@@ -382,7 +420,7 @@ class _Windows(dict[tuple[str | None, str, str | None], str]):
         if here[0] == "O":
             written = "O"
         else:
-            first, last = _broken(before, here), _broken(here, after)
+            first, last = is_broken(before, here), is_broken(here, after)
             place = Place(
                 first,
                 last,

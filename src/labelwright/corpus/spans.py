@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from labelwright.corpus.schemes import boundaries, check_scheme, convert, join_label
+from labelwright.corpus.schemes import OUTSIDE, check_scheme, chunk_parts, convert, is_broken, join_label
 from labelwright.errors import CorpusError
 
 
@@ -27,19 +27,14 @@ def spans_of(labels: Sequence[str], scheme: str | None = None) -> list[Span]:
     >>> spans_of(["B-NP", "I-NP", "O", "I-PP"], scheme="iob2")
     [Span(start=0, end=2, type='NP', probability=None)]
     """
-    distinct = list(dict.fromkeys(labels))
-    table = boundaries(distinct)
-    index = {label: number for number, label in enumerate(distinct)}
-    codes = [index[label] for label in labels] + [len(distinct)]
-    starts, ends, type_of = table.starts.tolist(), table.ends.tolist(), table.type_of.tolist()
     spans = []
-    start, before = 0, len(distinct)
-    for position, code in enumerate(codes):
-        if ends[before][code]:
-            spans.append(Span(start, position, table.types[type_of[before]]))
-        if starts[before][code]:
+    start, before = 0, OUTSIDE
+    for position, part in enumerate([*chunk_parts(labels), OUTSIDE]):
+        if is_broken(before, part):
+            if before != OUTSIDE:
+                spans.append(Span(start, position, before[1]))
             start = position
-        before = code
+        before = part
     if scheme is None:
         return spans
     # Chunks next to each other are written together, since IOB1 and IOE1 look at the neighbour.

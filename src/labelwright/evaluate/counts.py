@@ -1,6 +1,6 @@
 """The sufficient statistics of all scores and tests: counts of tokens and chunks, sentence by sentence.
 
-labels -> Tokens (integer codes) -> Rules (how they are read) -> Counts [N, C] -> a score is a sum over sentences
+labels -> Tokens (integer codes) -> Rules (how they are read) -> Counts [P, 3] -> a score is a sum over sentences
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.schemes import (
     ALIASES,
-    Boundaries,
-    boundaries,
+    LabelRoles,
     check_scheme,
     convert,
     detect_scheme,
     join_label,
+    label_roles,
     split_label,
 )
 from labelwright.errors import CorpusError, OptionError
@@ -38,24 +38,59 @@ class Tokens(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How labels are read: as chunks by a table of boundaries, or each token by itself (table None)."""
+    """How labels are read: as parts of chunks by their roles, or each token by itself (roles None)."""
 
     reading: str
     scheme: str | None
-    table: Boundaries | None
+    roles: LabelRoles | None
 
 
 class Counts(NamedTuple):
-    """Sufficient statistics of a prediction; rows add up, so any sum or resampling of sentences has its score."""
+    """Sufficient statistics of a prediction; rows add up, so any sum or resampling of sentences has its score.
+
+    Only the pairs of a sentence and a type that occurs in it are stored: their number is linear in the tokens.
+    """
 
     types: list[str]  #: [C]     chunk types, or labels where tokens are counted
-    gold: np.ndarray  #: [N, C]  chunks (or tokens) of the type in the gold standard
-    predicted: np.ndarray  #: [N, C]  ... in the prediction
-    correct: np.ndarray  #: [N, C]  ... in both, with the same limits
+    sentence: np.ndarray  #: [P]     the sentence of each pair
+    type: np.ndarray  #: [P]     its type, an index into types
+    chunks: np.ndarray  #: [P, 3]  its chunks (or tokens): gold, predicted, and in both with the same limits
     tokens: np.ndarray  #: [N]     tokens
     correct_tokens: np.ndarray  #: [N]     tokens with the right label
     reading: str  #: "conlleval", "strict" or "token"
     scheme: str | None  #: of the gold labels, where they have one
+
+    @property
+    def gold(self) -> np.ndarray:
+        """Chunks (or tokens) of each type in the gold standard [N, C], as a full table."""
+        return self._table(0)
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """The same in the prediction [N, C]."""
+        return self._table(1)
+
+    @property
+    def correct(self) -> np.ndarray:
+        """The same in both, with the same limits [N, C]."""
+        return self._table(2)
+
+    def by_sentence(self) -> np.ndarray:
+        """Gold, predicted and correct chunks of each sentence [N, 3]."""
+        return self._sums(self.sentence, len(self.tokens))
+
+    def by_type(self) -> np.ndarray:
+        """Gold, predicted and correct chunks of each type [C, 3]."""
+        return self._sums(self.type, len(self.types))
+
+    def _table(self, column: int) -> np.ndarray:
+        table = np.zeros((len(self.tokens), len(self.types)), np.int64)
+        table[self.sentence, self.type] = self.chunks[:, column]
+        return table
+
+    def _sums(self, group: np.ndarray, n: int) -> np.ndarray:
+        sums = [np.bincount(group, numbers, minlength=n) for numbers in self.chunks.T]  # exact up to 2**53
+        return np.stack(sums, axis=1).astype(np.int64)
 
 
 def count(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None) -> Counts:
@@ -115,8 +150,8 @@ def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:
     if reading not in READINGS:
         raise OptionError(f"reading: got {reading!r}, expected one of {', '.join(READINGS)}")
     scheme = check_scheme(scheme) if scheme is not None else None
-    table = boundaries(tokens.labels)
-    chunks = bool(table.types) or set(tokens.labels) <= {"O"}
+    roles = label_roles(tokens.labels)
+    chunks = bool(roles.types) or set(tokens.labels) <= {"O"}
     if reading == "token" or not chunks:
         if reading == "strict":
             raise OptionError(
@@ -130,7 +165,7 @@ def rules_for(tokens: Tokens, reading: str, scheme: str | None) -> Rules:
         raise OptionError(
             "reading: 'strict' needs a scheme, and the gold labels show none; set it, as in scheme='iob2'"
         )
-    return Rules(reading, scheme, table)
+    return Rules(reading, scheme, roles)
 
 
 def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
@@ -139,25 +174,25 @@ def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
     lengths = np.diff(tokens.offsets)
     sentence = np.repeat(np.arange(len(lengths)), lengths)  # [T]
     same = gold == predicted
-    if rules.table is None:
+    if rules.roles is None:
         types, gold_type, predicted_type = tokens.labels, gold, predicted
         in_gold = in_predicted = np.ones(len(gold), dtype=bool)
         correct = same
     else:
-        types, gold_type, predicted_type = rules.table.types, rules.table.type_of[gold], rules.table.type_of[predicted]
+        types, gold_type, predicted_type = rules.roles.types, rules.roles.type_of[gold], rules.roles.type_of[predicted]
         gold_last, predicted_last = chunk_ends(tokens, rules, 0), chunk_ends(tokens, rules, system)
         in_gold, in_predicted = gold_last >= 0, predicted_last >= 0
         correct = in_gold & (gold_last == predicted_last) & (gold_type == predicted_type)
 
-    def per_sentence(chosen: np.ndarray, kind: np.ndarray) -> np.ndarray:
-        cells = np.bincount(sentence[chosen] * len(types) + kind[chosen], minlength=len(lengths) * len(types))
-        return cells.reshape(len(lengths), len(types))
-
+    counted = (in_gold, gold_type), (in_predicted, predicted_type), (correct, gold_type)
+    pairs = [sentence[chosen] * len(types) + kind[chosen] for chosen, kind in counted]
+    distinct = np.unique(np.concatenate(pairs))  # [P]
+    places = (np.searchsorted(distinct, each) for each in pairs)
     return Counts(
         types=list(types),
-        gold=per_sentence(in_gold, gold_type),
-        predicted=per_sentence(in_predicted, predicted_type),
-        correct=per_sentence(correct, gold_type),
+        sentence=distinct // max(len(types), 1),
+        type=distinct % max(len(types), 1),
+        chunks=np.stack([np.bincount(place, minlength=len(distinct)) for place in places], axis=1),
         tokens=lengths,
         correct_tokens=np.bincount(sentence[same], minlength=len(lengths)),
         reading=rules.reading,
@@ -167,9 +202,9 @@ def count_system(tokens: Tokens, rules: Rules, system: int) -> Counts:
 
 def gold_chunks_found(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     """Return for every gold chunk, in order, whether the prediction has it: same limits, same type."""
-    if rules.table is None:
+    if rules.roles is None:
         raise OptionError("unit: 'chunk' needs chunk labels such as B-NP; use 'token' or 'sentence'")
-    type_of = rules.table.type_of
+    type_of = rules.roles.type_of
     gold_last, last = chunk_ends(tokens, rules, 0), chunk_ends(tokens, rules, system)
     first = np.flatnonzero(gold_last >= 0)
     same_type = type_of[tokens.codes[0, first]] == type_of[tokens.codes[system, first]]
@@ -178,13 +213,12 @@ def gold_chunks_found(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
 
 def chunk_ends(tokens: Tokens, rules: Rules, system: int) -> np.ndarray:
     """Return [T] the last token of the chunk that starts at each token, -1 where none starts."""
-    assert rules.table is not None
+    assert rules.roles is not None
     codes = tokens.codes[system]
     before, after = _neighbours(codes, tokens)
-    width = len(tokens.labels) + 1
-    # Every start has its end: the tables open a chunk only where none runs on, and close it before the next.
-    first = np.flatnonzero(rules.table.starts.ravel()[before * width + codes])
-    last = np.flatnonzero(rules.table.ends.ravel()[codes * width + after])
+    # Every start has its end: a chunk opens only where none runs on, and closes before the next.
+    first = np.flatnonzero(rules.roles.starts(before, codes))
+    last = np.flatnonzero(rules.roles.ends(codes, after))
     if rules.reading == "strict":
         misspelt = offsets_from(_misspelt(tokens, rules, system))
         intact = misspelt[last + 1] == misspelt[first]

@@ -171,20 +171,20 @@ def analysis_of(
     tokens: Tokens, rules: Rules, X: Any = None, *, model: Any = None, layer: str = "", train: Any = None
 ) -> ErrorAnalysis:
     """All errors of system 1 against the gold standard; see `Report.errors` for what X, model and train add."""
-    types = tokens.labels if rules.table is None else list(rules.table.types)
+    types = tokens.labels if rules.roles is None else list(rules.roles.types)
     gold, predicted = units_of(tokens, rules, 0), units_of(tokens, rules, 1)
     words = words_of(X, tokens)
     unseen = None if words is None else _unseen(words, model, train)
     ours, theirs = _keys(gold, len(tokens.codes[0]), len(types)), _keys(predicted, len(tokens.codes[0]), len(types))
     right, right_too = np.isin(ours, theirs), np.isin(theirs, ours)
     wrong = _by_sentence(tokens, types, gold, ~right), _by_sentence(tokens, types, predicted, ~right_too)
-    errors = list(_errors(*wrong, words, unseen, rules.table is None))
+    errors = list(_errors(*wrong, words, unseen, rules.roles is None))
     if model is not None and X is not None:
-        errors = with_probabilities(errors, X, model, layer, chunks=rules.table is not None)
+        errors = with_probabilities(errors, X, model, layer, chunks=rules.roles is not None)
     kinds = Counter(error.kind for error in errors)
-    known = TOKEN_KINDS if rules.table is None else CHUNK_KINDS
+    known = TOKEN_KINDS if rules.roles is None else CHUNK_KINDS
     return ErrorAnalysis(
-        unit="token" if rules.table is None else "chunk",
+        unit="token" if rules.roles is None else "chunk",
         n_sentences=len(tokens.offsets) - 1,
         n_tokens=len(tokens.codes[0]),
         total=score_of(len(ours), len(theirs), int(right.sum())),
@@ -205,12 +205,12 @@ def analysis_of(
 def units_of(tokens: Tokens, rules: Rules, system: int) -> Units:
     """The chunks of a system as `count` reads them, or all its tokens."""
     codes = tokens.codes[system]
-    if rules.table is None:
+    if rules.roles is None:
         every = np.arange(len(codes))
         return Units(every, every + 1, codes)
     last = chunk_ends(tokens, rules, system)
     first = np.flatnonzero(last >= 0)
-    return Units(first, last[first] + 1, rules.table.type_of[codes[first]])
+    return Units(first, last[first] + 1, rules.roles.type_of[codes[first]])
 
 
 def _keys(units: Units, n_tokens: int, n_types: int) -> np.ndarray:

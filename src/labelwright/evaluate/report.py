@@ -126,16 +126,11 @@ def report_of(counts: Counts) -> Report:
 
     counts : as `count` returns them
     """
-    totals = zip(
-        counts.types,
-        *(table.sum(axis=0).tolist() for table in (counts.gold, counts.predicted, counts.correct)),
-        strict=True,
-    )
-    scores = {name: score_of(*numbers) for name, *numbers in sorted(totals) if numbers[0] or numbers[1]}
+    by_type = counts.by_type()  # [C, 3]
+    totals = sorted(zip(counts.types, by_type.tolist(), strict=True))
+    scores = {name: score_of(*numbers) for name, numbers in totals if numbers[0] or numbers[1]}
     chunked = counts.reading != "token"
-    chunks = None
-    if chunked:
-        chunks = score_of(int(counts.gold.sum()), int(counts.predicted.sum()), int(counts.correct.sum()))
+    chunks = score_of(*by_type.sum(axis=0).tolist()) if chunked else None
     n_sentences, n_tokens = len(counts.tokens), int(counts.tokens.sum())
     return Report(
         precision=chunks and chunks.precision,

@@ -247,7 +247,7 @@ RIGHT: dict[str, Callable[[Tokens, Rules, int], np.ndarray]] = {
 
 # The numerator and denominator of each metric, [N] each.
 STATISTICS: dict[str, Callable[[Counts], tuple[np.ndarray, np.ndarray]]] = {
-    "f1": lambda c: (2 * c.correct.sum(axis=1), c.gold.sum(axis=1) + c.predicted.sum(axis=1)),
+    "f1": lambda c: (2 * c.by_sentence()[:, 2], c.by_sentence()[:, :2].sum(axis=1)),
     "accuracy": lambda c: (c.correct_tokens, c.tokens),
     "sentence": lambda c: (c.correct_tokens == c.tokens, np.ones_like(c.tokens)),
 }

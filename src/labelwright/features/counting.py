@@ -114,9 +114,10 @@ def count_pairs(ranks: Longs, offsets: Longs, window: int, n_words: int) -> Coun
     """Count the pairs of words of a sentence that are at most `window` apart; words of rank -1 only take up space."""
     sentence = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
     keys, counts = np.empty(0, np.int64), np.empty(0, np.int64)
+    furthest = min(window, max(1, int(np.diff(offsets).max(initial=0)) - 1))  # no two words are further apart
     for begin in range(0, len(ranks), TOKENS_AT_ONCE):
         fresh = []
-        for distance in range(1, window + 1):
+        for distance in range(1, furthest + 1):
             a = slice(begin, min(begin + TOKENS_AT_ONCE, max(begin, len(ranks) - distance)))
             b = slice(a.start + distance, a.stop + distance)
             inside = (sentence[a] == sentence[b]) & (ranks[a] >= 0) & (ranks[b] >= 0)

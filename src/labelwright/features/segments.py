@@ -27,7 +27,7 @@ from labelwright.features.phrases import (
 )
 from labelwright.parallel import computed_once
 from labelwright.structures.passing import Layered
-from labelwright.structures.segments import Segments, SegmentSpace
+from labelwright.structures.segments import LONGEST_SEGMENT, Segments, SegmentSpace, check_sentences
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
@@ -82,6 +82,7 @@ class SegmentFeatures:
     def encode_with_slots(self, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
         """As in LayeredFeatures: the slots of token features."""
         incidences, slots, offsets = encode_with_slots(self.tokens, X)
+        check_sentences(offsets, self.max_length)
         return incidences | {"segment": self.incidence(X, offsets)}, slots, offsets
 
     def held_out(self, X: Any, segments: Segments, space: SegmentSpace) -> HeldOut | None:
@@ -97,7 +98,7 @@ class SegmentFeatures:
     def incidence(self, X: Any, offsets: Longs, held: HeldOut | None = None) -> Incidence:
         """The features of all candidates: the length is a key, the others are token features."""
         longest, rows = self.max_length, rows_of(offsets, self.max_length)
-        keys = np.arange(rows[-1]) - np.repeat(rows[:-1], np.diff(rows))
+        keys = np.arange(rows[-1], dtype=np.int32) - np.repeat(rows[:-1].astype(np.int32), np.diff(rows))
         counts, feature = np.zeros(len(keys), np.int64), np.empty(0, np.int32)
         words = self._word_numbers(X) if len(self.phrases.feature) else None
         if words is not None:
@@ -116,7 +117,7 @@ class SegmentFeatures:
             counts = np.bincount(row, minlength=len(keys))
         first = self.tokens.n_features
         return Incidence(
-            keys.astype(np.int32)[:, None],
+            keys[:, None],
             np.arange(longest + 1, dtype=np.int64),
             np.arange(first, first + longest, dtype=np.int32),
             offsets_from(counts),
@@ -229,7 +230,7 @@ class SegmentFeatures:
         tokens = EXTRACTORS[sizes.one_of("tokens", tuple(EXTRACTORS))].restore(tensors, header)
         dictionaries, n_texts = sizes.names("dictionaries"), sizes.whole("n_texts", 0, MOST_FEATURES)
         phrases = read_phrases(tensors.part("phrases."), len(dictionaries), n_texts)
-        return cls(tokens, sizes.whole("max_length", 1, MOST_FEATURES), dictionaries, n_texts, phrases)
+        return cls(tokens, sizes.whole("max_length", 1, LONGEST_SEGMENT), dictionaries, n_texts, phrases)
 
 
 def _words(X: Any) -> Corpus | None:

@@ -20,13 +20,16 @@ from numpy.typing import NDArray
 from labelwright.corpus.labels import text_of
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import ALIASES, boundaries, convert, detect_scheme, join_label, split_label
-from labelwright.errors import ModelFileError, OptionError
+from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.kernels import segments as kernels
 from labelwright.structures.dag import Dag
 from labelwright.validation import HeaderReader
 
 Array = NDArray[Any]
-MAX_ROWS = 1 << 27  # candidates in the training data: each needs about twenty bytes
+MAX_ROWS = 1 << 27  # candidates in the training data, or in sentences encoded at once: each needs about twenty bytes
+MAX_SENTENCE_ROWS = 1 << 22  # candidates of a sentence that is tagged,
+MAX_SENTENCE_ARCS = 1 << 25  # and arcs of its graph: each needs about ninety bytes
+LONGEST_SEGMENT = 1 << 16  # tokens; no training data within MAX_ROWS have a longer one
 OPEN = 8  # tokens of a segment where labels are unknown and no longer one is known
 SHORT, MULTIPLE = 128, 32  # tokens of sentences whose arcs are kept, for lengths that are multiples
 PLACES = "BIES"  # first, inner, last and only token of a segment
@@ -290,7 +293,7 @@ def read_segment_space(header: HeaderReader, labels: tuple[str, ...], scheme: st
     if text_of(header.listed("types")) != text_of(types) or len(types) < 2:
         raise header.refuse("types", f"two types or more, those of the labels ({', '.join(text_of(types)):.60})")
     n_latent = header.whole("n_latent", 1) if "n_latent" in header else 1
-    return SegmentSpace(labels, scheme, types, header.whole("max_length", 1), n_latent)
+    return SegmentSpace(labels, scheme, types, header.whole("max_length", 1, LONGEST_SEGMENT), n_latent)
 
 
 def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array) -> Segments:
@@ -310,6 +313,29 @@ def check_rows(offsets: Array, max_length: int) -> None:
         raise OptionError(
             f"max_length: there are {n_rows:,} runs of up to {max_length} tokens, more than {MAX_ROWS:,}; use "
             "fewer sentences, a smaller max_length, or a CRF"
+        )
+
+
+def check_sentences(offsets: Array, max_length: int) -> None:
+    """Refuse to encode sentences with more candidates than there is memory for, one sentence or all of them."""
+    n_tokens = np.diff(offsets).max(initial=0)
+    n_rows = int(rows_before(n_tokens + 1, max_length))
+    if n_rows > MAX_SENTENCE_ROWS:
+        raise CorpusError(
+            f"X: a sentence of {n_tokens:,} tokens has {n_rows:,} runs of up to {max_length:,} tokens (max_length), "
+            f"more than {MAX_SENTENCE_ROWS:,}; use shorter sentences, or train with a smaller max_length"
+        )
+    check_rows(offsets, max_length)
+
+
+def check_arcs(space: SegmentSpace, T: int) -> None:
+    """Refuse a sentence of T tokens whose graph has more arcs than there is memory for."""
+    n_arcs = int(kernels.before_transitions(*space.shape, T))
+    if n_arcs > MAX_SENTENCE_ARCS:
+        raise CorpusError(
+            f"X: a sentence of {T:,} tokens has a graph of {n_arcs:,} arcs (max_length {space.max_length:,}, "
+            f"{space.n_states:,} states), more than {MAX_SENTENCE_ARCS:,}; use shorter sentences, or train with a "
+            "smaller max_length or fewer types"
         )
 
 

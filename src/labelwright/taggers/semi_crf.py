@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
 from labelwright.answers.segmentations import DECODERS, LATENT_DECODERS, SegmentGraph
+from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect
@@ -34,12 +35,14 @@ from labelwright.learn.segments import (
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.scoring.lattice_scores import BLOCK_TOKENS, Rows
 from labelwright.scoring.trained import Trained
-from labelwright.settings import AtLeast, Default, Flag, Help, OneOf, Signed
+from labelwright.settings import AtLeast, AtMost, Default, Flag, Help, OneOf, Signed
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.structures.segments import (
+    LONGEST_SEGMENT,
     Segments,
     SegmentSpace,
     arcs_for,
+    check_arcs,
     check_rows,
     cut_segments,
     grown_space,
@@ -66,6 +69,7 @@ from labelwright.validation import HeaderReader
 from labelwright.wording import counted
 
 Array = NDArray[Any]
+ROWS_PER_TOKEN = 64  # candidates that take as much room in a block as a token
 SEGMENT_COST = 3  # times the work of a CRF, without compiled code
 NOISE = 0.1  # standard deviation of the first weights of latent states
 SPLIT = 0.03  # and of what further data add to them
@@ -73,6 +77,7 @@ SPLIT = 0.03  # and of what further data add to them
 MaxLength = Annotated[
     int | None,
     AtLeast(1),
+    AtMost(LONGEST_SEGMENT),
     Signed(),
     Flag("--max-length"),
     Help("Most tokens of a segment; longer ones of the training data are cut."),
@@ -299,7 +304,7 @@ class SemiCRF(LogLinearModel):
         def scored(begin: int, end: int) -> Batch:
             return self._batch(scores.sentences(begin, end, permitted), begin)
 
-        return sentence_ranges(data.offsets, BLOCK_TOKENS), scored
+        return scores.blocks, scored
 
     def _under(self, trained: Trained, scheme: str | None) -> Constrained:
         """Everything: a segmentation keeps the scheme of the labels."""
@@ -392,7 +397,15 @@ class SegmentScores:
         self._rows = Rows(trained, assembly, data, workers)
         self._row_offsets = row_offsets(data.offsets, self.space.max_length)
         self._longest = int(np.diff(data.offsets).max())
+        check_arcs(self.space, self._longest)
         self._arcs = arcs_for(self.space, self._longest)  # of the longest sentence: it serves all
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """Ranges of sentences that are scored together, of about BLOCK_TOKENS tokens or ROWS_PER_TOKEN times as many
+        candidates; they depend on the data alone."""
+        sizes = np.maximum(np.diff(self.offsets), np.diff(self._row_offsets) // ROWS_PER_TOKEN)
+        return sentence_ranges(offsets_from(sizes), BLOCK_TOKENS)
 
     def sentences(self, begin: int, end: int, permitted: Array | None) -> list[SegmentGraph | None]:
         """The graphs of the sentences begin:end; None where there are no tokens."""
