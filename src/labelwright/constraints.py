@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,10 @@ from labelwright.rules.rules import (
     valid_scheme,
 )
 from labelwright.rules.sequence_rules import Lexicon, Matched, Once, Required
+from labelwright.storage import read_at_most
 from labelwright.wording import did_you_mean, shortened, shown
+
+MOST_BYTES = 1 << 24  # of a file with rules
 
 __all__ = [
     "Rule",
@@ -327,7 +329,7 @@ class _Column:
 def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
     """The lines of a file that are not empty and no comments (#), with their numbers."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = read_at_most(path, MOST_BYTES).decode().splitlines()
     except (OSError, ValueError) as error:
         decoding = isinstance(error, UnicodeDecodeError)
         reason = "it is not UTF-8" if decoding else getattr(error, "strerror", None) or "no path can be so"
