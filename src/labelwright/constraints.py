@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from labelwright.corpus.allowed_labels import read_allowed_labels
+from labelwright.corpus.limits import read_at_most
 from labelwright.decode.checks import check_whole
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.rules.events import At, Sentence
@@ -39,7 +40,6 @@ from labelwright.rules.rules import (
     valid_scheme,
 )
 from labelwright.rules.sequence_rules import Lexicon, Matched, Once, Required
-from labelwright.storage import read_at_most
 from labelwright.wording import did_you_mean, shortened, shown
 
 MOST_BYTES = 1 << 24  # of a file with rules

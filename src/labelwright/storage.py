@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and files that may have no end."""
+"""Files that appear whole or not at all."""
 
 import errno
 import os
@@ -17,19 +17,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
     fcntl = None  # type: ignore[assignment]
 
 LONGEST = 100  # bytes of a name that its temporary siblings have, too: most disks allow 255 for all of it
-PIECE = 1 << 20  # bytes that are read at a time
 NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # of folders that cannot be synced
-
-
-def read_at_most(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of a file; OSError where there are more than `most`, as in a device that has no end."""
-    content = bytearray()
-    with open(path, "rb") as file:
-        while piece := file.read(PIECE):
-            content += piece
-            if len(content) > most:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    return bytes(content)
 
 
 def replace_file(path: Path, content: bytes) -> None:

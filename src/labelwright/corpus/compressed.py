@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from labelwright.corpus.limits import DECOMPRESSED, check_size, limit_of
+from labelwright.corpus.limits import DECOMPRESSED, PIECE, check_size, limit_of
 from labelwright.errors import CorpusError
 from labelwright.storage import replacing
 
@@ -44,7 +44,6 @@ CODECS = {
 }
 ZSTD = b"\x28\xb5\x2f\xfd"
 DAMAGED = (OSError, EOFError, ValueError, MemoryError, zlib.error, lzma.LZMAError)  # what a codec raises
-PIECE = 1 << 20  # bytes that are decompressed at a time
 
 Source = str | os.PathLike[str] | BinaryIO
 

@@ -1,5 +1,7 @@
 """Limits on what is read, so that no input takes all memory or all time, and a size as users write it."""
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ LONGEST_VALUE = 1 << 16  # characters (in files: bytes) of a word, a label or an
 MOST_COLUMNS = 1 << 12  # of a column file
 LONGEST_LINE = 1 << 24  # bytes of a line, where each has one token
 MOST_HELD = 1 << 30  # bytes: compressed data that are read at once, text in which no sentence ends or no token stands
+PIECE = 1 << 20  # bytes that are read or decompressed at a time
 DECOMPRESSED = "decompressed, more than"  # what stands before the limit where it is one after decompression
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGT]?)B?", re.IGNORECASE)
@@ -75,6 +78,17 @@ def check_size(n_bytes: int, name: str, held: bool, what: str = "more than") -> 
     limit = limit_of(held)
     if limit is not None and n_bytes > limit:
         raise too_large(name, limit, what)
+
+
+def read_at_most(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a file; OSError where there are more than `most`, as in a device that has no end."""
+    content = bytearray()
+    with open(path, "rb") as file:
+        while piece := file.read(PIECE):
+            content += piece
+            if len(content) > most:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return bytes(content)
 
 
 def too_large(name: str, limit: int, what: str = "more than") -> CorpusError:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from labelwright.corpus.limits import read_at_most
 from labelwright.errors import TemplateError
 from labelwright.features.template import BELOW, MOST_BYTES, Template, parse_template
-from labelwright.storage import read_at_most
 
 CHUNKING = r"""B
 U01:%x[-2,0]

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from labelwright.corpus.compressed import decompressed, explain
-from labelwright.corpus.limits import MOST_HELD
+from labelwright.corpus.limits import MOST_HELD, read_at_most
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
 from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
-from labelwright.storage import read_at_most
 from labelwright.wording import shown
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
