@@ -131,7 +131,8 @@ EXPERIMENTS = {
             "features of the first and the last node and arc.",
             "CRF + CRF-BP trains each layer for 80 iterations (ours: 100) and both jointly for 60 (100) more. Each "
             "layer of its rivals has as many in all, 140 (200), so that no system gains by longer training. The paper "
-            "gives no numbers.",
+            "gives no numbers; it starts CRF + CRF-BP from the trained CRF + CRF-MF, which is then trained for longer "
+            'than its rivals. That reading is under "What was checked".',
             "Ours: the templates `multilayer` and `multilayer-above`, which also read the neighbouring words.",
             "The paper does not say how significance was tested: a paired bootstrap over sentences, 10,000 samples, "
             "on the F1 of chunks, and McNemar's test on tokens.",

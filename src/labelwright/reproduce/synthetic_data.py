@@ -49,6 +49,7 @@ SYMBOLS = "U:%x[0,0]\nB"
 PASSES = 50
 EXACT = "computed"
 TABLE = f"Figure 3 at P = {HEADLINE}: label accuracy"
+BEST_DECODER = "the best possible decoder, expected"
 POINTS = "Figure 3: label accuracy at all points"
 OTHER_DATA = f"What a CRF reaches on other data, at P = {HEADLINE}"
 ACCURACY, SEPARABLE = "accuracy", "separable (%)"
@@ -159,9 +160,10 @@ def _findings(results: Mapping[str, Result], quick: bool) -> Findings:
     drawn = _runs(results, HEADLINE, OURS, "true model", quick)
     rows += rows_of(TABLE, "the model that drew the data", {ACCURACY: None}, drawn, EXACT)
     ceiling = results[f"P = {HEADLINE}, {OURS}, seed 0"]["ceiling"]
-    rows.append(Row(TABLE, "the best possible decoder, expected", ACCURACY, None, ceiling, variant=EXACT))
+    rows.append(Row(TABLE, BEST_DECODER, ACCURACY, None, ceiling, variant=EXACT))
     chain = results["the best first-order chain"][ACCURACY]
     rows.append(Row(TABLE, "the best first-order chain found, expected", ACCURACY, None, chain, variant=EXACT))
+    rows += [_ceiling_point(results, p) for p in _strengths(quick)]
     rows += [
         row
         for variant in (AS_PUBLISHED, OURS)
@@ -192,6 +194,11 @@ def _point(results: Mapping[str, Result], p: float, variant: str, system: str, q
     """A point of the figure: a row whose metric is its P."""
     rows = rows_of(POINTS, system, {ACCURACY: None}, _runs(results, p, variant, system, quick), variant)
     return [replace(row, metric=f"P = {p:g}") for row in rows]
+
+
+def _ceiling_point(results: Mapping[str, Result], p: float) -> Row:
+    ceiling = results[f"P = {p}, {OURS}, seed 0"]["ceiling"]
+    return Row(POINTS, BEST_DECODER, f"P = {p:g}", None, ceiling, variant=EXACT)
 
 
 def _claims(results: Mapping[str, Result], quick: bool) -> list[Claim]:
