@@ -25,7 +25,6 @@ from labelwright.rules.rules import (
     Compared,
     Count,
     Forbidden,
-    Joined,
     Linear,
     Restricted,
     Rule,
@@ -34,6 +33,7 @@ from labelwright.rules.rules import (
     called,
     checked_terms,
     fraction,
+    joined,
     names_of,
     parts_of,
     places_of,
@@ -254,7 +254,7 @@ def implies(condition: Any, consequence: Any) -> Rule:
     condition, consequence : rules
     """
     first, second = parts_of(condition, consequence)
-    return Joined(called("implies", first, second), Some, (~first, second))
+    return joined(called("implies", first, second), Some, (~first, second))
 
 
 def linear(terms: Iterable[Term] | Callable[[Sentence], Iterable[Term]], comparison: str, bound: float) -> Rule:

@@ -175,6 +175,7 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
     [
         ("l2 = \n", ["recipe.toml: not TOML", "line 1"]),
         ("lambda = 1", ["recipe.toml: unknown key 'lambda'"]),
+        ("x" * 1000 + " = 1", [f"recipe.toml: unknown key '{'x' * 37}...'"]),
         ('l2 = "much"', ["recipe.toml: l2: expected a number of 0 or more, got 'much'"]),
         ("max_iter = true", ["recipe.toml: max_iter: expected a whole number of 1 or more, got True"]),
         (

@@ -137,3 +137,29 @@ def test_a_lattice_without_any_path(name, order):
         found = DECODERS[name](*case)
         assert found.score == found.log_probability == -np.inf
         assert not found.exact
+
+
+@pytest.mark.parametrize("scale", [1e15, 1e30])
+def test_a_search_that_is_stopped_costs_little_at_any_scale(scale):
+    """All labellings are alike, and rounding makes bounds a little smaller with each token: shorter prefixes go first,
+    and there are 4^12 prefixes."""
+    random = np.random.default_rng(0)
+    node, arc = random.uniform(0, scale, (12, 1)).repeat(8, axis=1), np.full((1, 8, 8), random.uniform(0, scale))
+    case = scored(node, arc, state_space([f"l{i}" for i in range(4)], 2))
+    found = check_cost(DECODERS["exact"], *case, max_expansions=50)
+    assert len(found.labels) == 12
+    assert found.expansions == 50
+    assert found.score == pytest.approx(node[:, 0].sum() + 11 * arc[0, 0, 0])
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e19])
+def test_logarithms_are_summed_at_any_scale(scale):
+    """The largest term counts as 1, however it is rounded."""
+    random = np.random.default_rng(0)
+    node, arc = random.normal(size=(9, 6)) * scale, random.normal(size=(1, 6, 6)) * scale
+    case = scored(node, arc, state_space(["l0", "l1", "l2"], 2))
+    sums = posterior(case.lattice)
+    assert np.isfinite(sums.log_z)
+    assert sums.nodes.sum(axis=1) == pytest.approx(np.ones(9))
+    best = np.array(case.codes(viterbi(*case).labels), np.int32)
+    assert labelling_weight(case.lattice, best) == pytest.approx(sums.log_z, rel=1e-12)

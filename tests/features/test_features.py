@@ -409,6 +409,15 @@ def test_empty_sentences_are_kept_in_place():
     assert len(layers["state"].token_ptr) == 4
 
 
+def test_values_of_very_many_parts_are_refused(monkeypatch):
+    monkeypatch.setattr("labelwright.features.lookup.MOST_READ", 10)
+    learn([[("a", "N|V"), ("b", "V"), ("c", ""), ("d", "N"), ("e", "J")]], "U:%each[0,1]", 1)
+    with pytest.raises(CorpusError, match=r"has 3 parts, which are read for 5 values .* at most 2 parts"):
+        learn([[("a", "N|V|J"), ("b", "V"), ("c", ""), ("d", "N"), ("e", "J")]], "U:%each[0,1]", 1)
+    with pytest.raises(CorpusError, match="has 2 parts, which are read for 6 values or combinations"):
+        learn([[(word, "N|V") for word in "abcdef"]], "U:%each[0,1]/%x[0,0]", 1)
+
+
 def test_each_part_of_a_value_is_a_feature():
     X = [[("a", "N|V"), ("b", "V"), ("c", "")], [("d", "V|N|J")]]
     extractor, layers, _ = learn(X, "Uhad:%each[0,1]\nUnext:%each[1,1]/%x[0,0]", 1)

@@ -58,6 +58,13 @@ def _set(place, value):
     return change
 
 
+def _raised(ptr):
+    """The first weight belongs to the first feature."""
+    ptr = ptr.copy()
+    ptr[1:] = np.maximum(ptr[1:], 1)
+    return ptr
+
+
 @pytest.mark.parametrize(
     ("name", "tensor", "change", "message"),
     [
@@ -74,6 +81,12 @@ def _set(place, value):
         ("crf-dicts", "features.names.offsets", _set(1, 10**6), "tensor features.names.offsets: expected pointers"),
         ("semi-crf", "features.phrases.parent", _set(0, 5), "tensor features.phrases.parent: expected indices"),
         ("semi-crf", "features.phrases.feature", _set(0, 3), "each text of a segment once"),
+        (
+            "semi-crf",
+            "segment.ptr",
+            _raised,
+            "tensor segment.ptr: expected weights of segments at none of",
+        ),
         ("semi-crf", "features.phrases.word", _set(2, 0), "tensor features.phrases.word: expected a tree"),
         ("cascade", "layer1.features.base.table0", _set(0, 10**9), "tensor layer1.features.base.table0: expected"),
         ("cascade", "lexicon.had.offsets", lambda a: a[:-1], "tensor lexicon.had"),
@@ -161,10 +174,13 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("crf", "scheme", "nonsense", "header: scheme: expected one of"),
         ("crf", "layers", ["state"], "header: layers: expected state, edge"),
         ("crf", "parameters", {"l2": -1}, "l2: expected a number of 0 or more"),
+        ("crf", "parameters", {"warm_start": float("inf")}, "warm_start: expected true or false, got inf"),
+        ("crf", "parameters", {"verbose": 0.5}, "verbose: expected true, false or a whole number, got 0.5"),
         ("crf-arrays", "features", {"n_columns": 10**9}, "tensor state.ptr: expected int64 [1000000001]"),
         ("perceptron", "training", COLD, "temperature: expected a number above 0"),
         ("perceptron", "history", [{"loss": 3.0}], "header: history[0]: 'mistakes' is missing"),
         ("crf", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
+        ("memory-based", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("cascade", "layers", [], "layers: expected a list of pairs"),
         ("memory", "windows", {"kind": "layered"}, "header: windows"),
         ("memory", "columns", 10**9, "expected int32 [any, 1000000000]"),

@@ -166,7 +166,7 @@ class Batch:
         assert sentence is not None
         as_ranked = self.calibrated is None and not self.ruled  # where rules are soft, their prices count
         weights = ranked.weights if as_ranked else [sentence.weight_of(codes) for codes in ranked.codes]
-        shares: list[float] = np.minimum(1.0, np.exp(np.array(weights) - sentence.log_z())).tolist()
+        shares: list[float] = np.exp(np.minimum(0.0, np.array(weights) - sentence.log_z())).tolist()
         return shares
 
     def _probable(self, question: str) -> "Batch":

@@ -152,7 +152,7 @@ class ProposalSums:
         ):
             kept[tokens] = pairs[before[tokens], label[tokens]]
         scores = np.where(kept, self._scores(paths), -np.inf)
-        return min(1.0, float(np.exp(dag.sums(paths.graph, scores).log_z - self.log_z())))
+        return float(np.exp(min(0.0, dag.sums(paths.graph, scores).log_z - self.log_z())))
 
     def likely_spans(self, least: float) -> list[Span]:
         """All spans at least as probable as `least`, in order: their tokens have labels of the type at least as

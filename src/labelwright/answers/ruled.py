@@ -232,7 +232,7 @@ class RuledSentence:
         wanted = "span", span_formula(span, sentence, runs=self.base.of_labels is None)
         paths = RuledPaths.of(self._labellings, Bound([wanted], []), self.labels, len(self))
         product = self._whole(paths)
-        return min(1.0, float(np.exp(dag.sums(product.dag, product.score).log_z - self.log_z())))
+        return float(np.exp(min(0.0, dag.sums(product.dag, product.score).log_z - self.log_z())))
 
     def entropy(self) -> float:
         """Exact where a labelling is one path; otherwise less the entropy of the paths of a labelling, as the mean over

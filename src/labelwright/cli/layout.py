@@ -53,8 +53,12 @@ def score_text(score: float, scheme: str | None) -> str:
 
 
 def curves(history: Sequence[dict[str, Any]], with_loss: bool) -> list[tuple[str, str]]:
-    """The loss (on a logarithmic scale) and the development score as small curves."""
-    losses = [record["loss"] for record in history if record["loss"] > 0 and with_loss]
+    """The loss (on a logarithmic scale) and the development score as small curves; a loss may be infinite.
+
+    >>> curves([{"loss": 4.0}, {"loss": math.inf}, {"loss": 1.0}], with_loss=True)
+    [('loss', '4.0 █▁ 1.0')]
+    """
+    losses = [record["loss"] for record in history if 0 < record["loss"] < math.inf and with_loss]
     scores = [100 * record["dev"] for record in history if "dev" in record]
     rows = []
     if len(losses) > 1:

@@ -167,7 +167,7 @@ def unknown_key(key: str, name: str, settings: Mapping[str, Setting], run: Mappi
     known = [each.name for each in settings.values() if each.in_recipes]
     others = {each.name: each for each in _all_settings(run) if each.in_recipes}
     near = did_you_mean(key, known) or did_you_mean(key, others)
-    return only_for(key, name, run, key) or f"unknown key {key!r}{near}"
+    return only_for(key, name, run, key) or f"unknown key {shortened(key, 40)!r}{near}"
 
 
 def unknown_option(option: str, name: str, run: Mapping[str, Setting]) -> str | None:

@@ -19,7 +19,6 @@ from labelwright.structures.states import StateSpace
 Array = NDArray[Any]
 MAX_EXPANSIONS = 100_000  # by default: a flat model costs time,
 MAX_POOL = 1 << 30  # and no more bytes than this, also while a pool is copied into a larger one
-DIVE = 1e12  # the advantage of a longer prefix when any whole labelling will do
 SLICE = 2_000  # expansions between two looks at the clock
 
 
@@ -105,15 +104,13 @@ def prepare(lattice: Lattice, logs: bool = False) -> tuple[Weights, float]:
     return Weights(np.ascontiguousarray(node), top, np.ascontiguousarray(arc), top, beta, log_beta, True), log_z
 
 
-def _first_whole(weights: Weights, contexts: Contexts, pool: PrefixPool) -> tuple[PrefixPool, int]:
-    """The best whole labelling made so far, or one by depth-first search from the head of the queue (in a pool that may
-    grow)."""
+def _first_whole(weights: Weights, contexts: Contexts, pool: PrefixPool) -> int:
+    """The best whole labelling made so far, or one by a greedy descent from the head of the queue."""
     if pool.counts[kernels.WHOLE] < 0:
         places, no_bar = np.empty(1, np.int64), np.full(1, -np.inf)
         pool.counts[kernels.LABELLINGS] = 0
-        while kernels.search(weights, contexts, pool, places, 1, 1 << 60, DIVE, no_bar) == kernels.FULL:
-            pool = grown(pool)
-    return pool, int(pool.counts[kernels.WHOLE])
+        kernels.search(weights, contexts, pool, places, 1, 1 << 60, True, no_bar)
+    return int(pool.counts[kernels.WHOLE])
 
 
 def labellings(
@@ -142,7 +139,8 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
     begun = time.monotonic()
     while True:
         stop = budget if time_limit is None else min(budget, int(pool.counts[kernels.EXPANDED]) + SLICE)
-        status = kernels.search(weights, contexts, pool, places, n, stop, kernels.TIE, bar)
+        searched = pool._replace(heap=pool.heap[: len(pool.heap) - T * L])  # the rest: for _first_whole
+        status = kernels.search(weights, contexts, searched, places, n, stop, False, bar)
         out_of_time = time_limit is not None and time.monotonic() - begun >= time_limit
         if status == kernels.FULL and 3 * _size(pool) <= MAX_POOL:
             pool = grown(pool)
@@ -159,7 +157,7 @@ def _searched(lattice: Lattice, n: int, budget: int, time_limit: float | None, l
     if status == kernels.LIMIT:
         log_open = float(pool.priority[pool.heap[0]])
         if len(whole) < n:
-            pool, rest = _first_whole(weights, contexts, pool)
+            rest = _first_whole(weights, contexts, pool)
             if rest < 0:
                 return None
             if rest not in whole:

@@ -105,5 +105,6 @@ def max_kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def literal_kernel(function: Callable[..., Any]) -> Kernel:
-    """A kernel that adds and multiplies just as it is written, where the last digit matters."""
+    """A kernel that adds and multiplies just as it is written: where the last digit matters, and where logarithms
+    of any size are subtracted, (a + b) - max(a + b), which must be 0."""
     return Kernel(function, set(), {})

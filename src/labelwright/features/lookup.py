@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from labelwright.errors import CorpusError
 from labelwright.features.encoded import on_tokens
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.template import Cell, Pattern, Reader, apply
@@ -19,6 +20,7 @@ REMEMBERED = 1 << 14  # values, of all columns together,
 MOST_NUMBERS = 1 << 22  # and what readers see of them
 NEAR = 16  # rows up to which the features of boundary marks are remembered
 MOST_PARTS = 64  # of a value that is read in parts
+MOST_READ = 1 << 25  # values (or combinations of them) times the parts of the value that has the most
 
 _adding = Lock()
 
@@ -29,7 +31,18 @@ def seen_parts(reader: Reader, values: list[str]) -> list[list[str | None]]:
     if reader.function != "each":
         return [list(strings)]
     split = [[part for part in string.split("|") if part] for string in strings]
-    return [[p[i] if i < len(p) else None for p in split] for i in range(max(1, *map(len, split)) if split else 1)]
+    n_parts = max(map(len, split), default=1)
+    check_parts(n_parts, len(split))
+    return [[p[i] if i < len(p) else None for p in split] for i in range(max(1, n_parts))]
+
+
+def check_parts(n_parts: int, n_values: int) -> None:
+    """Refuse values that have so many parts that reading them as a table [parts, values] would take gigabytes."""
+    if n_parts > 1 and n_parts * n_values > MOST_READ:
+        raise CorpusError(
+            f"%each: a value has {n_parts:,} parts, which are read for {n_values:,} values or combinations of them; "
+            f"expected at most {MOST_READ // n_values:,} parts a|b|c here, give it fewer"
+        )
 
 
 def part_numbers(parts: list[list[str | None]], known: Mapping[str, int], first: int) -> Ints:

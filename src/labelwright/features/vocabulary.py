@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
-from labelwright.features.lookup import MOST_PARTS, Lookup, TooManyPartsError, part_numbers, seen_parts
+from labelwright.features.lookup import (
+    MOST_PARTS,
+    Lookup,
+    TooManyPartsError,
+    check_parts,
+    part_numbers,
+    seen_parts,
+)
 from labelwright.features.template import NUMBERS, Cell, Pattern, Reader, Template
 from labelwright.kernels import tables
 from labelwright.modelfile import pack_strings, read_strings
@@ -519,6 +526,7 @@ def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> list[
     """Value numbers [K, cells] that a line reads at each key of its group; several where a value has several parts."""
     if not pattern.cells:
         return [np.empty((len(group.codes), 0), np.int32)]
+    check_parts(max(len(numbers[c.reader]) for c in pattern.cells), len(group.codes))
     where = [group.places.index(_place(c)) for c in pattern.cells]
     read = [numbers[c.reader][:, group.codes[:, i]] for c, i in zip(pattern.cells, where, strict=True)]
     return [np.stack([r[min(part, len(r) - 1)] for r in read], axis=1) for part in range(max(map(len, read)))]

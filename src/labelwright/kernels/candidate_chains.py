@@ -12,7 +12,7 @@ Nodes and arcs are blocks, as in structures.graph, but of every token's own size
 
 import numpy as np
 
-from labelwright.kernels import inlined_kernel, kernel
+from labelwright.kernels import inlined_kernel, kernel, literal_kernel
 
 NONE = 1e-14  # a probability that does not count
 SMALL, LARGE = 1e-30, 1e200  # scales and messages beyond these: the sums are made again in log space
@@ -126,7 +126,7 @@ def posteriors(layout, place, E, offsets, n0, n1, alpha, beta, message, log_z, c
                 alpha[q] *= message[q]
 
 
-@kernel
+@literal_kernel
 def log_alphas(layout, node, place, score, offsets, n, alpha):
     """alpha[q] = log of the sum over the paths of sentence n up to node q."""
     B, H, J, node_ptr, arc_ptr = layout
@@ -149,7 +149,7 @@ def log_alphas(layout, node, place, score, offsets, n, alpha):
                 alpha[q] = node[q] + top + np.log(total) if total > 0 else -np.inf
 
 
-@kernel
+@literal_kernel
 def log_betas(layout, node, place, score, offsets, n, beta):
     """beta[q] = log of the sum over what can follow node q of sentence n."""
     B, H, J, node_ptr, arc_ptr = layout
@@ -203,11 +203,11 @@ def log_sums(layout, node, place, score, offsets, n, alpha, beta, counts):
                     q = first + block * J[t] + j
                     s = x + score[place[at + j]] + node[q] + beta[q]
                     if s > -np.inf:
-                        counts[place[at + j]] += np.exp(s - log_z)
+                        counts[place[at + j]] += np.exp(min(0.0, s - log_z))
                 at += J[t]
     for q in range(node_ptr[a], node_ptr[b]):
         s = alpha[q] + beta[q]
-        alpha[q] = np.exp(s - log_z) if s > -np.inf else 0.0
+        alpha[q] = np.exp(min(0.0, s - log_z)) if s > -np.inf else 0.0
     return log_z
 
 

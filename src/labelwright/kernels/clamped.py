@@ -7,7 +7,7 @@ among those.
 
 import numpy as np
 
-from labelwright.kernels import kernel, unsigned
+from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.logs import log_sum, trusted_range
 
 
@@ -93,7 +93,7 @@ def _clamp(psi, E, row, a, T, label, at, contexts, size, slot, targets, alpha, s
     return log_z
 
 
-@kernel
+@literal_kernel
 def clamped_in_log_space(node, arc, contexts, label, states, pairs):
     """`clamped_posteriors` of one sentence for scores of any scale: node [T, Q] and arc [T or 1, A]; returns log Z."""
     T = label.shape[0]
@@ -137,7 +137,7 @@ def clamped_in_log_space(node, arc, contexts, label, states, pairs):
     return log_z
 
 
-@kernel
+@literal_kernel
 def labelling_weight(node, arc, contexts, label):
     """log of the summed weight of all latent paths of one labelling [T]: the clamped forward pass."""
     T = label.shape[0]

@@ -17,7 +17,7 @@ in log space.  A graph without any path has log Z = -inf and P(e) = 0.
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, literal_kernel
 from labelwright.kernels.heap import pop, push
 from labelwright.kernels.logs import LARGE64
 
@@ -66,7 +66,7 @@ def viterbi(source, target, score, sources, sinks, phi, back, path):
     return n, best
 
 
-@kernel
+@literal_kernel
 def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
     """Fill arcs [A] with P(arc) and return log Z; phi, alpha and beta [Q] are scratch."""
     best_scores(source, target, score, sources, phi)
@@ -126,7 +126,7 @@ def posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, 
         log_z = _log_add(log_z, alpha[sinks[i]])
     for e in range(source.shape[0] - 1, -1, -1):
         u, s = source[e], score[e] + beta[target[e]]
-        arcs[e] = np.exp(alpha[u] + s - log_z) if log_z > -np.inf else 0.0
+        arcs[e] = np.exp(min(0.0, alpha[u] + s - log_z)) if log_z > -np.inf else 0.0
         beta[u] = _log_add(beta[u], s)
     return log_z
 

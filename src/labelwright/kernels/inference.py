@@ -6,7 +6,7 @@ says which nodes an arc joins: block b has an arc from each of its sources to ea
 
 import numpy as np
 
-from labelwright.kernels import kernel, unsigned
+from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.chain import exponentiate64, exponentiate_arcs, sentence_messages
 from labelwright.kernels.logs import log_sum, trusted_range
 
@@ -127,7 +127,7 @@ def _scaled_messages(node, arc, blocks, nodes, log_beta):
     return rest
 
 
-@kernel
+@literal_kernel
 def messages(node, arc, blocks, nodes, log_beta):
     """Fill nodes [T, Q] with P(s at t) and log_beta [T, Q]; returns log Z.
 
@@ -173,7 +173,7 @@ def messages(node, arc, blocks, nodes, log_beta):
     return log_z
 
 
-@kernel
+@literal_kernel
 def posterior_arcs(node, arc, blocks, nodes, log_beta, arcs):
     """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens."""
     by_token = arc.shape[0] > 1
@@ -193,7 +193,7 @@ def posterior_arcs(node, arc, blocks, nodes, log_beta, arcs):
                 a += s1 - s0
 
 
-@kernel
+@literal_kernel
 def span_probability(node, arc, blocks, state, nodes, log_beta, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
     transitions between states open, continue and close it; the last row or column stands for the outside of the

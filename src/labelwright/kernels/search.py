@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel, unsigned
+from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.heap import pop, push
 from labelwright.kernels.logs import log_sum
 
@@ -207,7 +207,7 @@ def log_bounds(node, arc, blocks, cut, beta):
     return log_sum(each, Q)
 
 
-@kernel
+@literal_kernel
 def _extend_logs(lattice, contexts, pool, parent, t, y, c, new):
     """Vector and priority of the prefix `parent` + label y, which leads to context c, in logarithms."""
     ptr, nodes, places = contexts.ptr, contexts.node, contexts.slot
@@ -242,7 +242,7 @@ def _extend_logs(lattice, contexts, pool, parent, t, y, c, new):
 
 
 @kernel
-def _consider(lattice, contexts, pool, parent, n, tie, bar):
+def _consider(lattice, contexts, pool, parent, n, bar):
     """Push every label after `parent` (-1: every first label) that can still be among the n best; bar holds the n best
     whole weights so far.  False where the weights of one prefix differ too much for scaled numbers."""
     psi, E, beta = lattice.psi, lattice.E, lattice.beta
@@ -301,7 +301,7 @@ def _consider(lattice, contexts, pool, parent, n, tie, bar):
         if not w > -np.inf or w < bar[n - 1] - TIE:
             continue
         pool.scale[new], pool.parent[new], pool.depth[new], pool.context[new] = scale, parent, t, c
-        pool.key[new] = w + tie * t
+        pool.key[new] = w + TIE * t
         if t == psi.shape[0] - 1:  # whole: it may raise the bar
             i = n - 1
             if w > bar[i]:
@@ -318,16 +318,16 @@ def _consider(lattice, contexts, pool, parent, n, tie, bar):
 
 
 @kernel
-def search(lattice, contexts, pool, places, n, budget, tie, bar):
+def search(lattice, contexts, pool, places, n, budget, greedy, bar):
     """Search until the n best labellings have left the queue (DONE), `budget` prefixes were expanded (LIMIT), the pool
     is FULL and must grow, or weights are LOST without logarithms.  places [n] gets the prefixes that are whole
     labellings, in order.
 
-    With a large `tie` the longest prefix always goes first: a depth-first descent to a whole labelling."""
+    A `greedy` search forgets the rest of the queue with each expansion: it descends to one whole labelling."""
     L = contexts.opening.shape[0]
     T = lattice.psi.shape[0]
     counts = pool.counts
-    if counts[MADE] == 0 and not _consider(lattice, contexts, pool, -1, n, tie, bar):
+    if counts[MADE] == 0 and not _consider(lattice, contexts, pool, -1, n, bar):
         return LOST
     while counts[SIZE] > 0:
         i = pool.heap[0]
@@ -338,9 +338,9 @@ def search(lattice, contexts, pool, places, n, budget, tie, bar):
                 return FULL
             counts[EXPANDED] += 1
         pop(pool.key, pool.depth, pool.heap, counts[SIZE])
-        counts[SIZE] -= 1
+        counts[SIZE] = 0 if greedy else counts[SIZE] - 1
         if pool.depth[i] < T - 1:
-            if not _consider(lattice, contexts, pool, i, n, tie, bar):
+            if not _consider(lattice, contexts, pool, i, n, bar):
                 return LOST
             continue
         places[counts[LABELLINGS]] = i
@@ -384,7 +384,7 @@ def solve(node, E, ET, arc_top, arc_range, blocks, contexts, labels, out):
     )  # fmt: skip
     places = np.empty(1, np.int64)
     bar = np.full(1, -np.inf)
-    if search(lattice, contexts, pool, places, 1, size, TIE, bar) != DONE or pool.counts[LABELLINGS] == 0:
+    if search(lattice, contexts, pool, places, 1, size, False, bar) != DONE or pool.counts[LABELLINGS] == 0:
         return False
     trace(pool, contexts, places[0], labels)
     out[0], out[1], out[2] = pool.priority[places[0]], log_z, pool.counts[EXPANDED]

@@ -20,6 +20,8 @@ from labelwright.corpus.schemes import allowed, check_scheme, detect_scheme
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.rules.events import At, Sentence, chosen, chunk_table, labels_named, occurrences, positions
 from labelwright.rules.formulas import All, Event, Formula, Not, Row, Some, holds
+from labelwright.rules.patterns import DEEPEST
+from labelwright.wording import shortened
 
 LARGEST = 1 << 50  # the sum of the whole numbers of one row
 
@@ -30,6 +32,7 @@ class Rule:
     """A condition on labellings.  `a & b` (both), `a | b` (at least one) and `~a` (not) are rules too."""
 
     name: str
+    depth: int = 1  # rules within each other
 
     def formula(self, sentence: Sentence) -> Formula:
         """The rule for one sentence."""
@@ -53,13 +56,13 @@ class Rule:
         return self.name
 
     def __and__(self, other: Any) -> "Rule":
-        return Joined(f"({self} & {other})", All, _flat(All, parts_of(self, other)))
+        return joined(f"({self} & {other})", All, parts_of(self, other))
 
     def __or__(self, other: Any) -> "Rule":
-        return Joined(f"({self} | {other})", Some, _flat(Some, parts_of(self, other)))
+        return joined(f"({self} | {other})", Some, parts_of(self, other))
 
     def __invert__(self) -> "Rule":
-        return Negated(f"~{self}", *parts_of(self))
+        return Negated(f"~{self}", parts_of(self)[0], _deeper(f"~{self}", self.depth))
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,15 +72,26 @@ class Joined(Rule):
     name: str
     join: type[All] | type[Some]
     parts: tuple[Rule, ...]
+    depth: int
 
     def formula(self, sentence: Sentence) -> Formula:
         return self.join(tuple(part.formula(sentence) for part in self.parts))
 
 
-def _flat(join: type[All] | type[Some], rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Rules to be joined, with the parts of those that are joined alike: a & b & c has three parts, not two levels."""
-    parts = (rule.parts if isinstance(rule, Joined) and rule.join is join else (rule,) for rule in rules)
-    return tuple(part for several in parts for part in several)
+def joined(name: str, join: type[All] | type[Some], rules: Sequence[Rule]) -> Joined:
+    """All or some of these rules, with the parts of those that are joined alike: a & b & c has three parts, not two
+    levels."""
+    flat = [rule if isinstance(rule, Joined) and rule.join is join else None for rule in rules]
+    parts = (alike.parts if alike else (rule,) for rule, alike in zip(rules, flat, strict=True))
+    depth = max(rule.depth - (alike is not None) for rule, alike in zip(rules, flat, strict=True))
+    return Joined(name, join, tuple(part for several in parts for part in several), _deeper(name, depth))
+
+
+def _deeper(name: str, depth: int) -> int:
+    """The depth of a rule around one of this depth."""
+    if depth >= DEEPEST:
+        raise OptionError(f"rule {shortened(name, 60)!r}: more than {DEEPEST} operators within each other; simplify it")
+    return depth + 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,6 +100,7 @@ class Negated(Rule):
 
     name: str
     part: Rule
+    depth: int
 
     def formula(self, sentence: Sentence) -> Formula:
         return Not(self.part.formula(sentence))

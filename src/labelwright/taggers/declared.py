@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from labelwright.features.template import Template as Parsed
 from labelwright.settings import (
     Above,
-    Anything,
     AtLeast,
     Default,
     Flag,
@@ -29,6 +28,7 @@ from labelwright.taggers.kinds import (
     TemplateName,
     Threads,
     VectorFile,
+    Verbosity,
     WeightsByLabel,
     WordClusters,
 )
@@ -126,9 +126,9 @@ Jobs = Annotated[
     Default("all cores"),
 ]
 Seed = Annotated[int | None, AtLeast(0), Group(TRAINING), Flag("--seed"), Help("Seed of all randomness.")]
-WarmStart = Annotated[bool, Anything(), PythonOnly(), OfTheRun(), Help("Fit again from the weights of the last fit.")]
+WarmStart = Annotated[bool, PythonOnly(), OfTheRun(), Help("Fit again from the weights of the last fit.")]
 Verbose = Annotated[
-    int, Anything(), PythonOnly(), OfTheRun(), Help("Show progress: a bar on a terminal, lines elsewhere.")
+    int, Verbosity(), PythonOnly(), OfTheRun(), Help("Show progress: a bar on a terminal, lines elsewhere.")
 ]
 
 ClassWeight = Annotated[

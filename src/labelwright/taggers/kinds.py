@@ -188,6 +188,15 @@ class NumberOrAuto(Kind):
         return text if text == "auto" else float(text)
 
 
+class Verbosity(Kind):
+    """How much is said: a whole number, or true for 1."""
+
+    expected = "true, false or a whole number"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Integral)  # bool, too
+
+
 class ShareOrName(Kind):
     """A share above 0 and up to 1, or one of some names."""
 

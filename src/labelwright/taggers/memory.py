@@ -412,7 +412,7 @@ class MemoryBased(Estimator):
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
         model: Self = constructed(cls, header, **decay_setting(header))
         model._restore(tensors, header)
-        model.training_, _ = read_record(header)
+        model.training_, _ = read_record(header, ("sentences", "tokens", "seconds", "labelwright"))
         return model
 
     def _tensors(self) -> dict[str, Array]:

@@ -105,8 +105,6 @@ def check_run(fields: HeaderReader) -> None:
     """Settings of a run that models do not check before they need them."""
     if fields.get("random_state") is not None:
         fields.whole("random_state")
-    if "verbose" in fields:
-        fields.one_of("verbose", (False, True, *range(10)))
     if fields.get("template") is not None:
         fields.text("template")
 

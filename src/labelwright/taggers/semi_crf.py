@@ -1,7 +1,7 @@
 """Semi-Markov conditional random fields (Sarawagi & Cohen, 2004): labels of whole segments instead of tokens."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
 
@@ -15,7 +15,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect
-from labelwright.errors import OptionError
+from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.layered import LayeredFeatures
@@ -268,6 +268,14 @@ class SemiCRF(LogLinearModel):
     def pack(self) -> Packed:
         tensors, header = super().pack()
         return tensors, header | {"segments": self.segments_._asdict()}
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
+        model = super().unpack(tensors, header)
+        n_tokens = cast(SegmentFeatures, model.extractor_).tokens.n_features
+        if model.parameters_.cells["segment"].ptr[n_tokens]:
+            raise ModelFileError("tensor segment.ptr: expected weights of segments at none of the features of tokens")
+        return model
 
     def _read_shape(self, trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
         check_first_order(trained, header)

@@ -151,9 +151,9 @@ def log_sums(layout, node, place, score, offsets, n, alpha, beta, counts):
     for t in range(a + 1, b if len(counts) else a + 1):
         source, arc, target, begin = _by_source(layout, np.array([t]))
         s = np.repeat(alpha[source], _sizes(begin, len(arc))) + score[place[arc]] + node[target] + beta[target]
-        np.add.at(counts, place[arc], np.exp(s - log_z))
+        np.add.at(counts, place[arc], np.exp(np.minimum(0.0, s - log_z)))
     q = slice(layout.node_ptr[a], layout.node_ptr[b])
-    alpha[q] = np.exp(alpha[q] + beta[q] - log_z)
+    alpha[q] = np.exp(np.minimum(0.0, alpha[q] + beta[q] - log_z))
     return log_z
 
 

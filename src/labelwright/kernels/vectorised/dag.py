@@ -105,7 +105,7 @@ def posteriors_in_log_space(
     log_z = float(np.logaddexp.reduce(alpha[sinks], initial=-np.inf))
     for run in reversed(runs):
         s = score[run] + beta[target[run]]
-        arcs[run] = np.exp(alpha[source[run]] + s - log_z) if log_z > -np.inf else 0.0
+        arcs[run] = np.exp(np.minimum(0.0, alpha[source[run]] + s - log_z)) if log_z > -np.inf else 0.0
         np.logaddexp.at(beta, source[run], s)
     return log_z
 

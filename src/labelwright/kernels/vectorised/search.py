@@ -297,7 +297,7 @@ class _Search:
             known = self.matrices[c] = self.E[0].reshape(Q, Q)[a:b] if layout.single else self.E[0][children.arc]
         return known
 
-    def consider(self, parent, n, tie, bar):
+    def consider(self, parent, n, bar):
         """Push every label after `parent` (-1: every first label) that can still be among the n best.  False where the
         weights of one prefix differ too much for scaled numbers."""
         lattice = self.lattice
@@ -344,7 +344,7 @@ class _Search:
                 continue
             new = len(self.priority)
             self.priority.append(w)
-            self.key.append(w + tie * t)
+            self.key.append(w + TIE * t)
             self.scale.append(scales[i])
             self.vector.append(vector[children.slices[i]])
             self.parent.append(parent)
@@ -370,10 +370,10 @@ class _Search:
                 vector += np.log(np.exp(terms - top).sum(axis=0)) + top
         return vector, _log_sums(vector + beta, children.first).tolist()
 
-    def run(self, places, n, budget, tie, bar, size, expanded):
+    def run(self, places, n, budget, greedy, bar, size, expanded):
         """As `search`; returns how it ended and how many prefixes were expanded."""
         T, L = len(self.lattice.psi), len(self.layout.contexts.opening)
-        if not self.priority and not self.consider(-1, n, tie, bar):
+        if not self.priority and not self.consider(-1, n, bar):
             return LOST, expanded
         while self.heap:
             i = self.heap[0]
@@ -385,8 +385,10 @@ class _Search:
                     return FULL, expanded
                 expanded += 1
             _pop(self.key, self.depth, self.heap)
+            if greedy:
+                self.heap.clear()
             if not whole:
-                if not self.consider(i, n, tie, bar):
+                if not self.consider(i, n, bar):
                     return LOST, expanded
                 continue
             places.append(i)
@@ -404,7 +406,7 @@ def _insert(bar, n, w):
     bar[i] = w
 
 
-def search(lattice, contexts, pool, places, n, budget, tie, bar):
+def search(lattice, contexts, pool, places, n, budget, greedy, bar):
     """Search until the n best labellings have left the queue (DONE), `budget` prefixes were expanded (LIMIT), the pool
     is FULL and must grow, or weights are LOST without logarithms.  places [n] gets the prefixes that are whole
     labellings, in order."""
@@ -418,7 +420,7 @@ def search(lattice, contexts, pool, places, n, budget, tie, bar):
     run.vector = [pool.vector[i, :width] for i, width in enumerate(sizes)]
     run.heap, run.whole = pool.heap[:size].tolist(), int(counts[WHOLE])
     found, limits = places[:taken].tolist(), bar.tolist()
-    status, expanded = run.run(found, n, budget, tie, limits, len(pool.heap), expanded)
+    status, expanded = run.run(found, n, budget, greedy, limits, len(pool.heap), expanded)
     for name in lists:
         getattr(pool, name)[made : len(run.priority)] = getattr(run, name)[made:]
     for i in range(made, len(run.vector)):
@@ -442,7 +444,7 @@ def solve(node, E, ET, arc_top, arc_range, blocks, contexts, labels, out):
         return False
     run = _Search(Weights(psi, top, E, arc_top, beta, log_beta, False), contexts)
     size, places = max(512, 4 * (T + 8) * len(contexts.opening)), []
-    status, expanded = run.run(places, 1, size, TIE, [-inf], size, 0)
+    status, expanded = run.run(places, 1, size, False, [-inf], size, 0)
     if status != DONE or not places:
         return False
     at = places[0]
