@@ -381,7 +381,7 @@ def read_rule(text: str) -> Rule:
 
 def _evaluated(node: ast.expr, depth: int) -> Any:
     """The value of an expression of rules and literals, so many levels deep."""
-    if depth > DEEPEST:
+    if depth > DEEPEST + 1:  # the innermost rule has no operator
         raise RecursionError
     if isinstance(node, ast.Name) and node.id not in ("True", "False", "None"):
         return _called(node.id, [], {})

@@ -96,6 +96,11 @@ def test_rules_may_be_long_and_nested_within_limits():
     assert len(long.parts) == 500
     assert [long.satisfied(y) for y in (["O", "B-X"], ["B-X", "B-X"])] == [True, False]
     deep = read_rule("~" * 99 + "once")
+    with pytest.raises(OptionError, match="more than 100 operators within each other"):
+        _ = ~~deep
+    with pytest.raises(OptionError, match="more than 100 operators within each other"):
+        read_rule("~" * 101 + "once")
+    assert repr(~deep) == repr(read_rule("~" * 100 + "once"))
     assert [deep.satisfied(y) for y in (["B-X"], ["B-X", "B-X"])] == [False, True]
     assert repr(read_rule("once & (forbid('O') | 'iob2')")) == "(once() & (forbid('O') | valid_scheme('iob2')))"
     mixed = "once"

@@ -409,13 +409,21 @@ def test_empty_sentences_are_kept_in_place():
     assert len(layers["state"].token_ptr) == 4
 
 
-def test_values_of_very_many_parts_are_refused(monkeypatch):
-    monkeypatch.setattr("labelwright.features.lookup.MOST_READ", 10)
-    learn([[("a", "N|V"), ("b", "V"), ("c", ""), ("d", "N"), ("e", "J")]], "U:%each[0,1]", 1)
-    with pytest.raises(CorpusError, match=r"has 3 parts, which are read for 5 values .* at most 2 parts"):
-        learn([[("a", "N|V|J"), ("b", "V"), ("c", ""), ("d", "N"), ("e", "J")]], "U:%each[0,1]", 1)
-    with pytest.raises(CorpusError, match="has 2 parts, which are read for 6 values or combinations"):
-        learn([[(word, "N|V") for word in "abcdef"]], "U:%each[0,1]/%x[0,0]", 1)
+@pytest.mark.parametrize(
+    ("parts", "template", "numbers"),
+    [
+        ("N|V|J", "U:%each[0,1]", 30),  # two for each of five values
+        ("N|V", "U1:%each[0,1]\nU2:%each[9,1]", 50),  # for five values and 20 boundary marks
+        ("N|V", "U1:%each[0,1]/%x[0,0]\nU2:%each[0,1]", 30),  # five keys of two cells and five of one
+    ],
+)
+def test_values_of_very_many_parts_are_refused(parts, template, numbers, monkeypatch):
+    X = [[("a", parts), ("b", "V"), ("c", ""), ("d", "N"), ("e", "J")]]
+    monkeypatch.setattr("labelwright.features.lookup.MOST_READ", numbers)
+    learn(X, template, 1)
+    monkeypatch.setattr("labelwright.features.lookup.MOST_READ", numbers - 1)
+    with pytest.raises(CorpusError, match=f"makes {numbers} numbers, more than {numbers - 1}; give it fewer parts"):
+        learn(X, template, 1)
 
 
 def test_each_part_of_a_value_is_a_feature():

@@ -195,6 +195,9 @@ def test_what_was_learnt_is_what_is_saved(tmp_path):
         model.set_params(metric=other)
         assert load(model.save(tmp_path / "m") and tmp_path / "m").predict(queries).tolist() == wanted
         assert model.predict(queries).tolist() == wanted
+    smaller = load(model.compressed().save(tmp_path / "m") and tmp_path / "m")
+    assert smaller.training_ == {"compressed": {"prune": 0.0, "bits": 32}}
+    assert smaller.predict(queries).tolist() == wanted
 
 
 def test_sentences_that_can_be_read_once():

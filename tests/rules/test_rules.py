@@ -191,7 +191,7 @@ def test_a_scheme_of_labels_that_are_all_outside():
         (lambda: soft(at_least(1, "X"), 0), "expected a weight above 0, got 0"),
         (lambda: soft(soft(at_least(1, "X"), 1), 1), "cannot be part of another"),
         (lambda: ~soft(at_least(1, "X"), 1), "cannot be part of another"),
-        (lambda: reduce(lambda rule, _: ~(rule & agree(0, 1)), range(60), agree(1, 2)), "than 100 operators within"),
+        (lambda: reduce(lambda rule, _: ~(rule & agree(0, 1)), range(51), agree(1, 2)), "than 100 operators within"),
         (lambda: soft([at_least(1, "X")] * 2, 1), "expected one rule"),
         (lambda: valid_scheme("nonsense"), "scheme: got 'nonsense'"),
         (lambda: bind(5, sentence(2)), "expected rules, functions of the sentence, or 'scheme', got 5"),

@@ -272,6 +272,15 @@ def test_the_seed_decides_the_sample():
     assert (first != other).any()
 
 
+def test_nothing_is_drawn_where_rounding_has_taken_all_digits():
+    n = 1300  # two equal arcs a step: more paths than a float counts, so logarithms are added
+    graph = dag(np.arange(n).repeat(2), np.arange(1, n + 1).repeat(2))
+    scores = np.random.default_rng(0).uniform(0, 1, n).repeat(2)
+    assert [len(path) for path in sample(graph, scores, 2, random_state=0)] == [n, n]
+    with pytest.raises(OptionError, match="too large for probabilities of paths; divide them"):
+        sample(graph, 1e19 * scores, 2, random_state=0)
+
+
 # --- chains -----------------------------------------------------------------------------------------------------------
 
 

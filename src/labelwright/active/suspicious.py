@@ -227,7 +227,7 @@ class Annotated:
             return self.sentence.span(span) if span.type in self.sentence.span_types else 0.0
         permitted = np.ones_like(self.permitted)
         permitted[span.start : span.end] = self.permitted[span.start : span.end]
-        return min(1.0, float(np.exp(self.sentence.log_z_of(permitted) - self.sentence.log_z())))
+        return float(np.exp(min(0.0, self.sentence.log_z_of(permitted) - self.sentence.log_z())))
 
     def excludes(self, span: Span, tokens: Sequence[int]) -> bool:
         """Does one of these tokens have a known label that it has not in this span?"""

@@ -20,7 +20,7 @@ REMEMBERED = 1 << 14  # values, of all columns together,
 MOST_NUMBERS = 1 << 22  # and what readers see of them
 NEAR = 16  # rows up to which the features of boundary marks are remembered
 MOST_PARTS = 64  # of a value that is read in parts
-MOST_READ = 1 << 25  # values (or combinations of them) times the parts of the value that has the most
+MOST_READ = 1 << 27  # numbers that are read of values with several parts
 
 _adding = Lock()
 
@@ -32,16 +32,16 @@ def seen_parts(reader: Reader, values: list[str]) -> list[list[str | None]]:
         return [list(strings)]
     split = [[part for part in string.split("|") if part] for string in strings]
     n_parts = max(map(len, split), default=1)
-    check_parts(n_parts, len(split))
+    check_parts(n_parts, 2 * len(split))  # a string has twice the size of a number
     return [[p[i] if i < len(p) else None for p in split] for i in range(max(1, n_parts))]
 
 
-def check_parts(n_parts: int, n_values: int) -> None:
-    """Refuse values that have so many parts that reading them as a table [parts, values] would take gigabytes."""
-    if n_parts > 1 and n_parts * n_values > MOST_READ:
+def check_parts(n_parts: int, n_numbers: int) -> None:
+    """Refuse values that have so many parts that as many numbers for each part would take gigabytes."""
+    if n_parts > 1 and n_parts * n_numbers > MOST_READ:
         raise CorpusError(
-            f"%each: a value has {n_parts:,} parts, which are read for {n_values:,} values or combinations of them; "
-            f"expected at most {MOST_READ // n_values:,} parts a|b|c here, give it fewer"
+            f"%each: a value has {n_parts:,} parts a|b|c, which for all values of the data makes "
+            f"{n_parts * n_numbers:,} numbers, more than {MOST_READ:,}; give it fewer parts, or leave %each out"
         )
 
 

@@ -245,7 +245,9 @@ class Vocabulary:
 
         # Every line's rows, looked up once per key; lines of one shape share a table.
         asked: dict[Table, list[tuple[_Group, Ints]]] = {}
-        for pattern, group in {p: g for ps in lines.values() for g in reading.groups(ps) for p in g.patterns}.items():
+        group_of = {p: g for ps in lines.values() for g in reading.groups(ps) for p in g.patterns}
+        _check_lines(group_of, numbers)
+        for pattern, group in group_of.items():
             for part in _read(pattern, group, numbers):
                 asked.setdefault(table_of(pattern), []).append((group, part))
         rows: dict[Table, Ints] = {}
@@ -382,6 +384,7 @@ class Vocabulary:
 
     def _numbered(self, parts: list[list[str | None]], known: Mapping[str, int]) -> Ints:
         """Value numbers [parts, values + marks]: boundary marks count first, then the strings; -1: unknown, or none."""
+        check_parts(len(parts), len(parts[0]) + 2 * self.reach)
         marks = np.full((len(parts), 2 * self.reach), -1, np.int32)
         marks[0] = np.arange(2 * self.reach)
         return np.concatenate([part_numbers(parts, known, 2 * self.reach), marks], axis=1)
@@ -403,6 +406,7 @@ class Vocabulary:
         return {name: made[patterns] for name, patterns in lines.items()}
 
     def _incidence(self, reading: _Reading, patterns: tuple[Pattern, ...], numbers: dict[Reader, Ints]) -> Incidence:
+        _check_lines({p: g for g in reading.groups(patterns) for p in g.patterns}, numbers)
         features = {
             group.places: np.stack(
                 [self.find(table_of(p), part) for p in group.patterns for part in _read(p, group, numbers)], axis=1
@@ -522,11 +526,17 @@ def _same_keys(header: HeaderReader, name: str, wanted: dict[str, Any]) -> list[
     return keys
 
 
+def _check_lines(group_of: Mapping[Pattern, _Group], numbers: dict[Reader, Ints]) -> None:
+    """Refuse lines that read values of very many parts, before they do."""
+    n_parts = {p: max((len(numbers[c.reader]) for c in p.cells), default=1) for p in group_of}
+    n_numbers = sum(len(g.codes) * len(p.cells) for p, g in group_of.items() if n_parts[p] > 1)
+    check_parts(max(n_parts.values(), default=1), n_numbers)
+
+
 def _read(pattern: Pattern, group: _Group, numbers: dict[Reader, Ints]) -> list[Ints]:
     """Value numbers [K, cells] that a line reads at each key of its group; several where a value has several parts."""
     if not pattern.cells:
         return [np.empty((len(group.codes), 0), np.int32)]
-    check_parts(max(len(numbers[c.reader]) for c in pattern.cells), len(group.codes))
     where = [group.places.index(_place(c)) for c in pattern.cells]
     read = [numbers[c.reader][:, group.codes[:, i]] for c, i in zip(pattern.cells, where, strict=True)]
     return [np.stack([r[min(part, len(r) - 1)] for r in read], axis=1) for part in range(max(map(len, read)))]

@@ -272,7 +272,7 @@ def path_mass(model: Any, X: Any, n: int = 2000) -> Array:
     def mass_of(sentence: Any) -> Array:
         if sentence is None:
             return np.ones(n)
-        return cumulated(np.exp(best_paths(sentence.lattice, n)[1] - sentence.log_z()), n)
+        return cumulated(np.exp(np.minimum(0.0, best_paths(sentence.lattice, n)[1] - sentence.log_z())), n)
 
     def curves(piece: Any) -> list[Array]:
         masses: list[Array] = model._ask(piece, lambda batch: [mass_of(sentence) for sentence in batch])

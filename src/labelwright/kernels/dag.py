@@ -194,7 +194,8 @@ def entropy(source, target, sources, arcs, into, out):
 
 @kernel
 def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
-    """Draw paths [n, longest] (arcs; lengths [n] has their number) from P(arc) [A] with numbers uniform in 0..1.
+    """Draw paths [n, longest] (arcs; lengths [n] has their number, 0 where none can be drawn) from P(arc) [A] with
+    numbers uniform in 0..1.
 
     leaving[ptr[v]:ptr[v+1]] are the arcs out of node v; the last group has those out of all sources."""
     for i in range(paths.shape[0]):
@@ -213,6 +214,9 @@ def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
                     left -= p
                     if left < 0:
                         break
+            if chosen < 0:  # no arc is probable: rounding has taken all digits
+                n = 0
+                break
             paths[i, n] = chosen
             n += 1
             group = target[chosen]

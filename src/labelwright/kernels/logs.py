@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labelwright.kernels import kernel
+from labelwright.kernels import kernel, literal_kernel
 
 # Forward-backward in scaled probability space: a scale c_t below the first number has lost digits.  What underflows in
 # alpha_t, psi_t or E counts at most beta_t / c_t times its size: above the second number it might count, as in a path
@@ -17,7 +17,7 @@ def trusted_range(itemsize):
     return (SMALL32, LARGE32) if itemsize == 4 else (SMALL64, LARGE64)
 
 
-@kernel
+@literal_kernel
 def log_sum(x, n):
     """log of the sum of exp(x[0]) .. exp(x[n-1])."""
     m = -np.inf

@@ -24,7 +24,8 @@ MADE, SIZE, EXPANDED, LABELLINGS, WHOLE = 0, 1, 2, 3, 4  # places in the counter
 SMALL = 1e-60  # vectors below this, or above its inverse, are scaled
 LEAST = 1e-50  # numbers below this share of the largest may underflow at the next token, though they could win later
 SAFE_RANGE = 300.0  # scores of one token that differ by less can be searched as scaled numbers
-TIE = 1e-11  # of two prefixes this close the longer goes first, or equal weights would be searched breadth-first
+TIE = 1e-11  # of two prefixes this close the longer goes first, or equal weights would be searched breadth-first;
+DIGITS = 1e-15  # so it is where large weights differ in their last digits
 
 
 class Weights(NamedTuple):
@@ -171,7 +172,7 @@ def prepare(node, ET, arc_top, arc_range, blocks, cut, psi, top, beta, log_beta)
     return bounds(psi, top, ET, arc_top, blocks, cut, beta, log_beta)
 
 
-@kernel
+@literal_kernel
 def log_bounds(node, arc, blocks, cut, beta):
     """The bound in logarithms: beta [T, Q]; returns log Z."""
     T, Q = node.shape
@@ -301,7 +302,7 @@ def _consider(lattice, contexts, pool, parent, n, bar):
         if not w > -np.inf or w < bar[n - 1] - TIE:
             continue
         pool.scale[new], pool.parent[new], pool.depth[new], pool.context[new] = scale, parent, t, c
-        pool.key[new] = w + TIE * t
+        pool.key[new] = w + max(TIE, DIGITS * abs(w)) * t
         if t == psi.shape[0] - 1:  # whole: it may raise the bar
             i = n - 1
             if w > bar[i]:

@@ -89,7 +89,7 @@ def joined(name: str, join: type[All] | type[Some], rules: Sequence[Rule]) -> Jo
 
 def _deeper(name: str, depth: int) -> int:
     """The depth of a rule around one of this depth."""
-    if depth >= DEEPEST:
+    if depth > DEEPEST:
         raise OptionError(f"rule {shortened(name, 60)!r}: more than {DEEPEST} operators within each other; simplify it")
     return depth + 1
 

@@ -286,6 +286,8 @@ def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Ar
     uniform = np.random.default_rng(random_state).random((n, int(longest[graph.sinks].max())))
     paths, lengths = np.empty(uniform.shape, np.int32), np.empty(n, np.int64)
     kernels.draw(graph.target, _marked(graph.sinks, graph.n_nodes), arcs, ptr, leaving, uniform, paths, lengths)
+    if not lengths.all():
+        raise OptionError("scores: too large for probabilities of paths; divide them, so that all are below 1e12")
     return [path[:length].copy() for path, length in zip(paths, lengths.tolist(), strict=True)]
 
 

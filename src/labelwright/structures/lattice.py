@@ -173,6 +173,6 @@ def sample(lattice: Lattice, n: int, rng: "np.random.Generator") -> Array:
 def _shares(weights: Array) -> Array:
     """Weights as probabilities; an error where none is above 0."""
     total = weights.sum()
-    if not total > 0:
-        raise OptionError("sample: a sentence has no labelling that the model allows")
+    if not 0 < total < np.inf:
+        raise OptionError("sample: a sentence has no labelling that the model allows, or scores above 1e12")
     return np.asarray(weights / total)

@@ -194,7 +194,7 @@ class Verbosity(Kind):
     expected = "true, false or a whole number"
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Integral)  # bool, too
+        return isinstance(value, Integral) or type(value).__name__ == "bool_"  # bool, too, and NumPy's
 
 
 class ShareOrName(Kind):

@@ -412,7 +412,8 @@ class MemoryBased(Estimator):
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
         model: Self = constructed(cls, header, **decay_setting(header))
         model._restore(tensors, header)
-        model.training_, _ = read_record(header, ("sentences", "tokens", "seconds", "labelwright"))
+        of_sentences = "sentences" in header.part("training")  # that of a tagger; fit writes no record
+        model.training_, _ = read_record(header, ("tokens", "seconds", "labelwright") if of_sentences else ())
         return model
 
     def _tensors(self) -> dict[str, Array]:

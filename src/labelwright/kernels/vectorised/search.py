@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.kernels.search import (
+    DIGITS,
     DONE,
     EXPANDED,
     FULL,
@@ -344,7 +345,7 @@ class _Search:
                 continue
             new = len(self.priority)
             self.priority.append(w)
-            self.key.append(w + TIE * t)
+            self.key.append(w + max(TIE, DIGITS * abs(w)) * t)
             self.scale.append(scales[i])
             self.vector.append(vector[children.slices[i]])
             self.parent.append(parent)
