@@ -48,7 +48,7 @@ class GroupedCommand(TyperCommand):
             if parameter.param_type_name == "argument":
                 record = (parameter.metavar or parameter.name.upper(), record[1])
             heading = getattr(parameter, "rich_help_panel", None) or OTHER
-            if parameter.name == "help":  # the last, with options without a heading
+            if "--help" in parameter.opts:  # the last, with options without a heading
                 groups |= {OTHER: groups.pop(OTHER)} if OTHER in groups else {}
                 heading = next(reversed(groups), OTHER)
             groups.setdefault(heading, []).append(record)
