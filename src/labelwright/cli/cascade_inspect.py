@@ -71,7 +71,8 @@ def _layer_rows(layer: dict[str, Any], joint: bool, turn: str) -> list[tuple[str
     took = f", {training['seconds']:.1f} s; {training['stopped']}" if "stopped" in training else " of partial_fit"
     length = counted(training["iterations"], turn)
     separable = training.get("convergence", {}).get("separable")
-    end = f"loss {training['loss']:,.1f}" if layer["probabilistic"] else f"{percent(separable or 0.0)} separable"
+    known = layer["probabilistic"] and training["loss"] is not None
+    end = f"loss {training['loss']:,.1f}" if known else f"{percent(separable or 0.0)} separable"
     calibration = training.get("calibration")
     return [
         ("model", layer["signature"]),
