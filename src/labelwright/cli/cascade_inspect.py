@@ -71,14 +71,15 @@ def _layer_rows(layer: dict[str, Any], joint: bool, turn: str) -> list[tuple[str
     took = f", {training['seconds']:.1f} s; {training['stopped']}" if "stopped" in training else " of partial_fit"
     length = counted(training["iterations"], turn)
     separable = training.get("convergence", {}).get("separable")
-    known = layer["probabilistic"] and training["loss"] is not None
-    end = f"loss {training['loss']:,.1f}" if known else f"{percent(separable or 0.0)} separable"
+    end = f", {percent(separable or 0.0)} separable"
+    if layer["probabilistic"]:
+        end = "" if training["loss"] is None else f", loss {training['loss']:,.1f}"
     calibration = training.get("calibration")
     return [
         ("model", layer["signature"]),
         ("labels", f"{len(layer['labels'])}: {' '.join(layer['labels'])}"),
         ("features", f"{layer['n_features']:,}"),
         ("weights", weights_text(layer)),
-        ("alone" if joint else "training", f"{length}, {end}{took}"),
+        ("alone" if joint else "training", f"{length}{end}{took}"),
         *([] if calibration is None else [("calibration", calibration_text(calibration))]),
     ]

@@ -11,7 +11,7 @@ from labelwright.corpus.limits import MOST_HELD, read_at_most
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
-from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Text, Whole
+from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Switch, Text, Whole
 from labelwright.wording import shown
 
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
@@ -194,7 +194,7 @@ class Verbosity(Kind):
     expected = "true, false or a whole number"
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Integral) or type(value).__name__ == "bool_"  # bool, too, and NumPy's
+        return isinstance(value, Integral) or Switch().accepts(value)
 
 
 class ShareOrName(Kind):
