@@ -1,5 +1,7 @@
 """Candidates in NumPy against the compiled kernels: on drawn features, labels and weights, and in a whole model."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -156,6 +158,24 @@ def test_places_of_transitions_are_the_same(seed, at_once, monkeypatch):
     assert_same(candidates.mark_pairs, *d.lists, d.begins, np.zeros((L, L), np.bool_))
     n, *_ = assert_same(candidates.list_triples, *d.lists, d.begins, L, 0, d.T, np.empty(0, np.int64))
     assert_same(candidates.list_triples, *d.lists, d.begins, L, 0, d.T, np.empty(n, np.int64))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("scale", [1.0, 2.0**50, 2.0**63])
+def test_probabilities_add_up_to_one_at_any_scale(seed, order, scale):
+    d = Drawn(seed, order)
+    made, node, scores, _ = d.chart()
+    node, scores = np.round(node) * scale, np.round(scores) * scale  # many are equal
+    for s, (a, b) in enumerate(pairwise(d.offsets.tolist())):
+        where = made.layout, node, made.arc_place, scores, d.offsets, s
+        log_z, *_, alpha, _, counts = assert_same(
+            candidate_chains.log_sums, *where, *np.zeros((2, len(node))), np.zeros(len(scores))
+        )
+        possible = float(log_z > -np.inf)
+        for first, last in pairwise(made.layout.node_ptr[a : b + 1].tolist()):
+            assert alpha[first:last].sum() == pytest.approx(possible)
+        assert counts.sum() == pytest.approx(possible * (b - a - 1))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -105,7 +105,7 @@ def test_paths_and_sums_of_any_graph(seed):
     (expected, first), (result, second) = both(dag.posteriors, *ends, *node[:3], np.zeros(A))
     np.testing.assert_allclose(result, expected, rtol=1e-12)
     np.testing.assert_allclose(second[-1], first[-1], atol=1e-12)
-    assert_same(dag.posteriors_in_log_space, *ends, *node[:2], np.zeros(A))
+    assert_same(dag.posteriors_in_log_space, *ends, *node[:3], np.zeros(A))
     arcs, gains = first[-1], rng.normal(size=A)
     assert_same(dag.covariances, made.source, made.target, made.sinks, arcs, gains, *node, np.zeros(A))
     assert_same(dag.entropy, made.source, made.target, made.sources, arcs, *node[:2])

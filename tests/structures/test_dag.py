@@ -122,10 +122,9 @@ def test_sums_are_those_of_all_paths(case):
 @examples([STUCK, APART])
 def test_log_space_gives_the_same_sums(case):
     graph, scores = case
-    alpha, beta = np.empty((2, graph.n_nodes))
-    arcs = np.empty(len(scores))
+    scratch, arcs = np.empty((3, graph.n_nodes)), np.empty(len(scores))
     ends = graph.sources, graph.sinks
-    log_z = kernels.posteriors_in_log_space(graph.source, graph.target, scores, *ends, alpha, beta, arcs)
+    log_z = kernels.posteriors_in_log_space(graph.source, graph.target, scores, *ends, *scratch, arcs)
     assert log_z == pytest.approx(sums(*case).log_z, abs=1e-13 * case.size)
     np.testing.assert_allclose(arcs, sums(*case).arcs, atol=1e-12 * case.size)
 
@@ -272,13 +271,26 @@ def test_the_seed_decides_the_sample():
     assert (first != other).any()
 
 
-def test_nothing_is_drawn_where_rounding_has_taken_all_digits():
+def test_paths_are_drawn_at_any_scale():
     n = 1300  # two equal arcs a step: more paths than a float counts, so logarithms are added
     graph = dag(np.arange(n).repeat(2), np.arange(1, n + 1).repeat(2))
     scores = np.random.default_rng(0).uniform(0, 1, n).repeat(2)
-    assert [len(path) for path in sample(graph, scores, 2, random_state=0)] == [n, n]
-    with pytest.raises(OptionError, match="too large for probabilities of paths; divide them"):
-        sample(graph, 1e19 * scores, 2, random_state=0)
+    for scale in (1.0, 1e19):
+        assert [len(path) for path in sample(graph, scale * scores, 2, random_state=0)] == [n, n]
+
+
+class Zeros:
+    """A generator whose numbers are the smallest."""
+
+    random = staticmethod(np.zeros)
+
+
+def test_nothing_is_drawn_behind_an_arc_whose_continuations_underflow(monkeypatch):
+    graph = dag([0, 0, 1, 2], [1, 2, 3, 3])
+    monkeypatch.setattr("labelwright.structures.dag._possible", lambda graph, scores: np.array([5e-324, 1.0, 0.0, 1.0]))
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Zeros)
+    with pytest.raises(OptionError, match="too far apart"):
+        sample(graph, np.zeros(4), 1)
 
 
 # --- chains -----------------------------------------------------------------------------------------------------------

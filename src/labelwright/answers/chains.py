@@ -20,6 +20,7 @@ from labelwright.parallel import computed_once, one_blas_thread
 from labelwright.structures.lattice import (
     Lattice,
     Posterior,
+    arcs_from,
     best_path,
     best_paths_of,
     entropy,
@@ -113,10 +114,10 @@ class Chains:
         order, node, arc = self._in_time_order
         with one_blas_thread():
             together = posteriors(node, arc, self.space.graph, order)
-        nodes, log_beta = np.empty_like(self.node), np.empty_like(self.node)
-        nodes[order.token], log_beta[order.token] = together.nodes, together.log_beta
+        nodes, ahead = np.empty_like(self.node), np.empty_like(self.node)
+        nodes[order.token], ahead[order.token] = together.nodes, together.ahead
         return [
-            Posterior(nodes[a:b], log_beta[a:b], float(together.log_z[n])) if b > a else None
+            Posterior(nodes[a:b], ahead[a:b], float(together.log_z[n])) if b > a else None
             for n, (a, b) in enumerate(self.bounds)
         ]
 
@@ -314,7 +315,7 @@ class Chain:
 
     def pair_marginals(self, token: Array, first: Array, second: Array) -> Array:
         """P(label `first` at token - 1 and label `second` at token) [P]."""
-        graph, (node, arc, _), sums = self.lattice.graph, self.lattice, self._sums
+        graph, sums = self.lattice.graph, self._sums
         begin = np.searchsorted(graph.label_of_state, np.arange(len(self.labels) + 1))  # states of each label
         n_first, n_second = np.diff(begin)[first], np.diff(begin)[second]
         sizes = n_first * n_second
@@ -326,11 +327,9 @@ class Chain:
         if graph.order == 2:  # a node is a pair of states
             q = self.chains.node_of_pair[r * graph.n_states + s]
             return np.bincount(pair, np.where(q < 0, 0.0, sums.nodes[t, q]), len(token))
-        scores = arc[t if len(arc) > 1 else 0, graph.contexts.base[r] + s] + node[t, s] + sums.log_beta[t, s]
-        with np.errstate(invalid="ignore"):
-            onwards = np.exp(scores - sums.log_beta[t - 1, r])
-        p = sums.nodes[t - 1, r]
-        return np.bincount(pair, np.where(p > 0, p * np.where(p > 0, onwards, 0.0), 0.0), len(token))
+        source, row = np.unique(t * graph.n_states + r, return_inverse=True)
+        arcs = arcs_from(self.lattice, sums, *divmod(source, graph.n_states))
+        return np.bincount(pair, arcs[row, s], len(token))
 
     def posterior(self) -> Posterior:
         """Sums over all paths."""

@@ -13,6 +13,7 @@ Nodes and arcs are blocks, as in structures.graph, but of every token's own size
 import numpy as np
 
 from labelwright.kernels import inlined_kernel, kernel, literal_kernel
+from labelwright.kernels.logs import log_sum, softmax, subtract_largest
 
 NONE = 1e-14  # a probability that does not count
 SMALL, LARGE = 1e-30, 1e200  # scales and messages beyond these: the sums are made again in log space
@@ -127,87 +128,50 @@ def posteriors(layout, place, E, offsets, n0, n1, alpha, beta, message, log_z, c
 
 
 @literal_kernel
-def log_alphas(layout, node, place, score, offsets, n, alpha):
-    """alpha[q] = log of the sum over the paths of sentence n up to node q."""
+def log_sums(layout, node, place, score, offsets, n, alpha, ahead, counts):
+    """The same for sentence n in log space: alpha [nodes] becomes P(node), counts[place] += P(arc); returns log Z.
+
+    ahead [nodes] is the log of what a node and all that may follow weigh, less a constant of the token: P(q | p) is the
+    softmax of score(p, q) + ahead(q) over the targets q of p."""
     B, H, J, node_ptr, arc_ptr = layout
     a, b = offsets[n], offsets[n + 1]
-    alpha[node_ptr[a] : node_ptr[a + 1]] = node[node_ptr[a] : node_ptr[a + 1]]
-    for t in range(a + 1, b):
-        first, before = node_ptr[t], node_ptr[t - 1]
-        for block in range(B[t]):
-            for j in range(J[t]):
-                top = -np.inf
-                for h in range(H[t]):
-                    s = score[place[arc_ptr[t] + (block * H[t] + h) * J[t] + j]]
-                    top = max(top, alpha[before + h * B[t] + block] + s)
-                total = 0.0
-                if top > -np.inf:
-                    for h in range(H[t]):
-                        s = score[place[arc_ptr[t] + (block * H[t] + h) * J[t] + j]]
-                        total += np.exp(alpha[before + h * B[t] + block] + s - top)
-                q = first + block * J[t] + j
-                alpha[q] = node[q] + top + np.log(total) if total > 0 else -np.inf
-
-
-@literal_kernel
-def log_betas(layout, node, place, score, offsets, n, beta):
-    """beta[q] = log of the sum over what can follow node q of sentence n."""
-    B, H, J, node_ptr, arc_ptr = layout
-    a, b = offsets[n], offsets[n + 1]
-    beta[node_ptr[b - 1] : node_ptr[b]] = 0.0
-    for t in range(b - 1, a, -1):
-        first, before = node_ptr[t], node_ptr[t - 1]
-        for block in range(B[t]):
-            target = first + block * J[t]
-            for h in range(H[t]):
-                at = arc_ptr[t] + (block * H[t] + h) * J[t]
-                top = -np.inf
-                for j in range(J[t]):
-                    top = max(top, score[place[at + j]] + node[target + j] + beta[target + j])
-                total = 0.0
-                if top > -np.inf:
-                    for j in range(J[t]):
-                        total += np.exp(score[place[at + j]] + node[target + j] + beta[target + j] - top)
-                beta[before + h * B[t] + block] = top + np.log(total) if total > 0 else -np.inf
-
-
-@kernel
-def log_total(alpha, first, last):
-    """log of the sum of the nodes first:last."""
-    top = -np.inf
-    for q in range(first, last):
-        top = max(top, alpha[q])
-    total = 0.0
-    if top > -np.inf:
+    most = 1
+    for t in range(a, b):
+        most = max(most, J[t])
+    p = np.empty(most)
+    log_z = 0.0
+    for t in range(b - 1, a - 1, -1):
+        first, last = node_ptr[t], node_ptr[t + 1]
+        if t == b - 1:
+            ahead[first:last] = 0.0
+        log_z += subtract_largest(ahead, first, last)
         for q in range(first, last):
-            total += np.exp(alpha[q] - top)
-    return top + np.log(total) if total > 0 else -np.inf
-
-
-@kernel
-def log_sums(layout, node, place, score, offsets, n, alpha, beta, counts):
-    """The same for sentence n in log space: alpha [nodes] becomes P(node), counts[place] += P(arc); returns log Z."""
-    B, H, J, node_ptr, arc_ptr = layout
-    a, b = offsets[n], offsets[n + 1]
-    log_alphas(layout, node, place, score, offsets, n, alpha)
-    log_betas(layout, node, place, score, offsets, n, beta)
-    log_z = log_total(alpha, node_ptr[b - 1], node_ptr[b])
-    if log_z == -np.inf:
-        return log_z
-    for t in range(b - 1, a, -1):
-        first, before, at = node_ptr[t], node_ptr[t - 1], arc_ptr[t]
-        for block in range(B[t] if counts.shape[0] > 0 else 0):
+            ahead[q] += node[q]
+        log_z += subtract_largest(ahead, first, last)
+        at = arc_ptr[t]
+        for block in range(B[t] if t > a else 0):
             for h in range(H[t]):
-                x = alpha[before + h * B[t] + block]
                 for j in range(J[t]):
-                    q = first + block * J[t] + j
-                    s = x + score[place[at + j]] + node[q] + beta[q]
-                    if s > -np.inf:
-                        counts[place[at + j]] += np.exp(min(0.0, s - log_z))
+                    p[j] = score[place[at + j]] + ahead[first + block * J[t] + j]
+                ahead[node_ptr[t - 1] + h * B[t] + block] = log_sum(p, J[t])
                 at += J[t]
-    for q in range(node_ptr[a], node_ptr[b]):
-        s = alpha[q] + beta[q]
-        alpha[q] = np.exp(min(0.0, s - log_z)) if s > -np.inf else 0.0
+    alpha[node_ptr[a] : node_ptr[a + 1]] = ahead[node_ptr[a] : node_ptr[a + 1]]
+    log_z += softmax(alpha[node_ptr[a] : node_ptr[a + 1]], node_ptr[a + 1] - node_ptr[a])
+    for t in range(a + 1, b):
+        first, at = node_ptr[t], arc_ptr[t]
+        alpha[first : node_ptr[t + 1]] = 0.0
+        for block in range(B[t]):
+            for h in range(H[t]):
+                x = alpha[node_ptr[t - 1] + h * B[t] + block]
+                if x > 0:
+                    for j in range(J[t]):
+                        p[j] = score[place[at + j]] + ahead[first + block * J[t] + j]
+                    softmax(p, J[t])
+                    for j in range(J[t]):
+                        alpha[first + block * J[t] + j] += x * p[j]
+                        if counts.shape[0] > 0:
+                            counts[place[at + j]] += x * p[j]
+                at += J[t]
     return log_z
 
 

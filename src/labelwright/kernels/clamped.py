@@ -8,7 +8,7 @@ among those.
 import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel, unsigned
-from labelwright.kernels.logs import log_sum, trusted_range
+from labelwright.kernels.logs import log_sum, softmax, subtract_largest, trusted_range
 
 
 @kernel
@@ -106,34 +106,34 @@ def clamped_in_log_space(node, arc, contexts, label, states, pairs):
     by_token = arc.shape[0] > 1
     ptr, nodes, block, base, cut = contexts.ptr, contexts.node, contexts.block, contexts.base, contexts.cut
     C = states.shape[1]
-    beta = np.zeros((T, C))
-    terms = np.empty(C)
+    beta = np.zeros((T, C))  # log of the backward messages, less the largest of each token
+    p = np.empty(C)
+    log_z = 0.0
     for t in range(T - 1, 0, -1):
         e, y = t if by_token else 0, label[t]
         for r in range(size[t - 1]):
             q = nodes[ptr[at[t - 1]] + r]
             k0 = cut[block[q], y]
             for k in range(targets[t, r]):
-                terms[k] = arc[e, base[q] + k0 + k] + node[t, k0 + k] + beta[t, slot[t, r] + k]
-            beta[t - 1, r] = log_sum(terms, targets[t, r])
+                p[k] = arc[e, base[q] + k0 + k] + node[t, k0 + k] + beta[t, slot[t, r] + k]
+            beta[t - 1, r] = log_sum(p, targets[t, r])
+        log_z += subtract_largest(beta[t - 1], 0, size[t - 1])
     for r in range(size[0]):
-        terms[r] = node[0, nodes[ptr[at[0]] + r]] + beta[0, r]
-    log_z = log_sum(terms, size[0])
-    for t in range(T):
+        states[0, r] = node[0, nodes[ptr[at[0]] + r]] + beta[0, r]
+    log_z += softmax(states[0], size[0])
+    for t in range(1, T):
+        e, y = t if by_token else 0, label[t]
         for s in range(size[t]):
-            states[t, s] = np.exp(terms[s] - log_z) if t == 0 else 0.0
-        if t > 0:
-            e, y = t if by_token else 0, label[t]
-            for r in range(size[t - 1]):
-                q = nodes[ptr[at[t - 1]] + r]
-                k0 = cut[block[q], y]
-                for k in range(targets[t, r]):
-                    p = 0.0
-                    if states[t - 1, r] > 0:
-                        v = arc[e, base[q] + k0 + k] + node[t, k0 + k] + beta[t, slot[t, r] + k] - beta[t - 1, r]
-                        p = states[t - 1, r] * np.exp(v)
-                    pairs[t, r, k] = p
-                    states[t, slot[t, r] + k] += p
+            states[t, s] = 0.0
+        for r in range(size[t - 1]):
+            q = nodes[ptr[at[t - 1]] + r]
+            k0 = cut[block[q], y]
+            for k in range(targets[t, r]):
+                p[k] = arc[e, base[q] + k0 + k] + node[t, k0 + k] + beta[t, slot[t, r] + k]
+            softmax(p, targets[t, r])
+            for k in range(targets[t, r]):
+                pairs[t, r, k] = states[t - 1, r] * p[k]
+                states[t, slot[t, r] + k] += pairs[t, r, k]
     return log_z
 
 

@@ -88,7 +88,7 @@ def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
         alpha[v] += arcs[e] * alpha[u]
         largest = max(largest, alpha[v])
     if not largest < LARGE64:  # what underflows in psi or beta adds at most alpha times its size
-        return posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, arcs)
+        return posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs)
     z = 0.0
     for i in range(sinks.shape[0]):
         v = sinks[i]
@@ -103,32 +103,42 @@ def posteriors(source, target, score, sources, sinks, phi, alpha, beta, arcs):
     return best + np.log(z)
 
 
-@kernel
+@literal_kernel
 def _log_add(x, y):
     """log(exp(x) + exp(y))."""
     top = max(x, y)
     return top + np.log1p(np.exp(min(x, y) - top)) if top > -np.inf else top
 
 
-@kernel
-def posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, arcs):
+@literal_kernel
+def posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs):
     """As `posteriors`, where the number of paths is too large for a float: alpha and beta become logarithms."""
+    best_scores(source, target, score, sources, phi)
+    best = -np.inf
     for v in range(alpha.shape[0]):
         alpha[v] = beta[v] = -np.inf
     for i in range(sources.shape[0]):
         alpha[sources[i]] = 0.0
     for i in range(sinks.shape[0]):
-        beta[sinks[i]] = 0.0
+        best = max(best, phi[sinks[i]])
+    if best == -np.inf:
+        arcs[:] = 0.0
+        return best
+    for i in range(sinks.shape[0]):
+        beta[sinks[i]] = phi[sinks[i]] - best
     for e in range(source.shape[0]):
-        alpha[target[e]] = _log_add(alpha[target[e]], alpha[source[e]] + score[e])
+        u, v = source[e], target[e]
+        s = score[e] + phi[u]
+        arcs[e] = s - phi[v] if s > -np.inf else s
+        alpha[v] = _log_add(alpha[v], alpha[u] + arcs[e])
     log_z = -np.inf
     for i in range(sinks.shape[0]):
-        log_z = _log_add(log_z, alpha[sinks[i]])
+        log_z = _log_add(log_z, alpha[sinks[i]] + beta[sinks[i]])
     for e in range(source.shape[0] - 1, -1, -1):
-        u, s = source[e], score[e] + beta[target[e]]
-        arcs[e] = np.exp(min(0.0, alpha[u] + s - log_z)) if log_z > -np.inf else 0.0
+        u, s = source[e], arcs[e] + beta[target[e]]
+        arcs[e] = np.exp(min(0.0, alpha[u] + s - log_z))
         beta[u] = _log_add(beta[u], s)
-    return log_z
+    return best + log_z
 
 
 @kernel
@@ -214,7 +224,7 @@ def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
                     left -= p
                     if left < 0:
                         break
-            if chosen < 0:  # no arc is probable: rounding has taken all digits
+            if chosen < 0:  # all arcs onwards have underflowed
                 n = 0
                 break
             paths[i, n] = chosen

@@ -8,7 +8,7 @@ import numpy as np
 
 from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.chain import exponentiate64, exponentiate_arcs, sentence_messages
-from labelwright.kernels.logs import log_sum, trusted_range
+from labelwright.kernels.logs import largest, softmax, subtract_largest, trusted_range
 
 
 @kernel
@@ -97,8 +97,8 @@ def margins(node, arc, blocks, label_of_node, gold):
     return best[last].max(), worst[last].min(), other[last].max()
 
 
-@kernel
-def _scaled_messages(node, arc, blocks, nodes, log_beta):
+@literal_kernel
+def _scaled_messages(node, arc, blocks, nodes, ahead):
     """As `messages`, in scaled probability space; NaN where numbers are too small or too large to trust."""
     T, Q = node.shape
     by_token = arc.shape[0] > 1
@@ -110,7 +110,7 @@ def _scaled_messages(node, arc, blocks, nodes, log_beta):
     scale, sums = np.empty(T), np.empty(T)
     sentence_messages(psi, E, blocks, np.arange(T), 0, T, alpha, beta, into, scale, sums, False)
     small, large = trusted_range(psi.itemsize)
-    rest = 0.0
+    log_z = 0.0
     for t in range(T - 1, -1, -1):
         if not (scale[t] > small and sums[t] / scale[t] < large):
             return np.nan
@@ -118,111 +118,162 @@ def _scaled_messages(node, arc, blocks, nodes, log_beta):
         for s in range(Q):
             nodes[t, s] = alpha[t, s] * beta[t, s]
             p += nodes[t, s]
-            log_beta[t, s] = rest + np.log(beta[t, s]) if beta[t, s] > 0 else -np.inf
+            ahead[t, s] = node[t, s] - top[t] + np.log(beta[t, s]) if beta[t, s] > 0 else -np.inf
         for s in range(Q):
             nodes[t, s] /= p
-        rest += np.log(scale[t]) + top[t]
+        log_z += np.log(scale[t]) + top[t]
         if t > 0:
-            rest += arc_top[t if by_token else 0]
-    return rest
+            log_z += arc_top[t if by_token else 0]
+    return log_z
+
+
+@kernel
+def _arc_top(scores):
+    """The largest score of arcs; 0 where all are forbidden."""
+    top = largest(scores, 0, scores.shape[0])
+    return top if top > -np.inf else 0.0
 
 
 @literal_kernel
-def messages(node, arc, blocks, nodes, log_beta):
-    """Fill nodes [T, Q] with P(s at t) and log_beta [T, Q]; returns log Z.
+def _onward(arc, a, top, ahead, first, last, p):
+    """p[i] = P(node first + i at t | r at t-1), where arc[a:] has the scores of the arcs from r to nodes first:last;
+    returns log of the sum of their weights, less `top`."""
+    for i in range(unsigned(last - first)):
+        p[i] = arc[a + i] - top + ahead[first + i]
+    return softmax(p, last - first)
 
-    log beta_{t-1}(r) = log sum_s exp(arc_t(r, s) + node_t(s) + log beta_t(s)), 0 at the last token;
-    P(s at t | r at t-1) = exp(arc_t(r, s) + node_t(s) + log beta_t(s) - log beta_{t-1}(r)).
+
+@literal_kernel
+def messages(node, arc, blocks, nodes, ahead):
+    """Fill nodes [T, Q] with P(s at t), and ahead [T, Q] with the log of what s at t and all that may follow weigh;
+    returns log Z.
+
+    ahead_t(s) = node_t(s) + log beta_t(s), where beta_{t-1}(r) = sum_s exp(arc_t(r, s) + ahead_t(s)), less a constant
+    of the token, without which large scores would leave no digits for the differences that count:
+    P(s at t | r at t-1) is the softmax of arc_t(r, s) + ahead_t(s) over s.
     In scaled probability space; where that under- or overflows, in log space.  Without any path, nodes are 0."""
-    log_z = _scaled_messages(node, arc, blocks, nodes, log_beta)
+    log_z = _scaled_messages(node, arc, blocks, nodes, ahead)
     if not np.isnan(log_z):
         return log_z
     T, Q = node.shape
     by_token = arc.shape[0] > 1
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
-    terms = np.empty(Q)
-    log_beta[T - 1] = 0.0
-    for t in range(T - 1, 0, -1):
-        e = t if by_token else 0
-        for b in range(arc_ptr.shape[0] - 1):
-            s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b] - s0
-            for i in range(source_ptr[b], source_ptr[b + 1]):
-                for s in range(s0, s1):
-                    terms[s - s0] = arc[e, a + s] + node[t, s] + log_beta[t, s]
-                log_beta[t - 1, source[i]] = log_sum(terms, s1 - s0)
-                a += s1 - s0
-    log_z = log_sum(node[0] + log_beta[0], Q)
+    p = np.empty(Q)
+    ahead[:] = node
+    log_z = 0.0
+    for t in range(T - 1, -1, -1):
+        row, log_beta = ahead[t], np.full(Q, -np.inf)
+        log_z += subtract_largest(row, 0, Q)
+        if t < T - 1:
+            scores, following = arc[t + 1 if by_token else 0], ahead[t + 1]
+            top = _arc_top(scores)
+            for b in range(arc_ptr.shape[0] - 1):
+                s0, s1 = target[b], target[b + 1]
+                a = arc_ptr[b]
+                for i in range(source_ptr[b], source_ptr[b + 1]):
+                    log_beta[source[i]] = _onward(scores, a, top, following, s0, s1, p)
+                    a += s1 - s0
+            log_z += top + subtract_largest(log_beta, 0, Q)
+            row += log_beta
     nodes[:] = 0.0
-    if log_z == -np.inf:
-        return log_z
-    for s in range(Q):
-        nodes[0, s] = np.exp(node[0, s] + log_beta[0, s] - log_z)
+    nodes[0] = ahead[0]
+    log_z += softmax(nodes[0], Q)
     for t in range(1, T):
-        e = t if by_token else 0
+        scores, here = arc[t if by_token else 0], ahead[t]
+        top = _arc_top(scores)
         for b in range(arc_ptr.shape[0] - 1):
             s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b] - s0
+            a = arc_ptr[b]
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
                 if nodes[t - 1, r] > 0:
+                    _onward(scores, a, top, here, s0, s1, p)
                     for s in range(s0, s1):
-                        more = arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
-                        nodes[t, s] += nodes[t - 1, r] * np.exp(more)
+                        nodes[t, s] += nodes[t - 1, r] * p[s - s0]
                 a += s1 - s0
     return log_z
 
 
+@kernel
+def _products(E, a, psi, first, last, p):
+    """p[i] = E[a + i] psi[first + i] of the nodes first:last; returns their sum."""
+    total, a, s = 0.0, unsigned(a), unsigned(first)
+    for i in range(unsigned(last - first)):
+        p[i] = E[a + i] * psi[s + i]
+        total += p[i]
+    return total
+
+
 @literal_kernel
-def posterior_arcs(node, arc, blocks, nodes, log_beta, arcs):
-    """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens."""
+def posterior_arcs(arc, blocks, nodes, ahead, arcs):
+    """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens.
+
+    One exponential for each node and each row of arcs; the products of those that underflow are made in log space."""
+    T, Q = nodes.shape
     by_token = arc.shape[0] > 1
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    small, _ = trusted_range(nodes.itemsize)
+    p, psi, E, top = np.empty(Q), np.empty(Q), np.empty(arc.shape[1]), 0.0
     arcs[:] = 0.0
-    for t in range(1, node.shape[0]):
-        e = t if by_token else 0
+    for t in range(1, T):
+        scores, here = arc[t if by_token else 0], ahead[t]
+        row = arcs[t if arcs.shape[0] > 1 else 0]
+        if by_token or t == 1:
+            top = _arc_top(scores)
+            for a in range(scores.shape[0]):
+                E[a] = np.exp(scores[a] - top)
+        most = largest(here, 0, Q)
+        for s in range(Q):
+            psi[s] = np.exp(here[s] - most) if most > -np.inf else 0.0
         for b in range(arc_ptr.shape[0] - 1):
             s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b] - s0
+            a = arc_ptr[b]
             for i in range(source_ptr[b], source_ptr[b + 1]):
-                r = source[i]
-                if nodes[t - 1, r] > 0:
-                    for s in range(s0, s1):
-                        more = arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r]
-                        arcs[t if arcs.shape[0] > 1 else 0, a + s] += nodes[t - 1, r] * np.exp(more)
+                w = nodes[t - 1, source[i]]
+                if w > 0:
+                    total = _products(E, a, psi, s0, s1, p)
+                    if not total > small:
+                        _onward(scores, a, top, here, s0, s1, p)
+                        total = 1.0
+                    w /= total
+                    at = unsigned(a)
+                    for k in range(unsigned(s1 - s0)):
+                        row[at + k] += w * p[k]
                 a += s1 - s0
 
 
 @literal_kernel
-def span_probability(node, arc, blocks, state, nodes, log_beta, begin, end, opening, inside, closing):
+def span_probability(arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
     transitions between states open, continue and close it; the last row or column stands for the outside of the
     sentence.
 
     state [Q] is the state of each node."""
-    T, Q = node.shape
+    T, Q = nodes.shape
     outside = inside.shape[0]
     by_token = arc.shape[0] > 1
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
-    v = np.zeros(Q)
+    v, p = np.zeros(Q), np.empty(Q)
     if begin == 0:
         for s in range(Q):
             v[s] = nodes[0, s] if opening[outside, state[s]] else 0.0
     for t in range(max(begin, 1), min(end + 1, T)):
-        e = t if by_token else 0
+        scores, here = arc[t if by_token else 0], ahead[t]
+        top = _arc_top(scores)
         w = np.zeros(Q)
         for b in range(arc_ptr.shape[0] - 1):
             s0, s1 = target[b], target[b + 1]
-            a = arc_ptr[b] - s0
+            a = arc_ptr[b]
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
-                p = nodes[t - 1, r] if t == begin else v[r]
-                if p > 0:
+                before = nodes[t - 1, r] if t == begin else v[r]
+                if before > 0:
+                    _onward(scores, a, top, here, s0, s1, p)
                     x = state[r]
                     for s in range(s0, s1):
                         y = state[s]
                         if opening[x, y] if t == begin else (inside[x, y] if t < end else closing[x, y]):
-                            w[s] += p * np.exp(arc[e, a + s] + node[t, s] + log_beta[t, s] - log_beta[t - 1, r])
+                            w[s] += before * p[s - s0]
                 a += s1 - s0
         v = w
     total = 0.0

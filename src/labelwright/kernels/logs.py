@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labelwright.kernels import kernel, literal_kernel
+from labelwright.kernels import kernel, literal_kernel, max_kernel, unsigned
 
 # Forward-backward in scaled probability space: a scale c_t below the first number has lost digits.  What underflows in
 # alpha_t, psi_t or E counts at most beta_t / c_t times its size: above the second number it might count, as in a path
@@ -17,15 +17,52 @@ def trusted_range(itemsize):
     return (SMALL32, LARGE32) if itemsize == 4 else (SMALL64, LARGE64)
 
 
+@max_kernel
+def largest(x, first, last):
+    """The largest of x[first:last], none of which is NaN; minus infinity where there is none."""
+    m = -np.inf
+    for i in range(unsigned(first), unsigned(last)):
+        m = max(m, x[i])
+    return m
+
+
 @literal_kernel
 def log_sum(x, n):
     """log of the sum of exp(x[0]) .. exp(x[n-1])."""
-    m = -np.inf
-    for i in range(n):
-        m = max(m, x[i])
+    m = largest(x, 0, n)
     if not np.isfinite(m):
         return m
     total = 0.0
     for i in range(n):
         total += np.exp(x[i] - m)
     return m + np.log(total)
+
+
+@literal_kernel
+def softmax(x, n):
+    """x[0] .. x[n-1] become exp(x) over their sum, so that equal ones get equal shares at any scale; returns log of
+    the sum.  Where all are minus infinity, they become 0."""
+    m = largest(x, 0, n)
+    if m == -np.inf:
+        for i in range(n):
+            x[i] = 0.0
+        return m
+    total = 0.0
+    for i in range(unsigned(n)):
+        x[i] = np.exp(x[i] - m)
+        total += x[i]
+    one = 1 / total
+    for i in range(unsigned(n)):
+        x[i] *= one
+    return m + np.log(total)
+
+
+@literal_kernel
+def subtract_largest(x, first, last):
+    """Subtract the largest of x[first:last] from them and return it; 0 where all are minus infinity."""
+    m = largest(x, first, last)
+    if m == -np.inf:
+        return 0.0
+    for i in range(first, last):
+        x[i] -= m
+    return m

@@ -120,9 +120,9 @@ def _expected(node, arc, blocks, nodes, arcs, top, arc_top):
     log Z."""
     log_z = posteriors(nodes, top, arcs, arc_top, blocks)
     if np.isnan(log_z):
-        log_beta = np.empty(node.shape)
-        log_z = messages(node, arc, blocks, nodes, log_beta)
-        posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
+        ahead = np.empty(node.shape)
+        log_z = messages(node, arc, blocks, nodes, ahead)
+        posterior_arcs(arc, blocks, nodes, ahead, arcs)
     return log_z
 
 

@@ -87,7 +87,8 @@ def merge_losses(lattice: Lattice, allowed: Array, nodes: NodePairs, share: Arra
     def log_change(sums: Posterior) -> Array:
         """log Z'/Z at each token [T, P]."""
         with np.errstate(invalid="ignore"):
-            ratio = sums.log_beta[:, nodes.second] - sums.log_beta[:, nodes.first]
+            log_beta = sums.ahead - lattice.node  # less a constant of the token
+            ratio = log_beta[:, nodes.second] - log_beta[:, nodes.first]
         ratio = np.clip(np.nan_to_num(ratio, posinf=FARTHEST, neginf=-FARTHEST), -FARTHEST, FARTHEST)
         by_node = shares[1] * sums.nodes[:, nodes.first] * np.expm1(ratio)
         by_node += shares[0] * sums.nodes[:, nodes.second] * np.expm1(-ratio)

@@ -68,10 +68,12 @@ class LabelledGraph(NamedTuple):
         """The sums over all paths."""
         source, target, score = self.arcs[:3]
         ends = np.zeros(1, np.int32), self.sinks.astype(np.int32)
-        (ahead, behind), arcs = np.empty((2, self.n_nodes)), np.empty(len(score))
+        (best, alpha, beta), arcs = np.empty((3, self.n_nodes)), np.empty(len(score))
         log_z = kernels.posteriors_in_log_space(
-            source.astype(np.int32), target.astype(np.int32), score, *ends, ahead, behind, arcs
+            source.astype(np.int32), target.astype(np.int32), score, *ends, best, alpha, beta, arcs
         )
+        reached = np.isfinite(best)
+        behind = np.where(reached, beta + best[self.sinks].max(initial=-np.inf) - np.where(reached, best, 0.0), -np.inf)
         return GraphSums(float(log_z), behind, arcs)
 
     def candidates(self, labels: Sequence[str], T: int) -> list[list[str]]:

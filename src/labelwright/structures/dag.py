@@ -287,7 +287,7 @@ def sample(graph: Dag, scores: Any, n: int, random_state: Any = None) -> list[Ar
     paths, lengths = np.empty(uniform.shape, np.int32), np.empty(n, np.int64)
     kernels.draw(graph.target, _marked(graph.sinks, graph.n_nodes), arcs, ptr, leaving, uniform, paths, lengths)
     if not lengths.all():
-        raise OptionError("scores: too large for probabilities of paths; divide them, so that all are below 1e12")
+        raise OptionError("scores: too far apart to draw a path by its probability; scale them down")
     return [path[:length].copy() for path, length in zip(paths, lengths.tolist(), strict=True)]
 
 

@@ -25,22 +25,39 @@ class Posterior(NamedTuple):
     """Sums over all paths of a lattice (see kernels.inference.messages)."""
 
     nodes: Array  # [T, Q]  P(q at t)
-    log_beta: Array  # [T, Q]  log of the sum over all continuations from q at t
+    ahead: Array  # [T, Q]  log of what q at t and all that may follow weigh, less a constant of the token
     log_z: float
 
 
 def posterior(lattice: Lattice) -> Posterior:
     """Probabilities of the nodes, backward messages and log Z."""
-    nodes, log_beta = np.empty_like(lattice.node), np.empty_like(lattice.node)
-    log_z = inference.messages(lattice.node, lattice.arc, lattice.graph.blocks, nodes, log_beta)
-    return Posterior(nodes, log_beta, float(log_z))
+    nodes, ahead = np.empty_like(lattice.node), np.empty_like(lattice.node)
+    log_z = inference.messages(lattice.node, lattice.arc, lattice.graph.blocks, nodes, ahead)
+    return Posterior(nodes, ahead, float(log_z))
 
 
 def posterior_arcs(lattice: Lattice, sums: Posterior, by_token: bool = True) -> Array:
     """P(arc into t) [T, A], or their sum over all tokens [1, A]."""
     arcs = np.empty((len(lattice.node) if by_token else 1, lattice.arc.shape[1]))
-    inference.posterior_arcs(lattice.node, lattice.arc, lattice.graph.blocks, sums.nodes, sums.log_beta, arcs)
+    inference.posterior_arcs(lattice.arc, lattice.graph.blocks, sums.nodes, sums.ahead, arcs)
     return arcs
+
+
+def arcs_from(lattice: Lattice, sums: Posterior, token: Array, state: Array) -> Array:
+    """P(this state at token - 1, each state at token) [P, S], of order 1."""
+    arc, graph = lattice.arc, lattice.graph
+    row = token if len(arc) > 1 else np.zeros_like(token)
+    places = graph.contexts.base[state][:, None] + np.arange(graph.n_states)
+    scores = arc[row[:, None], places] - _largest(arc)[row] + sums.ahead[token, : graph.n_states]
+    weights = np.exp(scores - _largest(scores))
+    total = weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / np.where(total > 0, total, 1.0) * sums.nodes[token - 1, state][:, None])
+
+
+def _largest(scores: Array) -> Array:
+    """The largest score of each row [T, 1]; 0 where all are minus infinity."""
+    top = scores.max(axis=1, keepdims=True)
+    return np.where(top > -np.inf, top, 0.0)
 
 
 def entropy(lattice: Lattice, sums: Posterior) -> float:
@@ -147,9 +164,9 @@ def span_probability(
     lattice: Lattice, sums: Posterior, begin: int, end: int, transitions: tuple[Array, Array, Array]
 ) -> float:
     """Probability of exactly this span; `transitions` between states are those that open, continue and close it."""
-    node, arc, graph = lattice
-    through = graph.blocks, graph.state, sums.nodes, sums.log_beta
-    return min(1.0, float(inference.span_probability(node, arc, *through, begin, end, *transitions)))
+    graph = lattice.graph
+    through = lattice.arc, graph.blocks, graph.state, sums.nodes, sums.ahead
+    return min(1.0, float(inference.span_probability(*through, begin, end, *transitions)))
 
 
 def sample(lattice: Lattice, n: int, rng: "np.random.Generator") -> Array:
@@ -174,5 +191,5 @@ def _shares(weights: Array) -> Array:
     """Weights as probabilities; an error where none is above 0."""
     total = weights.sum()
     if not 0 < total < np.inf:
-        raise OptionError("sample: a sentence has no labelling that the model allows, or scores above 1e12")
+        raise OptionError("sample: a sentence has no labelling that the model allows")
     return np.asarray(weights / total)

@@ -347,7 +347,7 @@ class Posteriors(NamedTuple):
 
     log_z: Array  # [N]     minus infinity: there is no path
     nodes: Array  # [T, Q]  P(q at t) in time order
-    log_beta: Array  # [T, Q]  log of the sum over all continuations from q at t
+    ahead: Array  # [T, Q]  log of what q at t and all that may follow weigh, less a constant of the token
 
 
 def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Products | None = None) -> Posteriors:
@@ -362,32 +362,22 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
         log_c[plan.n_first :] += arc_top[0] if len(arc_top) == 1 else arc_top[plan.n_first :]
         nodes = sums.alpha * sums.beta
         nodes /= nodes.sum(axis=1, keepdims=True)
-        log_beta = np.log(sums.beta)
-        log_beta += _rest(log_c, plan)[:, None]
+        ahead = np.log(sums.beta)
+        ahead += node - top[:, None]
     log_z = plan.by_sentence(log_c)
     for rank in np.flatnonzero(sums.failed[plan.order]).tolist():
         rows = plan.rows_of(rank)
         scores = node[rows], arc if len(arc) == 1 else arc[rows]
         part = np.empty((2, len(rows), node.shape[1]))
         log_z[plan.order[rank]] = inference.messages(*scores, graph.blocks, *part)
-        nodes[rows], log_beta[rows] = part
-    return Posteriors(log_z, nodes, log_beta)
+        nodes[rows], ahead[rows] = part
+    return Posteriors(log_z, nodes, ahead)
 
 
 def _maxima(scores: Array) -> Array:
     """The largest of each row; 0 where all are minus infinity."""
     top = scores.max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(top), top, 0.0)
-
-
-def _rest(values: Array, plan: Plan) -> Array:
-    """The sum of the values [T] of all later tokens of the sentence."""
-    rest = np.zeros_like(values)
-    steps = plan.steps.tolist()
-    for t in range(len(steps) - 3, -1, -1):
-        b, end = steps[t + 1], steps[t + 2]
-        rest[steps[t] : steps[t] + end - b] = rest[b:end] + values[b:end]
-    return rest
 
 
 # -- best paths ------------------------------------------------------------------------------------------------------

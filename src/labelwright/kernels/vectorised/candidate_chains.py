@@ -6,6 +6,7 @@ one node are one run, and `reduceat` sums them up or takes the largest."""
 import numpy as np
 
 from labelwright.kernels.candidate_chains import LARGE, NONE, SMALL
+from labelwright.kernels.vectorised.logs import _largest
 from labelwright.kernels.vectorised.tables import _ranges
 
 
@@ -109,51 +110,48 @@ def posteriors(layout, place, E, offsets, n0, n1, alpha, beta, message, log_z, c
         alpha[q] *= message[q]
 
 
-def _log_sums(scores, starts):
-    """log of the sum over each run."""
+def _exponentials(scores, starts):
+    """exp(score) less the largest of each run, its sum over each run, and log of that sum of the scores."""
     top = np.maximum.reduceat(scores, starts)
     finite = np.where(top > -np.inf, top, 0.0)
-    return finite + np.log(np.add.reduceat(np.exp(scores - np.repeat(finite, _sizes(starts, len(scores)))), starts))
+    weights = np.exp(scores - np.repeat(finite, _sizes(starts, len(scores))))
+    total = np.add.reduceat(weights, starts)
+    return weights, total, finite + np.log(total)
 
 
-def log_alphas(layout, node, place, score, offsets, n, alpha):
-    """alpha[q] = log of the sum over the paths of sentence n up to node q."""
-    for k, (t, _) in enumerate(_steps(offsets, n, n + 1)):
-        q, _ = _nodes(layout, t)
-        alpha[q] = node[q]
-        if k:
-            target, arc, source, begin = _by_target(layout, t)
-            alpha[target] += _log_sums(alpha[source] + score[place[arc]], begin)
+def _shares(scores, starts):
+    """exp(score) over the sum of its run; 0 where all of them are minus infinity."""
+    weights, total, _ = _exponentials(scores, starts)
+    return weights / np.repeat(np.where(total > 0, total, 1.0), _sizes(starts, len(scores)))
 
 
-def log_betas(layout, node, place, score, offsets, n, beta):
-    """beta[q] = log of the sum over what can follow node q of sentence n."""
-    a, b = offsets[n], offsets[n + 1]
-    beta[layout.node_ptr[b - 1] : layout.node_ptr[b]] = 0.0
-    for t in range(b - 1, a, -1):
-        source, arc, target, begin = _by_source(layout, np.array([t]))
-        beta[source] = _log_sums(score[place[arc]] + node[target] + beta[target], begin)
+def log_sums(layout, node, place, score, offsets, n, alpha, ahead, counts):
+    """The same for sentence n in log space: alpha [nodes] becomes P(node), counts[place] += P(arc); returns log Z.
 
-
-def log_total(alpha, first, last):
-    """log of the sum of the nodes first:last."""
-    return float(_log_sums(alpha[first:last], np.zeros(1, np.int64))[0])
-
-
-def log_sums(layout, node, place, score, offsets, n, alpha, beta, counts):
-    """The same for sentence n in log space: alpha [nodes] becomes P(node), counts[place] += P(arc); returns log Z."""
-    a, b = offsets[n], offsets[n + 1]
-    log_alphas(layout, node, place, score, offsets, n, alpha)
-    log_betas(layout, node, place, score, offsets, n, beta)
-    log_z = log_total(alpha, layout.node_ptr[b - 1], layout.node_ptr[b])
-    if log_z == -np.inf:
-        return log_z
-    for t in range(a + 1, b if len(counts) else a + 1):
-        source, arc, target, begin = _by_source(layout, np.array([t]))
-        s = np.repeat(alpha[source], _sizes(begin, len(arc))) + score[place[arc]] + node[target] + beta[target]
-        np.add.at(counts, place[arc], np.exp(np.minimum(0.0, s - log_z)))
-    q = slice(layout.node_ptr[a], layout.node_ptr[b])
-    alpha[q] = np.exp(np.minimum(0.0, alpha[q] + beta[q] - log_z))
+    ahead [nodes] is the log of what a node and all that may follow weigh, less a constant of the token."""
+    a, b = int(offsets[n]), int(offsets[n + 1])
+    whole = np.zeros(1, np.int64)
+    rows = [slice(layout.node_ptr[t], layout.node_ptr[t + 1]) for t in range(a, b)]
+    arcs = [_by_source(layout, np.array([t])) for t in range(a + 1, b)]
+    ahead[rows[-1]] = 0.0
+    log_z = 0.0
+    for t in range(b - 1, a - 1, -1):
+        here = ahead[rows[t - a]]
+        for scores in (0.0, node[rows[t - a]]):
+            here += scores
+            top = _largest(here)[0]
+            here -= top
+            log_z += top
+        if t > a:
+            source, arc, target, begin = arcs[t - a - 1]
+            ahead[source] = _exponentials(score[place[arc]] + ahead[target], begin)[2]
+    log_z += float(_exponentials(ahead[rows[0]], whole)[2][0])
+    alpha[rows[0]] = _shares(ahead[rows[0]], whole)
+    for (source, arc, target, begin), row in zip(arcs, rows[1:], strict=True):
+        p = _shares(score[place[arc]] + ahead[target], begin) * np.repeat(alpha[source], _sizes(begin, len(arc)))
+        alpha[row] = np.bincount(target - row.start, p, row.stop - row.start)
+        if len(counts):
+            np.add.at(counts, place[arc], p)
     return log_z
 
 

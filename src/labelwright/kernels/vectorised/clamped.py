@@ -12,6 +12,7 @@ import numpy as np
 from labelwright.kernels.logs import trusted_range
 from labelwright.kernels.search import LEAST, SAFE_RANGE
 from labelwright.kernels.vectorised.chain import _time_order
+from labelwright.kernels.vectorised.logs import _largest, _log_sums, _softmax
 
 
 def _contexts_of(label, contexts, order):
@@ -149,17 +150,18 @@ def clamped_in_log_space(node, arc, contexts, label, states, pairs):
     T, (C, H) = len(label), pairs.shape[1:]
     places = _places(label, contexts, _time_order(np.array([0, T])), C, H)
     scores, M = _scores_of(node, arc, places)
-    beta = np.zeros((T, C))
+    beta, log_z = np.zeros((T, C)), 0.0
     for t in range(T - 1, 0, -1):
-        beta[t - 1] = _log_sums(M[t - 1] + beta[t])
-    log_z = float(_log_sums(scores + beta[0]))
-    with np.errstate(invalid="ignore", over="ignore"):
-        states[0] = np.exp(scores + beta[0] - log_z)
-        P = np.empty_like(M)
-        for t in range(1, T):
-            p = states[t - 1][:, None]
-            P[t - 1] = np.where(p > 0, p * np.exp(M[t - 1] + beta[t] - beta[t - 1][:, None]), 0)
-            states[t] = P[t - 1].sum(axis=0)
+        log_beta = _log_sums(M[t - 1] + beta[t])
+        top = float(_largest(log_beta)[0])
+        beta[t - 1] = log_beta - top
+        log_z += top
+    log_z += float(_log_sums(scores + beta[0]))
+    states[0] = _softmax(scores + beta[0])
+    P = np.empty_like(M)
+    for t in range(1, T):
+        P[t - 1] = states[t - 1][:, None] * _softmax(M[t - 1] + beta[t])
+        states[t] = P[t - 1].sum(axis=0)
     pairs[1:] = places.arcs(P)
     return log_z
 
@@ -171,14 +173,6 @@ def _scores_of(node, arc, places):
     scores = places.nodes(node[token[:, None], places.node], -np.inf)
     M = arc[token[1:, None, None], places.arc] if len(arc) > 1 else arc[0].take(places.arc)
     return scores[0], places.matrices(M, -np.inf) + scores[1:, None]
-
-
-def _log_sums(x):
-    """log of the sums of exp along the last axis."""
-    top = x.max(axis=-1, keepdims=True)
-    top[~np.isfinite(top)] = 0
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(x - top).sum(axis=-1)) + top[..., 0]
 
 
 def labelling_weight(node, arc, contexts, label):

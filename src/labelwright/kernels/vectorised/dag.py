@@ -83,7 +83,7 @@ def posteriors(
         for run in runs:
             np.add.at(alpha, target[run], arcs[run] * alpha[source[run]])
     if not alpha.max() < LARGE64:
-        return posteriors_in_log_space(source, target, score, sources, sinks, alpha, beta, arcs)
+        return posteriors_in_log_space(source, target, score, sources, sinks, phi, alpha, beta, arcs)
     beta[sinks] = np.exp(phi[sinks] - best)
     z = float(alpha[sinks] @ beta[sinks])
     for run in reversed(runs):
@@ -94,20 +94,29 @@ def posteriors(
 
 
 def posteriors_in_log_space(
-    source: Array, target: Array, score: Array, sources: Array, sinks: Array, alpha: Array, beta: Array, arcs: Array
-) -> float:
+    source: Array, target: Array, score: Array, sources: Array, sinks: Array, phi: Array, alpha: Array, beta: Array,
+    arcs: Array,
+) -> float:  # fmt: skip
     """As `posteriors`, where the number of paths is too large for a float: alpha and beta become logarithms."""
+    best_scores(source, target, score, sources, phi)
+    best = float(phi[sinks].max(initial=-np.inf))
     alpha[:], beta[:] = -np.inf, -np.inf
-    alpha[sources], beta[sinks] = 0.0, 0.0
+    if best == -np.inf:
+        arcs[:] = 0.0
+        return best
+    alpha[sources], beta[sinks] = 0.0, phi[sinks] - best
+    s = score + phi[source]
+    possible = s > -np.inf
+    arcs[:] = np.where(possible, s - np.where(possible, phi[target], 0.0), -np.inf)
     runs = _runs(source, target, len(alpha))
     for run in runs:
-        np.logaddexp.at(alpha, target[run], alpha[source[run]] + score[run])
-    log_z = float(np.logaddexp.reduce(alpha[sinks], initial=-np.inf))
+        np.logaddexp.at(alpha, target[run], alpha[source[run]] + arcs[run])
+    log_z = float(np.logaddexp.reduce(alpha[sinks] + beta[sinks]))
     for run in reversed(runs):
-        s = score[run] + beta[target[run]]
-        arcs[run] = np.exp(np.minimum(0.0, alpha[source[run]] + s - log_z)) if log_z > -np.inf else 0.0
+        s = arcs[run] + beta[target[run]]
+        arcs[run] = np.exp(np.minimum(0.0, alpha[source[run]] + s - log_z))
         np.logaddexp.at(beta, source[run], s)
-    return log_z
+    return best + log_z
 
 
 def node_probabilities(source: Array, target: Array, arcs: Array, into: Array, out: Array) -> None:

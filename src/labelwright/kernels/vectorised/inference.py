@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from labelwright.kernels.logs import trusted_range
 from labelwright.kernels.vectorised.chain import (
     _is_trusted,
     _matrices,
@@ -13,6 +14,7 @@ from labelwright.kernels.vectorised.chain import (
     exponentiate64,
     exponentiate_arcs,
 )
+from labelwright.kernels.vectorised.logs import _largest, _log_sums, _softmax
 
 _ARCS = 1 << 18  # probabilities of arcs that are computed at once
 _AT_ONCE = 1 << 14  # sums of scores of which the best are chosen at once
@@ -163,7 +165,7 @@ def margins(node, arc, blocks, label_of_node, gold):
     return best.max(), worst.min(), other.max()
 
 
-def _scaled_messages(node, arc, blocks, nodes, log_beta):
+def _scaled_messages(node, arc, blocks, nodes, ahead):
     """As `messages`, in scaled probability space; NaN where numbers are too small or too large to trust."""
     psi, E = node.copy(), np.empty(arc.shape)
     top, arc_top = np.empty(len(node)), np.empty(len(arc))
@@ -174,104 +176,97 @@ def _scaled_messages(node, arc, blocks, nodes, log_beta):
         return np.nan
     np.multiply(alpha, beta, out=nodes)
     nodes /= nodes.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        np.log(beta, out=ahead)
+    ahead += node - top[:, None]
     log_c = np.log(scale) + top
     log_c[1:] += arc_top[1:] if len(arc) > 1 else arc_top[0]
-    rest = np.cumsum(log_c[::-1])[::-1]
-    with np.errstate(divide="ignore"):
-        np.log(beta, out=log_beta)
-    log_beta[:-1] += rest[1:, None]
-    return rest[0]
+    return np.cumsum(log_c[::-1])[-1]
 
 
-def messages(node, arc, blocks, nodes, log_beta):
-    """Fill nodes [T, Q] with P(s at t) and log_beta [T, Q]; returns log Z.
+def messages(node, arc, blocks, nodes, ahead):
+    """Fill nodes [T, Q] with P(s at t), and ahead [T, Q] with the log of what s at t and all that may follow weigh,
+    less a constant of the token; returns log Z.
 
     In scaled probability space; where that under- or overflows, in log space.  Without any path, nodes are 0."""
-    log_z = _scaled_messages(node, arc, blocks, nodes, log_beta)
+    log_z = _scaled_messages(node, arc, blocks, nodes, ahead)
     if not np.isnan(log_z):
         return log_z
-    T = len(node)
+    T, Q = node.shape
+    tops, arc_tops = _largest(node), _largest(arc)
+    arc = arc - arc_tops
     parts = [(run, _matrices(run, arc)) for run in _runs(blocks)]
-    log_beta[:] = -np.inf
-    log_beta[T - 1] = 0.0
+    ahead[:] = node - tops
+    log_z = tops.sum() + (arc_tops[1:].sum() if len(arc) > 1 else (T - 1) * arc_tops[0, 0])
     for t in range(T - 1, 0, -1):
-        ahead = node[t] + log_beta[t]
+        log_beta = np.full(Q, -np.inf)
         for run, scores in parts:
-            v = scores[t if len(arc) > 1 else 0] + ahead[run.targets].reshape(run.shape[0], 1, -1)
-            log_beta[t - 1, run.sources] = _log_sums(v).reshape(-1)
-    first = node[0] + log_beta[0]
-    log_z = float(_log_sums(first))
+            v = scores[t if len(arc) > 1 else 0] + ahead[t, run.targets].reshape(run.shape[0], 1, -1)
+            log_beta[run.sources] = _log_sums(v).reshape(-1)
+        top = _largest(log_beta[None])[0, 0]
+        ahead[t - 1] += log_beta - top
+        log_z += top
+    log_z += float(_log_sums(ahead[0]))
     nodes[:] = 0.0
-    if log_z == -np.inf:
-        return log_z
-    nodes[0] = np.exp(first - log_z)
+    nodes[0] = _softmax(ahead[0])
     for t in range(1, T):
-        ahead = node[t] + log_beta[t]
         for run, scores in parts:
             p = nodes[t - 1, run.sources].reshape(*run.shape[:2], 1)
-            behind = log_beta[t - 1, run.sources].reshape(*run.shape[:2], 1)
-            v = scores[t if len(arc) > 1 else 0] + ahead[run.targets].reshape(run.shape[0], 1, -1)
-            nodes[t, run.targets] = _onwards(p, v, behind).sum(axis=1).reshape(-1)
+            v = scores[t if len(arc) > 1 else 0] + ahead[t, run.targets].reshape(run.shape[0], 1, -1)
+            nodes[t, run.targets] = (p * _softmax(v)).sum(axis=1).reshape(-1)
     return log_z
 
 
-def _onwards(p, ahead, behind):
-    """p exp(ahead - behind); 0 where p is."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(p > 0, p * np.exp(ahead - np.where(p > 0, behind, 0.0)), 0.0)
-
-
-def _log_sums(x):
-    """log of the sums of exp along the last axis."""
-    top = x.max(axis=-1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(x - top).sum(axis=-1)) + top[..., 0]
-
-
-def posterior_arcs(node, arc, blocks, nodes, log_beta, arcs):
+def posterior_arcs(arc, blocks, nodes, ahead, arcs):
     """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens."""
-    T, summed = len(node), len(arcs) == 1
+    T, summed = len(nodes), len(arcs) == 1
     arcs[:] = 0.0
-    ahead = node + log_beta
+    arc = arc - _largest(arc)
+    E, psi = np.exp(arc), np.exp(ahead - _largest(ahead))
+    small, _ = trusted_range(nodes.itemsize)
     n = max(1, _ARCS // arc.shape[1])
     for begin in range(1, T, n):
         end = min(begin + n, T)
+        rows = slice(begin, end) if len(arc) > 1 else slice(None)
         for run in _runs(blocks):
             shape = end - begin, *run.shape
-            p, behind = (x[begin - 1 : end - 1, run.sources].reshape(*shape[:3], 1) for x in (nodes, log_beta))
-            scores = _matrices(run, arc[begin:end] if len(arc) > 1 else arc)
-            v = scores + ahead[begin:end, run.targets].reshape(shape[0], shape[1], 1, shape[3])
-            P = _onwards(p, v, behind).reshape(end - begin, -1)
+            of_targets = shape[0], shape[1], 1, shape[3]
+            p = nodes[begin - 1 : end - 1, run.sources].reshape(*shape[:3], 1)
+            P = _matrices(run, E[rows]) * psi[begin:end, run.targets].reshape(of_targets)
+            total = P.sum(axis=-1, keepdims=True)
+            underflows = (total <= small) & (p > 0)
+            if underflows.any():
+                v = _matrices(run, arc[rows]) + ahead[begin:end, run.targets].reshape(of_targets)
+                P, total = np.where(underflows, _softmax(v), P), np.where(underflows, 1.0, total)
+            P *= np.divide(p, total, out=np.zeros_like(p), where=p > 0)
+            P = P.reshape(end - begin, -1)
             if summed:
                 arcs[0, run.arcs] += P.sum(axis=0)
             else:
                 arcs[begin:end, run.arcs] = P
 
 
-def span_probability(node, arc, blocks, state, nodes, log_beta, begin, end, opening, inside, closing):
+def span_probability(arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
     transitions between states open, continue and close it; the last row or column stands for the outside of the
     sentence.
 
     state [Q] is the state of each node."""
-    T, outside = len(node), len(inside)
-    v = np.zeros(node.shape[1])
+    T, outside = len(nodes), len(inside)
+    v = np.zeros(nodes.shape[1])
     if begin == 0:
         v = np.where(opening[outside, state], nodes[0], 0.0)
     runs = _runs(blocks)
     for t in range(max(begin, 1), min(end + 1, T)):
         table = opening if t == begin else inside if t < end else closing
-        p = nodes[t - 1] if t == begin else v
-        ahead, w = node[t] + log_beta[t], np.zeros_like(v)
+        p, w = nodes[t - 1] if t == begin else v, np.zeros_like(v)
+        row = arc[t : t + 1] if len(arc) > 1 else arc
+        row = row - _largest(row)
         for run in runs:
             shape = run.shape
             sources, targets = state[run.sources].reshape(*shape[:2], 1), state[run.targets].reshape(shape[0], 1, -1)
-            behind = log_beta[t - 1, run.sources].reshape(*shape[:2], 1)
-            scores = _matrices(run, arc[t : t + 1] if len(arc) > 1 else arc)[0]
-            more = _onwards(
-                p[run.sources].reshape(*shape[:2], 1), scores + ahead[run.targets].reshape(shape[0], 1, -1), behind
-            )
+            onward = _softmax(_matrices(run, row)[0] + ahead[t, run.targets].reshape(shape[0], 1, -1))
+            more = p[run.sources].reshape(*shape[:2], 1) * onward
             w[run.targets] = (more * table[sources, targets]).sum(axis=1).reshape(-1)
         v = w
     return float(v.sum() if end < T else v[closing[state, outside]].sum())

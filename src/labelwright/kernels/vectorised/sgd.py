@@ -124,9 +124,9 @@ def _expected(node, arc, blocks, nodes, arcs, top, arc_top):
     """Make exponentials of scores the probabilities of nodes and arcs, or the sum of those of arcs; log Z."""
     log_z = posteriors(nodes, top, arcs, arc_top, blocks)
     if np.isnan(log_z):
-        log_beta = np.empty_like(node)
-        log_z = messages(node, arc, blocks, nodes, log_beta)
-        posterior_arcs(node, arc, blocks, nodes, log_beta, arcs)
+        ahead = np.empty_like(node)
+        log_z = messages(node, arc, blocks, nodes, ahead)
+        posterior_arcs(arc, blocks, nodes, ahead, arcs)
     return log_z
 
 
