@@ -155,6 +155,10 @@ def test_what_cannot_be_given():
     for template, what in (("U:%v[0]", "word vectors"), ("U:%a[0]", "arrays")):
         with pytest.raises(LabelwrightError, match=f"reads {what}: memory-based models compare symbols"):
             MemoryTagger(template=template).fit(*words)
+        tensors, header = MemoryTagger(template="U:%x[0,0]").fit(*words).pack()
+        header["windows"]["template"]["text"] = template
+        with pytest.raises(LabelwrightError, match=f"reads {what}: memory-based models compare symbols"):
+            MemoryTagger.unpack(tensors, header)
 
 
 def test_a_batch_without_known_words_is_learnt():

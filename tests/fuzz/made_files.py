@@ -294,6 +294,7 @@ def work(names, cases, folder, memory, keep):
         if content is not None:
             path.write_bytes(content)
             if keep:
+                Path(keep).mkdir(parents=True, exist_ok=True)
                 Path(keep, f"{case}-{name.replace(':', '-')}").write_bytes(content)
             with _limited(memory):
                 outcome = outcome_of(path, name, case // len(names))

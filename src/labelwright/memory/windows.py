@@ -88,13 +88,7 @@ def _windows(X: Any, template: str | Template, given: Given) -> Windows:
     if kind == "columns":
         corpus = X if isinstance(X, Corpus) else Corpus.from_sequences(X)
         parsed = with_usual_lines(find_template(template, len(corpus.input_names)), given)
-        lines = lines_of(parsed)
-        if not lines:
-            raise TemplateError(f"{parsed.name}: no U line that reads a column; write one such as U01:%x[0,0]")
-        for line in lines:
-            what = VECTORS.get(line.cells[0].reader.function)
-            if what is not None:
-                raise TemplateError(f"{parsed.name}:{line.line}: {line.text} reads {what}: {NO_VECTORS}")
+        lines = _comparable(parsed)
         if corpus.arrays is not None:
             raise OptionError(f"arrays: {NO_VECTORS}")
         inputs, custom = corpus.input_names, parsed.name not in BUILTIN
@@ -114,6 +108,18 @@ def _windows(X: Any, template: str | Template, given: Given) -> Windows:
     return Windows(kind, tuple(f"x[{d}]" for d in range(first.shape[1])))
 
 
+def _comparable(template: Template) -> list[Pattern]:
+    """The lines of a template that are columns, of which there must be one, and none that reads vectors."""
+    lines = lines_of(template)
+    if not lines:
+        raise TemplateError(f"{template.name}: no U line that reads a column; write one such as U01:%x[0,0]")
+    for line in lines:
+        what = VECTORS.get(line.cells[0].reader.function)
+        if what is not None:
+            raise TemplateError(f"{template.name}:{line.line}: {line.text} reads {what}: {NO_VECTORS}")
+    return lines
+
+
 def _name(line: Pattern, inputs: Sequence[str]) -> str:
     """What a line of a built-in template is called: by its place, as in word[-1], where it reads one value."""
     cell = line.cells[0]
@@ -130,8 +136,9 @@ def restored(tensors: TensorReader, header: HeaderReader) -> Windows:
         return Windows(kind, tuple(names), tuple(inputs))
     template = read_template(header.part("template"))
     refuse_labels_below(template)
-    if len(lines_of(template)) != len(names) or template.n_columns > len(inputs):
-        raise header.refuse("names", f"one for each of the {len(lines_of(template))} lines of the template")
+    lines = _comparable(template)
+    if len(lines) != len(names) or template.n_columns > len(inputs):
+        raise header.refuse("names", f"one for each of the {len(lines)} lines of the template")
     sources = Sources.restore(template, tensors.part("sources."), header)
     return Windows(kind, tuple(names), tuple(inputs), template.resolved(len(inputs)), sources)
 
