@@ -1,5 +1,7 @@
 """Checks of what files hold: each lets pass what it should, and refuses the rest in one line that names the tensor."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,10 @@ def test_header_fields_are_checked(read, message):
     with pytest.raises(ModelFileError, match=message):
         read(header)
     assert (header.whole("n"), header.number("n"), header.text("text"), header.get("nothing", 7)) == (3, 3.0, "a", 7)
+
+
+def test_a_message_is_one_printable_line():
+    """Names come from files: a line end or a code for the terminal is shown, not obeyed."""
+    error = ModelFileError("layer 2: expected the columns a\nb, c\x1b[2J, \ud800, é")
+    assert str(error) == r"layer 2: expected the columns a\nb, c\x1b[2J, \ud800, é"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

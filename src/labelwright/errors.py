@@ -5,7 +5,13 @@ from functools import cache
 
 
 class LabelwrightError(ValueError):
-    """Base of all errors that a user can mend; its text says where, what came, what was expected."""
+    """Base of all errors that a user can mend; its text says where, what came, what was expected.
+
+    It is one line: names that come from files may contain line ends, and codes that move a terminal's cursor."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class CorpusError(LabelwrightError):

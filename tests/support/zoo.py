@@ -69,7 +69,7 @@ def with_rows(seed, n):
 
 def segments(sentence):
     """The lattice of all segments of up to eight words, as a chunk of every type, or outside of all chunks."""
-    n = len(sentence)
+    n, sentence = len(sentence), list(map(str, sentence))  # a made file may say that it reads several columns
     ends = [(a, b) for a in range(n) for b in range(a + 1, min(n, a + 8) + 1)]
     kinds = [(a, b, kind, [" ".join(sentence[a:b])]) for a, b in ends for kind in TYPES]
     return FeatureLattice([*kinds, *((a, a + 1, "O", [sentence[a]]) for a in range(n))])
