@@ -92,20 +92,30 @@ def test_probabilities_add_up_to_one(engine, scale, order, by_token, drawn):
 @pytest.mark.parametrize("by_token", [False, True])
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("scale", [0.0, *SCALES])
-def test_what_all_paths_have_in_common_changes_nothing(engine, scale, order, by_token, late):
-    """The nodes of a token get the same number; with `late`, a path that looks hopeless at first wins, which takes
-    logarithms."""
+@pytest.mark.parametrize("larger", ["nodes", "arcs"])
+def test_what_all_paths_have_in_common_changes_nothing(engine, larger, scale, order, by_token, late):
+    """The nodes of a token, or all arcs, get the same number; with `late`, a path that looks hopeless at first wins,
+    which takes logarithms."""
     random = np.random.default_rng(order)
-    node, arc = np.zeros((T, S)), random.normal(size=(T if by_token else 1, S, S))
+    node, arc = np.zeros((T, S)), np.zeros((T if by_token else 1, S, S))
+    (node if larger == "arcs" else arc)[:] = random.normal(size=arc.shape if larger == "nodes" else node.shape)
     if late:
-        arc[:, :, 0] -= 2000.0
-        arc[:, 0] -= 2000.0
-        node[0, 1:] = -1000.0
+        if larger == "nodes":
+            arc[:, :, 0] -= 2000.0
+            arc[:, 0] -= 2000.0
+            node[0, 1:] = -1000.0
+        else:
+            arc[:, 0] = -np.inf  # from state 0 it goes to state 0, which is bad later
+            arc[:, 0, 0] = 0.0
+            node[0, 1:] -= 1000.0
+            node[2, 0] = -2000.0
     expected, space = lattice_of(node, arc, order)
     assert np.isnan(scaled_log_z(expected)) == late
-    larger = node.copy()
-    larger[1:] += scale
-    lattice, _ = lattice_of(larger, arc, order)
+    if larger == "nodes":
+        node[1:] += scale
+    else:
+        arc += scale
+    lattice, _ = lattice_of(node, arc, order)
     for found, wanted in zip(flows(lattice), flows(expected), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-9)
     np.testing.assert_allclose(spans_of(lattice, space), spans_of(expected, space), atol=1e-9)

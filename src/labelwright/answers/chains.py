@@ -49,6 +49,7 @@ WIDE = 32  # nodes
 SEVERAL = 8  # sentences
 CHAIN_DECODERS = tuple(DECODERS)
 PATH_DECODERS = ("viterbi",)  # where a labelling is worth its best path
+ARCS = 1 << 18  # probabilities of arcs that are computed at once
 DRAWN = 30  # labellings of a latent model, for the estimate of their entropy
 REUSED = ("path", "sums")  # what decoders may take over from the sentence instead of computing it again
 
@@ -328,8 +329,12 @@ class Chain:
             q = self.chains.node_of_pair[r * graph.n_states + s]
             return np.bincount(pair, np.where(q < 0, 0.0, sums.nodes[t, q]), len(token))
         source, row = np.unique(t * graph.n_states + r, return_inverse=True)
-        arcs = arcs_from(self.lattice, sums, *divmod(source, graph.n_states))
-        return np.bincount(pair, arcs[row, s], len(token))
+        p, n = np.empty(len(pair)), max(1, ARCS // graph.n_states)
+        for a in range(0, len(source), n):
+            arcs = arcs_from(self.lattice, sums, *divmod(source[a : a + n], graph.n_states))
+            here = np.flatnonzero((a <= row) & (row < a + n))
+            p[here] = arcs[row[here] - a, s[here]]
+        return np.bincount(pair, p, len(token))
 
     def posterior(self) -> Posterior:
         """Sums over all paths."""

@@ -10,6 +10,8 @@ from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.chain import exponentiate64, exponentiate_arcs, sentence_messages
 from labelwright.kernels.logs import largest, softmax, subtract_largest, trusted_range
 
+ORDINARY = 1e6  # logarithms below it leave ten digits behind the point
+
 
 @kernel
 def viterbi(node, arc, blocks, path):
@@ -97,6 +99,17 @@ def margins(node, arc, blocks, label_of_node, gold):
     return best[last].max(), worst[last].min(), other[last].max()
 
 
+@kernel
+def _multiply(alpha, beta, t, nodes):
+    """nodes[t] = P(s at t) from the messages of a token."""
+    total = 0.0
+    for s in range(nodes.shape[1]):
+        nodes[t, s] = alpha[t, s] * beta[t, s]
+        total += nodes[t, s]
+    for s in range(nodes.shape[1]):
+        nodes[t, s] /= total
+
+
 @literal_kernel
 def _scaled_messages(node, arc, blocks, nodes, ahead):
     """As `messages`, in scaled probability space; NaN where numbers are too small or too large to trust."""
@@ -114,43 +127,36 @@ def _scaled_messages(node, arc, blocks, nodes, ahead):
     for t in range(T - 1, -1, -1):
         if not (scale[t] > small and sums[t] / scale[t] < large):
             return np.nan
-        p = 0.0
+        _multiply(alpha, beta, t, nodes)
         for s in range(Q):
-            nodes[t, s] = alpha[t, s] * beta[t, s]
-            p += nodes[t, s]
             ahead[t, s] = node[t, s] - top[t] + np.log(beta[t, s]) if beta[t, s] > 0 else -np.inf
-        for s in range(Q):
-            nodes[t, s] /= p
         log_z += np.log(scale[t]) + top[t]
         if t > 0:
             log_z += arc_top[t if by_token else 0]
     return log_z
 
 
-@kernel
-def _arc_top(scores):
-    """The largest score of arcs; 0 where all are forbidden."""
-    top = largest(scores, 0, scores.shape[0])
-    return top if top > -np.inf else 0.0
-
-
 @literal_kernel
-def _onward(arc, a, top, ahead, first, last, p):
+def _onward(arc, a, ahead, first, last, p):
     """p[i] = P(node first + i at t | r at t-1), where arc[a:] has the scores of the arcs from r to nodes first:last;
-    returns log of the sum of their weights, less `top`."""
-    for i in range(unsigned(last - first)):
+    returns the largest of these, and log of the sum of what they weigh against it."""
+    n = last - first
+    top = largest(arc, a, a + n)
+    if top == -np.inf:
+        top = 0.0
+    for i in range(n):
         p[i] = arc[a + i] - top + ahead[first + i]
-    return softmax(p, last - first)
+    return top, softmax(p, n)
 
 
 @literal_kernel
 def messages(node, arc, blocks, nodes, ahead):
-    """Fill nodes [T, Q] with P(s at t), and ahead [T, Q] with the log of what s at t and all that may follow weigh;
-    returns log Z.
+    """Fill nodes [T, Q] with P(s at t) and ahead [T, Q] with the log of what s at t and all that may follow weigh, less
+    a constant of the token; returns log Z.
 
-    ahead_t(s) = node_t(s) + log beta_t(s), where beta_{t-1}(r) = sum_s exp(arc_t(r, s) + ahead_t(s)), less a constant
-    of the token, without which large scores would leave no digits for the differences that count:
-    P(s at t | r at t-1) is the softmax of arc_t(r, s) + ahead_t(s) over s.
+    ahead_t(s) = node_t(s) + log beta_t(s) - constant_t, where beta_{t-1}(r) = sum_s exp(arc_t(r, s) + ahead_t(s)), so
+    that P(s at t | r at t-1) is the softmax of arc_t(r, s) + ahead_t(s) over s.  Without the constants, large scores
+    would leave no digits for the differences that count.
     In scaled probability space; where that under- or overflows, in log space.  Without any path, nodes are 0."""
     log_z = _scaled_messages(node, arc, blocks, nodes, ahead)
     if not np.isnan(log_z):
@@ -158,36 +164,40 @@ def messages(node, arc, blocks, nodes, ahead):
     T, Q = node.shape
     by_token = arc.shape[0] > 1
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
-    p = np.empty(Q)
+    p, log_beta, tops = np.empty(Q), np.empty(Q), np.empty(Q)
     ahead[:] = node
     log_z = 0.0
     for t in range(T - 1, -1, -1):
-        row, log_beta = ahead[t], np.full(Q, -np.inf)
+        row = ahead[t]
         log_z += subtract_largest(row, 0, Q)
         if t < T - 1:
             scores, following = arc[t + 1 if by_token else 0], ahead[t + 1]
-            top = _arc_top(scores)
+            tops[:] = log_beta[:] = -np.inf
             for b in range(arc_ptr.shape[0] - 1):
                 s0, s1 = target[b], target[b + 1]
                 a = arc_ptr[b]
                 for i in range(source_ptr[b], source_ptr[b + 1]):
-                    log_beta[source[i]] = _onward(scores, a, top, following, s0, s1, p)
+                    r = source[i]
+                    if row[r] > -np.inf:
+                        tops[r], log_beta[r] = _onward(scores, a, following, s0, s1, p)
                     a += s1 - s0
-            log_z += top + subtract_largest(log_beta, 0, Q)
+            log_z += subtract_largest(tops, 0, Q)
+            for r in range(Q):
+                log_beta[r] += tops[r]
+            log_z += subtract_largest(log_beta, 0, Q)
             row += log_beta
     nodes[:] = 0.0
     nodes[0] = ahead[0]
     log_z += softmax(nodes[0], Q)
     for t in range(1, T):
         scores, here = arc[t if by_token else 0], ahead[t]
-        top = _arc_top(scores)
         for b in range(arc_ptr.shape[0] - 1):
             s0, s1 = target[b], target[b + 1]
             a = arc_ptr[b]
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
                 if nodes[t - 1, r] > 0:
-                    _onward(scores, a, top, here, s0, s1, p)
+                    _onward(scores, a, here, s0, s1, p)
                     for s in range(s0, s1):
                         nodes[t, s] += nodes[t - 1, r] * p[s - s0]
                 a += s1 - s0
@@ -213,15 +223,15 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
     by_token = arc.shape[0] > 1
     source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
     small, _ = trusted_range(nodes.itemsize)
-    p, psi, E, top = np.empty(Q), np.empty(Q), np.empty(arc.shape[1]), 0.0
+    p, psi, E = np.empty(Q), np.empty(Q), np.empty(arc.shape[1])
     arcs[:] = 0.0
     for t in range(1, T):
         scores, here = arc[t if by_token else 0], ahead[t]
         row = arcs[t if arcs.shape[0] > 1 else 0]
         if by_token or t == 1:
-            top = _arc_top(scores)
+            top = largest(scores, 0, scores.shape[0])
             for a in range(scores.shape[0]):
-                E[a] = np.exp(scores[a] - top)
+                E[a] = np.exp(scores[a] - top) if top > -np.inf else 0.0
         most = largest(here, 0, Q)
         for s in range(Q):
             psi[s] = np.exp(here[s] - most) if most > -np.inf else 0.0
@@ -233,7 +243,7 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
                 if w > 0:
                     total = _products(E, a, psi, s0, s1, p)
                     if not total > small:
-                        _onward(scores, a, top, here, s0, s1, p)
+                        _onward(scores, a, here, s0, s1, p)
                         total = 1.0
                     w /= total
                     at = unsigned(a)
@@ -243,12 +253,30 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
 
 
 @literal_kernel
-def span_probability(arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
+def _log_ratio(scores, blocks, before, here, node, nodes, p):
+    """log beta_{t-1}(r) - (before(r) - node(r)), a constant of all r, from the most probable r; before = ahead_{t-1},
+    here = ahead_t, and node and nodes are the scores and probabilities at t-1."""
+    source_ptr, source, target, arc_ptr = blocks.source_ptr, blocks.source, blocks.target, blocks.arc_ptr
+    best, most, first, last, at = 0, 0.0, 0, 0, 0
+    for b in range(arc_ptr.shape[0] - 1):
+        for i in range(source_ptr[b], source_ptr[b + 1]):
+            if nodes[source[i]] > most:
+                best, most, first, last = source[i], nodes[source[i]], target[b], target[b + 1]
+                at = arc_ptr[b] + (i - source_ptr[b]) * (last - first)
+    if most == 0.0:
+        return np.nan
+    top, log_total = _onward(scores, at, here, first, last, p)
+    return top + log_total - (before[best] - node[best])
+
+
+@literal_kernel
+def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
     transitions between states open, continue and close it; the last row or column stands for the outside of the
     sentence.
 
-    state [Q] is the state of each node."""
+    state [Q] is the state of each node.  P(s | r) = exp(arc(r, s) + ahead(s) - log beta(r)) for the transitions that
+    count alone; where numbers are so large that this leaves few digits, as in `messages`."""
     T, Q = nodes.shape
     outside = inside.shape[0]
     by_token = arc.shape[0] > 1
@@ -258,22 +286,26 @@ def span_probability(arc, blocks, state, nodes, ahead, begin, end, opening, insi
         for s in range(Q):
             v[s] = nodes[0, s] if opening[outside, state[s]] else 0.0
     for t in range(max(begin, 1), min(end + 1, T)):
-        scores, here = arc[t if by_token else 0], ahead[t]
-        top = _arc_top(scores)
+        scores, here, before = arc[t if by_token else 0], ahead[t], ahead[t - 1]
+        ratio = _log_ratio(scores, blocks, before, here, node[t - 1], nodes[t - 1], p)
+        allowed = opening if t == begin else (inside if t < end else closing)
         w = np.zeros(Q)
         for b in range(arc_ptr.shape[0] - 1):
             s0, s1 = target[b], target[b + 1]
             a = arc_ptr[b]
             for i in range(source_ptr[b], source_ptr[b + 1]):
                 r = source[i]
-                before = nodes[t - 1, r] if t == begin else v[r]
-                if before > 0:
-                    _onward(scores, a, top, here, s0, s1, p)
-                    x = state[r]
-                    for s in range(s0, s1):
-                        y = state[s]
-                        if opening[x, y] if t == begin else (inside[x, y] if t < end else closing[x, y]):
-                            w[s] += before * p[s - s0]
+                x, weight = state[r], nodes[t - 1, r] if t == begin else v[r]
+                if weight > 0:
+                    log_beta = before[r] - node[t - 1, r] + ratio
+                    if max(abs(node[t - 1, r]), abs(before[r]), abs(log_beta)) < ORDINARY:
+                        for s in range(s0, s1):
+                            if allowed[x, state[s]]:
+                                w[s] += weight * np.exp(scores[a + s - s0] + here[s] - log_beta)
+                    else:
+                        _onward(scores, a, here, s0, s1, p)
+                        for s in range(s0, s1):
+                            w[s] += weight * p[s - s0] if allowed[x, state[s]] else 0.0
                 a += s1 - s0
         v = w
     total = 0.0

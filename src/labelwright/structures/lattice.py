@@ -48,7 +48,8 @@ def arcs_from(lattice: Lattice, sums: Posterior, token: Array, state: Array) -> 
     arc, graph = lattice.arc, lattice.graph
     row = token if len(arc) > 1 else np.zeros_like(token)
     places = graph.contexts.base[state][:, None] + np.arange(graph.n_states)
-    scores = arc[row[:, None], places] - _largest(arc)[row] + sums.ahead[token, : graph.n_states]
+    scores = arc[row[:, None], places]
+    scores = scores - _largest(scores) + sums.ahead[token, : graph.n_states]
     weights = np.exp(scores - _largest(scores))
     total = weights.sum(axis=1, keepdims=True)
     return np.asarray(weights / np.where(total > 0, total, 1.0) * sums.nodes[token - 1, state][:, None])
@@ -165,7 +166,7 @@ def span_probability(
 ) -> float:
     """Probability of exactly this span; `transitions` between states are those that open, continue and close it."""
     graph = lattice.graph
-    through = lattice.arc, graph.blocks, graph.state, sums.nodes, sums.ahead
+    through = lattice.node, lattice.arc, graph.blocks, graph.state, sums.nodes, sums.ahead
     return min(1.0, float(inference.span_probability(*through, begin, end, *transitions)))
 
 

@@ -6,7 +6,7 @@ one node are one run, and `reduceat` sums them up or takes the largest."""
 import numpy as np
 
 from labelwright.kernels.candidate_chains import LARGE, NONE, SMALL
-from labelwright.kernels.vectorised.logs import _largest
+from labelwright.kernels.vectorised.logs import subtract_largest
 from labelwright.kernels.vectorised.tables import _ranges
 
 
@@ -111,7 +111,7 @@ def posteriors(layout, place, E, offsets, n0, n1, alpha, beta, message, log_z, c
 
 
 def _exponentials(scores, starts):
-    """exp(score) less the largest of each run, its sum over each run, and log of that sum of the scores."""
+    """exp(score - largest of its run), the sum of these over each run, and log of the sum of exp(score)."""
     top = np.maximum.reduceat(scores, starts)
     finite = np.where(top > -np.inf, top, 0.0)
     weights = np.exp(scores - np.repeat(finite, _sizes(starts, len(scores))))
@@ -136,12 +136,10 @@ def log_sums(layout, node, place, score, offsets, n, alpha, ahead, counts):
     ahead[rows[-1]] = 0.0
     log_z = 0.0
     for t in range(b - 1, a - 1, -1):
-        here = ahead[rows[t - a]]
-        for scores in (0.0, node[rows[t - a]]):
-            here += scores
-            top = _largest(here)[0]
-            here -= top
-            log_z += top
+        row = rows[t - a]
+        log_z += subtract_largest(ahead, row.start, row.stop)
+        ahead[row] += node[row]
+        log_z += subtract_largest(ahead, row.start, row.stop)
         if t > a:
             source, arc, target, begin = arcs[t - a - 1]
             ahead[source] = _exponentials(score[place[arc]] + ahead[target], begin)[2]

@@ -14,7 +14,7 @@ from labelwright.kernels.vectorised.chain import (
     exponentiate64,
     exponentiate_arcs,
 )
-from labelwright.kernels.vectorised.logs import _largest, _log_sums, _softmax
+from labelwright.kernels.vectorised.logs import _largest, _log_sums, _softmax, subtract_largest
 
 _ARCS = 1 << 18  # probabilities of arcs that are computed at once
 _AT_ONCE = 1 << 14  # sums of scores of which the best are chosen at once
@@ -193,52 +193,64 @@ def messages(node, arc, blocks, nodes, ahead):
     if not np.isnan(log_z):
         return log_z
     T, Q = node.shape
-    tops, arc_tops = _largest(node), _largest(arc)
-    arc = arc - arc_tops
-    parts = [(run, _matrices(run, arc)) for run in _runs(blocks)]
-    ahead[:] = node - tops
-    log_z = tops.sum() + (arc_tops[1:].sum() if len(arc) > 1 else (T - 1) * arc_tops[0, 0])
+    parts = [(run, *_without_tops(run, arc)) for run in _runs(blocks)]
+    ahead[:] = node - _largest(node)
+    log_z = _largest(node).sum()
     for t in range(T - 1, 0, -1):
-        log_beta = np.full(Q, -np.inf)
-        for run, scores in parts:
-            v = scores[t if len(arc) > 1 else 0] + ahead[t, run.targets].reshape(run.shape[0], 1, -1)
-            log_beta[run.sources] = _log_sums(v).reshape(-1)
-        top = _largest(log_beta[None])[0, 0]
-        ahead[t - 1] += log_beta - top
-        log_z += top
+        log_beta, tops = np.full((2, Q), -np.inf)
+        e = t if len(arc) > 1 else 0
+        for run, scores, arc_tops in parts:
+            v = scores[e] + ahead[t, run.targets].reshape(run.shape[0], 1, -1)
+            log_beta[run.sources], tops[run.sources] = _log_sums(v).reshape(-1), arc_tops[e].reshape(-1)
+        tops[ahead[t - 1] == -np.inf] = -np.inf
+        log_z += subtract_largest(tops, 0, Q)
+        log_beta += tops
+        log_z += subtract_largest(log_beta, 0, Q)
+        ahead[t - 1] += log_beta
     log_z += float(_log_sums(ahead[0]))
     nodes[:] = 0.0
     nodes[0] = _softmax(ahead[0])
     for t in range(1, T):
-        for run, scores in parts:
+        for run, scores, _ in parts:
             p = nodes[t - 1, run.sources].reshape(*run.shape[:2], 1)
             v = scores[t if len(arc) > 1 else 0] + ahead[t, run.targets].reshape(run.shape[0], 1, -1)
             nodes[t, run.targets] = (p * _softmax(v)).sum(axis=1).reshape(-1)
     return log_z
 
 
+def _without_tops(run, arc):
+    """The scores of the arcs of a run [T or 1, blocks, sources, targets], less the largest of each source, and that."""
+    scores = _matrices(run, arc)
+    tops = _largest(scores)
+    return scores - tops, tops
+
+
 def posterior_arcs(arc, blocks, nodes, ahead, arcs):
     """arcs [T, A] = P(r, s at t-1, t), from messages; one row [1, A] gets the sum over all tokens."""
     T, summed = len(nodes), len(arcs) == 1
     arcs[:] = 0.0
-    arc = arc - _largest(arc)
-    E, psi = np.exp(arc), np.exp(ahead - _largest(ahead))
     small, _ = trusted_range(nodes.itemsize)
     n = max(1, _ARCS // arc.shape[1])
+    E = np.exp(arc - _largest(arc)) if len(arc) == 1 else None
     for begin in range(1, T, n):
         end = min(begin + n, T)
-        rows = slice(begin, end) if len(arc) > 1 else slice(None)
+        here = arc[begin:end] if len(arc) > 1 else arc
+        weights = np.exp(here - _largest(here)) if E is None else E
+        psi = np.exp(ahead[begin:end] - _largest(ahead[begin:end]))
         for run in _runs(blocks):
             shape = end - begin, *run.shape
-            of_targets = shape[0], shape[1], 1, shape[3]
-            p = nodes[begin - 1 : end - 1, run.sources].reshape(*shape[:3], 1)
-            P = _matrices(run, E[rows]) * psi[begin:end, run.targets].reshape(of_targets)
-            total = P.sum(axis=-1, keepdims=True)
-            underflows = (total <= small) & (p > 0)
-            if underflows.any():
-                v = _matrices(run, arc[rows]) + ahead[begin:end, run.targets].reshape(of_targets)
-                P, total = np.where(underflows, _softmax(v), P), np.where(underflows, 1.0, total)
-            P *= np.divide(p, total, out=np.zeros_like(p), where=p > 0)
+            p = nodes[begin - 1 : end - 1, run.sources].reshape(shape[:3])
+            P = _matrices(run, weights) * psi[:, run.targets].reshape(shape[0], shape[1], 1, shape[3])
+            total = P.sum(axis=-1)
+            underflows = np.nonzero((total <= small) & (p > 0))
+            if len(underflows[0]):
+                t, block, r = underflows
+                scores = _without_tops(run, here)[0][t if len(arc) > 1 else 0, block, r]
+                P[underflows] = _softmax(
+                    scores + ahead[begin:end, run.targets].reshape(shape[0], shape[1], -1)[t, block]
+                )
+                total[underflows] = 1.0
+            P *= np.divide(p, total, out=np.zeros_like(p), where=p > 0)[..., None]
             P = P.reshape(end - begin, -1)
             if summed:
                 arcs[0, run.arcs] += P.sum(axis=0)
@@ -246,7 +258,7 @@ def posterior_arcs(arc, blocks, nodes, ahead, arcs):
                 arcs[begin:end, run.arcs] = P
 
 
-def span_probability(arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
+def span_probability(node, arc, blocks, state, nodes, ahead, begin, end, opening, inside, closing):
     """P(a span covers exactly begin..end): opening [S+1, S], inside [S, S] and closing [S, S+1] say which
     transitions between states open, continue and close it; the last row or column stands for the outside of the
     sentence.
@@ -260,12 +272,11 @@ def span_probability(arc, blocks, state, nodes, ahead, begin, end, opening, insi
     for t in range(max(begin, 1), min(end + 1, T)):
         table = opening if t == begin else inside if t < end else closing
         p, w = nodes[t - 1] if t == begin else v, np.zeros_like(v)
-        row = arc[t : t + 1] if len(arc) > 1 else arc
-        row = row - _largest(row)
         for run in runs:
             shape = run.shape
             sources, targets = state[run.sources].reshape(*shape[:2], 1), state[run.targets].reshape(shape[0], 1, -1)
-            onward = _softmax(_matrices(run, row)[0] + ahead[t, run.targets].reshape(shape[0], 1, -1))
+            scores = _without_tops(run, arc[t : t + 1] if len(arc) > 1 else arc)[0][0]
+            onward = _softmax(scores + ahead[t, run.targets].reshape(shape[0], 1, -1))
             more = p[run.sources].reshape(*shape[:2], 1) * onward
             w[run.targets] = (more * table[sources, targets]).sum(axis=1).reshape(-1)
         v = w

@@ -9,6 +9,13 @@ def log_sum(x, n):
     return top + np.log(np.exp(x[:n] - top).sum()) if np.isfinite(top) else top
 
 
+def subtract_largest(x, first, last):
+    """Subtract the largest of x[first:last] from them and return it; 0 where all are minus infinity."""
+    top = _largest(x[first:last])[0]
+    x[first:last] -= top
+    return top
+
+
 def _largest(x):
     """The largest number of each row [T, 1]; 0 where all are minus infinity."""
     top = x.max(axis=-1, keepdims=True)
