@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
 from labelwright.structures.graph import Graph
-from labelwright.structures.timeorder import Best
+from labelwright.structures.timeorder import Best, maxima
 
 Array = NDArray[Any]
 
@@ -49,16 +49,10 @@ def arcs_from(lattice: Lattice, sums: Posterior, token: Array, state: Array) -> 
     row = token if len(arc) > 1 else np.zeros_like(token)
     places = graph.contexts.base[state][:, None] + np.arange(graph.n_states)
     scores = arc[row[:, None], places]
-    scores = scores - _largest(scores) + sums.ahead[token, : graph.n_states]
-    weights = np.exp(scores - _largest(scores))
+    scores = scores - maxima(scores)[:, None] + sums.ahead[token, : graph.n_states]
+    weights = np.exp(scores - maxima(scores)[:, None])
     total = weights.sum(axis=1, keepdims=True)
     return np.asarray(weights / np.where(total > 0, total, 1.0) * sums.nodes[token - 1, state][:, None])
-
-
-def _largest(scores: Array) -> Array:
-    """The largest score of each row [T, 1]; 0 where all are minus infinity."""
-    top = scores.max(axis=1, keepdims=True)
-    return np.where(top > -np.inf, top, 0.0)
 
 
 def entropy(lattice: Lattice, sums: Posterior) -> float:

@@ -354,7 +354,7 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
     """Probabilities of the nodes, backward messages and log Z from log scores node [T, Q] (in time order) and arc
     [1|T, A], in float64; minus infinity forbids.  Sentences whose sums under- or overflow are done in log space."""
     products = products or Products(graph)
-    top, arc_top = _maxima(node), _maxima(arc)
+    top, arc_top = maxima(node), maxima(arc)
     E = np.exp(arc - arc_top[:, None])
     sums = messages(np.exp(node - top[:, None]), E, products, plan)
     with np.errstate(all="ignore"):
@@ -374,7 +374,7 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
     return Posteriors(log_z, nodes, ahead)
 
 
-def _maxima(scores: Array) -> Array:
+def maxima(scores: Array) -> Array:
     """The largest of each row; 0 where all are minus infinity."""
     top = scores.max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(top), top, 0.0)
