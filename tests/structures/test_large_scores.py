@@ -8,6 +8,7 @@ from oracles import Scores
 
 from labelwright.answers.chains import _span_transitions
 from labelwright.corpus.schemes import boundaries
+from labelwright.decode.paths import SuffixPool, best_paths
 from labelwright.engine.choice import compiled, using
 from labelwright.errors import OptionError
 from labelwright.kernels import clamped, inference
@@ -151,3 +152,31 @@ def test_sampling_says_that_there_is_no_path(engine):
     lattice, _ = lattice_of(np.full((T, S), -np.inf), np.zeros((1, S, S)), 1)
     with pytest.raises(OptionError, match="no labelling that the model allows"):
         sample(lattice, 1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e12, 1e19])
+def test_nearly_equal_paths_are_not_searched_all_at_once(engine, monkeypatch, scale):
+    """Scores are rounded differently at each token; the queue holds two suffixes for each token of the paths taken."""
+    random = np.random.default_rng(0)
+    node, arc = random.uniform(0, scale, (30, 1)).repeat(S, axis=1), np.full((1, S, S), random.uniform(0, scale))
+    lattice, _ = lattice_of(node + random.normal(size=node.shape) * 1e-3, arc, 1)
+    monkeypatch.setattr(SuffixPool, "grown", lambda pool, size: pytest.fail("more than 184 suffixes"))
+    paths, scores = best_paths(lattice, 2)
+    assert len(np.unique(paths, axis=0)) == 2
+    assert scores[0] >= scores[1]
+    assert scores == pytest.approx([path_score(lattice, path) for path in paths], rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e12, 1e19])
+def test_nearly_equal_paths_of_a_graph_are_not_searched_all_at_once(engine, monkeypatch, scale):
+    random, step = np.random.default_rng(0), np.arange(40).repeat(2)
+    scores = random.uniform(0, scale, 40).repeat(2) + random.normal(size=80) * 1e-3
+    monkeypatch.setattr(dag.ArcPool, "grown", lambda pool, size: pytest.fail("more than 228 suffixes"))
+    paths, found = dag.best_paths(dag.dag(step, step + 1), scores, 3)
+    assert len({tuple(path) for path in paths}) == 3
+    assert found == pytest.approx([scores[path].sum() for path in paths], rel=1e-12)
+
+
+def path_score(lattice, path):
+    arcs = lattice.graph.contexts.base[path[:-1]] + path[1:]
+    return lattice.node[np.arange(len(path)), path].sum() + lattice.arc[0, arcs].sum()

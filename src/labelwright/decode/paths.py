@@ -16,7 +16,6 @@ class SuffixPool(NamedTuple):
     """All suffixes made so far, and the queue of those still open."""
 
     priority: Array  # [P]  score of the best path with this suffix
-    suffix: Array  # [P]  score of what follows its first state
     value: Array  # [P]  the score by which it was chosen among its siblings
     state: Array  # [P]
     parent: Array  # [P]
@@ -27,13 +26,13 @@ class SuffixPool(NamedTuple):
 
     @classmethod
     def empty(cls, size: int) -> "SuffixPool":
-        priority, suffix, value = np.empty((3, size))
+        priority, value = np.empty((2, size))
         state, parent, depth, heap = np.empty((4, size), np.int32)
-        return cls(priority, suffix, value, state, parent, depth, heap, np.zeros(4, np.int64), np.zeros(3))
+        return cls(priority, value, state, parent, depth, heap, np.zeros(4, np.int64), np.zeros(3))
 
     def grown(self, size: int) -> "SuffixPool":
         larger = SuffixPool.empty(size)
-        for old, new in zip(self[:7], larger[:7], strict=True):
+        for old, new in zip(self[:6], larger[:6], strict=True):
             new[: len(old)] = old
         return larger._replace(counts=self.counts, last=self.last)
 

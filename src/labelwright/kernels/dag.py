@@ -235,14 +235,14 @@ def draw(target, is_sink, arcs, ptr, leaving, uniform, paths, lengths):
         lengths[i] = n
 
 
-@kernel
+@literal_kernel
 def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores, bounds):
     """The best paths in order, until scores [n] is full or there are no more (DONE); FULL: pool or paths must grow.
 
     A* from the sinks backwards as in kernels.paths: phi [Q] completes every suffix exactly.  A suffix that leaves the
     queue puts in its next best sibling and its own best extension.  entering[ptr[v]:ptr[v+1]] are the arcs
     into node v; the last group has those into all sinks.  Path i is paths[bounds[i]:bounds[i+1]]."""
-    priority, suffix, arcs, parents, heap, counts = pool
+    priority, arcs, parents, heap, counts = pool
     begin = counts[MADE] == 0
     while counts[TAKEN] < scores.shape[0] and (begin or counts[SIZE] > 0):
         if counts[MADE] + 2 > heap.shape[0] or counts[USED] + phi.shape[0] > paths.shape[0]:
@@ -270,8 +270,10 @@ def best_paths(source, score, is_source, phi, ptr, entering, pool, paths, scores
             if chosen < 0:
                 continue
             new = counts[MADE]
-            suffix[new] = score[chosen] + (suffix[parent] if parent >= 0 else 0.0)
-            priority[new] = phi[source[chosen]] + suffix[new]
+            if i < 0:
+                priority[new] = best
+            else:
+                priority[new] = priority[i] if extending else priority[i] - (worse - best)
             arcs[new], parents[new] = chosen, parent
             counts[MADE] = new + 1
             push(priority, arcs, heap, counts[SIZE], new)

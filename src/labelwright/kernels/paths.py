@@ -2,14 +2,16 @@
 
 delta_t(s), the best score up to (t, s), completes every suffix exactly, so no suffix is expanded in vain.  A suffix
 puts only its best predecessor into the queue, and a suffix that leaves the queue puts in its next best sibling: memory
-grows with the paths taken, not with the number of states.
+grows with the paths taken, not with the number of states.  The best extension of a suffix has its priority, and a
+sibling that less the difference of the two: added up again, large scores would be rounded differently at each token,
+and suffixes of nearly equal paths would all be expanded before one of them is whole.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from labelwright.kernels import kernel, unsigned
+from labelwright.kernels import kernel, literal_kernel, unsigned
 from labelwright.kernels.clamped import labelling_weight
 from labelwright.kernels.heap import pop, push
 from labelwright.kernels.tables import row_slot
@@ -54,13 +56,13 @@ def prefix_scores(node, arc, blocks, delta):
             delta[t, s] += node[t, s]
 
 
-@kernel
+@literal_kernel
 def _next_path(lattice, pool, path):
     """Write the next best path into `path` [T] and return 1; 0: there are no more; -1: the pool must grow first."""
     node, arc, delta, source_ptr, source, origin, base = lattice
     T, Q = node.shape
     by_token = arc.shape[0] > 1
-    priority, suffix, value, state = pool.priority, pool.suffix, pool.value, pool.state
+    priority, value, state = pool.priority, pool.value, pool.state
     parents, depth, heap, counts = pool.parent, pool.depth, pool.heap, pool.counts
     begin = counts[MADE] == 0
     while begin or counts[SIZE] > 0:
@@ -98,9 +100,11 @@ def _next_path(lattice, pool, path):
             if chosen < 0:
                 continue
             new = counts[MADE]
-            rest = suffix[parent] + node[t + 1, s] + arc[e, base[chosen] + s] if parent >= 0 else 0.0
             value[new], state[new], parents[new], depth[new] = best, chosen, parent, t
-            suffix[new], priority[new] = rest, delta[t, chosen] + rest
+            if i < 0:
+                priority[new] = best
+            else:
+                priority[new] = priority[i] if extending else priority[i] - (value[i] - best)
             counts[MADE] = new + 1
             push(priority, depth, heap, counts[SIZE], new)
             counts[SIZE] += 1

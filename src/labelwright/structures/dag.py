@@ -45,7 +45,6 @@ class ArcPool(NamedTuple):
     """All suffixes of paths made so far, and the queue of those still open."""
 
     priority: Array  # [P]  score of the best path with this suffix
-    suffix: Array  # [P]  score of the suffix itself
     arc: Array  # [P]  its first arc
     parent: Array  # [P]  the suffix after that arc
     heap: Array  # [P]
@@ -53,13 +52,12 @@ class ArcPool(NamedTuple):
 
     @classmethod
     def empty(cls, size: int) -> "ArcPool":
-        priority, suffix = np.empty((2, size))
         arc, parent, heap = np.empty((3, size), np.int32)
-        return cls(priority, suffix, arc, parent, heap, np.zeros(4, np.int64))
+        return cls(np.empty(size), arc, parent, heap, np.zeros(4, np.int64))
 
     def grown(self, size: int) -> "ArcPool":
         larger = ArcPool.empty(size)
-        for old, new in zip(self[:5], larger[:5], strict=True):
+        for old, new in zip(self[:4], larger[:4], strict=True):
             new[: len(old)] = old
         return larger._replace(counts=self.counts)
 

@@ -11,7 +11,7 @@ from labelwright.kernels.paths import DONE, FULL, LABELLINGS, LIMIT, MADE, SIZE,
 from labelwright.kernels.vectorised.heap import _pop, _push
 from labelwright.kernels.vectorised.inference import _prefix_scores
 
-_LISTS = "priority", "suffix", "value", "state", "parent", "depth"
+_LISTS = "priority", "value", "state", "parent", "depth"
 
 
 def prefix_scores(node, arc, blocks, delta):
@@ -25,12 +25,12 @@ class _Search:
     def __init__(self, lattice, pool):
         self.lattice, self.pool = lattice, pool
         self.made, size, self.taken, _ = pool.counts.tolist()
-        self.priority, self.suffix, self.value, self.state, self.parent, self.depth = (
+        self.priority, self.value, self.state, self.parent, self.depth = (
             getattr(pool, name)[: self.made].tolist() for name in _LISTS
         )
         self.heap = pool.heap[:size].tolist()
         self.last = float(pool.last[0])
-        self.ranked: dict[int, tuple[list[int], list[float], list[float]]] = {}  # predecessors of (t, node)
+        self.ranked: dict[int, tuple[list[int], list[float]]] = {}  # predecessors of (t, node)
         self.rank: list[int] = []
         for i in range(self.made):
             self.rank.append(self.before(self.parent[i])[0].index(self.state[i]))
@@ -45,8 +45,8 @@ class _Search:
         pool.last[0] = self.last
 
     def before(self, parent):
-        """The nodes that may precede a suffix (-1: the last nodes), the best first: their numbers, the scores by which
-        they are ordered, and those of the arcs."""
+        """The nodes that may precede a suffix (-1: the last nodes), the best first: their numbers, and the scores by
+        which they are ordered."""
         lattice = self.lattice
         T, Q = lattice.node.shape
         t, s = (self.depth[parent] - 1, self.state[parent]) if parent >= 0 else (T - 1, 0)
@@ -54,7 +54,6 @@ class _Search:
         if known is not None:
             return known
         scores = lattice.delta[t]
-        arcs = np.zeros(Q)
         sources = None
         if parent >= 0:
             b = lattice.origin[s]
@@ -64,28 +63,25 @@ class _Search:
         order = np.argsort(-scores, kind="stable")
         order = order[: np.searchsorted(-scores[order], inf)]  # those of minus infinity lead nowhere
         nodes = order if sources is None else sources[order]
-        made = nodes.tolist(), scores[order].tolist(), arcs[order].tolist()
+        made = nodes.tolist(), scores[order].tolist()
         self.ranked[t * Q + s if parent >= 0 else -1] = made
         return made
 
-    def add(self, parent, rank):
-        """Push the suffix that puts its predecessor of this rank before `parent`; nothing where there is none."""
-        nodes, values, arcs = self.before(parent)
+    def add(self, parent, rank, i):
+        """Push the suffix that puts its predecessor of this rank before `parent`, the next sibling of i or its best
+        extension; nothing where there is none."""
+        nodes, values = self.before(parent)
         if rank >= len(nodes):
             return
-        lattice, chosen = self.lattice, nodes[rank]
-        t = self.depth[parent] - 1 if parent >= 0 else len(lattice.node) - 1
-        rest = 0.0
-        if parent >= 0:
-            rest = self.suffix[parent] + float(lattice.node[t + 1, self.state[parent]]) + arcs[rank]
-        new = len(self.priority)
+        new, priority = len(self.priority), values[rank]
+        if i >= 0:
+            priority = self.priority[i] if parent == i else self.priority[i] - (self.value[i] - values[rank])
         self.value.append(values[rank])
-        self.state.append(chosen)
+        self.state.append(nodes[rank])
         self.parent.append(parent)
-        self.depth.append(t)
+        self.depth.append(self.depth[parent] - 1 if parent >= 0 else len(self.lattice.node) - 1)
         self.rank.append(rank)
-        self.suffix.append(rest)
-        self.priority.append(float(lattice.delta[t, chosen]) + rest)
+        self.priority.append(priority)
         _push(self.priority, self.depth, self.heap, new)
 
     def next_path(self, path):
@@ -95,13 +91,13 @@ class _Search:
             if len(self.priority) + 2 > limit:
                 return -1
             if begin:
-                self.add(-1, 0)
+                self.add(-1, 0, -1)
                 begin = False
                 continue
             i = _pop(self.priority, self.depth, self.heap)
-            self.add(self.parent[i], self.rank[i] + 1)
+            self.add(self.parent[i], self.rank[i] + 1, i)
             if self.depth[i] > 0:
-                self.add(i, 0)
+                self.add(i, 0, i)
                 continue
             self.taken += 1
             self.last = self.priority[i]
