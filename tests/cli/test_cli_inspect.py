@@ -73,3 +73,13 @@ def test_training_and_inspect_count_the_same_weights(run, data: Path, tmp_path: 
         _, _, err = run("train", data / "train.txt", "-o", tmp_path / "m", *options)
         trained = err.partition("m: ")[2].partition(" weights")[0]
         assert f"  weights     {trained} (" in run("inspect", tmp_path / "m")[1]
+
+
+def test_half_a_record_of_development_data_is_left_out(run, tmp_path: Path) -> None:
+    model = labelwright.Perceptron(max_iter=2, random_state=0).fit([["a", "b"]], [["A", "B"]])
+    model.training_["best_iteration"] = 1
+    model.save(tmp_path / "half.model")
+    code, out, _ = run("inspect", tmp_path / "half.model")
+    assert code == 0
+    assert "trained on" in out
+    assert "best pass" not in out
