@@ -355,15 +355,14 @@ def posteriors(node: Array, arc: Array, graph: Graph, plan: Plan, products: Prod
     [1|T, A], in float64; minus infinity forbids.  Sentences whose sums under- or overflow are done in log space."""
     products = products or Products(graph)
     top, arc_top = maxima(node), maxima(arc)
-    E = np.exp(arc - arc_top[:, None])
-    sums = messages(np.exp(node - top[:, None]), E, products, plan)
+    E, ahead = np.exp(arc - arc_top[:, None]), node - top[:, None]
+    sums = messages(np.exp(ahead), E, products, plan)
     with np.errstate(all="ignore"):
         log_c = np.log(sums.scale) + top
         log_c[plan.n_first :] += arc_top[0] if len(arc_top) == 1 else arc_top[plan.n_first :]
         nodes = sums.alpha * sums.beta
         nodes /= nodes.sum(axis=1, keepdims=True)
-        ahead = np.log(sums.beta)
-        ahead += node - top[:, None]
+        ahead += np.log(sums.beta)
     log_z = plan.by_sentence(log_c)
     for rank in np.flatnonzero(sums.failed[plan.order]).tolist():
         rows = plan.rows_of(rank)
