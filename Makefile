@@ -46,6 +46,7 @@ boundscheck: $(VENV)/.installed-test  ## install, then all tests with kernels th
 
 fuzz: $(VENV)/.installed-test  ## install, then model files and inputs made wrong on purpose, and kills of training, until you stop it
 	@for seed in $$(seq 0 10000 1000000000); do \
+		$(BIN)/python -m tests.fuzz.headers --every 20 --first $$((seed / 10000 % 20)) || exit 1; \
 		$(BIN)/python -m tests.fuzz.made_files --seed $$seed --cases 10000 || exit 1; \
 		$(BIN)/python -m tests.fuzz.inputs --seed $$seed --cases 10000 || exit 1; \
 		$(BIN)/python -m tests.fuzz.kills --seed $$seed --kills 20 || exit 1; \

@@ -101,6 +101,7 @@ def test_threads_keep_within_cores_and_quota(monkeypatch, cores, limit, expected
     monkeypatch.setattr(parallel, "_quota_of_process", lambda: limit)
     assert n_threads(-1) == n_threads(None) == expected
     assert n_threads(16) == 16
+    assert n_threads(10**30) == 1024
 
 
 # -- threads of the process --------------------------------------------------------------------------------------------

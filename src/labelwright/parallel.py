@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 R = TypeVar("R")
-
-
+MOST_THREADS = 1024  # of one run: more would only take memory
 CGROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # of Linux
 
 
@@ -33,7 +32,7 @@ def n_threads(n_jobs: int | None) -> int:
         return available_cores()
     if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or n_jobs < 1:
         raise OptionError(f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs!r}")
-    return int(n_jobs)
+    return min(int(n_jobs), MOST_THREADS)
 
 
 def is_joblib_worker() -> bool:

@@ -75,11 +75,12 @@ def test_training_and_inspect_count_the_same_weights(run, data: Path, tmp_path: 
         assert f"  weights     {trained} (" in run("inspect", tmp_path / "m")[1]
 
 
-def test_half_a_record_of_development_data_is_left_out(run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["best_iteration", "best_dev"])
+def test_half_a_record_of_development_data_is_refused(run, tmp_path: Path, name: str) -> None:
     model = labelwright.Perceptron(max_iter=2, random_state=0).fit([["a", "b"]], [["A", "B"]])
-    model.training_["best_iteration"] = 1
+    model.training_[name] = 1
     model.save(tmp_path / "half.model")
-    code, out, _ = run("inspect", tmp_path / "half.model")
-    assert code == 0
-    assert "trained on" in out
-    assert "best pass" not in out
+    code, out, err = run("inspect", tmp_path / "half.model")
+    missing = "best_dev" if name == "best_iteration" else "best_iteration"
+    assert (code, out) == (2, "")
+    assert f"header: training: '{missing}' is missing" in err

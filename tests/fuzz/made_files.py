@@ -376,15 +376,15 @@ def main(arguments=None):
     return report(outcomes(names, cases, options.memory, options.keep))
 
 
-def report(results):
-    """Print what failed, and at the end how many did; the number of failed cases."""
+def report(results, option="--seed"):
+    """Print what failed, with the option that makes it again, and in the end how many did; the number of failures."""
     begun, counts, of_name = time.monotonic(), collections.Counter(), collections.Counter()
     for case, name, outcome in results:
         kind = outcome if outcome in FINE else "net" if outcome.startswith("net: ") else "failed"
         counts[kind] += 1
         of_name[f"{name} {kind}"] += 1
         if kind in ("failed", "net"):
-            print(f"{name} --seed {case}: {outcome}", flush=True)
+            print(f"{name} {option} {case}: {outcome}", flush=True)
     print(json.dumps({"seconds": round(time.monotonic() - begun), "cases": counts.total(), **counts}), flush=True)
     return counts["failed"]
 

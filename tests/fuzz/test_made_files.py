@@ -16,11 +16,12 @@ from labelwright.errors import ModelFileError
 from labelwright.structures.segments import SegmentSpace
 from labelwright.taggers.estimator import untrained
 
-from . import file_changes, made_files
+from . import file_changes, headers, made_files
 
 OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
 CASES, GROUPS = 150, 2  # of each group of kinds
 FITTED = {"sentences": 1, "tokens": 1, "iterations": 1, "loss": 1.0}
+MEMORISED = {"sentences": 1, "tokens": 1, "seconds": 1.0, "labelwright": "0.1.0"}
 COLD = FITTED | {"calibration": {"temperature": 0, "sentences": 1, "log_likelihood_per_token": -1.0}}
 
 
@@ -32,6 +33,23 @@ def test_made_files_work_or_are_refused_in_one_line(group):
     assert len(outcomes) == CASES
     assert [case for case in outcomes if case[2] not in made_files.FINE] == []
     assert {outcome for _, _, outcome in outcomes} >= {"works", "refused"}
+
+
+@pytest.mark.slow
+def test_headers_with_another_value_work_or_are_refused_in_one_line(monkeypatch):
+    monkeypatch.setenv("LABELWRIGHT_DEBUG", "1")
+    outcomes = list(headers.outcomes(["crf", "latent-perceptron", "cascade", "memory"], range(0, 10**6, 97)))
+    assert len(outcomes) > 100
+    assert [case for case in outcomes if case[2] not in made_files.FINE] == []
+    assert {outcome for _, _, outcome in outcomes} >= {"works", "refused"}
+
+
+def test_numbers_are_read_only_from_columns_that_are_there(tmp_path):
+    tensors, header = modelfile.read(zoo.content("crf-numeric"))
+    header["features"]["columns"] = ["word"]
+    modelfile.write(tmp_path / "made", tensors, header)
+    with pytest.raises(ModelFileError, match="header: features: template: reads column 1 of 1"):
+        labelwright.load(tmp_path / "made")
 
 
 def test_a_made_file_has_a_right_checksum_and_depends_on_its_case_alone():
@@ -184,6 +202,16 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("cascade", "layers", [], "layers: expected a list of pairs"),
         ("memory", "windows", {"kind": "layered"}, "header: windows"),
         ("memory", "columns", 10**9, "expected int32 [any, 1000000000]"),
+        ("memory", "training", MEMORISED | {"dev": {}}, "header: training: dev: expected a number"),
+        ("cascade", "training", {"seconds": 1.0, "labelwright": "1", "dev": 0.5}, "header: training: dev: expected"),
+        (
+            "crf",
+            "parameters",
+            {"forbidden_transitions": [[[], "O"]]},
+            "forbidden_transitions: expected pairs",
+        ),
+        ("latent-perceptron", "parameters", {"n_latent": {}}, "n_latent: expected a whole number or a table of one"),
+        ("latent-perceptron", "parameters", {"n_latent": 2**31}, "n_latent: expected at most 1,000,000 states"),
     ],
 )
 def test_headers_are_checked(name, field, value, message, tmp_path):

@@ -368,6 +368,8 @@ def test_constraints_hold_in_training_and_after():
         CRF(constraints="iob2", n_jobs=1).fit([["a", "b"]], [["O", "I-NP"]])
     with pytest.raises(OptionError, match="no chunk scheme"):
         CRF(constraints="scheme", n_jobs=1).fit([["a", "b"]], [["NN", "VB"]])
+    with pytest.raises(OptionError, match="scheme iob2: label 1 is not one it writes"):
+        CRF(constraints="iob2", n_jobs=1).fit([["a", "b"]], [[1, 2]])
 
 
 def test_warm_start():

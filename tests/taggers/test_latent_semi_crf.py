@@ -224,7 +224,7 @@ def test_what_is_refused():
         model.decode([NEW], "ldi")
     with pytest.raises(OptionError, match=r"^decoder marginal: no option 'max_expansions'"):
         model.decode([NEW], "marginal", max_expansions=2)
-    with pytest.raises(OptionError, match=r"^n_latent: expected a whole number of 1 or more, got 0$"):
+    with pytest.raises(OptionError, match=r"^n_latent: expected a whole number of 1 or more and .*, got 0$"):
         SemiCRF(n_latent=0).fit(X, labelled("iob2"))
     with pytest.raises(OptionError, match=r"^weights_of: the other model has other types of segments"):
         model.weights_of(random_model("iob2"))

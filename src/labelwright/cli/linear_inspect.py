@@ -77,7 +77,7 @@ def _training(training: dict[str, Any], scheme: str | None, turn: str) -> list[t
         rows.append(("version", f"labelwright {training['labelwright']}"))
     else:
         rows.append(("training", f"{length} of partial_fit"))
-    if training.keys() >= {"best_iteration", "best_dev"}:
+    if "best_iteration" in training:
         best = f"{training['best_iteration']}, {score_text(training['best_dev'], scheme)} on the development data"
         rows.append((f"best {turn}", best))
     if "rounds" in training:

@@ -246,9 +246,8 @@ def _spelt(role: str, scheme: str) -> str:
 def _checked_parts(label: str, scheme: str) -> tuple[str, str]:
     """The role and type of a label that the scheme must have; BIOES is also read in the letters of BILOU and BMES."""
     role, kind = _parts(label)
-    letter = label.partition("-")[0]
-    spelt = scheme not in _SPELLING or letter == _spelt(role, scheme)
-    if not is_chunk_label(label) or role not in _ROLES[scheme] or not spelt:
+    written = is_chunk_label(label) and role in _ROLES[scheme]  # a label may also be a number
+    if not written or (scheme in _SPELLING and label.partition("-")[0] != _spelt(role, scheme)):
         raise OptionError(
             f"scheme {scheme}: label {label!r} is not one it writes (letters {' '.join(letters_of(scheme))}); "
             "name the scheme the labels are in"

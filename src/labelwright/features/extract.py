@@ -202,7 +202,7 @@ class ColumnFeatures:
         refuse_labels_below(template)
         sources, n_columns = Sources.restore(template, tensors, header), len(names) + len(template.sources)
         vocabulary = Vocabulary.restore(template.resolved(len(names)), tensors, header, n_columns)
-        return cls(vocabulary, names, sources, Numbers.restore(template, tensors, header))
+        return cls(vocabulary, names, sources, Numbers.restore(template, tensors, header, len(names)))
 
 
 def columns_within(extractor: Any) -> ColumnFeatures | None:

@@ -273,11 +273,14 @@ class Numbers:
         return stored
 
     @classmethod
-    def restore(cls, template: Template, tensors: TensorReader, header: HeaderReader) -> "Numbers":
+    def restore(cls, template: Template, tensors: TensorReader, header: HeaderReader, n_columns: int) -> "Numbers":
         """The numbers of a model file, as its template reads them."""
         lines, scales, vectors = lines_of(template), {}, None
         if not lines:
             return NO_NUMBERS
+        for line in lines:
+            if line.kind != "array" and line.column >= n_columns:
+                raise ModelFileError(f"{header.place}: template: reads column {line.column} of {n_columns}")
         for name in {"array" if line.kind == "array" else str(line.column) for line in lines if line.kind != "vector"}:
             mean = tensors.weights(f"numbers.{name}.mean", np.float64, None)
             limits = {"least": 1e-12, "most": LARGEST_WEIGHT}

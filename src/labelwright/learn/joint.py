@@ -47,7 +47,7 @@ class Joint:
     """loss(weights) = sum of the shares of all layers' losses, and the penalties; weights [of all layers in a row]."""
 
     def __init__(self, stacks: Sequence[Stack], sizes: Sequence[int], l2: Sequence[float]):
-        self.stacks, self.l2 = stacks, l2
+        self.stacks, self.l2 = stacks, [float(each) for each in l2]
         bounds = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self.parts = [slice(a, b) for a, b in pairwise(bounds)]
 

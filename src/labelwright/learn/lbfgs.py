@@ -135,7 +135,7 @@ class Descent:
     """A run of L-BFGS: loss(w) + l2/2 |w|^2, the point where it stands, and how it goes on."""
 
     def __init__(self, problem: Objective, weights: Array, l2: float, workers: Workers):
-        self.problem, self.l2, self.workers = problem, l2, workers
+        self.problem, self.l2, self.workers = problem, float(l2), workers
         self.evaluations = 0  # since the last report
         self._take(weights.copy())
 

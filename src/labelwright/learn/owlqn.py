@@ -30,7 +30,7 @@ class OrthantDescent(Descent):
 
     def __init__(self, problem: Objective, weights: Array, l1: float, l2: float, workers: Workers):
         super().__init__(problem, weights, l2, workers)
-        self.l1 = l1
+        self.l1 = float(l1)
 
     def evaluate(self, at: Array, g: Array) -> tuple[float, float]:
         f, slope = super().evaluate(at, g)

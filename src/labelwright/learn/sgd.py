@@ -34,7 +34,7 @@ class SGD:
     ):
         self.offsets, self.gold, self.parameters = offsets, gold, parameters
         self.n = len(offsets) - 1
-        self.decay, self.l2, self.seed = l2 / self.n, l2, random_state
+        self.decay, self.l2, self.seed = l2 / self.n, float(l2), random_state
         self.build, self.graph = Assembly(space, parameters), space.graph
         forbidden = self.build.plain(np.zeros(parameters.n_weights))  # 0, or minus infinity
         fence = np.zeros((3, len(forbidden.node)))

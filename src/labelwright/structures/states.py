@@ -3,7 +3,8 @@
 Latent variables are defined only here: kernels see plain states.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -73,9 +74,7 @@ def state_space(
     >>> state_space(["O", "B-X", "I-X"], order=2, scheme="iob2").graph.n_nodes  # 8 pairs of 9, 2 of 3 first labels
     10
     """
-    sizes = np.full(len(labels), n_latent) if isinstance(n_latent, int) else np.asarray(n_latent)
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    _check_size(int(first[-1]), order)
+    first = _first_states([n_latent] * len(labels) if isinstance(n_latent, int) else n_latent, order)
     yes = np.ones(int(first[-1]), np.bool_)
     free = assembled(tuple(labels), first, yes, np.ones((len(yes), len(yes)), np.bool_), yes, 1)
     if scheme is not None:
@@ -85,14 +84,17 @@ def state_space(
     return free if order == 1 else assembled(free.labels, first, free.start, free.arc, free.end, order)
 
 
-def _check_size(S: int, order: int) -> None:
-    """Refuse more states than arcs have room for."""
+def _first_states(sizes: Iterable[int], order: int) -> NDArray[np.int32]:
+    """The first state of each label [L+1]; more states than arcs have room for are refused."""
+    first = list(accumulate(map(int, sizes), initial=0))  # of any size, as they are not checked yet
+    S = first[-1]
     if S**2 > MAX_ARCS or (order == 2 and S**3 > MAX_ARCS):
         what = "pairs" if order == 1 else "triples"
         raise OptionError(
             f"{S:,} states make {S ** (order + 1):,} {what} of states, more than {MAX_ARCS:,}; use fewer labels, fewer "
             f"latent states{', or order 1' if order == 2 else ''}"
         )
+    return np.array(first, np.int32)
 
 
 def resized(space: StateSpace, sizes: Sequence[int] | NDArray[np.int64]) -> StateSpace:
@@ -101,8 +103,7 @@ def resized(space: StateSpace, sizes: Sequence[int] | NDArray[np.int64]) -> Stat
     >>> resized(state_space(["O", "B"], 2), [1, 3]).label_of.tolist()
     [0, 1, 1, 1]
     """
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    _check_size(int(first[-1]), space.graph.order)
+    first = _first_states(sizes, space.graph.order)
     like = np.repeat(space.first[:-1], np.diff(first))  # [S]  a state of the same label
     return assembled(
         space.labels, first, space.start[like], space.arc[np.ix_(like, like)], space.end[like], space.graph.order

@@ -491,7 +491,7 @@ class Cascade(CalibratedLayers):
         cascade._check_parameters()
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
-        training, cascade.history_ = read_record(header, ("seconds", "labelwright"))
+        training, cascade.history_ = read_record(header, ("seconds", "labelwright"), of_layers=True)
         check_layer_scores(header, list(layers))
         cascade.training_ = training | {"layers": {name: layer.training_ for name, layer in layers.items()}}
         return cascade

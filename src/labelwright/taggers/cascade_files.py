@@ -62,7 +62,7 @@ def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Any]:
 def check_layer_scores(header: HeaderReader, layers: Sequence[str]) -> None:
     """The record of a cascade tells the scores of its own layers, and of joint training all iterations."""
     training = header.part("training")
-    scores = training.get("dev", {})
+    scores = training.part("dev") if "dev" in training else {}
     for when in ("before", "after"):
         if not set(scores.get(when, {})) <= set(layers):
             raise training.part("dev").refuse(when, f"scores of {', '.join(layers)}")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from labelwright.wording import shown
 NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
 POSITIVE_NUMBER = Number(Bounds(Above(0)))
 POSITIVE = Whole(Bounds(AtLeast(1)))
+MOST_LATENT = 1_000_000  # states of a label; arcs have room for fewer
 
 
 class TemplateName(Text):
@@ -86,11 +87,14 @@ class StatesByLabel(Kind):
     metavar = "N"
 
     def complaint(self, value: Any) -> str | None:
-        if isinstance(value, str | float | bool | list | None):
+        if isinstance(value, str | float | bool | list | None) or value == {}:
             return f"expected a whole number or a table of one for each label, got {shown(value, 60)}"
         sizes = value.values() if isinstance(value, Mapping) else [value]
         wrong = next((size for size in sizes if not POSITIVE.accepts(size)), None)
-        return None if wrong is None else f"expected 1 or more states per label, got {shown(wrong, 60)}"
+        if wrong is None and max(sizes) <= MOST_LATENT:
+            return None
+        bound, size = ("1 or more", wrong) if wrong is not None else (f"at most {MOST_LATENT:,}", max(sizes))
+        return f"expected {bound} states per label, got {shown(size, 60)}"
 
     def from_text(self, text: str) -> int | dict[str, int]:
         """The numbers that a text means.
@@ -162,7 +166,9 @@ class LabelPairs(Kind):
         return isinstance(value, Sequence) and not isinstance(value, str) and all(map(self._is_pair, value))
 
     def _is_pair(self, pair: Any) -> bool:
-        return isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            return False
+        return all(isinstance(label, str | Real) for label in pair)
 
     def from_texts(self, texts: list[str], flag: str) -> Any:
         for text in texts:

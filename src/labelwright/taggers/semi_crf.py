@@ -60,6 +60,7 @@ from labelwright.taggers import declared
 from labelwright.taggers.arguments import Constraints, Forced
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.growth import writes
+from labelwright.taggers.kinds import MOST_LATENT
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape, check_first_order
@@ -83,7 +84,14 @@ MaxLength = Annotated[
     Help("Most tokens of a segment; longer ones of the training data are cut."),
     Default("the longest in the training data, or more (up to 8) where labels are unknown"),
 ]
-Latent = Annotated[int, AtLeast(1), Signed(), Flag("--latent"), Help("Latent states of each type of segments.")]
+Latent = Annotated[
+    int,
+    AtLeast(1),
+    AtMost(MOST_LATENT),
+    Signed(),
+    Flag("--latent"),
+    Help("Latent states of each type of segments."),
+]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
 

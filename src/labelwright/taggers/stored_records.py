@@ -15,19 +15,24 @@ Check = Callable[[HeaderReader, str], Any]
 Schema = Mapping[str, Check]
 FITTED = ("sentences", "tokens", "iterations", "loss")  # what the record of a trained linear tagger has at least
 TIMED = ("seconds", "labelwright")  # what a record that says why training ended has, too
+BEST = ("best_iteration", "best_dev")  # where development data chose the weights, both
 
 
 def read_record(
-    header: HeaderReader, needed: Sequence[str] = (), of_iteration: Sequence[str] = ("loss",)
+    header: HeaderReader,
+    needed: Sequence[str] = (),
+    of_iteration: Sequence[str] = ("loss",),
+    of_layers: bool = False,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The record of training, and that of its iterations.
 
     needed : what it must hold, unless it is empty (a model that was not trained) or of another program
-    of_iteration : what the record of each iteration must hold"""
+    of_iteration : what the record of each iteration must hold
+    of_layers : does it tell the scores of several layers?"""
     training = header.part("training")
     for name in ("training", "history"):
         check_plain(header, name, but=("loss", "norm", "merit"))
-    _check(training, TRAINING)
+    _check(training, TRAINING | {"dev": _part(LAYER_SCORES)} if of_layers else TRAINING)
     if len(training) and "imported_from" not in training:
         _require(training, needed)
     if "stopped" in training and needed:
@@ -49,6 +54,8 @@ def _check(fields: HeaderReader, schema: Schema) -> None:
     for name, check in schema.items():
         if name in fields:
             check(fields, name)
+    if any(name in fields for name in BEST):
+        _require(fields, BEST)
 
 
 # -- what a field may be ----------------------------------------------------------------------------------------------
@@ -129,14 +136,6 @@ def _compressed(training: HeaderReader, name: str) -> None:
     training.part(name).one_of("bits", BITS)
 
 
-def _development(training: HeaderReader, name: str) -> None:
-    """The score of a memory-based tagger, or those of the layers of a cascade."""
-    if isinstance(training[name], Mapping):
-        _check(training.part(name), {"before": _each(_number), "after": _each(_number)})
-    else:
-        _number(training, name)
-
-
 def _rounds(training: HeaderReader, name: str) -> None:
     """The rounds of splitting and merging, one of which was kept."""
     _parts({"states": _each(_whole), "kept": _truth}, ("states",))(training, name)
@@ -165,7 +164,9 @@ BOUNDS: dict[str, Check] = {
 }
 LATENT = ("plain_margin", "margin_bound", "expansion", "mistake_bound")
 
-TRAINING: Schema = {
+LAYER_SCORES: Schema = {"before": _each(_number), "after": _each(_number)}  # of joint training
+
+TRAINING: dict[str, Check] = {
     **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), _whole),
     "loss": _maybe(_any_number),
     "seconds": _number,
@@ -179,7 +180,7 @@ TRAINING: Schema = {
     "label": _maybe(_text),
     "tokenizer": _tokenizer,
     "compressed": _compressed,
-    "dev": _development,
+    "dev": _number,
     "restarts": _parts({"loss": _any_number, "merit": _any_number}, ("loss", "merit")),
     "rounds": _rounds,
     "search": _part(
