@@ -21,9 +21,9 @@ from . import file_changes, made_files
 
 MISSING = object()
 VALUES = (MISSING, None, True, "x", "O", "iob2", "U:%y[0]", 0, 1, 3, -3, 0.5, 2**31, 10**30, 1e300)
-VALUES += ([], {}, ["x"], [{}], {"x": 1})
+VALUES += ([], {}, ["x"], [{}], {"x": 1}, {"imported_from": "another program"})
 NAMES = [name for name in zoo.NAMES if name not in zoo.OTHER_PROGRAMS]
-RECORD = ("training", "history")
+RECORD = ("training", "history", "full")
 BOUNDS = {"plain_margin": 0.1, "margin_bound": 0.1, "expansion": 2.0, "mistake_bound": 4.0}
 FULL = {  # a record with all the fields that one of a tagger may have
     **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), 3),
@@ -104,7 +104,7 @@ def outcomes(names, wanted):
                 if content is not None:
                     path.write_bytes(content)
                     # a record is shown by `inspect`, settings are used by partial_fit
-                    turn = 20 * number if "full" in what or what[0] in RECORD else 4 * number
+                    turn = 20 * number if any(key in what for key in RECORD) else 4 * number
                     with made_files._limited(1.0):
                         outcome = made_files.outcome_of(path, name, turn)
                 yield number, f"{name} {what}", outcome

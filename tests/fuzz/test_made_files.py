@@ -200,6 +200,7 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("crf", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("memory-based", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("cascade", "layers", [], "layers: expected a list of pairs"),
+        ("cascade", "training", {}, "header: training: 'seconds' is missing"),
         ("memory", "windows", {"kind": "layered"}, "header: windows"),
         ("memory", "columns", 10**9, "expected int32 [any, 1000000000]"),
         ("memory", "training", MEMORISED | {"dev": {}}, "header: training: dev: expected a number"),
@@ -220,6 +221,15 @@ def test_headers_are_checked(name, field, value, message, tmp_path):
     with pytest.raises(ModelFileError) as caught:
         labelwright.load(tmp_path / "made")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("record", [{}, {"imported_from": "another program"}], ids=str)
+def test_layers_of_a_cascade_were_trained(record, tmp_path):
+    tensors, header = modelfile.read(OLD / "cascade.model")
+    header["layers"][1]["model"]["training"] = record
+    modelfile.write(tmp_path / "made", tensors, header)
+    with pytest.raises(ModelFileError, match=r"layers\[1\]: model: training: expected the record of a layer"):
+        labelwright.load(tmp_path / "made")
 
 
 def test_latent_states_that_the_weights_do_not_bear_out_are_refused_before_they_are_named(tmp_path, monkeypatch):

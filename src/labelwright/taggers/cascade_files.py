@@ -51,7 +51,9 @@ def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Any]:
         kind = registry.class_named(model.text("kind"))
         if LAYER not in getattr(kind, "can", ()) or not hasattr(kind, "unpack"):
             raise model.refuse("kind", "a tagger that can be a layer")
-        layers[layer.text("name")] = kind.unpack(tensors.part(f"layer{i}."), model)
+        tagger = layers[layer.text("name")] = kind.unpack(tensors.part(f"layer{i}."), model)
+        if not tagger.training_ or "imported_from" in tagger.training_:
+            raise model.refuse("training", "the record of a layer that was trained")
     if len(layers) != len(header.listed("layers")):
         raise header.refuse("layers", "a name of its own for each layer")
     for i, each in enumerate(layers.values()):

@@ -413,7 +413,9 @@ class MemoryBased(Estimator):
         model: Self = constructed(cls, header, **decay_setting(header))
         model._restore(tensors, header)
         of_sentences = "sentences" in header.part("training")  # that of a tagger; fit writes no record
-        model.training_, _ = read_record(header, ("tokens", "seconds", "labelwright") if of_sentences else ())
+        model.training_, _ = read_record(
+            header, ("sentences", "tokens", "seconds", "labelwright") if of_sentences else ()
+        )
         return model
 
     def _tensors(self) -> dict[str, Array]:

@@ -26,14 +26,15 @@ def read_record(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The record of training, and that of its iterations.
 
-    needed : what it must hold, unless it is empty (a model that was not trained) or of another program
+    needed : what it must hold, unless it is empty (a model that was not trained), or of another program and has none
     of_iteration : what the record of each iteration must hold
-    of_layers : does it tell the scores of several layers?"""
+    of_layers : is it that of a cascade, which is never empty and tells the scores of several layers?"""
     training = header.part("training")
     for name in ("training", "history"):
         check_plain(header, name, but=("loss", "norm", "merit"))
     _check(training, TRAINING | {"dev": _part(LAYER_SCORES)} if of_layers else TRAINING)
-    if len(training) and "imported_from" not in training:
+    imported = "imported_from" in training and not any(name in training for name in needed)
+    if of_layers or (len(training) and not imported):
         _require(training, needed)
     if "stopped" in training and needed:
         _require(training, TIMED)
@@ -194,7 +195,11 @@ TRAINING: dict[str, Check] = {
     ),
     "calibration": _maybe(
         _part(
-            {"sentences": _whole, "log_likelihood_per_token": _number, "method": _text, "seconds": _number},
+            {
+                **dict.fromkeys(("temperature", "log_likelihood_per_token", "seconds"), _number),
+                "sentences": _whole,
+                "method": _text,
+            },
             ("temperature", "sentences", "log_likelihood_per_token"),
         )
     ),
