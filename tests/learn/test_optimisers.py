@@ -357,7 +357,7 @@ WEAK = {"lbfgs": {"l2": 1e-4}, "owlqn": {"l1": 1e-3, "l2": 1e-4}}
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_weak_penalty_is_followed_to_the_optimum(kind, monkeypatch):
     """Where float32 has no more to give, training goes on in float64."""
-    X, y = words(40, seed=1, longest=8)
+    X, y = words(12, seed=1, longest=5)
     asked = []
     precise = LogLikelihood.precise
     monkeypatch.setattr(LogLikelihood, "precise", lambda problem: asked.append(1) or precise(problem))
@@ -404,7 +404,7 @@ def test_owlqn_learns_curvature_under_a_weak_penalty(seed):
 
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_run_resumes_to_the_same_weights_in_either_precision(kind, tmp_path):
-    X, y = words(12, seed=1)
+    X, y = words(6, seed=1)
     settings = {"template": ARCS, "n_jobs": 1, "tol": 1e-10, "max_iter": 400, **WEAK[kind]}
     whole = CRF(**settings).fit(X, y)
     for kill_at in range(1, len(whole.history_), 1 + len(whole.history_) // 4):

@@ -38,12 +38,20 @@ def test_a_record_is_returned_as_it_is():
         ({"rounds": [{"states": {"O": 2}}]}, "rounds: expected a round that was kept"),
         ({"restarts": [{"loss": 1.0}]}, r"restarts\[0\]: 'merit' is missing"),
         ({"tokenizer": {"pattern": "("}}, "tokenizer: expected"),
-        ({"dev": {"after": {"pos": "good"}}}, "dev: after: pos: expected a number"),
+        ({"dev": {"after": {"pos": 0.5}}}, "dev: expected a number"),
+        ({"best_iteration": 2}, "'best_dev' is missing"),
     ],
 )
 def test_what_inspect_reads_is_checked(changes, message):
     with pytest.raises(ModelFileError, match=message):
         read_record(header(FULL | changes), FITTED)
+
+
+def test_a_cascade_has_scores_of_its_layers_and_a_record_of_its_own():
+    with pytest.raises(ModelFileError, match="dev: after: pos: expected a number"):
+        read_record(header(FULL | {"dev": {"after": {"pos": "good"}}}), FITTED, of_layers=True)
+    with pytest.raises(ModelFileError, match="'sentences' is missing"):
+        read_record(header({}), FITTED, of_layers=True)
 
 
 @pytest.mark.parametrize("name", [*FITTED, "seconds", "labelwright"])
