@@ -29,7 +29,7 @@ def n_threads(n_jobs: int | None) -> int:
     if n_jobs is None and is_joblib_worker():
         return 1
     if n_jobs is None or n_jobs == -1:
-        return available_cores()
+        return min(available_cores(), MOST_THREADS)
     if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or n_jobs < 1:
         raise OptionError(f"n_jobs: expected a number of threads, or -1 for one per core, got {n_jobs!r}")
     return min(int(n_jobs), MOST_THREADS)

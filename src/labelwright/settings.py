@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -217,10 +217,14 @@ class Number(Kind):
         self.bounds, self.expected = bounds, f"a number{bounds}"
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Real) and not isinstance(value, bool) and self.bounds.holds(value)
+        plain = isinstance(value, Integral) or not isinstance(value, Rational)  # no file holds a fraction
+        return isinstance(value, Real) and plain and not isinstance(value, bool) and self.bounds.holds(value)
 
     def from_text(self, text: str) -> float:
         return float(text)
+
+
+NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
 
 
 class Switch(Kind):

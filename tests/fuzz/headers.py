@@ -21,7 +21,7 @@ from . import file_changes, made_files
 
 MISSING = object()
 VALUES = (MISSING, None, True, "x", "O", "iob2", "U:%y[0]", 0, 1, 3, -3, 0.5, 2**31, 10**30, 1e300)
-VALUES += ([], {}, ["x"], [{}], {"x": 1}, {"imported_from": "another program"})
+VALUES += ([], {}, ["x"], [{}], {"x": 1}, {"O": None}, {"imported_from": "another program"})
 NAMES = [name for name in zoo.NAMES if name not in zoo.OTHER_PROGRAMS]
 RECORD = ("training", "history", "full")
 BOUNDS = {"plain_margin": 0.1, "margin_bound": 0.1, "expansion": 2.0, "mistake_bound": 4.0}

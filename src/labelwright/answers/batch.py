@@ -1,7 +1,7 @@
 """A batch of scored sentences: every public answer, written once over the protocol of a scored sentence."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -455,7 +455,7 @@ def labels_with(types: Sequence[str], labels: Sequence[str]) -> Array:
 
 def _weight_of(sentence: Scored, labels: PartialLabels, index: dict[Any, int]) -> float:
     """The weight of a labelling, or the summed weight of all that agree with partial labels."""
-    if any(isinstance(label, tuple) for label in labels):
+    if any(isinstance(label, tuple | Mapping) for label in labels):
         raise CorpusError(f"y: expected a label, None or a set of labels at every token, got {labels!r}")
     if not any(map(is_partial, labels)):
         codes = [index.get(label, -1) for label in labels]
@@ -475,5 +475,7 @@ def check_lengths(
     if len(labellings) != len(lengths):
         raise CorpusError(f"{place}: {len(labellings)} sentences, but X has {len(lengths)}")
     for number, (labels, length) in enumerate(zip(labellings, lengths, strict=True), first):
+        if not isinstance(labels, Sized):
+            raise CorpusError(f"{place}: sentence {number}: expected a list of labels, got {labels!r:.40}")
         if len(labels) != length:
             raise CorpusError(f"{place}: sentence {number} has {len(labels)} labels, but X has {length} tokens there")

@@ -148,7 +148,10 @@ def left_open(sentences: Sequence[Sequence[Any]], labels: Sequence[Any] = ()) ->
     >>> left_open([["_", "N|V"]], ["_", "N", "V"]) == [["_", {"N", "V"}]]
     True
     """
-    distinct = list(dict.fromkeys(label for sentence in sentences for label in sentence if not is_set(label)))
+    try:
+        distinct = list(dict.fromkeys(label for sentence in sentences for label in sentence if not is_set(label)))
+    except TypeError:  # no list, or what cannot be a label
+        raise CorpusError("y: expected a list of labels for each sentence, each a string, None or a set") from None
     distinct = list(dict.fromkeys([*distinct, *labels]))
     members = dict(zip(distinct, sets_among(distinct), strict=True)) | dict.fromkeys(labels)
 

@@ -194,16 +194,18 @@ class Corpus:
         >>> Corpus.from_sequences([["a", "b"]]).with_arrays([[[0.5, 1.0], [0.0, 2.0]]]).arrays.shape
         (2, 2)
         """
-        if len(arrays) != len(self):
-            raise CorpusError(f"arrays: {len(arrays)} sentences, but {self.source} has {len(self)}; give one for each")
-        filled = [(n, rows) for n, rows in enumerate(arrays) if len(rows)]
-        width = np.shape(filled[0][1])[1:] if filled else (0,)
-        for (n, rows), length in zip(enumerate(arrays), np.diff(self.offsets).tolist(), strict=True):
-            shape = np.shape(rows)
-            if len(rows) != length or (length and (len(shape) != 2 or shape[1:] != width)):
+        try:
+            given = [np.asarray(rows, np.float32) for rows in arrays]
+        except (TypeError, ValueError, OverflowError):
+            raise CorpusError(f"arrays: expected rows of numbers for each sentence, got {arrays!r:.40}") from None
+        if len(given) != len(self):
+            raise CorpusError(f"arrays: {len(given)} sentences, but {self.source} has {len(self)}; give one for each")
+        stacked = [rows for rows in given if rows.shape[:1] != (0,)]
+        width = stacked[0].shape[1:] if stacked else (0,)
+        for (n, rows), length in zip(enumerate(given), np.diff(self.offsets).tolist(), strict=True):
+            if rows.shape[:1] != (length,) or (length and (rows.ndim != 2 or rows.shape[1:] != width)):
                 wanted = f"{length} rows of {width[0] if width else 'as many'} numbers"
-                raise CorpusError(f"arrays: sentence {n}: expected {wanted}, got an array of shape {shape}")
-        stacked = [np.asarray(rows, np.float32) for _, rows in filled]
+                raise CorpusError(f"arrays: sentence {n}: expected {wanted}, got an array of shape {rows.shape}")
         flat = np.concatenate(stacked) if stacked else np.empty((0, 0), np.float32)
         finite = np.isfinite(flat).all(axis=1)
         if not finite.all():

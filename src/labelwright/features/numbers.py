@@ -116,7 +116,7 @@ def vectors_of(given: Any) -> Vectors:
         return read_vectors(given)
     try:
         rows = np.array([np.asarray(row, np.float32) for row in given.values()], np.float32)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         rows = np.empty(0, np.float32)
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all() or not all(isinstance(w, str) for w in given):
         raise OptionError("vectors: expected a file, or {word: numbers} with as many numbers for each word")
@@ -280,7 +280,9 @@ class Numbers:
             return NO_NUMBERS
         for line in lines:
             if line.kind != "array" and line.column >= n_columns:
-                raise ModelFileError(f"{header.place}: template: reads column {line.column} of {n_columns}")
+                raise ModelFileError(
+                    f"{header.place}: template: reads column {line.column}, but the model has {n_columns} (from 0)"
+                )
         for name in {"array" if line.kind == "array" else str(line.column) for line in lines if line.kind != "vector"}:
             mean = tensors.weights(f"numbers.{name}.mean", np.float64, None)
             limits = {"least": 1e-12, "most": LARGEST_WEIGHT}

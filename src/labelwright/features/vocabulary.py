@@ -488,7 +488,9 @@ class Vocabulary:
         shapes = {repr(_as_json(table_of(p))): table_of(p) for p in patterns}
         for reader in readers.values():
             if reader.column >= n_columns:
-                raise ModelFileError(f"{header.place}: template: reads column {reader.column} of {n_columns}")
+                raise ModelFileError(
+                    f"{header.place}: template: reads column {reader.column}, but the model has {n_columns} (from 0)"
+                )
         values: dict[Reader, list[str]] = {}
         for i, key in enumerate(_same_keys(header, "readers", readers)):
             values[readers[key]] = read_strings(tensors, f"reader{i}")

@@ -6,6 +6,7 @@ random start, `.first1` for a model that is trained only to start from, `.stage1
 only the weights are kept; a run that is resumed takes them as they are.
 """
 
+import os
 import re
 import time
 import warnings
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from labelwright import modelfile
 from labelwright.errors import ModelFileError, OptionError
+from labelwright.settings import NOT_NEGATIVE
 from labelwright.storage import remove_abandoned
 
 Array = NDArray[Any]
@@ -87,7 +89,11 @@ class Checkpoints:
             if resume:
                 raise OptionError("resume: name the checkpoint to resume from")
             return checkpoint
-        return cls(checkpoint, every, resume)
+        if not isinstance(checkpoint, str | os.PathLike):
+            raise OptionError(f"checkpoint: expected a path, got {checkpoint!r:.40}")
+        if not NOT_NEGATIVE.accepts(every):
+            raise OptionError(f"checkpoint_every: expected seconds, 0 or more, got {every!r:.40}")
+        return cls(Path(checkpoint), every, resume)
 
     def part(self, name: str) -> "Checkpoints":
         """Those of a part."""

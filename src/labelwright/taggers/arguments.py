@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeVar
@@ -29,6 +29,8 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
     """Which labels [T, L] the forced ones leave to each token."""
     if forced is None:
         return None
+    if not isinstance(forced, Sized) or not all(isinstance(known, Sized) for known in forced):
+        raise OptionError(f"forced: expected a list of labels for each sentence, got {forced!r:.40}")
     if len(forced) != len(offsets) - 1:
         raise OptionError(f"forced: expected one list for each of {len(offsets) - 1} sentences, got {len(forced)}")
     index = {label: i for i, label in enumerate(labels)}
@@ -52,7 +54,7 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
 
 def check_least(least: float) -> None:
     """Refuse a least probability that is none."""
-    if not isinstance(least, Real) or not 0 <= float(least) <= 1:
+    if not isinstance(least, Real) or not 0 <= least <= 1:
         raise OptionError(f"least: expected a number from 0 to 1, got {least!r:.40}")
 
 

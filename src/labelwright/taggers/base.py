@@ -1,6 +1,7 @@
 """What every tagger is: an estimator whose answers are all read off scored sentences."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -400,8 +401,8 @@ class Tagger(Estimator):
         """
         self._check_fitted()
         self._require(PROBABILITY, "likely_spans", self._instead("span_confidences"))
-        if not 0 < least <= 1:
-            raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r}")
+        if not isinstance(least, Real) or not 0 < least <= 1:
+            raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r:.40}")
         return self._ask_under(X, lambda batch: batch.likely_spans(least), forced, constraints)
 
     def sample(
@@ -421,6 +422,7 @@ class Tagger(Estimator):
         forced, constraints : as for `decode`
         """
         check_whole("n", n, 1, MOST)
+        check_whole("random_state", 0 if random_state is None else random_state, 0)
         self._check_fitted()
         self._require(PROBABILITY, "sample", "use predict_nbest")
         return self._ask_under(X, lambda batch: batch.sample(n, random_state), forced, constraints)
@@ -521,6 +523,8 @@ class Tagger(Estimator):
         """Ask a question about something given for each sentence, in the blocks of the sentences."""
         X, ruled, scheme = self._constrained_by(X, constraints)
         data = self.encode(X)
+        if not isinstance(given, Sized):
+            raise OptionError(f"{name}: expected one list for each of {len(data)} sentences, got {given!r:.40}")
         if len(given) != len(data):
             if name == "y":
                 raise CorpusError(f"y: {len(given)} sentences, but X has {len(data)}")
@@ -567,6 +571,8 @@ class Tagger(Estimator):
 
     def checked_decoder(self, decoder: str | None) -> str:
         """The name of a decoder that this tagger has."""
+        if decoder is not None and not isinstance(decoder, str):
+            check_decoder(repr(decoder), self.decoders)
         name, why = decoder or self.default_decoder, self.why_one_decoder()
         if why is not None and name in DECODERS and name not in self.decoders:
             raise OptionError(f"decoder: got {name!r}, but {why}; use {self.default_decoder!r}")

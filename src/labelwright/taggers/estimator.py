@@ -5,15 +5,15 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from labelwright import modelfile
 from labelwright.compact import BITS
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.inspection import plain
-from labelwright.settings import Help, OfTheRun, Signed, plain_signature, settings_of
+from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
-from labelwright.validation import is_number
 from labelwright.wording import either
 
 if TYPE_CHECKING:
@@ -200,13 +200,13 @@ class Estimator:
 
         It is a model of its own: all answers are exact for its own weights."""
         self._check_fitted()
-        if not is_number(prune) or prune < 0:
+        if not NOT_NEGATIVE.accepts(prune):
             raise OptionError(f"prune: expected a number of 0 or more, got {prune!r}")
-        if isinstance(bits, bool) or bits not in BITS:
+        if not isinstance(bits, Integral) or bits not in BITS:
             raise OptionError(f"bits: expected {either(map(str, BITS))}, got {bits!r}")
         smaller = self._compressed(float(prune), int(bits))
         before = self.compression
-        record = {"prune": max(prune, before.get("prune", 0.0)), "bits": min(bits, before.get("bits", 32))}
+        record = {"prune": max(float(prune), before.get("prune", 0.0)), "bits": min(int(bits), before.get("bits", 32))}
         smaller.training_ = getattr(smaller, "training_", {}) | {"compressed": record}
         return smaller
 

@@ -1,8 +1,8 @@
 """Kinds of values that only some settings of taggers take: numbers by label, one value for each column, phrases."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,12 @@ from labelwright.corpus.limits import MOST_HELD, read_at_most
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
-from labelwright.settings import Above, AtLeast, Bounds, Choice, Kind, Number, Place, Switch, Text, Whole
+from labelwright.settings import NOT_NEGATIVE, Above, AtLeast, Bounds, Choice, Kind, Number, Place, Switch, Text, Whole
 from labelwright.wording import shown
 
-NOT_NEGATIVE = Number(Bounds(AtLeast(0)))
 POSITIVE_NUMBER = Number(Bounds(Above(0)))
 POSITIVE = Whole(Bounds(AtLeast(1)))
-MOST_LATENT = 1_000_000  # states of a label; arcs have room for fewer
+MOST_LATENT = 1_000_000  # states of a label; the limit of arcs is reached far earlier
 
 
 class TemplateName(Text):
@@ -87,14 +86,15 @@ class StatesByLabel(Kind):
     metavar = "N"
 
     def complaint(self, value: Any) -> str | None:
-        if isinstance(value, str | float | bool | list | None) or value == {}:
+        by_label = isinstance(value, Mapping) and len(value) > 0
+        if not by_label and (not isinstance(value, Integral) or isinstance(value, bool)):
             return f"expected a whole number or a table of one for each label, got {shown(value, 60)}"
-        sizes = value.values() if isinstance(value, Mapping) else [value]
-        wrong = next((size for size in sizes if not POSITIVE.accepts(size)), None)
-        if wrong is None and max(sizes) <= MOST_LATENT:
-            return None
-        bound, size = ("1 or more", wrong) if wrong is not None else (f"at most {MOST_LATENT:,}", max(sizes))
-        return f"expected {bound} states per label, got {shown(size, 60)}"
+        for size in value.values() if by_label else [value]:
+            if not POSITIVE.accepts(size):
+                return f"expected 1 or more states per label, got {shown(size, 60)}"
+            if size > MOST_LATENT:
+                return f"expected at most {MOST_LATENT:,} states per label, got {shown(size, 60)}"
+        return None
 
     def from_text(self, text: str) -> int | dict[str, int]:
         """The numbers that a text means.
@@ -168,7 +168,7 @@ class LabelPairs(Kind):
     def _is_pair(self, pair: Any) -> bool:
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             return False
-        return all(isinstance(label, str | Real) for label in pair)
+        return all(isinstance(label, Hashable) for label in pair)
 
     def from_texts(self, texts: list[str], flag: str) -> Any:
         for text in texts:

@@ -1,13 +1,13 @@
 """Weights of sentences, tokens and labels, as users give them, made ready for training."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import CorpusError, OptionError
+from labelwright.settings import NOT_NEGATIVE
 from labelwright.structures.states import StateSpace
 from labelwright.structures.supervision import Supervision
 from labelwright.wording import like_label, some_of
@@ -61,7 +61,7 @@ def instance_weights(given: Any, n: int) -> Array | None:
         return None
     try:
         weights = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         weights = np.full(1, np.nan)
     if weights.shape != (n,) or not ((weights >= 0) & (weights < np.inf)).all():
         raise OptionError(f"sample_weight: expected a number of 0 or more for each of {n} instances, got {given!r:.40}")
@@ -98,7 +98,7 @@ def sample_weights(given: Any, offsets: Array) -> tuple[Array | None, Array | No
 def _numbers(given: Sequence[Any], of: str) -> Array:
     """Weights as an array, after a check."""
     for place, weight in enumerate(given):
-        if not isinstance(weight, Real | np.number) or isinstance(weight, bool) or not 0 <= float(weight) < np.inf:
+        if not NOT_NEGATIVE.accepts(weight):
             raise OptionError(f"sample_weight: {of} {place}: expected a number of 0 or more, got {weight!r:.40}")
     return np.array(given, np.float64)
 

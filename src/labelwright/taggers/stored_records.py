@@ -28,7 +28,7 @@ def read_record(
 
     needed : what it must hold, unless it is empty (a model that was not trained), or of another program and has none
     of_iteration : what the record of each iteration must hold
-    of_layers : is it that of a cascade, which is never empty and tells the scores of several layers?"""
+    of_layers : whether it is that of a cascade, which is never empty and holds scores of several layers"""
     training = header.part("training")
     for name in ("training", "history"):
         check_plain(header, name, but=("loss", "norm", "merit"))
