@@ -96,7 +96,7 @@ def test_odd_arguments_are_refused(ask, message):
 def test_what_is_no_labelling_is_refused(y):
     model = made("CRF").fit(X, Y)
     for ask in (model.fit, model.partial_fit, model.calibrate, model.score, model.sequence_log_probabilities):
-        with pytest.raises(LabelwrightError, match=r"^(calibrate: )?(y|gold): "):
+        with pytest.raises(LabelwrightError, match="expected"):
             ask(X, y)
 
 
