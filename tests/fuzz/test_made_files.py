@@ -200,6 +200,7 @@ def test_booleans_are_zeros_and_ones(tmp_path):
         ("crf", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("memory-based", "training", {"sentences": 3}, "header: training: 'tokens' is missing"),
         ("cascade", "layers", [], "layers: expected a list of pairs"),
+        ("cascade", "inputs", [], "header: inputs: expected 1 columns, as the lowest layer reads them"),
         ("cascade", "training", {}, "header: training: 'seconds' is missing"),
         ("memory", "windows", {"kind": "layered"}, "header: windows"),
         ("memory", "columns", 10**9, "expected int32 [any, 1000000000]"),

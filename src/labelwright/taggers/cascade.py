@@ -35,7 +35,7 @@ from labelwright.taggers.base import (
 )
 from labelwright.taggers.cascade_answers import columns_of_input
 from labelwright.taggers.cascade_calibrating import CalibratedLayers
-from labelwright.taggers.cascade_files import check_layer_scores, pack_layers, read_layers
+from labelwright.taggers.cascade_files import check_inputs, check_layer_scores, pack_layers, read_layers
 from labelwright.taggers.cascade_settings import Cut, Jackknife, Layers, LayerShares, LexiconOf, Passing
 from labelwright.taggers.estimator import Summary
 from labelwright.taggers.layer_labels import labelled_layers
@@ -491,6 +491,7 @@ class Cascade(CalibratedLayers):
         cascade._check_parameters()
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
+        check_inputs(header, next(iter(layers.values())), cascade.lexicon_ is not None)
         training, cascade.history_ = read_record(header, ("seconds", "labelwright"), of_layers=True)
         check_layer_scores(header, list(layers))
         cascade.training_ = training | {"layers": {name: layer.training_ for name, layer in layers.items()}}

@@ -61,6 +61,14 @@ def read_layers(tensors: TensorReader, header: HeaderReader) -> dict[str, Any]:
     return layers
 
 
+def check_inputs(header: HeaderReader, lowest: Any, with_lexicon: bool) -> None:
+    """The inputs of a cascade are those of its lowest layer, which may also read the column of the lexicon."""
+    reads = lowest.reads()
+    n = len(reads.columns) - with_lexicon if reads.kind == "columns" else 0
+    if len(header.names("inputs")) != n:
+        raise header.refuse("inputs", f"{n} columns, as the lowest layer reads them")
+
+
 def check_layer_scores(header: HeaderReader, layers: Sequence[str]) -> None:
     """The record of a cascade tells the scores of its own layers, and of joint training all iterations."""
     training = header.part("training")
