@@ -105,7 +105,7 @@ def outcomes(names, wanted):
                     path.write_bytes(content)
                     # a record is shown by `inspect`, settings are used by partial_fit
                     turn = 20 * number if any(key in what for key in RECORD) else 4 * number
-                    with made_files._limited(1.0):
+                    with made_files.limited(1.0):
                         outcome = made_files.outcome_of(path, name, turn)
                 yield number, f"{name} {what}", outcome
 
@@ -120,7 +120,7 @@ def main(arguments=None):
     unknown = sorted(set(options.names) - set(NAMES))
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; expected some of {', '.join(NAMES)}")
-    os.environ |= made_files._environment()
+    os.environ |= made_files.environment()
     wanted = range(options.first, sys.maxsize, options.every) if options.case is None else [options.case]
     return made_files.report(outcomes(options.names or NAMES, wanted), "--case")
 

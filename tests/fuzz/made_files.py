@@ -296,13 +296,13 @@ def work(names, cases, folder, memory, keep):
             if keep:
                 Path(keep).mkdir(parents=True, exist_ok=True)
                 Path(keep, f"{case}-{name.replace(':', '-')}").write_bytes(content)
-            with _limited(memory):
+            with limited(memory):
                 outcome = outcome_of(path, name, case // len(names))
         print(case, name, outcome.replace("\n", "\\n"), file=stdout, flush=True)
 
 
 @contextlib.contextmanager
-def _limited(memory):
+def limited(memory):
     """With so many GB beyond those in use, and with limited time: a signal then ends the process."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     before = resource.getrlimit(resource.RLIMIT_AS)
@@ -328,7 +328,7 @@ def outcomes(names, cases, memory=1.0, keep=None):
             command = [sys.executable, "-m", "tests.fuzz.made_files", *names, "--child", folder]
             command += ["--seed", str(case), "--cases", str(end - case), "--memory", str(memory)]
             command += ["--keep", str(Path(keep).resolve())] if keep else []
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment(), cwd=ROOT) as child:
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as child:
                 for line in child.stdout:
                     number, name, outcome = line.rstrip("\n").split(" ", 2)
                     case = int(number) + 1
@@ -343,7 +343,7 @@ def outcomes(names, cases, memory=1.0, keep=None):
             case += 1
 
 
-def _environment():
+def environment():
     compiled = {"LABELWRIGHT_ENGINE": "compiled"} if find_spec("numba") is not None else {}
     return {**compiled, **os.environ, "LABELWRIGHT_DEBUG": "1"}
 
@@ -378,11 +378,10 @@ def main(arguments=None):
 
 def report(results, option="--seed"):
     """Print what failed, with the option that makes it again, and in the end how many did; the number of failures."""
-    begun, counts, of_name = time.monotonic(), collections.Counter(), collections.Counter()
+    begun, counts = time.monotonic(), collections.Counter()
     for case, name, outcome in results:
         kind = outcome if outcome in FINE else "net" if outcome.startswith("net: ") else "failed"
         counts[kind] += 1
-        of_name[f"{name} {kind}"] += 1
         if kind in ("failed", "net"):
             print(f"{name} {option} {case}: {outcome}", flush=True)
     print(json.dumps({"seconds": round(time.monotonic() - begun), "cases": counts.total(), **counts}), flush=True)

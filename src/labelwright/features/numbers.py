@@ -18,7 +18,7 @@ from labelwright.corpus.offsets import offsets_from
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.incidence import Incidence, Longs
 from labelwright.features.template import NUMBERS, Template
-from labelwright.features.vocabulary import Columns
+from labelwright.features.vocabulary import Columns, check_column
 from labelwright.modelfile import pack_strings, read_strings
 from labelwright.parallel import computed_once
 from labelwright.validation import LARGEST_WEIGHT, HeaderReader, TensorReader, check_distinct
@@ -279,10 +279,8 @@ class Numbers:
         if not lines:
             return NO_NUMBERS
         for line in lines:
-            if line.kind != "array" and line.column >= n_columns:
-                raise ModelFileError(
-                    f"{header.place}: template: reads column {line.column}, but the model has {n_columns} (from 0)"
-                )
+            if line.kind != "array":
+                check_column(header, line.column, n_columns)
         for name in {"array" if line.kind == "array" else str(line.column) for line in lines if line.kind != "vector"}:
             mean = tensors.weights(f"numbers.{name}.mean", np.float64, None)
             limits = {"least": 1e-12, "most": LARGEST_WEIGHT}

@@ -173,6 +173,12 @@ def _parts(whole: tuple[Place, ...], by_rarest: dict[Place | None, list[tuple[Pl
     return [part for place in (None, *whole) for part in by_rarest.get(place, ()) if places.issuperset(part)]
 
 
+def check_column(header: HeaderReader, column: int, n_columns: int) -> None:
+    """Refuse a model file whose template reads a column that its header does not name."""
+    if column >= n_columns:
+        raise ModelFileError(f"{header.place}: template: reads column {column}, but the model has {n_columns} (from 0)")
+
+
 class Vocabulary:
     """The result of training on templates: the values of each reader, and a table of features for each shape of
     line."""
@@ -487,10 +493,7 @@ class Vocabulary:
         readers = {repr(list(c.reader)): c.reader for p in patterns for c in p.cells}
         shapes = {repr(_as_json(table_of(p))): table_of(p) for p in patterns}
         for reader in readers.values():
-            if reader.column >= n_columns:
-                raise ModelFileError(
-                    f"{header.place}: template: reads column {reader.column}, but the model has {n_columns} (from 0)"
-                )
+            check_column(header, reader.column, n_columns)
         values: dict[Reader, list[str]] = {}
         for i, key in enumerate(_same_keys(header, "readers", readers)):
             values[readers[key]] = read_strings(tensors, f"reader{i}")

@@ -52,10 +52,25 @@ def permitted_labels(forced: Forced | None, offsets: Array, labels: Sequence[str
     return permitted
 
 
+def check_one_each(given: Any, name: str, n: int) -> None:
+    """Refuse what does not hold something for each of n sentences."""
+    got = len(given) if isinstance(given, Sized) else f"{given!r:.40}"
+    if got != n:
+        if name == "y" and isinstance(given, Sized):
+            raise CorpusError(f"y: {got} sentences, but X has {n}")
+        raise OptionError(f"{name}: expected one list for each of {n} sentences, got {got}")
+
+
 def check_least(least: float) -> None:
     """Refuse a least probability that is none."""
     if not isinstance(least, Real) or not 0 <= least <= 1:
         raise OptionError(f"least: expected a number from 0 to 1, got {least!r:.40}")
+
+
+def check_probability(least: float) -> None:
+    """Refuse a least probability that all or no spans have."""
+    if not isinstance(least, Real) or not 0 < least <= 1:
+        raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r:.40}")
 
 
 def scheme_named(constraints: str, of_labels: str | None) -> str:

@@ -1,7 +1,6 @@
 """What every tagger is: an estimator whose answers are all read off scored sentences."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from numbers import Real
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from labelwright.corpus.table import listed
 from labelwright.decode import DECODERS, RULED_DECODERS
 from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
-from labelwright.errors import CorpusError, NotFittedError, OptionError
+from labelwright.errors import NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Passed
@@ -24,6 +23,8 @@ from labelwright.taggers.arguments import (
     Constraints,
     Forced,
     check_least,
+    check_one_each,
+    check_probability,
     in_batches,
     one_sentence,
     rule_sentences,
@@ -401,8 +402,7 @@ class Tagger(Estimator):
         """
         self._check_fitted()
         self._require(PROBABILITY, "likely_spans", self._instead("span_confidences"))
-        if not isinstance(least, Real) or not 0 < least <= 1:
-            raise OptionError(f"least: expected a probability above 0 and up to 1, got {least!r:.40}")
+        check_probability(least)
         return self._ask_under(X, lambda batch: batch.likely_spans(least), forced, constraints)
 
     def sample(
@@ -523,12 +523,7 @@ class Tagger(Estimator):
         """Ask a question about something given for each sentence, in the blocks of the sentences."""
         X, ruled, scheme = self._constrained_by(X, constraints)
         data = self.encode(X)
-        if not isinstance(given, Sized):
-            raise OptionError(f"{name}: expected one list for each of {len(data)} sentences, got {given!r:.40}")
-        if len(given) != len(data):
-            if name == "y":
-                raise CorpusError(f"y: {len(given)} sentences, but X has {len(data)}")
-            raise OptionError(f"{name}: expected one list for each of {len(data)} sentences, got {len(given)}")
+        check_one_each(given, name, len(data))
 
         def part(batch: Batch) -> list[R]:
             part_given = given[batch.first : batch.first + len(batch)]

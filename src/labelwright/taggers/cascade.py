@@ -41,7 +41,7 @@ from labelwright.taggers.estimator import Summary
 from labelwright.taggers.layer_labels import labelled_layers
 from labelwright.taggers.layer_runs import LayerRun, grown_layers
 from labelwright.taggers.layers import layer_names, layer_settings
-from labelwright.taggers.packing import Packed, check_run, read_record, settings_in
+from labelwright.taggers.packing import TIMED, Packed, check_run, read_record, settings_in
 from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stacks import Version, joint_fingerprint, some, stacks
@@ -492,7 +492,7 @@ class Cascade(CalibratedLayers):
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))
         cascade.lexicon_ = read_lexicon(tensors) if "lexicon.text" in tensors else None
         check_inputs(header, next(iter(layers.values())), cascade.lexicon_ is not None)
-        training, cascade.history_ = read_record(header, ("seconds", "labelwright"), of_layers=True)
+        training, cascade.history_ = read_record(header, TIMED, of_layers=True)
         check_layer_scores(header, list(layers))
         cascade.training_ = training | {"layers": {name: layer.training_ for name, layer in layers.items()}}
         return cascade

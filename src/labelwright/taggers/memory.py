@@ -40,6 +40,7 @@ from labelwright.taggers import declared
 from labelwright.taggers.estimator import Estimator, InputSchema
 from labelwright.taggers.kinds import Decay, NameByColumn, NameOrNumbers
 from labelwright.taggers.packing import (
+    REMEMBERED,
     Packed,
     as_json,
     constructed,
@@ -413,9 +414,7 @@ class MemoryBased(Estimator):
         model: Self = constructed(cls, header, **decay_setting(header))
         model._restore(tensors, header)
         of_sentences = "sentences" in header.part("training")  # that of a tagger; fit writes no record
-        model.training_, _ = read_record(
-            header, ("sentences", "tokens", "seconds", "labelwright") if of_sentences else ()
-        )
+        model.training_, _ = read_record(header, REMEMBERED if of_sentences else ())
         return model
 
     def _tensors(self) -> dict[str, Array]:

@@ -48,6 +48,7 @@ from labelwright.taggers.ngram_model import (
     remembered,
 )
 from labelwright.taggers.packing import (
+    REMEMBERED,
     Packed,
     check_calibration,
     check_token_labels,
@@ -247,7 +248,7 @@ class MemoryTagger(NgramModel):
             raise ModelFileError("tensor seen: expected a class for each of the n-grams")
         if len(model.windows_.names) != model.learner_.n_features_in_:
             raise described.refuse("names", f"names of {model.learner_.n_features_in_} columns")
-        model.training_, _ = read_record(header, ("sentences", "tokens", "seconds", "labelwright"))
+        model.training_, _ = read_record(header, REMEMBERED)
         check_calibration(HeaderReader(model.training_, "header: training"), np.ones(1))
         return model
 

@@ -35,6 +35,8 @@ from labelwright.settings import settings_of
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
 from labelwright.taggers.signature import signature
 from labelwright.taggers.stored_records import FITTED as FITTED
+from labelwright.taggers.stored_records import REMEMBERED as REMEMBERED
+from labelwright.taggers.stored_records import TIMED as TIMED
 from labelwright.taggers.stored_records import read_record as read_record
 from labelwright.validation import (
     LARGEST_WEIGHT,

@@ -15,7 +15,7 @@ Check = Callable[[HeaderReader, str], Any]
 Schema = Mapping[str, Check]
 FITTED = ("sentences", "tokens", "iterations", "loss")  # what the record of a trained linear tagger has at least
 TIMED = ("seconds", "labelwright")  # what a record that says why training ended has, too
-BEST = ("best_iteration", "best_dev")  # where development data chose the weights, both
+REMEMBERED = ("sentences", "tokens", *TIMED)  # what that of a memory-based tagger has
 
 
 def read_record(
@@ -32,7 +32,7 @@ def read_record(
     training = header.part("training")
     for name in ("training", "history"):
         check_plain(header, name, but=("loss", "norm", "merit"))
-    _check(training, TRAINING | {"dev": _part(LAYER_SCORES)} if of_layers else TRAINING)
+    _check(training, OF_LAYERS if of_layers else TRAINING)
     imported = "imported_from" in training and not any(name in training for name in needed)
     if of_layers or (len(training) and not imported):
         _require(training, needed)
@@ -55,8 +55,6 @@ def _check(fields: HeaderReader, schema: Schema) -> None:
     for name, check in schema.items():
         if name in fields:
             check(fields, name)
-    if any(name in fields for name in BEST):
-        _require(fields, BEST)
 
 
 # -- what a field may be ----------------------------------------------------------------------------------------------
@@ -91,6 +89,16 @@ def _truth(fields: HeaderReader, name: str) -> None:
 def _maybe(check: Check) -> Check:
     """The same, or nothing."""
     return lambda fields, name: None if fields[name] is None else check(fields, name)
+
+
+def _beside(other: str, check: Check) -> Check:
+    """The same, in a record that has the other field, too."""
+
+    def check_both(fields: HeaderReader, name: str) -> None:
+        check(fields, name)
+        _require(fields, (other,))
+
+    return check_both
 
 
 def _part(schema: Schema, needed: Sequence[str] = ()) -> Check:
@@ -165,7 +173,10 @@ BOUNDS: dict[str, Check] = {
 }
 LATENT = ("plain_margin", "margin_bound", "expansion", "mistake_bound")
 
-LAYER_SCORES: Schema = {"before": _each(_number), "after": _each(_number)}  # of joint training
+BEST: Schema = {  # where development data chose the weights
+    "best_iteration": _beside("best_dev", _whole),
+    "best_dev": _beside("best_iteration", _number),
+}
 
 TRAINING: dict[str, Check] = {
     **dict.fromkeys(("sentences", "tokens", "features", "weights", "arcs", "iterations", "mistakes"), _whole),
@@ -175,8 +186,7 @@ TRAINING: dict[str, Check] = {
     "interrupted": _truth,
     "labelwright": _text,
     "imported_from": _text,
-    "best_iteration": _whole,
-    "best_dev": _number,
+    **BEST,
     "columns": _maybe(_names),
     "label": _maybe(_text),
     "tokenizer": _tokenizer,
@@ -190,7 +200,7 @@ TRAINING: dict[str, Check] = {
     "pruning": _part(dict.fromkeys(("kept", "cutoff", "most", "candidates"), _number)),
     "convergence": _convergence,
     "joint": _part(
-        {"iterations": _whole, "loss": _any_number, "stopped": _text, "best_iteration": _whole, "best_dev": _number},
+        {"iterations": _whole, "loss": _any_number, "stopped": _text, **BEST},
         ("iterations", "loss", "stopped"),
     ),
     "calibration": _maybe(
@@ -204,6 +214,8 @@ TRAINING: dict[str, Check] = {
         )
     ),
 }
+
+OF_LAYERS: Schema = TRAINING | {"dev": _part({"before": _each(_number), "after": _each(_number)})}
 
 ITERATION: Schema = {
     **dict.fromkeys(("iteration", "evaluations", "mistakes"), _whole),
