@@ -10,6 +10,7 @@ from labelwright.cli.common import counted, show
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 BAR = 24  # letters of the longest bar
+HALF = 10  # of the longest to one side of an axis
 WIDEST = 120  # letters of a line, also where the terminal is wider
 NO_COLUMNS = "(no columns: trained on dicts or arrays)"
 
@@ -92,6 +93,17 @@ def bar(value: float, highest: float) -> str:
     ('████████████', '')
     """
     return "█" * round(BAR * value / highest) if highest > 0 else ""
+
+
+def signed_bar(value: float, largest: float) -> str:
+    """A bar from an axis to the right or, of what is negative, to the left, as long as the value is large.
+
+    >>> signed_bar(1.0, 2.0), signed_bar(-2.0, 2.0)
+    ('          │█████     ', '██████████│          ')
+    """
+    blocks = "█" * round(HALF * abs(value) / largest)
+    left, right = ("", blocks) if value > 0 else (blocks, "")
+    return f"{left:>{HALF}}│{right:<{HALF}}"
 
 
 def show_rows(rows: Sequence[tuple[str, str]], indent: int = 2) -> None:
