@@ -206,6 +206,8 @@ def _show_details(details: dict[str, Any], top: int) -> None:
         show(f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}")
     if details.get("neighbours"):
         _show_neighbours(details["neighbours"], top)
+    elif "neighbours" in details:
+        show("\nno neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1")
 
 
 def _show_neighbours(rows: Sequence[dict[str, Any]], top: int) -> None:
