@@ -81,7 +81,7 @@ def test_gold_labels_are_shown_and_wrong_tokens_marked(run, models: Path) -> Non
     with_mistakes = [n for n, labels in enumerate(gold.y) if labels != predicted[n]]
     code, out, err = run(*ask, "--wrong", "--first", 2)
     assert (code, out.count("sentence ")) == (0, 3)
-    assert f"{len(with_mistakes)} sentences with wrong labels; 2 are shown" in err
+    assert f"{len(with_mistakes)} sentences with wrong labels; the first 2 shown" in err
     only = json.loads(run(*ask, "--wrong", "--first", len(gold.y), "--json")[1])["sentences"]
     assert [sentence["sentence"] for sentence in only] == with_mistakes
     assert all(each["wrong"] for sentence in only for each in sentence["layers"][""])

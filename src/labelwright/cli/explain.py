@@ -140,7 +140,7 @@ def command(
         if token is None and numbers:
             show(f"\none token in full: add --sentence {numbers[-1]} --token N")
     if wrong and html is None:
-        more = f"; {len(numbers)} are shown, --first N shows more" if len(numbers) < n_sentences else ""
+        more = f"; the first {len(numbers)} shown, --first N shows more" if len(numbers) < n_sentences else ""
         say(f"{file}: {counted(n_sentences, 'sentence')} with wrong labels{more}")
 
 
@@ -215,12 +215,8 @@ def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], question: 
     """Those of some sentences that have a token with a wrong label."""
     layer, inputs = question.layers[0], inputs_of(tagger, corpus)
     answers = tagger.decode(inputs, constraints=question.constraints, probabilities=False)
-    bounds = corpus.offsets.tolist()
-    return [
-        n
-        for n in numbers
-        if any(map(_is_wrong, (answers[layer] if layer else answers)[n].labels, question.gold[layer][bounds[n] :]))
-    ]
+    decoded, gold, bounds = answers[layer] if layer else answers, question.gold[layer], corpus.offsets.tolist()
+    return [n for n in numbers if any(map(_is_wrong, decoded[n].labels, gold[bounds[n] : bounds[n + 1]]))]
 
 
 def _explained(tagger: Any, data: ToTag, source: str, number: int, question: Question) -> dict[str, Any]:
@@ -248,7 +244,8 @@ def _add_gold(facts: dict[str, Any], question: Question, begin: int) -> None:
     for name, tokens in facts["layers"].items():
         for each in tokens:
             gold = question.gold[name][begin + each["token"]] if name in question.gold else None
-            each["gold"], each["wrong"] = None if gold is None else written(gold), _is_wrong(each["label"], gold)
+            each["gold"] = written(gold) if isinstance(gold, frozenset) else gold
+            each["wrong"] = _is_wrong(each["label"], gold)
     if question.wrong:
         kept = {each["token"] for each in facts["layers"][question.layers[0]] if each["wrong"]}
         for name, tokens in facts["layers"].items():
