@@ -1,6 +1,7 @@
 """labelwright explain: text, JSON, pages, and what is refused."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,59 @@ def test_against_the_label_that_is_predicted(run, models: Path) -> None:
     assert f"{label} is predicted at {n} token" in run(*ask, "--against", label, "--json")[2]
 
 
+def test_gold_labels_are_shown_and_wrong_tokens_marked(run, models: Path) -> None:
+    gold = read_columns(models / "test.txt", names="word,pos,chunk")
+    ask = ["explain", models / "crf", models / "test.txt"]
+    predicted = labelwright.load(models / "crf").predict(gold)
+    facts = json.loads(run(*ask, "--first", len(gold.y), "--json")[1])
+    tokens = [each for sentence in facts["sentences"] for each in sentence["layers"][""]]
+    assert [each["gold"] for each in tokens] == [label for labels in gold.y for label in labels]
+    assert [each["wrong"] for each in tokens] == [each["gold"] != each["label"] for each in tokens]
+    with_mistakes = [n for n, labels in enumerate(gold.y) if labels != predicted[n]]
+    code, out, err = run(*ask, "--wrong", "--first", 2)
+    assert (code, out.count("sentence ")) == (0, 3)
+    assert f"{len(with_mistakes)} sentences with wrong labels; the first 2 shown" in err
+    only = json.loads(run(*ask, "--wrong", "--first", len(gold.y), "--json")[1])["sentences"]
+    assert [sentence["sentence"] for sentence in only] == with_mistakes
+    assert all(each["wrong"] for sentence in only for each in sentence["layers"][""])
+    n, wrong = with_mistakes[0], only[0]["layers"][""][0]
+    rows = run(*ask, "--sentence", n)[1].splitlines()
+    assert sum("✗" in row for row in rows) == len(only[0]["layers"][""])
+    assert f"  gold       {wrong['gold']}  (✗ the label" in run(*ask, "--sentence", n, "--token", wrong["token"])[1]
+
+
+def test_gold_labels_of_other_schemes_files_and_layers(run, models: Path, folder: Path, tmp_path: Path) -> None:
+    corpus = read_columns(models / "test.txt", names="word,pos,chunk").with_scheme("bioes")
+    labelwright.CRF(template="words", max_iter=30, n_jobs=1).fit(corpus).save(tmp_path / "bioes")
+    tokens = json.loads(run("explain", tmp_path / "bioes", models / "test.txt", "--json")[1])["sentences"][0]["layers"]
+    assert [each["gold"] for each in tokens[""]] == corpus.y[0]
+    (tmp_path / "open.txt").write_text("He PRP _\nran VBD B-NP|B-VP\n")
+    tokens = json.loads(run("explain", models / "crf", tmp_path / "open.txt", "--json")[1])["sentences"][0]["layers"]
+    assert [each["gold"] for each in tokens[""]] == [None, "B-NP|B-VP"]
+    tokens = json.loads(run("explain", folder / "two", folder / "test.txt", "--below", "--json")[1])["sentences"][0]
+    assert all(each["gold"] for layer in tokens["layers"].values() for each in layer)
+    (tmp_path / "plain.txt").write_text("He PRP\nran VBD\n")
+    assert "  word  label " in run("explain", models / "crf", tmp_path / "plain.txt")[1]
+    one_line(run("explain", models / "crf", tmp_path / "plain.txt", "--wrong")[2], "plain.txt has no labels to compare")
+
+
+def test_bars_have_a_direction_and_features_come_first(run, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = run("explain", models / "crf", models / "test.txt", "--token", 1)[1]
+    bars = re.findall(r"^ +([+-][\d.]+)  (.{10})│(.{10})  (\S.*)$", out, re.M)
+    assert {value[0] for value, *_ in bars} == {"+", "-"}
+    for value, left, right, _ in bars:
+        assert not (right if value[0] == "-" else left).strip()
+    names = [name for *_, name in bars]
+    assert [name.split(":")[0] for name in names if "→" in name] == ["into it", "out of it"]
+    are_transitions = ["→" in name or "transitions" in name for name in names[:-1]]
+    assert are_transitions == sorted(are_transitions)
+    assert names[-1] == "sum: the log-odds"
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = run("explain", models / "crf", models / "test.txt")[1].splitlines()
+        assert max(map(len, lines[1:-1])) <= width  # the first line names a file
+
+
 TEXT = "Été!  Ada Lovelace saw Paris. She left."
 
 
@@ -110,7 +164,7 @@ def test_text_is_split_and_tokens_have_places(run, of_texts: Path) -> None:
 def test_annotated_texts_are_explained(run, of_texts: Path) -> None:
     out = run("explain", of_texts / "names", of_texts / "texts.jsonl", "--sentence", 2)[1]
     assert out.startswith(f"sentence 2 of {of_texts / 'texts.jsonl'}, text 1\n")
-    assert "  0    0-5  Paris  " in out
+    assert re.search(r" 0    0-5  Paris  O +\S", out)  # gold is O
 
 
 def test_text_that_cannot_be_explained(run, of_texts: Path, models: Path) -> None:
@@ -164,6 +218,7 @@ def test_what_is_refused(run, models: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("crf", "test.txt", "--token", 999): "--token: sentence 0 of test.txt has tokens 0 to",
         ("crf", "test.txt", "--sentence", 0, "--first", 2): "--first: shows several sentences",
         ("crf", "test.txt", "--first", 0): "--first: expected 1 or more, got 0",
+        ("crf", "test.txt", "--wrong", "--token", 1): "--wrong: shows all wrong tokens of a sentence",
         ("crf", "test.txt", "--top", -1): "--top: expected 0 or more, got -1",
         ("crf", "test.txt", "--layer", "pos"): "--layer: crf is a CRF, which has no layers",
         ("crf", "test.txt", "--against", "B-FOO"): "--against: no label 'B-FOO' in this model",

@@ -53,7 +53,7 @@ def test_what_is_refused(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for arguments, part in {
         ("crf", "--top", -1): "--top: expected 0 or more, got -1",
         ("perceptron", "--data", "test.txt", "--plot", "x.png"): "--plot: a Perceptron has scores, not probabilities",
-        ("crf", "--data", "test.txt", "--sentence", 1): "--sentence: shows neighbours, which only memory-based models",
+        ("crf", "--data", "test.txt", "--sentence", 1): "--sentence: why a token has its label is shown by",
         ("crf", "--columns", "word"): "--columns: nothing to look at; name the sentences with --data FILE",
     }.items():
         code, out, err = run("inspect", *arguments)

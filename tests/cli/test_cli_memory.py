@@ -484,78 +484,44 @@ def test_inspect(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a tree of" in run("inspect", folder / "tree")[1]
 
 
-def test_inspect_a_sentence(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = labelwright.load(folder / "mvdm").set_params(n_jobs=1)
-    X = gold(folder).X
-    options = ["inspect", folder / "mvdm", "--data", folder / "test.txt", "--sentence", 2]
-    facts = json.loads(run(*options, "--json")[1])
-    assert [token["label"] for token in facts["tokens"]] == model.predict(X)[2]
-    assert [token["candidates"] for token in facts["tokens"]] == model.candidates(X)[2]
-    predicted = [tuple(token["classes"][0]["labels"]) for token in facts["tokens"]]
-    assert predicted == model.predict_ngrams(X)[2]
-    assert all(sum(row["share"] for row in token["classes"]) == pytest.approx(1.0) for token in facts["tokens"])
-    near = [neighbours[0].distance for neighbours in model.neighbours(X)[2]]
-    assert [token["distance"] for token in facts["tokens"]] == pytest.approx(near)
-    out = run(*options)[1]
-    rows = [line.split() for line in out.splitlines()[2 : 2 + len(X[2])]]
-    assert [(row[0], row[1], row[2]) for row in rows] == [
-        (str(t), word[0], label) for t, (word, label) in enumerate(zip(X[2], model.predict(X)[2], strict=True))
-    ]
-    assert run("inspect", folder / "mvdm", "--data", "-", stdin=SENTENCE)[0] == 0
+def test_inspect_on_data_shows_labels_and_explain_shows_tokens(run, folder: Path) -> None:
+    facts = json.loads(run("inspect", folder / "mvdm", "--data", folder / "test.txt", "--json")[1])
+    predicted = [label for labels in labelwright.load(folder / "mvdm").predict(gold(folder).X) for label in labels]
+    shares = {view["label"]: view["share"] for view in facts["use"]}
+    assert shares == pytest.approx({label: predicted.count(label) / len(predicted) for label in shares})
+    assert "labels by their share" in run("inspect", folder / "mvdm", "--data", "-", stdin=SENTENCE)[1]
+    assert "labelwright explain MODEL FILE" in run("inspect", folder / "mvdm")[1]
+    for option in ("--sentence", "--token"):
+        code, out, err = run("inspect", folder / "mvdm", "--data", folder / "test.txt", option, 1)
+        assert (code, out) == (2, "")
+        one_line(err, f"{option}: why a token has its label is shown by labelwright explain MODEL FILE {option} N")
 
 
-def test_inspect_a_token(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_a_token(run, folder: Path) -> None:
     model = labelwright.load(folder / "mvdm").set_params(n_jobs=1)
     X = gold(folder).X
-    options = ["inspect", folder / "mvdm", "--data", folder / "test.txt", "--sentence", 2, "--token", 1]
-    facts = json.loads(run(*options, "--json")[1])
+    options = ["explain", folder / "mvdm", folder / "test.txt", "--sentence", 2, "--token", 1, "--json"]
+    facts = json.loads(run(*options)[1])["sentences"][0]["layers"][""][0]["details"]
     assert (facts["values"]["word[0]"], facts["values"]["pos[-1]"]) == (X[2][1][0], X[2][0][1])
     wanted = model.neighbours(X)[2][1]
     rows = [(i, row["distance"], tuple(row["labels"])) for row in facts["neighbours"] for i in row["instances"]]
     assert sorted(rows) == sorted((n.instance, n.distance, n.label) for n in wanted)
-    weights = {row["column"]: row["weight"] for row in json.loads(run(*options[:2], "--json")[1])["feature_weights"]}
     for row in facts["neighbours"]:
         unlike = [name for name in row["values"] if row["values"][name] != facts["values"][name]]
-        assert sorted(row["differs"]) == sorted(unlike)
-        assert list(row["differs"]) == sorted(row["differs"], key=lambda name: -weights[name])
-    for width in (80, 120):
-        monkeypatch.setenv("COLUMNS", str(width))
-        code, out, err = run(*options, "--top", 2)
-        assert (code, err) == (0, "")
-        assert max(map(len, out.splitlines()[1:])) <= width  # the first line names a file
-        first = facts["neighbours"][0]
-        assert f"  {first['distance']:9.4f}  {' '.join(label or '_' for label in first['labels'])}  (token " in out
-        assert f"[{first['values']['word[0]']}]" in out
-        assert len(re.findall(r"^ +\d+\.\d{4}  .* of the training data", out, re.M)) == min(2, len(facts["neighbours"]))
-    tree = ["inspect", folder / "tree", "--data", folder / "test.txt", "--token", 0]
-    assert "an igtree answers by classes, not by instances" in run(*tree)[1]
-    assert json.loads(run(*tree, "--json")[1])["neighbours"] is None
-
-
-def test_neighbours_by_a_template_of_ones_own(run, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("Utag:%x[0,1]\nUpair:%x[-1,0]/%x[0,0]\n")
-    assert run("train", folder / "train.txt", "-o", tmp_path / "m", *FAST, "--template", tmp_path / "t", "-q")[0] == 0
-    code, out, _ = run("inspect", tmp_path / "m", "--data", folder / "test.txt", "--sentence", 1, "--token", 2)
-    assert code == 0
-    assert re.search(r"\n  tag   \S+\n  pair  \S+/\S+\n", out)
-    assert re.search(r"\n {13}(but pair |alike in all columns)", out)
+        assert list(row["differs"]) == sorted(unlike, key=lambda name: -model.feature_weights_[name])
+    out = run("explain", folder / "tree", folder / "test.txt", "--token", 0)[1]
+    assert "an igtree answers by classes, not by instances" in out
 
 
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (["near", "--token", 1], "--token: nothing to look at; name the sentences with --data FILE"),
-        (["near", "--sentence", 1], "--sentence: nothing to look at"),
-        (["near", "--data", "test.txt", "--sentence", 20], "--sentence: test.txt has sentences 0 to 19, got 20"),
-        (["near", "--data", "test.txt", "--sentence", -1], "--sentence: test.txt has sentences 0 to 19, got -1"),
-        (["near", "--data", "test.txt", "--token", 99], "--token: sentence 0 of test.txt has tokens 0 to "),
-        (["near", "--data", "test.txt", "--data", "dev.txt"], "--data: expected one file here"),
+        (["near", "--columns", "word"], "--columns: nothing to look at; name the sentences with --data FILE"),
         (
             ["near", "--data", "test.txt", "--plot", "x.png"],
             "--plot: draws probabilities of labellings, and a MemoryTagger has none",
         ),
         (["near", "--layer", "pos"], "--layer: near is a MemoryTagger, which has no layers; leave it out"),
-        (["crf", "--data", "test.txt", "--token", 1], "--token: shows neighbours, which only memory-based models have"),
     ],
 )
 def test_bad_looks(run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[object], part: str) -> None:
@@ -567,7 +533,14 @@ def test_bad_looks(run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: 
 
 def test_help_tells_of_memories(run) -> None:
     for command, parts in {
-        "train": ["--model memory --help"],
+        "train": [
+            "--model memory --help",
+            "--model crf --help",
+            "--l1 X",
+            "--l2 X",
+            "--clusters NAME=FILE",
+            "--vectors",
+        ],
         "train --model memory": [
             "Settings for recipes only (--recipe FILE.toml): lengths: ",
             "--dev FILE Development data: the trained model is scored on them.",
@@ -576,7 +549,7 @@ def test_help_tells_of_memories(run) -> None:
         ],
         "tag": ["--inference", "csi"],
         "eval": ["--oracle"],
-        "inspect": ["--token", "nearest neighbours"],
+        "inspect": ["nearest neighbours in the training data: labelwright explain"],
     }.items():
         code, out, _ = run(*command.split(), "--help")
         assert code == 0

@@ -7,7 +7,7 @@ import pytest
 import labelwright
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, write_columns
-from labelwright.features.builtin import BUILTIN, template
+from labelwright.features.builtin import BUILTIN, PAPERS, template
 
 
 @pytest.fixture
@@ -20,8 +20,14 @@ def train(tmp_path):
 def test_templates_are_listed_and_printed(capsys):
     assert main(["templates"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(BUILTIN)
-    assert all(len(line.split()) > 3 for line in lines)
+    gap = lines.index("")  # before those of papers
+    ordinary, papers = ([line.split()[0] for line in part] for part in (lines[:gap], lines[gap + 2 :]))
+    assert [*ordinary, *papers] == list(BUILTIN)
+    assert {"default", "ner", "window"} < set(ordinary)
+    assert {"np", "bioner-2009", "words-arcs", "multilayer"} < set(papers) == set(PAPERS)
+    assert all(len(line.split()) > 3 for line in lines if line)
+    assert main(["templates", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["papers"] == papers
     assert main(["templates", "chunking"]) == 0
     assert capsys.readouterr().out.startswith("B\nU01:%x[-2,0]\n")
     assert main(["templates", "default", "--columns", "3", "--json"]) == 0

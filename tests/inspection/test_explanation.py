@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from labelwright import CRF, LatentCRF, MemoryTagger, NgramTagger, SemiCRF
 from labelwright.errors import NotFittedError, OptionError
-from labelwright.inspection.explanation import Explanation
+from labelwright.inspection.explanation import Explanation, in_view
 from labelwright.inspection.occurrences import occurrences, without
 
 WEIGHED = [
@@ -92,6 +92,33 @@ def test_log_odds_are_those_of_two_labellings(name: str) -> None:
         better = [labels for labels in readings if labels[each.token] != each.label]
         if better:  # the first of the n best with another label is the runner-up
             assert better[0] == each.runner_up_labels
+
+
+@pytest.mark.parametrize("name", ["crf", "crf-order2", "latent-crf", "perceptron", "semi-crf", "latent-semi-crf"])
+def test_transitions_into_a_token_are_one_net_contribution(name: str) -> None:
+    model, X = made(name)
+    nets = 0
+    for each in (each for x in X for each in model.explain(x, flips=False)):
+        into = [c for c in each.contributions if c.kind == "transition"]
+        assert len({c.end for c in into}) == len(into)
+        features, shown = in_view(each.as_dict())
+        assert "transition" not in {row["kind"] for row in features}
+        assert [row["where"] for row in shown] == sorted(
+            (row["where"] for row in shown), key=("in", "out", "elsewhere").index
+        )
+        assert sum(row["value"] for row in [*features, *shown]) == pytest.approx(each.log_odds, abs=1e-9)
+        nets += len(into)
+    assert nets
+
+
+def test_a_net_contribution_is_the_difference_of_two_weights() -> None:
+    model, X = made("crf")
+    weights = {(row.source, row.target): row.weight for row in model.transition_features_ if row.feature is None}
+    for each in model.explain(X[0], flips=False):
+        for c in (c for c in each.contributions if c.kind == "transition"):
+            one, other = (tuple(labels[c.token : c.end]) for labels in (each.labels, each.runner_up_labels))
+            assert c.name == f"{' → '.join(one)}, not {' → '.join(other)}"
+            assert c.value == pytest.approx(weights.get(one, 0.0) - weights.get(other, 0.0), abs=1e-9)
 
 
 # -- removing features and scoring again ------------------------------------------------------------------------------

@@ -24,8 +24,7 @@ def of_decoders(
         str | None,
         option(
             "exact (most probable labelling, proven), viterbi (best path), marginal (best label per token), ldi (by "
-            "latent paths) or mbr (highest expected gain); perceptrons have no probabilities: viterbi alone. [default: "
-            "exact on latent CRFs, otherwise viterbi]",
+            "latent paths) or mbr (highest expected gain). [default: exact on latent CRFs, otherwise viterbi]",
             "NAME",
             DECODING,
         ),
@@ -64,9 +63,8 @@ def of_decoders(
     rule: Annotated[
         list[str] | None,
         option(
-            "Only labellings that satisfy a rule, written as in Python: once (every label at most once), "
-            "'at_most(2, \"PER\")', 'forbid_pattern(\"Zip ... City\")'; several times for several rules; of a cascade "
-            "LAYER:RULE. See docs/constraints.md.",
+            "Only labellings that satisfy a rule, as once (every label at most once) or 'at_most(2, \"PER\")'; may be "
+            "repeated; of a cascade LAYER:RULE (docs/constraints.md).",
             "RULE",
             DECODING,
         ),

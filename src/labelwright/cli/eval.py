@@ -35,7 +35,7 @@ from labelwright.errors import CorpusError, OptionError
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
     from labelwright.cli.reading import Data
-    from labelwright.corpus.file_formats import FileOptions
+    from labelwright.corpus.file_formats import FileOptions, OpenFile
     from labelwright.corpus.table import Corpus
     from labelwright.evaluate import CalibrationReport, ErrorAnalysis, Report
 
@@ -356,7 +356,9 @@ def _ceiling(scores: dict[str, Any]) -> str:
     return f"oracle: {listed} (the true label wherever it is a candidate)"
 
 
-def gold_for(model: Any, path: str, columns: str | None, label: str | None, files: "FileOptions") -> "Data":
+def gold_for(
+    model: Any, path: "str | OpenFile", columns: str | None, label: str | None, files: "FileOptions"
+) -> "Data":
     """The test file, its columns named as in training."""
     from labelwright.corpus.file_formats import RECORDS, TEXTS, read_corpus, records_of
 

@@ -1,5 +1,6 @@
 """labelwright explain: why a token has its label."""
 
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from labelwright.cli.arrays import Arrays, rows_for
@@ -9,6 +10,7 @@ from labelwright.cli.common import (
     check_target,
     counted,
     inputs_of,
+    label_place,
     layer_names,
     load_model,
     say,
@@ -16,16 +18,19 @@ from labelwright.cli.common import (
     show_json,
     write_page,
 )
+from labelwright.cli.eval import gold_for
 from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
-from labelwright.cli.reading import ToTag, whole_file
+from labelwright.cli.reading import ToTag, open_for, whole_file
 from labelwright.cli.tag_text import Characters, Sentences, TokenPattern, tokenizer_given
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, LabelwrightError, OptionError
 
 if TYPE_CHECKING:
+    from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.split_texts import SplitTexts
     from labelwright.corpus.table import Corpus
+    from labelwright.corpus.tokenizer import Tokenizer
 
-ON_A_PAGE = 20  # sentences of a page, where none is named
+ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
 
 
 class Question(NamedTuple):
@@ -35,6 +40,8 @@ class Question(NamedTuple):
     against: str | None
     constraints: str | None
     layers: list[str]  # of a cascade, the highest first
+    gold: dict[str, list[Any]]  # by output, of all tokens of the file; None or a set where it leaves a label open
+    wrong: bool  # only tokens whose label (in the highest layer) is wrong
 
 
 def command(
@@ -44,8 +51,11 @@ def command(
     token: Annotated[int | None, option("Which token, from 0. [default: all, in short]", "N", DATA)] = None,
     first: Annotated[
         int | None,
-        option(f"The first N sentences, instead of one. [default: 1; with --html {ON_A_PAGE}]", "N", DATA),
+        option(f"The first N sentences, instead of one. [default: 1; with --html or --wrong {ON_A_PAGE}]", "N", DATA),
     ] = None,
+    wrong: Annotated[
+        bool, option("Only wrong tokens, of sentences that have any; FILE has labels.", None, DATA, "--wrong")
+    ] = False,
     columns: Annotated[
         str | None, option("Names of the columns of FILE. [default: those of the model]", "NAMES", DATA)
     ] = None,
@@ -72,8 +82,9 @@ def command(
     """Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
 
     The best labelling of the sentence is compared with the best one that has another label at the token. The
-    contributions add up to the difference of their scores. It also shows the features without which the token would
-    have another label.
+    contributions add up to the difference of their scores; transitions are shown as one net contribution of those
+    into the token and one of those out of it. It also shows the features without which the token would have another
+    label. Where FILE has labels, they are shown as gold, and wrong tokens are marked.
 
     Memory-based models: the nearest neighbours with the training sentences they come from, and what the overlapping
     predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); --below explains these, too.
@@ -81,6 +92,7 @@ def command(
     \b
       labelwright explain model.crf test.txt --sentence 3
       labelwright explain model.crf test.txt --sentence 3 --token 0 --against B-ORG
+      labelwright explain model.crf test.txt --wrong
       labelwright explain model.crf test.txt --first 50 --html why.html
 
     --text reads plain text, which is split as `labelwright tag --text` splits it. Tokens of texts are shown with their
@@ -89,24 +101,33 @@ def command(
     \b
       labelwright explain names.crf letter.txt --text --sentence 1
     """
-    _check(sentence, first, top)
+    _check(sentence, token, first, wrong, top)
     if html is not None:
         check_target(html, [model, file])
     tagger = load_model(model, threads)
-    question = Question(token, against, constraints, _layers(tagger, model, layer, below))
+    layers = _layers(tagger, model, layer, below)
     tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
     rows = rows_for(tagger, arrays)
-    data = whole_file(tagger, file, "text" if text else None, columns, tokenizer)
+    source = open_for(tagger, file, "text" if text else None, columns)
+    data = whole_file(tagger, source, columns, tokenizer)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
         raise CorpusError(f"{file}: has no tokens to explain")
-    numbers = _numbers(data.data, file, sentence, first, html is not None)
+    gold = _gold(tagger, source, data.data, columns, tokenizer, wrong)
+    if wrong and layers[0] not in gold:
+        raise OptionError(f"--wrong: {file} has no labels to compare with; leave it out")
+    question = Question(token, against, constraints, layers, gold, wrong)
+    numbers = list(_numbers(data.data, file, sentence))
+    if wrong:
+        numbers = _with_mistakes(tagger, data.data, numbers, question)
+    n_sentences = len(numbers)
+    numbers = numbers[: first or (ON_A_PAGE if wrong or html is not None else 1)]
     facts: dict[str, Any] = {"model": model, "kind": type(tagger).__name__, "file": file}
     facts["sentences"] = [_explained(tagger, data, file, number, question) for number in numbers]
     if against is not None:
         _say_own_label(facts["sentences"], against)
     if html is not None:
-        _write_page(facts, html, len(data.data))
+        _write_page(facts, html, n_sentences)
     if as_json:
         show_json(facts)
     elif html is None:
@@ -116,10 +137,17 @@ def command(
             if position:
                 show()
             show_sentence(each, file, token is not None, top)
+        if token is None and numbers:
+            show(f"\none token in full: add --sentence {numbers[-1]} --token N")
+    if wrong and html is None:
+        more = f"; the first {len(numbers)} shown, --first N shows more" if len(numbers) < n_sentences else ""
+        say(f"{file}: {counted(n_sentences, 'sentence')} with wrong labels{more}")
 
 
-def _check(sentence: int | None, first: int | None, top: int) -> None:
+def _check(sentence: int | None, token: int | None, first: int | None, wrong: bool, top: int) -> None:
     """Refuse what is wrong with the options before any file is read."""
+    if wrong and token is not None:
+        raise OptionError("--wrong: shows all wrong tokens of a sentence, and --token one token; leave one of them out")
     if sentence is not None and first is not None:
         raise OptionError("--first: shows several sentences, and --sentence one; leave one of them out")
     if first is not None and first < 1:
@@ -142,14 +170,53 @@ def _layers(tagger: Any, path: str, layer: str | None, below: bool) -> list[str]
     return names[: highest + 1][::-1] if below else [names[highest]]
 
 
-def _numbers(corpus: "Corpus", source: str, sentence: int | None, first: int | None, page: bool) -> range:
-    """The sentences that are explained."""
+def _numbers(corpus: "Corpus", source: str, sentence: int | None) -> range:
+    """The sentences that may be explained: all, or the one that is named."""
     if sentence is None:
-        return range(min(len(corpus), first or (ON_A_PAGE if page else 1)))
+        return range(len(corpus))
     if not 0 <= sentence < len(corpus):
         what = f"sentences 0 to {len(corpus) - 1}" if len(corpus) else "no sentences"
         raise OptionError(f"--sentence: {source} has {what}, got {sentence}")
     return range(sentence, sentence + 1)
+
+
+def _gold(
+    tagger: Any, file: "OpenFile", corpus: "Corpus", columns: str | None, tokenizer: "Tokenizer | None", needed: bool
+) -> dict[str, list[Any]]:
+    """The labels that a file has, in the scheme of the model: by output, of all tokens."""
+    from labelwright.corpus.file_formats import RECORDS, FileOptions
+    from labelwright.corpus.partial_labels import left_open
+    from labelwright.corpus.schemes import convert
+    from labelwright.inspection.warnings import scheme_differs
+
+    labelled, gold = corpus, dict[str, list[Any]]()
+    if file.format in RECORDS:
+        try:
+            labelled = gold_for(tagger, file, columns, None, FileOptions(tokenizer=tokenizer or tagger.tokenizer()))
+        except LabelwrightError:  # it has none
+            if needed:
+                raise
+            return gold
+    for name, output in tagger.outputs.items():
+        column = name or labelled.label or label_place(tagger)[1]
+        if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
+            sentences = labelled.column(column)
+            if scheme_differs(output, labelled, column):
+                sentences = convert(sentences, None, output.scheme_)
+            gold[name] = list(chain.from_iterable(left_open(sentences, output.classes_)))
+    return gold
+
+
+def _is_wrong(label: Any, gold: Any) -> bool:
+    return gold is not None and (label not in gold if isinstance(gold, frozenset) else label != gold)
+
+
+def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], question: Question) -> list[int]:
+    """Those of some sentences that have a token with a wrong label."""
+    layer, inputs = question.layers[0], inputs_of(tagger, corpus)
+    answers = tagger.decode(inputs, constraints=question.constraints, probabilities=False)
+    decoded, gold, bounds = answers[layer] if layer else answers, question.gold[layer], corpus.offsets.tolist()
+    return [n for n in numbers if any(map(_is_wrong, decoded[n].labels, gold[bounds[n] : bounds[n + 1]]))]
 
 
 def _explained(tagger: Any, data: ToTag, source: str, number: int, question: Question) -> dict[str, Any]:
@@ -163,9 +230,26 @@ def _explained(tagger: Any, data: ToTag, source: str, number: int, question: Que
         raise OptionError(f"--token: sentence {number} of {source} has {what}, got {token}")
     facts = sentence_facts(tagger, corpus, number, token, question.against, question.constraints)
     facts["layers"] = {name: facts["layers"][name] for name in question.layers}
+    _add_gold(facts, question, int(corpus.offsets[number]))
     if data.split is not None:
         _add_places(facts, data.split, number)
     return facts
+
+
+def _add_gold(facts: dict[str, Any], question: Question, begin: int) -> None:
+    """The gold labels of a sentence, whose first token in the file is `begin`; only wrong tokens, if these are asked
+    for."""
+    from labelwright.corpus.partial_labels import written
+
+    for name, tokens in facts["layers"].items():
+        for each in tokens:
+            gold = question.gold[name][begin + each["token"]] if name in question.gold else None
+            each["gold"] = written(gold) if isinstance(gold, frozenset) else gold
+            each["wrong"] = _is_wrong(each["label"], gold)
+    if question.wrong:
+        kept = {each["token"] for each in facts["layers"][question.layers[0]] if each["wrong"]}
+        for name, tokens in facts["layers"].items():
+            facts["layers"][name] = [each for each in tokens if each["token"] in kept]
 
 
 def _add_places(facts: dict[str, Any], split: "SplitTexts", number: int) -> None:

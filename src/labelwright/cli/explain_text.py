@@ -1,14 +1,17 @@
 """Explanations as text: a sentence in short, or one token in full."""
 
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import Any
 
 from labelwright.cli.common import aligned, heading, percent, show
-from labelwright.cli.layout import BAR, bar, show_rows
+from labelwright.cli.layout import BAR, HALF, bar, show_rows, signed_bar
+from labelwright.inspection.explanation import in_view
 from labelwright.wording import shortened
 
-REASONS = 3  # contributions of a token in short
+REASONS = 3  # features of a token in short
 LONG = 48  # letters of a name in short
+ALIGNED = 32  # of a name up to which places stand below each other
 SHOWN_WORDS = 4  # around a neighbour in its sentence
 TOTALS = {"log-odds": "log-odds", "margin": "margin of scores", "weight": "weight of constraints"}
 
@@ -24,13 +27,13 @@ def show_sentence(facts: dict[str, Any], source: str, in_full: bool, top: int) -
         if in_full:
             _show_token(tokens[0], facts, f"sentence {facts['sentence']}, token {{}} of {of}", top)
         else:
-            _show_all(tokens, f"sentence {facts['sentence']} of {of}")
+            _show_all(tokens, facts["words"], f"sentence {facts['sentence']} of {of}")
 
 
 # -- in short ---------------------------------------------------------------------------------------------------------
 
 
-def _show_all(tokens: Sequence[dict[str, Any]], title: str) -> None:
+def _show_all(tokens: Sequence[dict[str, Any]], words: Sequence[str], title: str) -> None:
     """A line for each token: its label, the runner-up, and the strongest reasons."""
     heading(title)
     if not tokens:
@@ -39,41 +42,60 @@ def _show_all(tokens: Sequence[dict[str, Any]], title: str) -> None:
     measure = tokens[0]["measure"]
     left_out = {
         "place": all("start" not in each for each in tokens),
+        "gold": all(each["gold"] is None for each in tokens),
         "prob": all(each["probability"] is None for each in tokens),
     }
-    names = ["", "place", "word", "label", "prob", "runner-up", measure, "strongest contributions"]
+    names = ["", "place", "word", "gold", "label", "prob", "runner-up", measure]
     kept = [i for i, name in enumerate(names) if not left_out.get(name)]
     right = {place for place, i in enumerate(kept) if names[i] in ("", "place", "prob", measure)}
-    rows = [names, *map(_line, tokens)]
-    for line in aligned([[row[i] for i in kept] for row in rows], right):
-        show(f"  {line}")
-    show()
-    show("one token in full: add --token N")
+    table = aligned([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], right)
+    reasons = [["strongest contributions"], *(_reasons(each, words) for each in tokens)]
+    wide = max(map(len, table))
+    lines = [f"  {cells:<{wide}}  {'  '.join(why)}".rstrip() for cells, why in zip(table, reasons, strict=True)]
+    width = get_terminal_size((max(map(len, lines)), 0)).columns  # a pipe is as wide as the table
+    if max(map(len, lines)) > width:  # the reasons follow below each token
+        pairs = zip(table, reasons, strict=True)
+        lines = [line for cells, why in pairs for line in (f"  {cells}", *_filled(why, width))]
+    for line in lines:
+        show(line)
 
 
-def _line(each: dict[str, Any]) -> list[str]:
+def _filled(parts: Sequence[str], width: int) -> list[str]:
+    """Lines of at most this width, where no part alone is longer."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= width:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(f"{'':8}{part}")
+    return lines
+
+
+def _cells(each: dict[str, Any]) -> list[str]:
     chance = "" if each["probability"] is None else f"{each['probability']:.3f}"
     odds = "" if each["log_odds"] is None else f"{each['log_odds']:.3f}"
-    reasons = "  ".join(f"{value:+.2f} {_short(name)}" for name, value in _by_name(each["contributions"])[:REASONS])
-    flips = "  (flips)" if each["flips"] else ""
     return [
-        str(each["token"]),
+        f"✗ {each['token']}" if each["wrong"] else str(each["token"]),
         f"{each['start']}-{each['end']}" if "start" in each else "",
         _short(each["word"] or ""),
+        each["gold"] or "",
         each["label"],
         chance,
         each["runner_up"] or "-",
         odds,
-        reasons + flips,
     ]
 
 
-def _by_name(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Contributions of one name together, wherever they are: a transition that only moves adds nothing."""
-    sums: dict[str, float] = {}
-    for row in rows:
-        sums[row["name"]] = sums.get(row["name"], 0.0) + row["value"]
-    return sorted(sums.items(), key=lambda item: -abs(item[1]))
+def _reasons(each: dict[str, Any], words: Sequence[str]) -> list[str]:
+    """The strongest features, with their place where it is not the token, and the net contributions of transitions."""
+    features, transitions = in_view(each)
+    reasons = []
+    for row in features[:REASONS]:
+        here = row["token"] is None or row["token"] <= each["token"] < row["end"]
+        reasons.append(f"{row['value']:+.2f} {_short(row['name'])}{'' if here else ' ' + _short(_place(row, words))}")
+    if transitions:
+        reasons.append("transitions " + ", ".join(f"{row['value']:+.2f} {row['where']}" for row in transitions))
+    return [*reasons, "(flips)"] if each["flips"] else reasons
 
 
 def _short(name: str) -> str:
@@ -87,6 +109,8 @@ def _show_token(each: dict[str, Any], facts: dict[str, Any], title: str, top: in
     heading(f"{title.format(each['token'])}: {each['word'] or ''}")
     measure = TOTALS.get(each["measure"], each["measure"])
     rows = [("label", _with_chance(each["label"], each["probability"]))]
+    if each["gold"] is not None:
+        rows.append(("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}"))
     if "start" in each:
         rows = [("place", f"characters {each['start']} to {each['end']}"), *rows]
     if each["runner_up"] is None:
@@ -95,7 +119,7 @@ def _show_token(each: dict[str, Any], facts: dict[str, Any], title: str, top: in
         rows.append(("runner-up", _with_chance(each["runner_up"], each["runner_up_probability"])))
         show_rows([*rows, (each["measure"], f"{each['log_odds']:.4f}")])
         _show_labellings(each, facts["words"])
-        _show_contributions(each["contributions"], facts["words"], measure, top)
+        _show_contributions(each, facts["words"], measure, top)
     _show_flips(each, facts["words"])
     if each["details"]:
         _show_details(each["details"], top)
@@ -120,22 +144,29 @@ def _show_labellings(each: dict[str, Any], words: Sequence[str]) -> None:
         show(f"  {line}")
 
 
-def _show_contributions(rows: Sequence[dict[str, Any]], words: Sequence[str], measure: str, top: int) -> None:
+def _show_contributions(each: dict[str, Any], words: Sequence[str], measure: str, top: int) -> None:
+    """The strongest features, then the net contributions of transitions, with bars from one axis."""
     show()
     heading(f"contributions to the {measure}")
-    largest = max((abs(row["value"]) for row in rows), default=1.0)
-    shown = rows[:top]
-    width = max((len(row["name"]) for row in shown), default=0)
+    features, transitions = in_view(each)
+    shown, rest = features[:top], features[top:]
+    largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
+    width = min(max((len(row["name"]) for row in shown), default=0), ALIGNED)
+    blank = f"{'│':^{2 * HALF + 1}}"
+
+    def line(value: float, bars: str, text: str) -> None:
+        show(f"  {value:+9.4f}  {bars}  {text}".rstrip())
+
     for row in shown:
-        line = f"  {row['value']:+9.4f}  {bar(abs(row['value']), largest):<{BAR}}  {row['name']:<{width}}"
-        show(f"{line}  {_place(row, words)}".rstrip())
-    rest = rows[top:]
+        line(row["value"], signed_bar(row["value"], largest), f"{row['name']:<{width}}  {_place(row, words)}")
     if rest:
-        show(f"  {sum(row['value'] for row in rest):+9.4f}  {'':<{BAR}}  {len(rest):,} more")
-    show(f"  {sum(row['value'] for row in rows):+9.4f}  {'':<{BAR}}  sum: the {measure}")
-    below = [row["value"] for row in rows if row["below"]]
+        line(sum(row["value"] for row in rest), blank, f"{len(rest):,} more")
+    for row in transitions:
+        line(row["value"], signed_bar(row["value"], largest), row["name"])
+    line(sum(row["value"] for row in each["contributions"]), blank, f"sum: the {measure}")
+    below = [row["value"] for row in features if row["below"]]
     if below:
-        show(f"  {sum(below):+9.4f}  {'':<{BAR}}  of it from the labels of lower layers (--below explains these)")
+        line(sum(below), blank, "of it from the labels of lower layers (--below explains these)")
 
 
 def _place(row: dict[str, Any], words: Sequence[str]) -> str:
@@ -175,6 +206,8 @@ def _show_details(details: dict[str, Any], top: int) -> None:
         show(f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}")
     if details.get("neighbours"):
         _show_neighbours(details["neighbours"], top)
+    elif "neighbours" in details:
+        show("\nno neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1")
 
 
 def _show_neighbours(rows: Sequence[dict[str, Any]], top: int) -> None:

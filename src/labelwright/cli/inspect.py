@@ -1,6 +1,6 @@
 """labelwright inspect: what a model has learnt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from labelwright.cli.common import (
@@ -15,7 +15,7 @@ from labelwright.cli.common import (
     show,
     show_json,
 )
-from labelwright.cli.options import DATA, OUTPUT, argument, option
+from labelwright.cli.options import DATA, OUTPUT, GroupedCommand, argument, option
 from labelwright.errors import OptionError
 
 PATHS = 2000  # the largest n of a plot
@@ -29,8 +29,6 @@ class Asked(NamedTuple):
     top: int
     files: list[str]
     columns: str | None
-    sentence: int | None
-    token: int | None
     plot: str | None
     paths: int | None
     template: bool
@@ -48,8 +46,7 @@ def command(
     data: Annotated[
         list[str] | None,
         option(
-            "Show the labels (or latent states) by their use on this file (repeatable); of a memory-based model, the "
-            "votes for each token of a sentence. - is standard input.",
+            "Show the labels (or latent states) by their use on this file (repeatable); - is standard input.",
             "FILE",
             DATA,
         ),
@@ -57,13 +54,7 @@ def command(
     columns: Annotated[
         str | None, option("Names of the columns of --data. [default: those of the model]", "NAMES", DATA)
     ] = None,
-    sentence: Annotated[
-        int | None, option("Memory-based models: which sentence of --data, from 0. [default: 0]", "N", DATA)
-    ] = None,
-    token: Annotated[
-        int | None, option("Memory-based models: show the nearest neighbours of this token, from 0.", "N", DATA)
-    ] = None,
-    top: Annotated[int, option("Show this many features, words, transitions, neighbours.", "N", OUTPUT)] = 5,
+    top: Annotated[int, option("Show this many features, words, transitions.", "N", OUTPUT)] = 5,
     template: Annotated[
         bool, option("Print the feature template and nothing else.", None, OUTPUT, "--template")
     ] = False,
@@ -89,19 +80,17 @@ def command(
     Perceptrons: the mistakes of each pass, the share of separable training sentences, the mistake bound, and the
     temperature of the confidences.
 
-    Memory-based models: the size of the memory and the weights of the columns; with --data FILE the votes for each
-    token of a sentence, and with --token N the reasons for one: its features and its nearest neighbours in the
-    training data.
+    Memory-based models: the size of the memory and the weights of the columns. Why a token has its label, and its
+    nearest neighbours in the training data: labelwright explain.
 
     Cascades: the layers, what they pass, and the training of each alone and of all together; --layer NAME shows one.
 
     \b
       labelwright inspect model.crf --data test.txt
       labelwright inspect latent.crf --data test.txt --plot mass.png
-      labelwright inspect near.model --data test.txt --sentence 3 --token 0
       labelwright inspect both.model --layer chunk
     """
-    asked = Asked(model, layer, top, data or [], columns, sentence, token, plot, paths, template, as_json)
+    asked = Asked(model, layer, top, data or [], columns, plot, paths, template, as_json)
     _check(asked)
     whole = _loaded(asked, threads)
     tagger, facts = _part(whole, asked)
@@ -110,7 +99,33 @@ def command(
     if asked.template:
         show(facts["template"]["text"].rstrip("\n") if facts["template"] else "")
         return
-    view.show(whole, tagger, facts, asked)
+    corpora = _corpora(whole, asked)
+    if corpora:
+        facts |= tagger.describe_use(list(corpora.values()), asked.top)
+    if asked.plot is not None:
+        facts["path_mass"] = _plotted(tagger, corpora, facts["paths"], asked)
+    if asked.json:
+        show_json(facts)
+    else:
+        view.show(whole, tagger, facts, asked)
+    if asked.plot is not None:
+        say(f"{asked.plot}: drawn")
+
+
+class Command(GroupedCommand):
+    """A command that says where two of its former options are."""
+
+    def unknown(self, option: str) -> str:
+        if option in ("--sentence", "--token"):
+            raise OptionError(
+                f"{option}: why a token has its label is shown by labelwright explain MODEL FILE {option} N"
+            )
+        return super().unknown(option)
+
+
+def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:
+    """The command, whatever it is given."""
+    return command, Command
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -120,7 +135,7 @@ def _check(asked: Asked) -> None:
     """Refuse what is wrong with the options before any file is read."""
     if asked.top < 0:
         raise OptionError(f"--top: expected 0 or more, got {asked.top}")
-    for name in ("plot", "columns", "sentence", "token"):
+    for name in ("plot", "columns"):
         if getattr(asked, name) is not None and not asked.files:
             raise OptionError(f"--{name}: nothing to look at; name the sentences with --data FILE")
     if asked.paths is not None and asked.plot is None:
@@ -157,7 +172,7 @@ def _part(whole: Any, asked: Asked) -> tuple[Any, dict[str, Any]]:
 
 def _refuse(view: "View", facts: dict[str, Any], asked: Asked) -> None:
     """Refuse the options that say nothing about this kind of model."""
-    for name in ("data", "template", "sentence", "token", "plot"):
+    for name in ("data", "template", "plot"):
         given = asked.files if name == "data" else getattr(asked, name)
         if given not in (None, False, []) and name not in view.options:
             raise OptionError(f"--{name}: {view.refusal(name, facts)}")
@@ -170,8 +185,6 @@ def _refuse(view: "View", facts: dict[str, Any], asked: Asked) -> None:
 
 
 def _refusal(name: str, facts: dict[str, Any]) -> str:
-    if name in ("sentence", "token"):
-        return "shows neighbours, which only memory-based models have; leave it out"
     if name == "plot":
         return f"draws probabilities of labellings, and a {facts['kind']} has none; leave it out"
     return f"a {facts['kind']} has none to show; leave it out"
@@ -203,17 +216,7 @@ def _corpora(whole: Any, asked: Asked) -> dict[str, Any]:
 def _show_linear(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:
     from labelwright.cli.linear_inspect import show_facts
 
-    corpora = _corpora(whole, asked)
-    if corpora:
-        facts |= tagger.describe_use(list(corpora.values()), asked.top)
-    if asked.plot is not None:
-        facts["path_mass"] = _plotted(tagger, corpora, facts["paths"], asked)
-    if asked.json:
-        show_json(facts)
-    else:
-        show_facts(facts, asked.name, bool(corpora), tagger.trains_in)
-    if asked.plot is not None:
-        say(f"{asked.plot}: drawn")
+    show_facts(facts, asked.name, bool(asked.files), tagger.trains_in)
 
 
 def _plotted(tagger: Any, corpora: dict[str, Any], paths: str, asked: Asked) -> dict[str, dict[int, float]]:
@@ -229,41 +232,24 @@ def _plotted(tagger: Any, corpora: dict[str, Any], paths: str, asked: Asked) -> 
 
 
 def _show_memory(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:
-    from labelwright.cli import memory_inspect as view
+    from labelwright.cli.linear_inspect import show_use
+    from labelwright.cli.memory_inspect import show_facts
 
-    if asked.files:
-        source, number = asked.files[0], asked.sentence or 0
-        corpus = view.sentence_of(tagger, asked.files, asked.columns, number)
-        facts = view.described(tagger, corpus, source, number, asked.token)
-    if asked.json:
-        show_json(facts)
-    elif not asked.files:
-        view.show_facts(facts, asked.path)
-    elif asked.token is None:
-        view.show_sentence(facts, asked.files[0])
-    else:
-        view.show_token(facts, asked.files[0], asked.top)
+    show_facts(facts, asked.name)
+    if "use" in facts:
+        show_use(facts["use"], False)
 
 
 def _show_cascade(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:
     from labelwright.cli.cascade_inspect import show_facts
 
-    if asked.json:
-        show_json(facts)
-    else:
-        show_facts(facts, asked.path, {name: layer.trains_in for name, layer in whole.outputs.items()})
+    show_facts(facts, asked.path, {name: layer.trains_in for name, layer in whole.outputs.items()})
 
 
 def _show_plain(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:
     from labelwright.cli.layout import show_rows
     from labelwright.cli.linear_inspect import show_use
 
-    corpora = _corpora(whole, asked)
-    if corpora:
-        facts |= tagger.describe_use(list(corpora.values()), asked.top)
-    if asked.json:
-        show_json(facts)
-        return
     heading(f"{asked.name}: {facts['signature']}")
     show_rows(
         [
@@ -278,7 +264,7 @@ def _show_plain(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) ->
 
 VIEWS = {
     "linear": View(_show_linear, frozenset({"data", "template", "plot"})),
-    "memory": View(_show_memory, frozenset({"data", "template", "sentence", "token"})),
+    "memory": View(_show_memory, frozenset({"data", "template"})),
     "cascade": View(_show_cascade, frozenset(), _which_layer),
     "plain": View(_show_plain, frozenset({"data"})),
 }

@@ -10,6 +10,7 @@ from labelwright.cli.common import counted, show
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 BAR = 24  # letters of the longest bar
+HALF = 10  # of the longest to one side of an axis
 WIDEST = 120  # letters of a line, also where the terminal is wider
 NO_COLUMNS = "(no columns: trained on dicts or arrays)"
 
@@ -94,30 +95,34 @@ def bar(value: float, highest: float) -> str:
     return "█" * round(BAR * value / highest) if highest > 0 else ""
 
 
-def show_rows(rows: Sequence[tuple[str, str]], indent: int = 2) -> None:
+def signed_bar(value: float, largest: float) -> str:
+    """A bar from an axis to the right or, of what is negative, to the left, as long as the value is large.
+
+    >>> signed_bar(1.0, 2.0), signed_bar(-2.0, 2.0)
+    ('          │█████     ', '██████████│          ')
+    """
+    blocks = "█" * round(HALF * abs(value) / largest)
+    left, right = ("", blocks) if value > 0 else (blocks, "")
+    return f"{left:>{HALF}}│{right:<{HALF}}"
+
+
+def show_rows(rows: Sequence[tuple[str, str]]) -> None:
     """Names and values, wrapped to the width of the terminal; where one is wrapped, none keeps its alignment."""
-    width = indent + max(len(name) for name, _ in rows) + 2
-    if any(width + len(value) > _width() for _, value in rows):
+    indent = max(len(name) for name, _ in rows) + 4
+    if any(indent + len(value) > _width() for _, value in rows):
         rows = [(name, " ".join(value.split())) for name, value in rows]
     for name, value in rows:
-        show_text(value, width, f"{' ' * indent}{name}".ljust(width))
-
-
-def show_text(text: str, indent: int, first: str = "") -> None:
-    """Text wrapped to the width of the terminal; `first` begins its first line."""
-    width, blank = _width(), " " * indent
-    if indent + len(text) > width:
-        text = " ".join(text.split())
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=first or blank,
-        subsequent_indent=blank,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    for line in lines or [first.rstrip()]:
-        show(line)
+        first = f"  {name}".ljust(indent)
+        lines = textwrap.wrap(
+            value,
+            _width(),
+            initial_indent=first,
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in lines or [first.rstrip()]:
+            show(line)
 
 
 def _width() -> int:

@@ -61,7 +61,7 @@ def read_attributes(file: "OpenFile", asked: "Request") -> "AttributeData":
     return data._replace(y=convert(data.y, None, scheme)) if scheme else data
 
 
-def open_for(model: Any, path: str, format: str | None, columns: str | None = None) -> "OpenFile":
+def open_for(model: Any, path: "str | OpenFile", format: str | None, columns: str | None = None) -> "OpenFile":
     """A file in a format that the model can read."""
     from labelwright.corpus.file_formats import opened
 
@@ -117,13 +117,10 @@ def pieces_to_tag(
             yield _to_tag(model, file, columns, known)
 
 
-def whole_file(
-    model: Any, path: str, format: str | None, columns: str | None, tokenizer: "Tokenizer | None" = None
-) -> ToTag:
+def whole_file(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer | None" = None) -> ToTag:
     """All sentences of a file for a model; texts are split as those of the training data were, or by a tokenizer."""
     from labelwright.corpus.file_formats import TEXTS
 
-    file = open_for(model, path, format, columns)
     if file.format in TEXTS:
         return _text_to_tag(model, file, columns, tokenizer or model.tokenizer(), 0)
     if tokenizer is not None:

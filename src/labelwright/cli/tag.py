@@ -63,60 +63,18 @@ Verbose = Annotated[
 
 
 HELP = """\
-Label sentences: copies the input and adds a column with the predicted label.
-
-The input has the columns that the model was trained on, with or without the label column.  A stream is answered
-sentence by sentence.  Files are read, labelled and written piece by piece, so memory does not grow with them (only
-Parquet and Label Studio's JSON are read whole); OUT appears when all is written, and may be INPUT itself, unless
-that is plain text.  In CoNLL-U files the label replaces its column.  JSON lines and Parquet get a field
-`predicted`; models for CRFsuite's data write labels alone.
+Label sentences: copies the input and adds a column with the predicted label (a cascade: one for each layer).
 
 \b
   labelwright tag model.crf test.txt -o tagged.txt
   labelwright tag model.crf < test.txt | less
   labelwright tag model.crf test.txt --columns word,pos,hint --known hint
   labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
-  labelwright tag near.model test.txt --inference vote
-  labelwright tag model.crf test.txt --min-confidence 0.9
-
---nbest N writes each sentence N times, before each a comment with its rank and its probability:
-
-\b
-  # nbest 1 0.8731
-  He PRP B-NP
-  ran VBD B-VP
-
---json writes {"tokens", "labels", "probability", "exact", "gap", "spans": [{"start", "end", "type", "text",
-"probability"}]} with token numbers from 0 and `end` exclusive, and with --probabilities "probabilities", with
---nbest "nbest": [{"labels", "probability"}].  "exact" is a proof that no labelling is more probable; "gap" bounds
-by how much another one could be, null where the decoder has no bound.  Decoders that search add what they counted:
-"latent_paths", "label_paths", "mass" (the probability of what they met), "expansions".
-
-Perceptrons have scores, not probabilities: comments of --nbest hold the score, JSON has "score" in place of every
-"probability" of a labelling, and "exact" is about scores.  One trained with --dev is calibrated: JSON then has a
-"confidence" for the labelling and for each span, and --probabilities gives confidences (in JSON "confidences").
-
-Memory-based models have scores, too: the weight of the constraints that a labelling satisfies.  "exact" says that
-none satisfies more, which --inference csi proves.  They have no decoders and no confidences, and --known is
-refused.  With --constraints scheme, every label is a candidate where those of a sentence make no valid labelling.
-
-A cascade adds a column for each layer, the lowest first, with --probabilities each followed by its own.  The input
-has no label column or all of them.  JSON is {"tokens", "layers": {NAME: {"labels", ...}}}; --nbest needs --json,
-and --known is refused.  Decoders are about the labels that are shown, not about those that are passed upwards.
-
---min-confidence P shows only entities whose probability (or confidence) is P or more, in every form of output; the
-probability of a labelling in JSON stays that of the labelling with all its entities.  Calibrate the model first
-(labelwright calibrate): probabilities of a model as it was trained are often too high.
-
---text reads plain text, which is split as the texts of the training data were, and writes one JSON object for each
-entity: {"start", "end", "type", "text", "probability"}, with characters of the input counted from 0.  --to brat
-writes the lines of an .ann file, --to columns tokens with their labels.  --json works as for files and adds
-"offsets", the [start, end] of each token.  A cascade writes the entities of its highest layer; all layers are in
---json and --to columns.  JSON lines with a field `text` get a field `predicted`.
-
-\b
-  labelwright tag names.crf letter.txt --text
   labelwright tag names.crf letter.txt --text --to brat -o letter.ann
+
+What is written by --json, --nbest and --probabilities: docs/probabilities.md. Plain text: docs/text.md. File formats
+and streams: docs/files.md. Decoders: docs/latent.md. Calibrate a model before you rely on --min-confidence:
+docs/confidence.md.
 """
 
 

@@ -16,7 +16,8 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the built-in templates with a line on when to use each, or print one for so many columns.
+    """List the built-in templates with a line on when to use each, those of papers apart; or print one for so many
+    columns.
 
     \b
       labelwright templates
@@ -25,12 +26,12 @@ def command(
 
     A file is checked: likely mistakes are told, one on each line of standard error.
     """
-    from labelwright.features.builtin import BUILTIN, template
+    from labelwright.features.builtin import BUILTIN, PAPERS, template
 
     if columns is not None and not 1 <= columns <= MOST_COLUMNS:
         raise OptionError(f"--columns: expected 1 to {MOST_COLUMNS}, got {columns}")
     if name is None:
-        _list({key: each.about for key, each in BUILTIN.items()}, as_json)
+        _list({key: each.about for key, each in BUILTIN.items()}, list(PAPERS), as_json)
         return
     n_columns = columns or max(1, template(name, 1, below=True, check=False).n_columns)
     parsed = template(name, n_columns, below=True)
@@ -51,11 +52,13 @@ def command(
         say(f"labelwright: {line}")
 
 
-def _list(about: dict[str, str], as_json: bool) -> None:
-    """The names of templates, each with its line."""
+def _list(about: dict[str, str], papers: list[str], as_json: bool) -> None:
+    """The names of templates, each with its line; those of papers, which come last, apart."""
     if as_json:
-        show_json({"templates": about})
+        show_json({"templates": about, "papers": papers})
         return
     width = max(map(len, about))
     for name, line in about.items():
+        if name == papers[0]:
+            show("\nof papers, to compare with them:")
         show(f"{name:{width}}  {line}")

@@ -65,7 +65,8 @@ AFTER = """\b
   labelwright train train.txt -o model.crf --template chunking --dev dev.txt
   labelwright train train.txt -o model.crf --search l2=0.1,1,10 --dev dev.txt
 
-Taggers: {names}.  Settings of one tagger: labelwright train --model memory --help
+Taggers: {names}.  The options below are those of most taggers; all of one: labelwright train --model crf --help,
+labelwright train --model memory --help, ...
 
 Ctrl-C, SIGTERM or SIGHUP writes the model so far; a second one aborts.
 """
@@ -128,7 +129,7 @@ def _about(kind: type[Any]) -> str:
 def _help_for_all() -> Callable[..., None]:
     """The command with the options that most taggers have; no tagger is imported for it."""
     run = {key: setting for key, setting in RUN.items() if (not setting.has(Needs) or key in MOST) and key not in RARE}
-    common = {key: replace(setting, default=None) for key, setting in settings_of(of_most_taggers).items()}
+    common = {key: replace(s, default=None) if s.required else s for key, s in settings_of(of_most_taggers).items()}
     return _command("crf", {**run, **common}, AFTER.format(names=", ".join(registry.command_line_names())))
 
 

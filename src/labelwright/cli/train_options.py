@@ -256,6 +256,8 @@ def of_most_taggers(
     *,
     template: declared.Template,
     dictionaries: declared.Dictionaries,
+    clusters: declared.Clusters,
+    vectors: declared.Vectors,
     order: declared.Order,
     cells: declared.Cells,
     min_count: declared.MinCount,
@@ -263,8 +265,10 @@ def of_most_taggers(
     max_iter: declared.MaxIter,
     n_jobs: declared.Jobs,
     random_state: declared.Seed,
+    l1: declared.L1 = 0.0,
+    l2: declared.L2 = 1.0,
 ) -> None:
-    """The settings that most taggers have, for the help of all of them; constructors have the defaults."""
+    """The settings that most taggers have, for the help of all of them; constructors have the other defaults."""
 
 
 # What a run is asked beside the settings of its tagger, in the order of the help.

@@ -265,8 +265,10 @@ BUILTIN: dict[str, BuiltIn] = {
     "cws": BuiltIn(_cws, "Chinese word segmentation, one character for each token: n-grams and kinds of characters."),
     "letters": BuiltIn(_letters, "Letters of a word, one for each token: pronunciation, morphology, hyphenation."),
     "window": BuiltIn(_plain_window, "Each column at -3 to 3: memory-based taggers, whose lines are columns."),
+}
+PAPERS = {  # to compare with papers
     "np": BuiltIn(_np("U"), "NP chunking with words and few POS features (Sun et al. 2009, table 3)."),
-    "bioner-2009": BuiltIn(_bioner_2009("U"), "Bio-NER as in Sun et al. (2009), table 1: to compare with papers."),
+    "bioner-2009": BuiltIn(_bioner_2009("U"), "Bio-NER (Sun et al. 2009, table 1)."),
     "words-arcs": BuiltIn(_words("*"), "words, on transitions, too."),
     "np-arcs": BuiltIn(_np("*"), "np, on transitions, too."),
     "bioner-arcs": BuiltIn(_bioner_2009("*"), "bioner-2009, on transitions, too."),
@@ -275,3 +277,4 @@ BUILTIN: dict[str, BuiltIn] = {
     "multilayer": BuiltIn(_multilayer, "The lowest layer of a cascade with a lexicon (Azuma and Matsumoto, 2011)."),
     "multilayer-above": BuiltIn(_multilayer_above, "A layer above it, with the labels below."),
 }
+BUILTIN |= PAPERS

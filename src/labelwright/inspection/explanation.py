@@ -24,7 +24,7 @@ TRANSITION, ENTROPY, BIAS, CONSTRAINT = "transition", "entropy", "bias", "constr
 class Contribution(NamedTuple):
     """What one feature, transition or constraint adds to the log-odds."""
 
-    name: str  #: pos[0]=NNS, or B-NP → I-NP
+    name: str  #: pos[0]=NNS; of the transitions into a token those of both labellings: B-NP → I-NP, not O → O
     kind: str  #: state, edge, triple, segment (by what a feature is attached to), transition, entropy, bias, constraint
     token: int | None  #: the token, or the first of the tokens, that it is about; None: the whole sentence
     end: int | None  #: the token after the last
@@ -124,6 +124,22 @@ def check_against(asked: Asked, labels: Sequence[Any]) -> None:
     if asked.against is not None and asked.against not in labels:
         known = ", ".join(map(str, labels))
         raise OptionError(f"against: no label {asked.against!r} in this model, expected one of {known}")
+
+
+def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The contributions of an explained token as they are shown: features, the largest first, and then transitions as
+    one net contribution each of those into the token, out of it, and elsewhere."""
+    features = [row for row in token["contributions"] if row["kind"] != TRANSITION]
+    nets: dict[str, dict[str, Any]] = {}
+    for row in token["contributions"]:
+        if row["kind"] == TRANSITION:
+            where = {1: "in", 2: "out"}.get(row["end"] - token["token"], "elsewhere")
+            name = {"in": f"into it: {row['name']}", "out": f"out of it: {row['name']}"}.get(
+                where, "transitions elsewhere"
+            )
+            net = nets.setdefault(where, {"where": where, "name": name, "value": 0.0})
+            net["value"] += row["value"]
+    return features, [nets[where] for where in ("in", "out", "elsewhere") if where in nets]
 
 
 def ordered(contributions: list[Contribution]) -> list[Contribution]:

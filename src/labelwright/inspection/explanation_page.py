@@ -3,8 +3,9 @@
 from typing import Any
 
 from labelwright.html_page import html_page
+from labelwright.inspection.explanation import in_view
 
-MOST = 40  # contributions of a token on a page; the others are summed up
+MOST = 40  # features of a token on a page; the others are summed up
 
 
 def page(facts: dict[str, Any]) -> str:
@@ -20,10 +21,11 @@ def _reduced(sentence: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_rest(token: dict[str, Any]) -> dict[str, Any]:
-    rows = token["contributions"]
+    rows, transitions = in_view(token)
     rest = {"n": len(rows[MOST:]), "value": sum(row["value"] for row in rows[MOST:])}
-    kept = [{key: row[key] for key in ("name", "kind", "token", "end", "value", "below")} for row in rows[:MOST]]
-    return token | {"contributions": kept, "rest": rest}
+    kept = [{key: row[key] for key in ("name", "token", "end", "value", "below")} for row in rows[:MOST]]
+    nets = [{"name": row["name"], "value": row["value"], "token": None} for row in transitions]
+    return token | {"contributions": kept, "rest": rest, "transitions": nets}
 
 
 BODY = """<header>
@@ -31,7 +33,8 @@ BODY = """<header>
 <p id="about"></p>
 <p class="help">Choose a token to see why it has its label. The best labelling of the sentence is compared with the best
 one that has another label there; the contributions add up to the difference of their scores.
-<span id="legend"><span class="doubt"></span> marks tokens where that difference is below 2.</span></p>
+<span id="legend"><span class="doubt"></span> marks tokens where that difference is below 2.</span>
+<span id="wrongs">A struck-out label is wrong; the gold label follows it.</span></p>
 </header>
 <main id="sentences"></main>"""
 
@@ -44,7 +47,7 @@ section { background: var(--panel); border: 1px solid var(--line); border-radius
 .tokens button { background: none; border: 1px solid var(--line); border-radius: 6px;
   padding: .15rem .45rem .2rem; text-align: left; line-height: 1.3; }
 .tokens button small { display: block; color: var(--quiet); font-size: .75rem; }
-.tokens button.plain small { opacity: .55; }
+.tokens button.plain small { opacity: .55; } s { color: var(--bad); }
 .tokens button:hover { border-color: var(--link); }
 .tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
 .tokens button.doubtful, .doubt { background: var(--mark); border-color: var(--edge); }
@@ -78,9 +81,9 @@ const gram = (labels) => labels.map((l) => l === null ? "_" : l).join(" ");
 
 function bars(token, words) {
   const table = make("table", null, "bars");
-  const largest = Math.max(...token.contributions.map((c) => Math.abs(c.value)), 1e-12);
+  const largest = Math.max(...[...token.contributions, ...token.transitions].map((c) => Math.abs(c.value)), 1e-12);
   const hidden = [];
-  token.contributions.forEach((c, n) => {
+  const draw = (c, n) => {
     const bar = make("div", null, "bar"), fill = make("i", null, c.value < 0 ? "against" : "for");
     fill.style.width = 50 * Math.abs(c.value) / largest + "%";
     bar.append(fill);
@@ -89,7 +92,8 @@ function bars(token, words) {
     row.cells[0].className = "number"; row.cells[2].className = "name"; row.cells[3].className = "faint";
     table.append(row);
     if (n >= SHOWN) { row.hidden = true; hidden.push(row); }
-  });
+  };
+  token.contributions.forEach(draw);
   const more = (value, text, name) => {
     const row = rowOf([signed(value), "", text, ""]);
     row.cells[0].className = "number"; if (name) row.className = name;
@@ -108,6 +112,7 @@ function bars(token, words) {
     });
     if (hidden.length) line.cells[3].append(button);
   }
+  token.transitions.forEach((c) => draw(c, 0));
   more(token.log_odds, "sum: the " + token.measure, "total");
   return table;
 }
@@ -162,6 +167,7 @@ function why(token, words) {
     add(box, head, make("p", token.measure + " " + token.log_odds.toFixed(4), "faint"));
     if (token.runner_up_labels) add(box, make("h3", "The two labellings, where they differ"), labellings(token, words));
   }
+  if (token.wrong) head.append("; wrong, gold is ", make("b", token.gold));
   if (token.flips && token.flips.length) {
     const list = make("ul");
     for (const f of token.flips) {
@@ -189,7 +195,8 @@ function show(sentence, layer, tokens, section) {
     line.after(why(token, sentence.words));
   };
   for (const token of tokens) {
-    const button = add(make("button", token.word ?? "token " + token.token), make("small", token.label));
+    const label = token.wrong ? [make("s", token.label), " " + token.gold] : [token.label];
+    const button = add(make("button", token.word ?? "token " + token.token), add(make("small"), ...label));
     button.type = "button"; button.setAttribute("aria-pressed", "false");
     if (token.label === "O") button.classList.add("plain");
     const unsure = token.log_odds !== null && token.log_odds < 2 && token.measure === "log-odds";
@@ -218,4 +225,5 @@ facts.sentences.forEach((sentence, n) => {
   document.getElementById("sentences").append(section);
 });
 document.getElementById("legend").hidden = document.querySelector(".doubtful") === null;
+document.getElementById("wrongs").hidden = document.querySelector(".tokens s") === null;
 """

@@ -1,8 +1,7 @@
-"""What a memory-based model remembers, what its columns weigh, and why a token has its label."""
+"""What a memory-based model remembers, what its columns weigh, and the neighbours of a token."""
 
 from typing import Any
 
-from labelwright.corpus.table import Corpus
 from labelwright.inspection.remembered import Remembered
 
 SOURCES = 3  # sentences that are shown for neighbours with the same values
@@ -47,40 +46,6 @@ def describe_classifier(model: Any) -> dict[str, Any]:
         "feature_weights": [{"column": f"column {i}", "weight": weight} for i, weight in enumerate(weights)],
         "training": getattr(model, "training_", {}),
     }
-
-
-def describe_sentence(model: Any, corpus: Corpus, number: int) -> dict[str, Any]:
-    """What a tagger answers for each token of a corpus of one sentence, ready for JSON; `number` is its place."""
-    data = model.encode(corpus)
-    instances, _ = model.windows_.instances(corpus)
-    answers = model.learner_.answers(instances)
-    (decoded,) = model.decode(data)
-    (candidates,) = model.candidates(data)
-    tokens = []
-    for t, word in enumerate(corpus.column(corpus.names[0])[0]):
-        a, b = answers.ptr[t : t + 2].tolist()
-        votes = dict(zip(answers.classes[a:b].tolist(), answers.votes[a:b].tolist(), strict=True))
-        total = sum(votes.values())
-        by_votes = sorted(votes, key=lambda c: (c != answers.best[t], -votes[c]))
-        tokens.append(
-            {
-                "token": t,
-                "word": word,
-                "label": decoded.labels[t],
-                "candidates": candidates[t],
-                "distance": float(answers.distance[t]) if model.algorithm == "ib1" else None,
-                "classes": [{"labels": _gram(model, c), "share": votes[c] / total} for c in by_votes],
-            }
-        )
-    return {"sentence": number, "inference": model.inference, "score": decoded.score, "tokens": tokens}
-
-
-def describe_token(model: Any, corpus: Corpus, sentence: dict[str, Any], t: int) -> dict[str, Any]:
-    """One token of a described sentence with what is read of it and its neighbours; those with equal values and class
-    stand together."""
-    instances, _ = model.windows_.instances(corpus)
-    read = read_of_token(model, instances, t)
-    return {**{name: sentence[name] for name in ("sentence", "inference")}, **sentence["tokens"][t], **read}
 
 
 def read_of_token(model: Any, instances: Any, t: int, remembered: Remembered | None = None) -> dict[str, Any]:

@@ -98,31 +98,36 @@ class WeighedSentence:
         return row, row + 1
 
     def _transitions(self, one: LabelCounts, other: LabelCounts) -> list[Contribution]:
-        """Plain transitions (and triples), by their labels."""
-        sums: dict[tuple[int, str], list[float]] = {}
-        for side, counts in enumerate((one, other)):
-            for part, cells in counts.transitions.items():
-                self._add_transitions(sums, side, part, cells)
-        return [Contribution(name, TRANSITION, max(0, t - 1), t + 1, a - b, a, b) for (t, name), (a, b) in sums.items()]
+        """Plain transitions (and triples) into each token: those of one labelling less those of the other."""
+        sides = [self._into_tokens(counts) for counts in (one, other)]
+        made = []
+        for t in sorted({*sides[0], *sides[1]}):
+            (a, here), (b, there) = (side.get(t, (0.0, "")) for side in sides)
+            unlike = [here, f"not {there}" if there else ""] if here != there else [here]
+            name = ", ".join(filter(None, unlike))
+            made.append(Contribution(name, TRANSITION, max(0, t - 1), t + 1, a - b, a, b))
+        return made
 
-    def _add_transitions(self, sums: dict[tuple[int, str], list[float]], side: int, part: str, cells: Cells) -> None:
-        parameters = self.trained.parameters
-        place = parameters.places(part, cells.column)
-        weights = np.where(place >= 0, np.append(self.weights[self.parts[part]], 0.0)[place], 0.0)
-        permitted = getattr(parameters, "has_weight", None)
-        if permitted is not None and part == "transitions":
-            weights = np.where(permitted[cells.column], weights, 0.0)
-        names, n = self._label_names(), parameters.n_states
-        shape = (n,) * (3 if part == "triples" else 2)
-        states = np.stack(np.unravel_index(cells.column, shape), axis=1).tolist()
-        for t, codes, score in zip(cells.row.tolist(), states, (weights * cells.amount).tolist(), strict=True):
-            sums.setdefault((t, " → ".join(names[s] for s in codes)), [0.0, 0.0])[side] += score
+    def _into_tokens(self, counts: LabelCounts) -> dict[int, tuple[float, str]]:
+        """For each token the score of the transitions into it, and their labels."""
+        parameters, names, scores = self.trained.parameters, self._label_names(), dict[int, tuple[float, str]]()
+        for part, cells in counts.transitions.items():  # triples, whose names are the longer ones, come last
+            place = parameters.places(part, cells.column)
+            weights = np.where(place >= 0, np.append(self.weights[self.parts[part]], 0.0)[place], 0.0)
+            permitted = getattr(parameters, "has_weight", None)
+            if permitted is not None and part == "transitions":
+                weights = np.where(permitted[cells.column], weights, 0.0)
+            shape = (parameters.n_states,) * (3 if part == "triples" else 2)
+            states = np.stack(np.unravel_index(cells.column, shape), axis=1).tolist()
+            for t, codes, score in zip(cells.row.tolist(), states, (weights * cells.amount).tolist(), strict=True):
+                scores[t] = scores.get(t, (0.0, ""))[0] + score, " → ".join(names[s] for s in codes)
+        return scores
 
     def _label_names(self) -> list[str]:
         """The label (or type of segment) of each state of transitions."""
         trained = self.trained
         if trained.segments is not None:
-            return [*map(str, trained.segments.states), OUTSIDE]
+            return [*(str(kind) for kind in trained.segments.types for _ in range(trained.segments.n_latent)), OUTSIDE]
         return [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
 
     def _biases(self, one: LabelCounts, other: LabelCounts) -> list[Contribution]:
