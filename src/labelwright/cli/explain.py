@@ -18,7 +18,7 @@ from labelwright.cli.common import (
 )
 from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
 from labelwright.cli.reading import ToTag, whole_file
-from labelwright.cli.tag_text import Characters, Sentences, TokenPattern, tokenizer_given
+from labelwright.cli.tag_text import Characters, Sentences, TokenizerName, TokenPattern, tokenizer_given
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def command(
         str | None, option("Names of the columns of FILE. [default: those of the model]", "NAMES", DATA)
     ] = None,
     text: Annotated[bool, option("FILE is plain text.", None, DATA, "--text")] = False,
+    tokenizer: TokenizerName = None,
     characters: Characters = False,
     token_pattern: TokenPattern = None,
     sentences: Sentences = None,
@@ -94,9 +95,9 @@ def command(
         check_target(html, [model, file])
     tagger = load_model(model, threads)
     question = Question(token, against, constraints, _layers(tagger, model, layer, below))
-    tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
+    splitter = tokenizer_given(tokenizer, characters, token_pattern, sentences, tagger.tokenizer())
     rows = rows_for(tagger, arrays)
-    data = whole_file(tagger, file, "text" if text else None, columns, tokenizer)
+    data = whole_file(tagger, file, "text" if text else None, columns, splitter)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
         raise CorpusError(f"{file}: has no tokens to explain")

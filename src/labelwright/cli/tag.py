@@ -16,6 +16,7 @@ from labelwright.cli.tag_text import (
     Sentences,
     Text,
     To,
+    TokenizerName,
     TokenPattern,
     text_format,
     tokenizer_given,
@@ -126,6 +127,7 @@ def _tag(
     columns: Columns = None,
     format: Format = None,
     text: Text = False,
+    tokenizer: TokenizerName = None,
     characters: Characters = False,
     token_pattern: TokenPattern = None,
     sentences: Sentences = None,
@@ -157,8 +159,8 @@ def _tag(
     request = Request(choices, nbest, probabilities, as_json, known, tallies, entities, min_confidence)
     _check(tagger, request)
     how.show_progress(tagger, input != "-")
-    tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
-    source = Source(input, format, columns, known, tokenizer, rows_for(tagger, arrays))
+    splitter = tokenizer_given(tokenizer, characters, token_pattern, sentences, tagger.tokenizer())
+    source = Source(input, format, columns, known, splitter, rows_for(tagger, arrays))
     _run(tagger, source, request, output)
 
 

@@ -20,6 +20,9 @@ Text = Annotated[
 ]
 Characters = Annotated[bool, option("Text: every character is a token, as for Chinese.", None, DATA, "--characters")]
 TokenPattern = Annotated[str | None, option("Text: a regular expression that matches the tokens.", "REGEX", DATA)]
+TokenizerName = Annotated[
+    str | None, option("Text: words, or ptb (English treebanks: do n't). [default: as in training]", "NAME", DATA)
+]
 Sentences = Annotated[
     str | None, option("Text: split (by punctuation), lines or none. [default: as in training]", "NAME", DATA)
 ]
@@ -41,12 +44,12 @@ def text_format(text: bool, format: str | None, to: str | None, as_json: bool) -
 
 
 def tokenizer_given(
-    characters: bool, pattern: str | None, sentences: str | None, before: "Tokenizer"
+    name: str | None, characters: bool, pattern: str | None, sentences: str | None, before: "Tokenizer"
 ) -> "Tokenizer | None":
     """The tokenizer that options ask for, where they ask for another one than that of the model."""
-    if not characters and pattern is None and sentences is None:
-        return None
-    changed = before if not characters and pattern is None else before._replace(characters=characters, pattern=pattern)
+    if name is None and not characters and pattern is None:
+        return None if sentences is None else before._replace(sentences=sentences).check()
+    changed = before._replace(characters=characters, pattern=pattern, name=name or "words")
     return changed._replace(sentences=sentences or before.sentences).check()
 
 

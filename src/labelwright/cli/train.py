@@ -272,7 +272,7 @@ def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
 def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
     """The training and the development data."""
     from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import Tokenizer, shown_by
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
     tokenizer = _tokenizer(asked)
@@ -292,7 +292,7 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     data: Any = read(file, columns, label)
     if not has_attributes(data):
         data = replace(data, raw=None)  # the text of the file is no longer needed
-        data = data.split_by(tokenizer or data.tokenizer)
+        data = data.split_by(_tokenizer(asked, data.tokenizer or shown_by(data)) or data.tokenizer)
     file.close()
     data = _with_arrays(data, "arrays", asked)
     if "dev" not in asked.values:
@@ -316,13 +316,14 @@ def _with_arrays(data: "Data", name: str, asked: Request) -> "Data":
     return TokenRows(asked.values[name], asked.place(name)).whole(data)
 
 
-def _tokenizer(asked: Request) -> "Tokenizer | None":
+def _tokenizer(asked: Request, before: "Tokenizer | None" = None) -> "Tokenizer | None":
     """The tokenizer that the options ask for; a model of files with tokens remembers it for text, too."""
     from labelwright.cli.tag_text import tokenizer_given
     from labelwright.corpus.tokenizer import Tokenizer
 
-    given = bool(asked.get("characters")), asked.get("token_pattern"), asked.get("sentences")
-    return tokenizer_given(*given, Tokenizer())
+    name, characters = asked.get("tokenizer"), bool(asked.get("characters"))
+    given = name, characters, asked.get("token_pattern"), asked.get("sentences")
+    return tokenizer_given(*given, before or Tokenizer())
 
 
 def _fit(
