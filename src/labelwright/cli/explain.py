@@ -95,7 +95,7 @@ def command(
         check_target(html, [model, file])
     tagger = load_model(model, threads)
     question = Question(token, against, constraints, _layers(tagger, model, layer, below))
-    splitter = tokenizer_given(tokenizer, characters, token_pattern, sentences, tagger.tokenizer())
+    splitter = tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
     rows = rows_for(tagger, arrays)
     data = whole_file(tagger, file, "text" if text else None, columns, splitter)
     data = data if rows is None else data._replace(data=rows.whole(data.data))

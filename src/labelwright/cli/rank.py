@@ -115,7 +115,7 @@ def command(
         if path is not None:
             check_target(path, [model, input])
     tagger = load_model(model, threads)
-    splitter = tokenizer_given(tokenizer, characters, token_pattern, sentences, tagger.tokenizer())
+    splitter = tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
     pool = _read(tagger, input, text_format(text, format, None, as_json), columns, splitter)
     ranked = rank(tagger, pool.inputs, by, top=top, diverse=diverse, layer=layer)
     if target is not None:

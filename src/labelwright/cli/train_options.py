@@ -65,13 +65,7 @@ def of_files(
 
 def of_texts(
     *,
-    tokenizer: Annotated[
-        str | None,
-        Group(DATA),
-        Flag(metavar="NAME"),
-        Help("Text: words, or ptb (English treebanks: do n't)."),
-        Default("ptb where TRAIN has the token n't"),
-    ] = None,
+    tokenizer: Annotated[str | None, Group(DATA), Help("Text: words, or ptb (do n't)."), Default("as in TRAIN")] = None,
     characters: Annotated[
         bool, Group(DATA), Help("Text: every character is a token, as for Chinese."), Default("")
     ] = False,

@@ -3,8 +3,7 @@
     text -> places of tokens -> sentences, which are runs of tokens
 
 Words are split much as Unicode's word boundaries (UAX 29) do.  A token never reaches over what an annotator would mark
-by itself: a final period, a hyphen, an English 's and a French l' are tokens of their own.  "ptb" splits English as the
-Penn Treebank does, but every token keeps its characters.
+by itself: a final period, a hyphen, an English 's and a French l' are tokens of their own.
 """
 
 import re
@@ -76,10 +75,6 @@ class Tokenizer(NamedTuple):
             _own(self.pattern)
         return self
 
-    def as_dict(self) -> dict[str, Any]:
-        """The settings, ready for the header of a model file."""
-        return self._asdict()
-
 
 def tokenizer_of(settings: Any) -> Tokenizer:
     """The tokenizer that a model file describes; the usual one where it has none."""
@@ -103,11 +98,7 @@ def check_remembered(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def shown_by(X: Any) -> Tokenizer | None:
-    """The tokenizer that the words of training data show: n't is a token of English treebanks; None where none is.
-
-    >>> shown_by([["Do", "n't", "go"]]).name
-    'ptb'
-    """
+    """The tokenizer that the words of training data show: n't is a token of English treebanks; None where none is."""
     sentences = [X.values(X.input_names[0])] if hasattr(X, "input_names") else X if isinstance(X, list) else ()
     words = (word for sentence in sentences if isinstance(sentence, list) for word in sentence)
     shown = any(isinstance(word, str) and word in ("n't", "n\u2019t") for word in words)

@@ -110,8 +110,7 @@ class Estimator:
         vars(self).setdefault("training_", {}).update(columns=columns, label=label)
 
     def _tokenizer_of(self, X: Any) -> "Tokenizer | None":
-        """How the texts of training data were split, as far as it is known; refused before training where no model
-        could remember it."""
+        """How the texts of training data are split, where that is known; refused if no model could remember it."""
         from labelwright.corpus.tokenizer import check_remembered, shown_by
 
         tokenizer: Tokenizer | None = getattr(X, "tokenizer", None) or shown_by(X)
@@ -120,7 +119,7 @@ class Estimator:
     def _remember_tokenizer(self, tokenizer: Any) -> None:
         """Keep in the record how the texts of the training data were split."""
         if tokenizer is not None:
-            self.__dict__["training_"]["tokenizer"] = tokenizer.as_dict()
+            self.__dict__["training_"]["tokenizer"] = tokenizer._asdict()
 
     def tokenizer(self) -> "Tokenizer":
         """How to split text: as the texts of the training data were split, if it was made of texts."""
