@@ -150,10 +150,6 @@ def test_the_format_can_be_named(run, place: Path, tmp_path: Path) -> None:
         ),
         (["train", "a.jsonl", "-o", "x", "--label", "chunk"], "a.jsonl: no field 'chunk', expected one of tokens"),
         (["train", "doccano.jsonl", "-o", "x", "--columns", "word"], "--columns: doccano.jsonl: annotated texts have"),
-        (
-            ["tag", "doccano.jsonl.model", "doccano.jsonl", "--probabilities"],
-            "--probabilities: doccano.jsonl: annotated",
-        ),
         (["tag", "a.jsonl.model", "a.jsonl", "--nbest", "2"], "--nbest: this format has no place"),
         (["eval", "missing", "a.jsonl"], "missing: cannot read: no such file"),
     ],
@@ -312,6 +308,12 @@ def test_annotated_texts(run, place: Path, tmp_path: Path) -> None:
     tasks = json.loads((tmp_path / "s.json").read_text())
     values = [[r["value"] for r in task["predictions"][0]["result"]] for task in tasks]
     assert [[[v["start"], v["end"], *v["labels"]] for v in row] for row in values] == [r["predicted"] for r in tagged]
+    entities = [
+        json.loads(line)["spans"] for line in ok(run("tag", model, place / "doccano.jsonl", "--json")).splitlines()
+    ]
+    probabilities = [p for record in tagged for p in record["predicted_probabilities"]]
+    assert probabilities == [span["probability"] for spans in entities for span in spans]
+    assert probabilities == [r["score"] for task in tasks for r in task["predictions"][0]["result"]]
     scores = ok(run("eval", place / "doccano.jsonl", tmp_path / "d.jsonl", "--json"))
     assert scores == ok(run("eval", place / "studio.json", tmp_path / "s.json", "--json"))
     assert json.loads(scores)["f1"] == json.loads(ok(run("eval", model, place / "doccano.jsonl", "--json")))["f1"] > 0.5

@@ -131,6 +131,30 @@ def test_the_tokenizer_is_saved_with_the_model(run, place: Path, tmp_path: Path)
     assert labelwright.load(tmp_path / "c").tokenizer().characters
 
 
+def test_the_tokenizer_is_that_of_the_training_tokens(run, tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("He PRP\ndoes VBZ\nn't RB\ngo VB\n. .\n")
+    (tmp_path / "t.txt").write_text("I can't go. Mr. Smith left.")
+    words = lambda out: " ".join(line.partition(" ")[0] for line in out.splitlines())  # noqa: E731
+    for options, name, tokens in (
+        ([], "ptb", "I ca n't go .  Mr. Smith left . "),
+        (["--sentences", "lines"], "ptb", "I ca n't go . Mr. Smith left . "),
+        (["--tokenizer", "words"], "words", "I can't go .  Mr . Smith left . "),
+    ):
+        ok(run("train", tmp_path / "c.txt", "-o", tmp_path / "m", "-q", "--iterations", 3, *options))
+        assert labelwright.load(tmp_path / "m").tokenizer().name == name
+        assert words(ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text", "--to", "columns"))) == tokens
+    columns = ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text", "--to", "columns", "--tokenizer", "ptb"))
+    assert words(columns).startswith("I ca n't go .")
+
+
+def test_segmented_text(run, tmp_path: Path) -> None:
+    characters = [(c, "S" if len(w) == 1 else "BE"[i]) for w in ["中国", "人民", "是", "朋友"] for i, c in enumerate(w)]
+    (tmp_path / "c.txt").write_text("".join(f"{c} {label}\n" for c, label in characters) * 3)
+    ok(run("train", tmp_path / "c.txt", "-o", tmp_path / "m", "-q", "--characters"))
+    (tmp_path / "t.txt").write_text("人民是朋友\n\n中国 人民")
+    assert ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text", "--to", "words")) == "人民 是 朋友\n中国 人民\n"
+
+
 @pytest.mark.parametrize("name", ["perceptron", "memory", "semi-crf", "latent-crf"])
 def test_every_tagger(run, place: Path, tmp_path: Path, name: str) -> None:
     ok(run("train", place / "texts.jsonl", "-o", tmp_path / "m", "-q", "--model", name))
@@ -147,6 +171,57 @@ def test_labels_without_chunks_are_entities_of_one_token(run, tmp_path: Path) ->
     assert all(each["probability"] > 0.5 for each in entities)
 
 
+def test_several_texts_go_to_a_folder(run, model: Path, tmp_path: Path) -> None:
+    for name, text in {"a.txt": "Ada saw Paris.", "b.txt": "They left London.", ".hidden": "x"}.items():
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_text(text)
+    (tmp_path / "c.txt").write_text("Alan Turing left.")
+    ok(run("tag", model, tmp_path / "in", tmp_path / "c.txt", "--text", "-o", tmp_path / "out"))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.txt", "b.txt", "c.txt"]
+    alone = ok(run("tag", model, tmp_path / "in" / "b.txt", "--text"))
+    assert (tmp_path / "out" / "b.txt").read_text() == alone != ""
+    ok(run("tag", model, tmp_path / "in", "--text", "--to", "brat", "-o", f"{tmp_path}/ann/"))
+    assert [path.read_text()[:3] for path in sorted((tmp_path / "ann").glob("*.ann"))] == ["T1\t", "T1\t"]
+    ok(run("tag", model, tmp_path / "c.txt", "--text", "-o", tmp_path / "ann"))
+    assert (tmp_path / "ann" / "c.txt").exists()
+
+
+def test_several_inputs_that_cannot_be(run, model: Path, tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text("Ada ran.")
+    x, y, out = tmp_path / "x", tmp_path / "y" / "a.txt", tmp_path / "out"
+    for arguments, message in (
+        ([x, y, "-o", out], f"-o: {x / 'a.txt'} and {y} would both be written to {out / 'a.txt'}; rename one of them"),
+        ([x], "-o: several inputs, or a folder, are written file by file; name a folder with -o DIR"),
+        ([x, y, "-o", y], "name a folder with -o DIR"),
+        ([y, "-", "-o", out], "name a folder with -o DIR"),
+        ([x, "-o", x], "would replace"),
+    ):
+        code, printed, err = run("tag", model, *arguments, "--text")
+        assert (code, printed, err.count("\n")) == (2, "", 1)
+        assert message in err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ('{"text": "Ada ran."}\n', "doccano"),
+        ('{"tokens": ["Ada"]}\n', "jsonl"),
+        ('[{"data": {"text": "Ada ran."}}]', "label-studio"),
+    ],
+)
+def test_json_is_no_plain_text(run, model: Path, tmp_path: Path, text: str, format: str) -> None:
+    (tmp_path / "t.txt").write_text(text)
+    code, _, err = run("tag", model, tmp_path / "t.txt", "--text")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"t.txt: holds JSON, not plain text; use --format {format} in place of --text" in err
+    ok(run("tag", model, tmp_path / "t.txt", "--format", format))
+    (tmp_path / "t.txt").write_text("[1] A note.\n{ and a brace")
+    ok(run("tag", model, tmp_path / "t.txt", "--text"))
+
+
 def test_little_text(run, model: Path, tmp_path: Path) -> None:
     for text in ("", "\n \n", "x"):
         (tmp_path / "t.txt").write_text(text)
@@ -159,10 +234,17 @@ def test_little_text(run, model: Path, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--to", "brat"], "--to: says what the entities of a text are written as; add --text"),
-        (["--text", "--to", "bratt"], "--to: expected one of jsonl, brat, columns, got 'bratt'; did you mean 'brat'?"),
+        (
+            ["--text", "--to", "bratt"],
+            "--to: expected one of jsonl, brat, columns, words, got 'bratt'; did you mean 'brat'?",
+        ),
         (["--text", "--format", "jsonl"], "--text: the input is plain text, but --format says jsonl"),
         (["--text", "--sentences", "x"], "--sentences: expected one of split, lines, none, got 'x'"),
         (["--text", "--characters", "--token-pattern", "x"], "--characters: every character is a token"),
+        (["--text", "--tokenizer", "treebank"], "--tokenizer: expected one of words, ptb, got 'treebank'"),
+        (["--text", "--tokenizer", "ptb", "--characters"], "--tokenizer: ptb has its own rules for tokens; leave"),
+        (["--text", "--json", "--distinct", "O"], "--distinct: says which of the N best labellings count as one; add"),
+        (["--text", "--json", "--nbest", 2, "--distinct", "-"], "--distinct: the tagger has no label '-'"),
         (
             ["--text", "--nbest", 2],
             "--nbest: entities have no place for several labellings; add --json or --to columns",

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelwright.corpus.tokenizer import Tokenizer, tokenizer_of
+from labelwright.corpus import Corpus
+from labelwright.corpus.tokenizer import Tokenizer, shown_by, tokenizer_of
 from labelwright.errors import OptionError
 
 WORDS = Tokenizer()
@@ -49,9 +50,52 @@ def test_words(text, words):
     assert tokens(text) == words
 
 
-@given(st.text(), st.booleans())
-def test_tokens_hold_all_but_spaces(text, characters):
-    tokenizer = Tokenizer(characters=characters)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Don't! I can\u2019t, WON'T, isn't", "Do n't ! I ca n\u2019t , WO N'T , is n't"),
+        (
+            "You cannot. Gonna, gotta, wanna, gimme, lemme.",
+            "You can not . Gon na , got ta , wan na , gim me , lem me .",
+        ),
+        ("he'll we're I've she'd I'm Ada's dogs' 1980's", "he 'll we 're I 've she 'd I 'm Ada 's dogs ' 1980 's"),
+        ("He'd've, shouldn't've", "He 'd 've , should n't 've"),
+        ("'Tis 'twas more'n '80s 'em O'Hara", "'T is 't was more 'n '80s 'em O'Hara"),
+        (
+            "\"It's (so) [he] said,\" ``no'' \u201cyes\u201d",
+            "\" It 's ( so ) [ he ] said , \" `` no '' \u201c yes \u201d",
+        ),
+        ("Wait... no -- well", "Wait ... no -- well"),
+        ("1,234.5 at 12:30, 5% of $3 or US$4 #1; -5 .5", "1,234.5 at 12:30 , 5 % of $ 3 or US$ 4 # 1 ; -5 .5"),
+        ("New York-based AT&T and/or R&D", "New York-based AT&T and/or R&D"),
+        (
+            "Mr. J. Smith, Ph.D., of Acme Inc. left the U.S. at 5 p.m.",
+            "Mr. J. Smith , Ph.D. , of Acme Inc. left the U.S. at 5 p.m.",
+        ),
+        ("At Acme Inc.", "At Acme Inc ."),
+        ("I said no. Go to No. 5.", "I said no . Go to No. 5 ."),
+        ("www.x.org, me@x.org.", "www.x.org , me@x.org ."),
+    ],
+)
+def test_treebank_words(text, words):
+    assert tokens(text, Tokenizer(name="ptb")) == words.split(" ")
+
+
+def test_sentences_of_treebank_words():
+    text = "Mr. Smith can't go. U.S. Sen. Doe left... Why?"
+    assert sentences(text, Tokenizer(name="ptb")) == ["Mr. Smith ca n't go .", "U.S. Sen. Doe left ...", "Why ?"]
+
+
+def test_training_data_show_their_tokenizer():
+    assert shown_by([["Do", "n't"], ["go"]]) == Tokenizer(name="ptb")
+    assert shown_by(Corpus.from_sequences([[("Did", "VBD"), ("n\u2019t", "RB")]])) == Tokenizer(name="ptb")
+    for X in ([["Don't"]], [("n't",)], [{"n't": 1.0}], [[{"w": "n't"}]], 3, None):
+        assert shown_by(X) is None
+
+
+@given(st.text() | st.text("nN'\u2019tTs.-aU1$ \n"), st.sampled_from([{}, {"characters": True}, {"name": "ptb"}]))
+def test_tokens_hold_all_but_spaces(text, settings):
+    tokenizer = Tokenizer(**settings)
     places = tokenizer.tokens(text)
     assert "".join(text[a:b] for a, b in places) == "".join(text.split())
     assert all(a < b for a, b in places)
@@ -63,6 +107,11 @@ def test_addresses_do_not_change_how_other_text_is_split(text):
     alone, among = tokens(text), tokens(f"{text} https://x.y")
     if "@" not in text and "://" not in text and "www." not in text:
         assert among == [*alone, "https://x.y"]
+
+
+@pytest.mark.parametrize("unit", ["a.", "Mr.", "n't", "'", "-", "a-", "U.S.", "n", "_", "Mr. ", "a&", "1,", "."])
+def test_long_runs_of_treebank_words_take_linear_time(unit):
+    assert len(Tokenizer(name="ptb")(unit * 20_000 + "@")) >= 1
 
 
 def test_long_runs_take_linear_time():
@@ -110,6 +159,9 @@ def test_lines_and_whole_texts():
         ({"sentences": "line"}, "sentences: expected one of split, lines, none, got 'line'"),
         ({"pattern": "("}, "token_pattern: '(' is no regular expression"),
         ({"pattern": 3}, "tokenizer: expected settings of a tokenizer"),
+        ({"name": None}, "tokenizer: expected settings of a tokenizer"),
+        ({"name": "x"}, "tokenizer: expected one of words, ptb, got 'x'"),
+        ({"name": "ptb", "pattern": "a"}, "tokenizer: ptb has its own rules for tokens"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):
@@ -118,8 +170,8 @@ def test_settings_that_cannot_be(settings, message):
 
 
 def test_a_model_file_describes_a_tokenizer():
-    tokenizer = Tokenizer(pattern=r"\w", sentences="lines")
-    assert tokenizer_of(tokenizer.as_dict()) == tokenizer
+    for tokenizer in (Tokenizer(pattern=r"\w", sentences="lines"), Tokenizer(name="ptb")):
+        assert tokenizer_of(tokenizer._asdict()) == tokenizer
     assert tokenizer_of(None) == tokenizer_of({}) == WORDS
 
 

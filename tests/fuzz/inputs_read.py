@@ -26,7 +26,7 @@ from labelwright.corpus import (
     write_columns,
     write_conllu,
 )
-from labelwright.corpus.file_formats import OpenFile, plain_text, read_corpus
+from labelwright.corpus.file_formats import FileOptions, OpenFile, plain_text, read_corpus
 from labelwright.corpus.pieces import pieces_of
 from labelwright.corpus.split_texts import split_texts
 from labelwright.corpus.tokenizer import Tokenizer
@@ -202,11 +202,12 @@ def _read_annotated(read: Callable[[bool], Corpus]) -> None:
 
 def read_as_text(data: bytes) -> None:
     """Plain text: its pieces have the tokens of the whole."""
-    corpus, _ = read_corpus(OpenFile(data, "<stream>", "text"))
     with _file(data, ".txt") as path:
         pieces = [plain_text(piece) for piece in pieces_of(path, "text", size=64)]
-    words = [word for sentence in split_texts(pieces, Tokenizer()).words for word in sentence]
-    assert words == list(corpus.tokens("word")), "pieces are split otherwise"
+    for tokenizer in (Tokenizer(), Tokenizer(name="ptb")):
+        corpus, _ = read_corpus(OpenFile(data, "<stream>", "text"), options=FileOptions(tokenizer=tokenizer))
+        words = [word for sentence in split_texts(pieces, tokenizer).words for word in sentence]
+        assert words == list(corpus.tokens("word")), "pieces are split otherwise"
 
 
 def read_as_dicts(made: Any) -> None:

@@ -122,6 +122,7 @@ FURTHER = {
     "crf-calibrated": (lambda: CRF(TAGS, **SHORT), tagged, calibrated),
     "crf-text": (lambda: CRF(WORDS, **SHORT), words, reading_text(pattern=r"\w+|\S", sentences="lines")),
     "crf-letters": (lambda: CRF(WORDS, **SHORT), words, reading_text(characters=True, sentences="none")),
+    "crf-treebank": (lambda: CRF(WORDS, **SHORT), words, reading_text(name="ptb")),
     "crf-8-bits": (lambda: CRF(TEMPLATE, **SHORT), words, smaller(0.01, 8)),
     "crf-16-bits": (lambda: CRF(SOURCES, vectors=VECTORS, **SOURCED, **SHORT), words, smaller(bits=16)),
     "crf-pruned": (lambda: CRF(WORDS[:-2], prune_labels=0.9, **SHORT), words),

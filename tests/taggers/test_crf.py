@@ -10,7 +10,7 @@ import pytest
 from tiny import ARCS, LABELS, NEW, STATES, TRIPLES, X, Y
 
 import labelwright
-from labelwright import CRF, Span
+from labelwright import CRF, Perceptron, Span
 from labelwright.corpus import Corpus, spans_of, validate
 from labelwright.errors import CorpusError, LabelwrightError, NotFittedError, OptionError, TemplateError
 from labelwright.structures.states import StateSpace
@@ -521,3 +521,35 @@ def test_scikit_learn_tools():
 def test_corpora_without_labels_are_refused():
     with pytest.raises(CorpusError, match="no label column"):
         CRF().fit(Corpus.from_sequences(X))
+
+
+def test_labellings_with_the_same_output_are_one() -> None:
+    phones = {"box": ["b", "o", "k_s"], "phone": ["f", "-", "o", "n", "-"], "sky": ["s", "k", "-"]}
+    model = CRF(template=STATES, max_iter=3, n_jobs=1).fit([*map(list, phones)], [*phones.values()])
+    word = list("pho")
+    (every,) = model.predict_nbest([word], n=1000)
+    assert len(every) == len(model.classes_) ** 3
+    sums: dict[tuple[str, ...], float] = {}
+    for labels, p in every:  # the oracle: all labellings
+        output = tuple(part for label in labels if label != "-" for part in label.split("_"))
+        sums[output] = sums.get(output, 0.0) + p
+    (distinct,) = model.predict_nbest([word], n=1000, distinct="-")
+    assert [p for _, p in distinct] == pytest.approx(sorted(sums.values(), reverse=True))
+    assert sum(p for _, p in distinct) == pytest.approx(1)
+    (few,) = model.predict_nbest([word], n=3, distinct="-")  # of the 100 best: no more than all of it
+    assert len(few) == 3
+    for labels, p in few:
+        output = tuple(part for label in labels if label != "-" for part in label.split("_"))
+        best = max((q, row) for row, q in every if [x for x in row if x != "-"] == [x for x in labels if x != "-"])
+        assert best[0] <= p <= sums[output] + 1e-12
+    with pytest.raises(OptionError, match="distinct: the tagger has no label '_'"):
+        model.predict_nbest([word], distinct="_")
+
+
+def test_scores_of_the_same_output_are_not_added() -> None:
+    model = Perceptron(template=STATES, max_iter=2, n_jobs=1).fit([list("ab"), list("ba")], [["x", "-"], ["-", "x"]])
+    (every,), (distinct,) = (model.predict_nbest([list("ab")], n=9, distinct=null) for null in (None, "-"))
+    assert len(every) == 4
+    assert distinct == [
+        row for n, row in enumerate(every) if row[0].count("x") not in [r.count("x") for r, _ in every[:n]]
+    ]

@@ -38,6 +38,7 @@ def test_a_record_is_returned_as_it_is():
         ({"rounds": [{"states": {"O": 2}}]}, "rounds: expected a round that was kept"),
         ({"restarts": [{"loss": 1.0}]}, r"restarts\[0\]: 'merit' is missing"),
         ({"tokenizer": {"pattern": "("}}, "tokenizer: expected"),
+        ({"tokenizer": {"name": "x"}}, "tokenizer: expected"),
         ({"dev": {"after": {"pos": 0.5}}}, "dev: expected a number"),
         ({"best_iteration": 2}, "'best_dev' is missing"),
     ],

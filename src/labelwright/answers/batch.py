@@ -1,5 +1,6 @@
 """A batch of scored sentences: every public answer, written once over the protocol of a scored sentence."""
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, TypeVar, cast
@@ -13,12 +14,13 @@ from labelwright.corpus.partial_labels import is_partial
 from labelwright.corpus.schemes import is_chunk_label, split_label
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.corpus.split_texts import labelled_spans
-from labelwright.decode.checks import check_decoder
+from labelwright.decode.checks import MOST, check_decoder
 from labelwright.decode.record import Decoding
 from labelwright.errors import CorpusError, OptionError
 
 Array = NDArray[Any]
 R = TypeVar("R")
+JOINED = re.compile(r"(?<=\w)[_+|:](?=\w)")  # between the parts of a label that stands for several, such as K_S
 UNDECIDED = "_"  # in place of a label that is left out, where there is no O
 Labels = Sequence[str]
 PartialLabels = Sequence[Any]  # of each token a label, None, or a set of labels
@@ -140,15 +142,21 @@ class Batch:
         batch.ruled, batch._maps = True, self._maps
         return batch
 
-    def nbest(self, n: int, max_expansions: int | None = None) -> list[list[tuple[list[str], float]]]:
+    def nbest(
+        self, n: int, max_expansions: int | None = None, distinct: str | None = None
+    ) -> list[list[tuple[list[str], float]]]:
         """Up to n labellings of each sentence, the best first, with their probabilities (or scores).
 
         n : how many
         max_expansions : limit of the search of a latent model
+        distinct : the label that stands for nothing, as in Tagger.predict_nbest
         """
+        most = n if distinct is None else min(MOST, max(100, 10 * n))
 
         def question(number: int, sentence: Scored) -> list[tuple[list[str], float]]:
-            ranked = sentence.best(n, max_expansions)
+            if distinct is not None and distinct not in sentence.labels:
+                raise OptionError(f"distinct: the tagger has no label {distinct!r}")
+            ranked = sentence.best(most, max_expansions)
             if not ranked.codes:
                 raise impossible(self.first + number)
             values = [float(weight) for weight in ranked.weights]
@@ -156,9 +164,19 @@ class Batch:
                 values = self._shares(number, ranked)
             labels = sentence.labels
             rows = ([labels[code] for code in codes] for codes in ranked.codes)
-            return list(zip(rows, values, strict=True))
+            listed = list(zip(rows, values, strict=True))
+            return listed if distinct is None else self._distinct(listed, distinct)[:n]
 
         return self._each(question, [([], 1.0 if self.probabilistic else 0.0)])
+
+    def _distinct(self, listed: list[tuple[list[str], float]], null: str) -> list[tuple[list[str], float]]:
+        """The first labelling of each output, with the sum of the probabilities of all that give it."""
+        outputs: dict[str, tuple[list[str], float]] = {}
+        for labels, value in listed:
+            output = " ".join(JOINED.sub(" ", str(label)) for label in labels if label != null)
+            first, total = outputs.get(output, (labels, 0.0 if self.probabilistic else value))
+            outputs[output] = first, total + value if self.probabilistic else total
+        return sorted(outputs.values(), key=lambda row: -row[1])
 
     def _shares(self, number: int, ranked: Ranked) -> list[float]:
         """The probabilities of ranked labellings of a sentence."""

@@ -21,7 +21,7 @@ from labelwright.cli.common import (
 from labelwright.cli.eval import gold_for
 from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
 from labelwright.cli.reading import ToTag, open_for, whole_file
-from labelwright.cli.tag_text import Characters, Sentences, TokenPattern, tokenizer_given
+from labelwright.cli.tag_text import Characters, Sentences, TokenizerName, TokenPattern, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def command(
         str | None, option("Names of the columns of FILE. [default: those of the model]", "NAMES", DATA)
     ] = None,
     text: Annotated[bool, option("FILE is plain text.", None, DATA, "--text")] = False,
+    tokenizer: TokenizerName = None,
     characters: Characters = False,
     token_pattern: TokenPattern = None,
     sentences: Sentences = None,
@@ -106,14 +107,14 @@ def command(
         check_target(html, [model, file])
     tagger = load_model(model, threads)
     layers = _layers(tagger, model, layer, below)
-    tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
+    splitter = tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
     rows = rows_for(tagger, arrays)
     source = open_for(tagger, file, "text" if text else None, columns)
-    data = whole_file(tagger, source, columns, tokenizer)
+    data = whole_file(tagger, source, columns, splitter)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
         raise CorpusError(f"{file}: has no tokens to explain")
-    gold = _gold(tagger, source, data.data, columns, tokenizer, wrong)
+    gold = _gold(tagger, source, data.data, columns, splitter, wrong)
     if wrong and layers[0] not in gold:
         raise OptionError(f"--wrong: {file} has no labels to compare with; leave it out")
     question = Question(token, against, constraints, layers, gold, wrong)

@@ -17,7 +17,7 @@ from labelwright.cli.common import (
 )
 from labelwright.cli.options import DATA, OUTPUT, argument, option
 from labelwright.cli.reading import pieces_to_tag
-from labelwright.cli.tag_text import Characters, Sentences, TokenPattern, text_format, tokenizer_given
+from labelwright.cli.tag_text import Characters, Sentences, TokenizerName, TokenPattern, text_format, tokenizer_given
 from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import shortened
 
@@ -55,6 +55,7 @@ def command(
     ] = None,
     format: Format = None,
     text: Annotated[bool, option("UNLABELLED is plain text.", None, DATA, "--text")] = False,
+    tokenizer: TokenizerName = None,
     characters: Characters = False,
     token_pattern: TokenPattern = None,
     sentences: Sentences = None,
@@ -114,8 +115,8 @@ def command(
         if path is not None:
             check_target(path, [model, input])
     tagger = load_model(model, threads)
-    tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
-    pool = _read(tagger, input, text_format(text, format, None, as_json), columns, tokenizer)
+    splitter = tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
+    pool = _read(tagger, input, text_format(text, format, None, as_json), columns, splitter)
     ranked = rank(tagger, pool.inputs, by, top=top, diverse=diverse, layer=layer)
     if target is not None:
         items = [_item(pool, number, each, by, scores) for number, each in enumerate(ranked, 1)]

@@ -9,13 +9,13 @@ from labelwright.errors import CorpusError, OptionError
 if TYPE_CHECKING:
     from labelwright.cli.recipe import Request
     from labelwright.corpus.file_formats import OpenFile
-    from labelwright.corpus.split_texts import Entity, SplitTexts
+    from labelwright.corpus.split_texts import SplitTexts
     from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import Tokenizer
     from labelwright.features.attribute_data import AttributeData
 
 Data = Any  # a Corpus, or AttributeData
-Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities [N][T] as text
+Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities; or the entities of texts
 
 
 class ToTag(NamedTuple):
@@ -98,7 +98,6 @@ def pieces_to_tag(
     tokenizer: "Tokenizer | None" = None,
 ) -> Iterator[ToTag]:
     """A file to be tagged, piece by piece; texts are split as those of the training data were, or by a tokenizer."""
-    from labelwright.corpus.file_formats import TEXTS
     from labelwright.corpus.pieces import pieces_of
 
     if reads_attributes(model):
@@ -107,29 +106,14 @@ def pieces_to_tag(
     for file in pieces_of(path, format, named=columns is not None):
         if file.head is None:
             _check_for(model, file, columns)
-        if file.format in TEXTS:
-            piece = _text_to_tag(model, file, columns or known, tokenizer or model.tokenizer(), begin)
-            begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
-            yield piece
-        elif tokenizer is not None:
-            raise _has_tokens(file)
-        else:
-            yield _to_tag(model, file, columns, known)
+        piece = _to_tag(model, file, columns, known, tokenizer, begin)
+        begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
+        yield piece
 
 
 def whole_file(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer | None" = None) -> ToTag:
     """All sentences of a file for a model; texts are split as those of the training data were, or by a tokenizer."""
-    from labelwright.corpus.file_formats import TEXTS
-
-    if file.format in TEXTS:
-        return _text_to_tag(model, file, columns, tokenizer or model.tokenizer(), 0)
-    if tokenizer is not None:
-        raise _has_tokens(file)
-    return _to_tag(model, file, columns, None)
-
-
-def _has_tokens(file: "OpenFile") -> OptionError:
-    return OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
+    return _to_tag(model, file, columns, None, tokenizer)
 
 
 def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer", begin: int) -> ToTag:
@@ -145,7 +129,16 @@ def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "
     return ToTag(corpus, write and (lambda added: write(file, split, added)), file.more, split, begin)
 
 
-def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None) -> ToTag:
+def _to_tag(
+    model: Any, file: "OpenFile", columns: str | None, known: str | None, tokenizer: "Tokenizer | None", begin: int = 0
+) -> ToTag:
+    """The sentences of a file, or of a piece of it that begins at this character."""
+    from labelwright.corpus.file_formats import TEXTS
+
+    if file.format in TEXTS:
+        return _text_to_tag(model, file, columns or known, tokenizer or model.tokenizer(), begin)
+    if tokenizer is not None:
+        raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
     if file.format == "crfsuite":
         from labelwright.features.attribute_data import read_crfsuite
 
@@ -188,7 +181,7 @@ def _fields(added: Added) -> list[dict[str, Any]]:
         field = f"{PREDICTED}_{name}" if name else PREDICTED
         fields[field] = columns[0]
         if len(columns) > 1:
-            fields[f"{field}_probabilities"] = [[float(p) for p in sentence] for sentence in columns[1]]
+            fields[f"{field}_probabilities"] = [[round(float(p), 6) for p in row] for row in columns[1]]
     return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
 
 
@@ -204,37 +197,32 @@ def _write_parquet(file: "OpenFile", added: Added) -> bytes:
     return extended(read_table(file), _fields(added))
 
 
-def _write_docbin(file: "OpenFile", added: Added) -> bytes:
-    raise OptionError(f"{file.name}: DocBin files are read, not written; add --json, or use the spaCy component")
+def _refuse_to_write(file: "OpenFile", *_: Any) -> bytes:
+    raise OptionError(f"{file.name}: {READ_ONLY[file.format]}")
 
 
+READ_ONLY = {
+    "spacy": "DocBin files are read, not written; add --json, or use the spaCy component",
+    "brat": "annotations of a folder are read, not written; tag its texts with --text --to brat -o DIR",
+}
 WRITERS: dict[str, Callable[["OpenFile", Added], bytes]] = {
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,
-    "spacy": _write_docbin,
+    "spacy": _refuse_to_write,
 }
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _entities(file: "OpenFile", split: "SplitTexts", added: Added) -> "dict[str, list[list[Entity]]]":
-    """For every output the places that its labels mark, text by text."""
-    from labelwright.corpus.split_texts import labelled_spans
-
-    marked = {}
-    for name, columns in added.items():
-        if len(columns) > 1:
-            raise OptionError(f"--probabilities: {file.name}: annotated texts have no place for them; add --json")
-        marked[name] = split.entities([labelled_spans(labels) for labels in columns[0]])
-    return marked
-
-
 def _write_doccano(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
     from labelwright.corpus.token_records import json_lines
 
-    marked = _entities(file, split, added)
-    columns = {name: [[[list(each[:3]) for each in text] for text in rows]] for name, rows in marked.items()}
+    columns: Added = {}
+    for name, (texts,) in added.items():
+        columns[name] = [[[list(each[:3]) for each in text] for text in texts]]
+        if all(each.probability is not None for text in texts for each in text):
+            columns[name].append([[each.probability for each in text] for text in texts])
     return json_lines(file).extended(_fields(columns))
 
 
@@ -243,18 +231,11 @@ def _write_label_studio(file: "OpenFile", split: "SplitTexts", added: Added) -> 
 
     if list(added) != [""]:
         raise OptionError(f"{file.name}: Label Studio has one list of predictions, and a cascade several; add --json")
-    marked = _entities(file, split, added)
-    return with_predictions(tasks_of(file), zip(split.texts, marked[""], strict=True))
-
-
-def _write_brat(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
-    raise OptionError(
-        f"{file.name}: annotations of a folder are read, not written; tag each text with --text --to brat"
-    )
+    return with_predictions(tasks_of(file), zip(split.texts, added[""][0], strict=True))
 
 
 TEXT_WRITERS: dict[str, Callable[["OpenFile", "SplitTexts", Added], bytes]] = {
     "doccano": _write_doccano,
     "label-studio": _write_label_studio,
-    "brat": _write_brat,
+    "brat": _refuse_to_write,
 }

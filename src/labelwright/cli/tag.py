@@ -4,26 +4,17 @@ import io
 from typing import Annotated, Any
 
 from labelwright.cli import decoding as how
+from labelwright.cli import tag_text as texts
 from labelwright.cli.arrays import Arrays, rows_for
 from labelwright.cli.common import Format, Threads, check_target, is_conllu, layer_names, load_model, refuse_inputs, say
 from labelwright.cli.options import DATA, OTHER, OUTPUT, argument, option
 from labelwright.cli.tag_answers import Request, Unsummed, answers_about
-from labelwright.cli.tag_input import Source
+from labelwright.cli.tag_input import Source, with_targets
 from labelwright.cli.tag_output import write_answers
-from labelwright.cli.tag_text import (
-    Characters,
-    EntityWriter,
-    Sentences,
-    Text,
-    To,
-    TokenPattern,
-    text_format,
-    tokenizer_given,
-)
 from labelwright.errors import OptionError
 
 ModelFile = Annotated[str, argument("A model file that `labelwright train` wrote.", "MODEL")]
-Input = Annotated[str, argument("Column file, .conllu, text (--text), or - for a stream.", "INPUT")]
+Input = Annotated[list[str] | None, argument("Column files, .conllu, text (--text), folders; - is a stream.", "INPUT")]
 Columns = Annotated[
     str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
 ]
@@ -56,6 +47,7 @@ NBest = Annotated[
     int | None,
     option("The N most probable labellings of each sentence; of models without probabilities, by score.", "N", OUTPUT),
 ]
+Distinct = Annotated[str | None, option("--nbest: sum labellings that are the same without LABEL.", "LABEL", OUTPUT)]
 AsJson = Annotated[bool, option("One JSON object per sentence.", None, OUTPUT, "--json")]
 Verbose = Annotated[
     bool, option("At the end one line on stderr: how much is proven, largest gap.", None, OTHER, "--verbose", "-v")
@@ -70,6 +62,7 @@ Label sentences: copies the input and adds a column with the predicted label (a 
   labelwright tag model.crf < test.txt | less
   labelwright tag model.crf test.txt --columns word,pos,hint --known hint
   labelwright tag latent.crf test.txt --decoder ldi --n 1000 --verbose
+  labelwright tag names.crf letters/ more.txt --text -o out/
   labelwright tag names.crf letter.txt --text --to brat -o letter.ann
 
 What is written by --json, --nbest and --probabilities: docs/probabilities.md. Plain text: docs/text.md. File formats
@@ -80,13 +73,14 @@ docs/confidence.md.
 
 def _tag(
     model: ModelFile,
-    input: Input = "-",
+    input: Input = None,
     columns: Columns = None,
     format: Format = None,
-    text: Text = False,
-    characters: Characters = False,
-    token_pattern: TokenPattern = None,
-    sentences: Sentences = None,
+    text: texts.Text = False,
+    tokenizer: texts.TokenizerName = None,
+    characters: texts.Characters = False,
+    token_pattern: texts.TokenPattern = None,
+    sentences: texts.Sentences = None,
     arrays: Arrays = None,
     known: Known = None,
     decoding: Any = None,
@@ -95,29 +89,37 @@ def _tag(
     min_confidence: MinConfidence = None,
     uncalibrated: how.Uncalibrated = False,
     nbest: NBest = None,
+    distinct: Distinct = None,
     as_json: AsJson = False,
-    to: To = None,
+    to: texts.To = None,
     threads: Threads = None,
     verbose: Verbose = False,
 ) -> None:
     """Label sentences: what is read (Source), asked about it (Request), and written."""
-    format = text_format(text, format, to, as_json)
-    _check_options(nbest, input, format, as_json)
-    check_target(output, [model])
-    if format == "text":  # which would be lost
-        refuse_inputs(output, [input])
+    format = texts.text_format(text, format, to, as_json)
+    paths = with_targets(input or ["-"], output, format, to)
+    for source, target in paths:
+        _check_options(nbest, source, format, as_json)
+        check_target(target, [model])
+        if format == "text":  # which would be lost
+            refuse_inputs(target, [source])
     tagger = load_model(model, threads, attributes=True)
     if uncalibrated:
         tagger = how.uncalibrated(tagger)
     tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
-    entities = EntityWriter(tagger, to or "jsonl") if format == "text" and not as_json and to != "columns" else None
+    of_text = format == "text" and not as_json and to != "columns"
+    entities = texts.EntityWriter(tagger, to or "jsonl") if of_text else None
     choices = how.chosen(tagger, decoding)
-    request = Request(choices, nbest, probabilities, as_json, known, tallies, entities, min_confidence)
+    request = Request(choices, nbest, probabilities, as_json, known, tallies, entities, min_confidence, distinct)
     _check(tagger, request)
-    how.show_progress(tagger, input != "-")
-    tokenizer = tokenizer_given(characters, token_pattern, sentences, tagger.tokenizer())
-    source = Source(input, format, columns, known, tokenizer, rows_for(tagger, arrays))
-    _run(tagger, source, request, output)
+    how.show_progress(tagger, bool(input) and input != ["-"])
+    splitter = texts.tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
+    rows, unsummed = rows_for(tagger, arrays), Unsummed()
+    for source, target in paths:
+        _run(tagger, Source(source, format, columns, known, splitter, rows), request, target, unsummed)
+    unsummed.report()
+    for name, tally in tallies.items():
+        say(f"{name}: {tally}" if name else str(tally))
 
 
 command = how.with_decoders(_tag, HELP)
@@ -140,6 +142,8 @@ def _check(model: Any, request: Request) -> None:
 
     if request.nbest is not None and request.entities is not None:
         raise OptionError("--nbest: entities have no place for several labellings; add --json or --to columns")
+    if request.distinct is not None and request.nbest is None:
+        raise OptionError("--distinct: says which of the N best labellings count as one; add --nbest N")
     if request.least is not None:
         _check_least(model, request)
     if layer_names(model):
@@ -184,11 +188,10 @@ def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
 # -- reading, answering, writing --------------------------------------------------------------------------------------
 
 
-def _run(model: Any, source: Source, request: Request, output: str) -> None:
+def _run(model: Any, source: Source, request: Request, output: str, unsummed: Unsummed) -> None:
     """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
 
-    unsummed = Unsummed()
     with written(output) as write:
         for piece in source.pieces(model):
             answers, form = answers_about(model, piece, request), io.BytesIO()
@@ -196,6 +199,3 @@ def _run(model: Any, source: Source, request: Request, output: str) -> None:
             write_answers(model, piece, answers, request, form)
             write(form.getvalue())
             del piece, answers, form  # before the next one is read
-    unsummed.report()
-    for name, tally in request.tallies.items():
-        say(f"{name}: {tally}" if name else str(tally))

@@ -30,11 +30,8 @@ class Request(NamedTuple):
     tallies: dict[str, how.Tally]  # of what is proven, where that is asked for
     entities: EntityWriter | None = None  # of texts
     least: float | None = None  # the probability of entities that are shown
-
-    @property
-    def shows_probabilities(self) -> bool:
-        """Are probabilities part of the form of the answer, without being asked for by name?"""
-        return self.json or self.entities is not None
+    distinct: str | None = None  # of the n best: the label that stands for nothing
+    annotated: bool = False  # whether annotated texts get one more annotation
 
 
 class Answer(NamedTuple):
@@ -50,6 +47,7 @@ class Answer(NamedTuple):
 def answers_about(model: Any, piece: ToTag, request: Request) -> dict[str, list[Answer]]:
     """All that is asked about one piece, by output."""
     corpus, forced = piece.corpus, None
+    request = request._replace(annotated=piece.split is not None and piece.write is not None and not request.json)
     inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
     if request.known is not None and corpus is not None:
         forced = {name: _forced(corpus, request.known, part.classes_) for name, part in model.outputs.items()}
@@ -97,7 +95,7 @@ def _answers(tagger: Any, batch: "Batch", request: Request, choice: how.Choice) 
         decodings = batch.decode(choice.decoder, probabilities=request.json or bool(request.tallies), **choice.options)
     nbest: list[Any] = [[]] * len(batch)
     if request.nbest is not None:
-        nbest = batch.nbest(request.nbest, choice.options.get("max_expansions"))
+        nbest = batch.nbest(request.nbest, choice.options.get("max_expansions"), request.distinct)
     marginals = batch.sure.marginals() if request.probabilities else [[]] * len(batch)
     labels, spans = _shown(tagger, batch, request, [[] if each is None else each.labels for each in decodings])
     return [Answer(*parts) for parts in zip(decodings, spans, nbest, marginals, labels, strict=True)]
@@ -108,11 +106,12 @@ def _shown(
 ) -> tuple[list[list[str]], "list[list[Span]]"]:
     """The labels and the spans that are shown."""
     nothing: list[list[Span]] = [[]] * len(batch)
+    of_texts = request.entities is not None or request.annotated
     if request.least is not None:
         shown = batch.confident(labels, request.least, tagger.scheme_)
-        chunks = request.entities is not None or tagger.scheme_ is not None  # without, no spans in JSON
+        chunks = of_texts or tagger.scheme_ is not None  # without, no spans in JSON
         return [row for row, _ in shown], [entities for _, entities in shown] if chunks else nothing
-    if request.entities is not None:
+    if of_texts:
         return labels, batch.entities(labels)
     return labels, batch.sure.spans(labels) if request.json else nothing
 
@@ -125,7 +124,7 @@ class Unsummed:
 
     def add(self, model: Any, answers: dict[str, list[Answer]], request: Request) -> None:
         """Count those among some answers."""
-        if not request.shows_probabilities:
+        if not request.json and request.entities is None:  # which show probabilities without being asked
             return
         for name, rows in answers.items():
             if request.choices[name].rules and model.outputs[name].is_sure:

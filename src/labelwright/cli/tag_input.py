@@ -44,6 +44,33 @@ class Source(NamedTuple):
         return _stream(model, self.columns, self.format)
 
 
+def with_targets(inputs: list[str], output: str, format: str | None, to: str | None) -> list[tuple[str, str]]:
+    """The files to be read, each with where its answer goes: in a folder, under its own name."""
+    files = [file for path in inputs for file in _files_of(path, format)]
+    if len(inputs) == 1 and files == inputs and (files == ["-"] or not (os.path.isdir(output) or output[-1:] == "/")):
+        return [(files[0], output)]
+    if output == "-" or os.path.isfile(output) or "-" in files:
+        raise OptionError("-o: several inputs, or a folder, are written file by file; name a folder with -o DIR")
+    sources: dict[str, str] = {}
+    for file in files:
+        name = os.path.basename(file)
+        target = os.path.join(output, f"{os.path.splitext(name)[0]}.ann" if to == "brat" else name)
+        if target in sources:
+            raise OptionError(f"-o: {sources[target]} and {file} would both be written to {target}; rename one of them")
+        sources[target] = file
+    os.makedirs(output, exist_ok=True)
+    return [(file, target) for target, file in sources.items()]
+
+
+def _files_of(path: str, format: str | None) -> list[str]:
+    """A file, or the files of a folder; one with annotations of BRAT is read as a whole, unless its texts are meant."""
+    names = sorted(os.listdir(path)) if os.path.isdir(path) and format != "brat" else []
+    if format is None and any(name.endswith(".ann") for name in names):
+        return [path]
+    files = [os.path.join(path, name) for name in names if name[0] != "." and not name.endswith(".ann")]
+    return [file for file in files if os.path.isfile(file)] or [path]
+
+
 def _is_empty(input: str) -> bool:
     """Is it a file of no bytes?  Nothing is to be labelled, whatever its format."""
     return os.path.isfile(input) and os.path.getsize(input) == 0

@@ -36,6 +36,9 @@ def write_answers(model: Any, piece: ToTag, answers: dict[str, list[Answer]], re
         out.write(request.entities.written(piece, spans))
     elif request.nbest is not None and corpus is not None:
         _write_nbest(model, corpus, answers, request, out)
+    elif piece.split is not None and piece.write is not None:
+        spans = {name: [answer.spans for answer in rows] for name, rows in answers.items()}
+        out.write(piece.write({name: [piece.split.entities(rows)] for name, rows in spans.items()}))
     else:
         _write_labels(piece, answers, request, out)
 

@@ -13,17 +13,18 @@ if TYPE_CHECKING:
     from labelwright.corpus.split_texts import Entity
     from labelwright.corpus.tokenizer import Tokenizer
 
-TARGETS = ("jsonl", "brat", "columns")  # what the entities of a text are written as
+TARGETS = ("jsonl", "brat", "columns", "words")  # what the entities of a text are written as
 
 Text = Annotated[
     bool, option("INPUT is plain text: write its entities, with places in characters.", None, DATA, "--text")
 ]
 Characters = Annotated[bool, option("Text: every character is a token, as for Chinese.", None, DATA, "--characters")]
 TokenPattern = Annotated[str | None, option("Text: a regular expression that matches the tokens.", "REGEX", DATA)]
+TokenizerName = Annotated[str | None, option("Text: words, or ptb (do n't). [default: as in training]", "NAME", DATA)]
 Sentences = Annotated[
     str | None, option("Text: split (by punctuation), lines or none. [default: as in training]", "NAME", DATA)
 ]
-To = Annotated[str | None, option("Text: jsonl, brat or columns. [default: jsonl]", "NAME", OUTPUT)]
+To = Annotated[str | None, option("Text: jsonl, brat, columns or words (segmented). [default: jsonl]", "NAME", OUTPUT)]
 
 
 def text_format(text: bool, format: str | None, to: str | None, as_json: bool) -> str | None:
@@ -41,12 +42,12 @@ def text_format(text: bool, format: str | None, to: str | None, as_json: bool) -
 
 
 def tokenizer_given(
-    characters: bool, pattern: str | None, sentences: str | None, before: "Tokenizer"
+    before: "Tokenizer", name: str | None, characters: bool | None, pattern: str | None, sentences: str | None
 ) -> "Tokenizer | None":
     """The tokenizer that options ask for, where they ask for another one than that of the model."""
-    if not characters and pattern is None and sentences is None:
-        return None
-    changed = before if not characters and pattern is None else before._replace(characters=characters, pattern=pattern)
+    if name is None and not characters and pattern is None:
+        return None if sentences is None else before._replace(sentences=sentences).check()
+    changed = before._replace(characters=bool(characters), pattern=pattern, name=name or "words")
     return changed._replace(sentences=sentences or before.sentences).check()
 
 
@@ -73,9 +74,12 @@ class EntityWriter:
         from labelwright.corpus.writable import check_written
 
         assert piece.split is not None
+        if self._target == "words":
+            return "".join(f"{' '.join(row)}\n" for row in piece.split.segmented(spans[self.output]) if row).encode()
         by_text = piece.split.entities(spans[self.output], piece.begin)
         entities = [entity for of_text in by_text for entity in of_text]
-        first, self._n = self._n + 1, self._n + len(entities)
+        first = self._n + 1 if piece.begin else 1  # of this text
+        self._n = first - 1 + len(entities)
         if self._target == "brat":
             check_written((entity.type for entity in entities), piece.data.source)
             return brat_lines(entities, first).encode()

@@ -50,7 +50,6 @@ from labelwright.wording import did_you_mean, shown
 if TYPE_CHECKING:
     from labelwright.cli.reading import Data
     from labelwright.corpus.file_formats import OpenFile
-    from labelwright.corpus.tokenizer import Tokenizer
 
 SEARCH_AGAIN = "; the same command resumes the search"
 BLANK = "\n\n"  # between paragraphs
@@ -272,11 +271,13 @@ def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
 
 def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
     """The training and the development data."""
+    from labelwright.cli.tag_text import tokenizer_given
     from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import Tokenizer, shown_by
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
-    tokenizer = _tokenizer(asked)
+    splitting = [asked.get(name) for name in ("tokenizer", "characters", "token_pattern", "sentences")]
+    tokenizer = tokenizer_given(Tokenizer(), *splitting)
     files = FileOptions(
         asked.get("format"), asked.get("label_names"), bool(asked.get("skip_bad_spans")), tokenizer or Tokenizer()
     )
@@ -293,7 +294,8 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     data: Any = read(file, columns, label)
     if not has_attributes(data):
         data = replace(data, raw=None)  # the text of the file is no longer needed
-        data = data.split_by(tokenizer or data.tokenizer)
+        of_words = data.tokenizer or shown_by(data) or Tokenizer()
+        data = data.split_by(tokenizer_given(of_words, *splitting) or data.tokenizer)
     file.close()
     data = _with_arrays(data, "arrays", asked)
     if "dev" not in asked.values:
@@ -315,15 +317,6 @@ def _with_arrays(data: "Data", name: str, asked: Request) -> "Data":
     if has_attributes(data):
         raise OptionError(f"{asked.place(name)}: CRFsuite's data have numbers of their own; leave it out")
     return TokenRows(asked.values[name], asked.place(name)).whole(data)
-
-
-def _tokenizer(asked: Request) -> "Tokenizer | None":
-    """The tokenizer that the options ask for; a model of files with tokens remembers it for text, too."""
-    from labelwright.cli.tag_text import tokenizer_given
-    from labelwright.corpus.tokenizer import Tokenizer
-
-    given = bool(asked.get("characters")), asked.get("token_pattern"), asked.get("sentences")
-    return tokenizer_given(*given, Tokenizer())
 
 
 def _fit(

@@ -65,6 +65,7 @@ def of_files(
 
 def of_texts(
     *,
+    tokenizer: Annotated[str | None, Group(DATA), Help("Text: words, or ptb (do n't)."), Default("as in TRAIN")] = None,
     characters: Annotated[
         bool, Group(DATA), Help("Text: every character is a token, as for Chinese."), Default("")
     ] = False,
@@ -305,7 +306,7 @@ TRAIN = inspect.Parameter(
     ],
 )
 RARE = (  # for some formats of files, or seldom asked for
-    "label_names", "skip_bad_spans", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
+    "label_names", "skip_bad_spans", "tokenizer", "characters", "token_pattern", "sentences", "arrays", "dev_arrays",
     "learning_curve", "calibrate", "unmarked", "allowed_labels", "sentence_weight", "token_weight",
 )  # fmt: skip
 MOST = ("start_from", "continue_from", "resume")  # options that not all taggers have, but most

@@ -379,6 +379,7 @@ def with_predictions(tasks: Sequence[dict[str, Any]], predicted: Iterable[tuple[
             {
                 **names,
                 "type": "labels",
+                **({} if each.probability is None else {"score": round(float(each.probability), 6)}),
                 "value": {
                     "start": units[each.start],
                     "end": units[each.end],

@@ -212,6 +212,9 @@ def texts_of(file: OpenFile, predicted: bool = False) -> list[annotations.Annota
 def plain_text(file: OpenFile) -> str:
     """The characters of a file of plain text, or of a piece of it."""
     data = file.getvalue().removeprefix(BOM) if file.first_line == 1 else file.getvalue()
+    if file.first_line == 1 and (first_object(data) is not None or _has_tasks(data)):
+        format = _json_format(".jsonl", data)
+        raise CorpusError(f"{file.name}: holds JSON, not plain text; use --format {format} in place of --text")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -60,8 +60,9 @@ def _ends(text: str, tokens: Sequence[tuple[int, int]], t: int, mark: str, first
 
 
 def _is_abbreviated(text: str, tokens: Sequence[tuple[int, int]], t: int) -> bool:
-    """Is token t a period that belongs to the word before it?"""
-    if t == 0 or tokens[t - 1][1] != tokens[t][0] or tokens[t][1] - tokens[t][0] > 1:
-        return False
-    word = text[tokens[t - 1][0] : tokens[t - 1][1]]
+    """Does token t end with a period that belongs to its word, or to the one before it?"""
+    begin, end = tokens[t]
+    if t and end - begin == 1 and tokens[t - 1][1] == begin:  # a token of its own
+        begin = tokens[t - 1][0]
+    word = text[begin:end].rstrip(".")
     return "." in word or (len(word) == 1 and word.isupper()) or word.lower() in ABBREVIATIONS

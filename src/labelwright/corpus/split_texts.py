@@ -1,11 +1,13 @@
 """Texts as sentences of tokens, and spans of tokens as entities: places in the text."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
+from labelwright.corpus.text import joined_text
 from labelwright.corpus.tokenizer import Place, Tokenizer
 from labelwright.errors import CorpusError
 
@@ -37,8 +39,7 @@ class SplitTexts(NamedTuple):
 
     def corpus(self, source: str, tokenizer: Tokenizer) -> Corpus:
         """The sentences as a corpus with one column."""
-        corpus = Corpus.from_sequences(self.words, names=["word"], source=source)
-        return corpus.split_by(tokenizer)
+        return Corpus.from_sequences(self.words, names=["word"], source=source).split_by(tokenizer)
 
     def entities(self, spans: Sequence[Sequence[Span]], begin: int = 0) -> list[list[Entity]]:
         """The entities of each text that spans [N] of its sentences are; `begin` is where the first text begins."""
@@ -49,6 +50,16 @@ class SplitTexts(NamedTuple):
                 a, b = tokens[span.start][0], tokens[span.end - 1][1]
                 by_text[number].append(Entity(begin + a, begin + b, span.type, text[a:b], span.probability))
         return by_text
+
+    def segmented(self, spans: Sequence[Sequence[Span]]) -> list[list[str]]:
+        """The words of every sentence: its spans [N] and the tokens outside of them; _ for a space inside of a word."""
+        rows = []
+        for places, number, of_sentence in zip(self.places, self.text_of, spans, strict=True):
+            inside = {t for span in of_sentence for t in range(span.start + 1, span.end)}
+            starts = [t for t in range(len(places)) if t not in inside]
+            words = (self.texts[number][places[a][0] : places[b - 1][1]] for a, b in pairwise([*starts, len(places)]))
+            rows.append([joined_text(word.split()).replace(" ", "_") for word in words])
+        return rows
 
 
 def split_texts(texts: Iterable[str], tokenizer: Tokenizer) -> SplitTexts:

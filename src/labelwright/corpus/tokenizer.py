@@ -13,13 +13,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from labelwright.corpus.sentences import sentence_starts
+from labelwright.corpus.sentences import ABBREVIATIONS, sentence_starts
 from labelwright.corpus.text import UNSPACED
 from labelwright.corpus.token_patterns import matches, why_slow
 from labelwright.errors import OptionError
 
 Place = tuple[int, int]  # where a token begins and ends in its text
 SPLITTINGS = ("split", "lines", "none")  # of a text into sentences
+NAMES = ("words", "ptb")  # of tokenizers
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and zero-width (non-)joiner: they do not end a word
 
 
@@ -30,6 +31,7 @@ class Tokenizer(NamedTuple):
     pattern : a regular expression of your own; its matches are the tokens, and what is between them is left out; one
         of more than 1,000 characters may be cut
     sentences : "split" by punctuation, "lines" (each line is one), or "none" (each text is one)
+    name : "words" of any language, or "ptb" (English treebanks: do n't, can not, New York-based, Mr.)
 
     >>> [[text[a:b] for a, b in sentence] for text in ["Ada's 1,5 m. She left."] for sentence in Tokenizer()(text)]
     [['Ada', "'s", '1,5', 'm', '.'], ['She', 'left', '.']]
@@ -38,6 +40,7 @@ class Tokenizer(NamedTuple):
     characters: bool = False
     pattern: str | None = None
     sentences: str = "split"
+    name: str = "words"
 
     def __call__(self, text: str) -> list[list[Place]]:
         """The sentences of a text: the places of their tokens."""
@@ -55,7 +58,7 @@ class Tokenizer(NamedTuple):
         """
         if self.pattern is not None:
             return list(matches(_own(self.pattern), text))
-        rule = _CHARACTER if self.characters else _rule_for(text)
+        rule = _CHARACTER if self.characters else _rule_for(text, self.name)
         places = [match.span() for match in rule.finditer(text)]
         return places if text.isascii() else _with_marks(text, places, self.characters)
 
@@ -63,15 +66,14 @@ class Tokenizer(NamedTuple):
         """This tokenizer, or an error that says what is wrong with it."""
         if self.characters and self.pattern is not None:
             raise OptionError("characters: every character is a token, so there is no token pattern; give one of both")
-        if self.sentences not in SPLITTINGS:
-            raise OptionError(f"sentences: expected one of {', '.join(SPLITTINGS)}, got {self.sentences!r}")
+        if self.name != "words" and (self.characters or self.pattern is not None):
+            raise OptionError(f"tokenizer: {self.name} has its own rules for tokens; leave characters and pattern out")
+        for what, value, known in (("sentences", self.sentences, SPLITTINGS), ("tokenizer", self.name, NAMES)):
+            if value not in known:
+                raise OptionError(f"{what}: expected one of {', '.join(known)}, got {value!r}")
         if self.pattern is not None:
             _own(self.pattern)
         return self
-
-    def as_dict(self) -> dict[str, Any]:
-        """The settings, ready for the header of a model file."""
-        return self._asdict()
 
 
 def tokenizer_of(settings: Any) -> Tokenizer:
@@ -79,7 +81,7 @@ def tokenizer_of(settings: Any) -> Tokenizer:
     if not isinstance(settings, Mapping):
         return Tokenizer()
     known = {name: settings[name] for name in Tokenizer._fields if name in settings}
-    kinds = {"characters": bool, "pattern": str | None, "sentences": str}
+    kinds = {"characters": bool, "pattern": str | None, "sentences": str, "name": str}
     if not all(isinstance(value, kinds[name]) for name, value in known.items()):  # type: ignore[arg-type]
         raise OptionError(f"tokenizer: expected settings of a tokenizer, got {settings!r:.80}")
     return check_remembered(Tokenizer(**known).check())
@@ -93,6 +95,14 @@ def check_remembered(tokenizer: Tokenizer) -> Tokenizer:
             f"token_pattern: no model may hold {tokenizer.pattern!r:.60}, which can be slow on some text: {reason}"
         )
     return tokenizer
+
+
+def shown_by(X: Any) -> Tokenizer | None:
+    """The tokenizer that the words of training data show: n't is a token of English treebanks; None where none is."""
+    sentences = [X.values(X.input_names[0])] if hasattr(X, "input_names") else X if isinstance(X, list) else ()
+    words = (word for sentence in sentences if isinstance(sentence, list) for word in sentence)
+    shown = any(isinstance(word, str) and word in ("n't", "n\u2019t") for word in words)
+    return Tokenizer(name="ptb") if shown else None
 
 
 @lru_cache(maxsize=8)
@@ -113,9 +123,10 @@ _CLITIC = r"(?i:s|re|ve|ll|d|m)(?!\w)"  # after an apostrophe, in English
 _ELISION = r"(?<!\w)(?i:[cdjlmnst]|(?:jus|lors|puis)?qu|[dns]?ell|d?all|un)['\u2019](?=[^\W\d_]{2})"  # French, Italian
 
 
-def _rule_for(text: str) -> re.Pattern[str]:
+def _rule_for(text: str, name: str) -> re.Pattern[str]:
     """The rule for a text; parts of which it has no use are left out."""
-    return _rule(UNSPACED.search(text) is not None, "@" in text or "://" in text or "www." in text)
+    addresses = "@" in text or "://" in text or "www." in text
+    return _ptb_rule(addresses) if name == "ptb" else _rule(UNSPACED.search(text) is not None, addresses)
 
 
 @lru_cache(maxsize=4)
@@ -127,6 +138,27 @@ def _rule(unspaced: bool, addresses: bool) -> re.Pattern[str]:
     word = rf"{alnum}+(?:(?:(?<=\d)[.,:/](?=\d)|_+|(?<={letter})['\u2019](?!{_CLITIC})(?={letter})){alnum}+)*"
     initials = rf"(?<!\w){letter}(?:\.{letter})+(?!\w)"
     parts = [_ELISION, initials, word, rf"(?<=\w)['\u2019]{_CLITIC}", _REPEATED, r"\S"]
+    return re.compile("|".join([_URL, _EMAIL, *parts] if addresses else parts))
+
+
+@lru_cache(maxsize=2)
+def _ptb_rule(addresses: bool) -> re.Pattern[str]:
+    """English as in the Penn Treebank: contractions are two tokens; words keep hyphens, slashes, the & of AT&T and the
+    period of an abbreviation.  A period at the end of a line is a token, except in U.S. and the like."""
+    letter, quote, closers = r"[^\W\d_]", r"['\u2019]", r"\"'\u2019\u201d)\]"
+    part = rf"(?:[^\W_nN]++|[nN](?!{quote}[tT]\b))+"  # of a word: up to n't
+    inner = rf"(?<=\d)[.,:](?=\d)|(?:[-./&]|_+)(?=[^\W_])|(?<={letter}){quote}(?!{_CLITIC})(?={letter})"
+    titles = "|".join(word.title() for word in sorted(ABBREVIATIONS - {"no"}))
+    goes_on = rf"(?!\w)(?=[{closers}]{{0,4}}[^\S\n]*[^\s{closers}])"  # after a period
+    abbreviated = rf"(?:[A-Z]|{titles}|al|cf|etc|vs)\.{goes_on}|[Nn]o\.(?= ?\d)"
+    contracted = rf"can(?=not\b)|(?:go|wa)n(?=na\b)|got(?=ta\b)|(?:gi|le)m(?=me\b)|more(?={quote}n\b)|d{quote}(?=ye\b)"
+    shortened = rf"{quote}(?:t(?=is\b|was\b)|n{quote}?(?!\w)|(?:em|til|cause|bout)\b|\d\ds?\b)"
+    parts = [
+        rf"(?<!\w)(?:{abbreviated}|(?i:{contracted}|{shortened})|[A-Z]{{1,3}}\$)",  # US$
+        rf"{quote}(?:{_CLITIC}|[nN]\b)|(?i:n{quote}t\b)",
+        rf"(?:(?<!\w)(?:(?:{letter}|[A-Z][a-z])\.){{2,}}(?!\w)|(?:(?<![\w.])[-+]?\.?(?=\d))?{part})(?:(?:{inner}){part})*",
+        r"\.{2,}|-{2,}|``|''|\S",
+    ]
     return re.compile("|".join([_URL, _EMAIL, *parts] if addresses else parts))
 
 

@@ -228,6 +228,7 @@ class Tagger(Estimator):
         forced: Forced | None = None,
         constraints: Constraints = None,
         max_expansions: int | None = None,
+        distinct: str | None = None,
     ) -> list[list[tuple[list[str], float]]]:
         """Up to n labellings of each sentence, the best first, with their exact probabilities (or their scores).
 
@@ -237,10 +238,13 @@ class Tagger(Estimator):
         n : how many
         forced, constraints : as for `decode`
         max_expansions : limit of the search of a latent model
+        distinct : the label that stands for nothing, such as "-" of a silent letter: labellings with the same output
+            (the other labels; K_S is K S) are one, the best of them, with the sum of their probabilities among the
+            10 n best (at least 100): a lower bound of the probability of the output; of scores the best
         """
         check_whole("n", n, 1, MOST)
         self._check_fitted()
-        return self._ask_under(X, lambda batch: batch.nbest(n, max_expansions), forced, constraints)
+        return self._ask_under(X, lambda batch: batch.nbest(n, max_expansions, distinct), forced, constraints)
 
     def predict_marginals(
         self, X: Any, *, forced: Forced | None = None, constraints: Constraints = None

@@ -110,18 +110,16 @@ class Estimator:
         vars(self).setdefault("training_", {}).update(columns=columns, label=label)
 
     def _tokenizer_of(self, X: Any) -> "Tokenizer | None":
-        """How the texts of training data were split; refused before training where no model could remember it."""
-        tokenizer: Tokenizer | None = getattr(X, "tokenizer", None)
-        if tokenizer is not None:
-            from labelwright.corpus.tokenizer import check_remembered
+        """How the texts of training data are split, where that is known; refused if no model could remember it."""
+        from labelwright.corpus.tokenizer import check_remembered, shown_by
 
-            check_remembered(tokenizer)
-        return tokenizer
+        tokenizer: Tokenizer | None = getattr(X, "tokenizer", None) or shown_by(X)
+        return None if tokenizer is None else check_remembered(tokenizer)
 
     def _remember_tokenizer(self, tokenizer: Any) -> None:
         """Keep in the record how the texts of the training data were split."""
         if tokenizer is not None:
-            self.__dict__["training_"]["tokenizer"] = tokenizer.as_dict()
+            self.__dict__["training_"]["tokenizer"] = tokenizer._asdict()
 
     def tokenizer(self) -> "Tokenizer":
         """How to split text: as the texts of the training data were split, if it was made of texts."""
