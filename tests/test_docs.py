@@ -129,6 +129,18 @@ def test_the_blocks_of_a_page_run(page: Path) -> None:
             assert is_part(block.shown, printed), f"{place}: the page shows\n{block.shown}\nprinted was\n{printed}"
 
 
+def test_containers_install_the_wheel_that_they_copy() -> None:
+    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    images = re.findall(r"^```dockerfile\n(.*?)^```$", text, re.M | re.S)
+    assert images
+    for image in images:
+        copied = re.search(r"^COPY dist/(\S+\.whl) (\S+)$", image, re.M)
+        installed = re.search(r"pip install --no-cache-dir (.+?)(?= \\$|$)", image, re.M)
+        assert copied is not None
+        assert installed is not None
+        assert copied[2] + copied[1] in installed[1]
+
+
 def test_the_readme_has_blocks_to_run() -> None:
     assert any(block.language == "python" for block in blocks_of(ROOT / "README.md"))
 
