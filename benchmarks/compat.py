@@ -3,7 +3,8 @@
     python benchmarks/compat.py suites              python-crfsuite's and sklearn-crfsuite's own tests on both
     python benchmarks/compat.py programs --python PYTHON --sources DIR
                                                     usaddress, ingredient-parser-nlp, underthesea on both
-    python benchmarks/compat.py speed --corpora DIR training and tagging with feature dicts, beside CRFsuite
+    python benchmarks/compat.py speed --corpora DIR [--corpus conll2003]
+                                                    training and tagging with feature dicts, beside CRFsuite
     python benchmarks/compat.py memory [--tokens N] generators of feature dicts, beside CRFsuite
 
 `suites` downloads the source distributions from the package index into a temporary folder, and installs
@@ -119,8 +120,9 @@ def speed(options: argparse.Namespace) -> None:
     from labelwright import read_columns
     from labelwright.compat import pycrfsuite as ours
 
-    train, test = (read_columns(options.corpora / "conll2000" / f"{part}.txt") for part in ("train", "test"))
-    X, held_out = ([[features(s, t) for t in range(len(s))] for s in part.X] for part in (train, test))
+    train, test = (read_columns(options.corpora / options.corpus / f"{part}.txt") for part in ("train", "test"))
+    sentences = ([[token[:2] for token in s] for s in part.X] for part in (train, test))
+    X, held_out = ([[features(s, t) for t in range(len(s))] for s in part] for part in sentences)
     held_out = (held_out * 5)[:10_000]
     names = {"CRFsuite": (pycrfsuite, None), "labelwright, 1 thread": (ours, 1), "labelwright, 2 threads": (ours, 2)}
     for name, (module, threads) in names.items():
@@ -178,6 +180,7 @@ def main() -> int:
     parts = {"suites": suites, "programs": programs, "speed": speed, "memory": memory}
     parser.add_argument("what", choices=parts)
     parser.add_argument("--corpora", type=Path, default=Path(os.environ.get("LABELWRIGHT_CORPORA", ".")))
+    parser.add_argument("--corpus", default="conll2000", help="of `speed`: its first two columns are word and tag")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--sources", type=Path, default=Path())
     parser.add_argument("--iterations", type=int, default=30)

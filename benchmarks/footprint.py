@@ -70,12 +70,12 @@ class Environment(NamedTuple):
 
     @property
     def megabytes(self) -> float:
-        """All that was installed: packages without pip, and scripts are too small to count."""
+        """The files of all packages but pip's, with their bytecode; scripts are too small to count."""
         site = next(self.folder.glob("lib/python*/site-packages"))
         left_out = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "wheel")
         folders = [path for path in site.iterdir() if not path.name.split("-")[0].startswith(left_out)]
         files = [file for top in folders for file in ([top] if top.is_file() else top.rglob("*"))]
-        return sum(f.stat().st_size for f in files if f.is_file() and "__pycache__" not in f.parts) / 1e6
+        return sum(f.stat().st_size for f in files if f.is_file()) / 1e6
 
     def run(self, program: str, *arguments: object, **variables: str) -> None:
         command = [str(self.python), "-c", program, *map(str, arguments)]

@@ -1,7 +1,9 @@
-"""Every Python and shell block of README.md and docs/ runs, in the order of its page, in a folder with small data.
+"""Every Python and shell block of README.md and docs/ runs, in the order of its page, in an empty folder.
 
-Blocks fenced as ```text, and indented ones, only show something.  All Python blocks of a page share their names.  Where
-a block that prints is followed by one that shows something, the page must show what is printed.
+Pages that need data make them: `labelwright demo --write .`.  Blocks fenced as ```text, and indented ones, only show
+something.  All Python blocks of a page share their names.  Where a block that prints is followed by one that shows
+something, the page must show what is printed: all that Python prints, a part of what commands print.  There `...`
+stands for what is left out, and seconds may differ.
 """
 
 import contextlib
@@ -20,7 +22,6 @@ import pytest
 
 from labelwright import compat
 from labelwright.cli import main
-from labelwright.corpus import builtin_corpus, write_columns
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -46,11 +47,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: train.txt, dev.txt, test.txt and new.txt, each with the columns word, pos and chunk."""
-    corpus = builtin_corpus(60, random_state=3, columns=["word", "pos", "chunk"])
-    parts = {"train": slice(0, 35), "dev": slice(35, 45), "test": slice(45, 55), "new": slice(55, 60)}
-    for name, part in parts.items():
-        write_columns(corpus.take(part), tmp_path / f"{name}.txt")
+    """The current folder: empty but for the command."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     command = bin_folder / "labelwright"
@@ -75,17 +72,27 @@ def statements(text: str) -> Iterator[str]:
             yield statement
 
 
-def run_shell(text: str, place: str) -> None:
-    """Run commands of labelwright in this process, which is faster, and all others by the shell."""
+def run_shell(text: str, place: str) -> str:
+    """Run commands of labelwright in this process, which is faster, and all others by the shell; what they print."""
+    printed = ""
     for statement in statements(text):
         if re.fullmatch(r"labelwright [^|<>;&$`\n]*(\\\n[^|<>;&$`\n]*)*", statement.split(" #")[0]):
             output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 code = main(shlex.split(statement.replace("\\\n", " "), comments=True)[1:])
-            assert code == 0, f"{place}: {statement}\n{output.buffer.getvalue().decode()}"
+            said = output.buffer.getvalue().decode()
         else:
             done = subprocess.run(["bash", "-e", "-c", statement], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{place}: {statement}\n{done.stdout}{done.stderr}"
+            code, said = done.returncode, done.stdout + done.stderr
+        assert code == 0, f"{place}: {statement}\n{said}"
+        printed += said
+    return printed
+
+
+def is_part(shown: str, printed: str) -> bool:
+    """Whether a page shows what commands print, but for `...` and for seconds."""
+    pattern = re.escape(shown.strip("\n")).replace(re.escape("..."), ".*?")
+    return re.search(re.sub(r"\d+\\\.\d+\\ s", r"\\d+\\.\\d+\\ s", pattern), printed, re.S) is not None
 
 
 def run_python(text: str, place: str, names: dict[str, object]) -> str:
@@ -118,11 +125,32 @@ def test_the_blocks_of_a_page_run(page: Path) -> None:
             printed = run_python("\n" * block.line + block.text, str(page), names)
             assert not printed or not block.shown or printed == block.shown, place
         else:
-            run_shell(block.text, place)
+            printed = run_shell(block.text, place)
+            assert is_part(block.shown, printed), f"{place}: the page shows\n{block.shown}\nprinted was\n{printed}"
+
+
+def test_containers_install_the_wheel_that_they_copy() -> None:
+    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    images = re.findall(r"^```dockerfile\n(.*?)^```$", text, re.M | re.S)
+    assert images
+    for image in images:
+        copied = re.search(r"^COPY dist/(\S+\.whl) (\S+)$", image, re.M)
+        installed = re.search(r"pip install --no-cache-dir (.+?)(?= \\$|$)", image, re.M)
+        assert copied is not None
+        assert installed is not None
+        assert copied[2] + copied[1] in installed[1]
 
 
 def test_the_readme_has_blocks_to_run() -> None:
     assert any(block.language == "python" for block in blocks_of(ROOT / "README.md"))
+
+
+def test_what_a_page_may_show_of_the_output_of_commands() -> None:
+    printed = "a.crf: 11 labels, 0.3 s\nF1 86.44\nlast (12.0 s)\n"
+    for shown in ("a.crf: 11 labels, 1.25 s\n", "F1 86.44\n...\n", "a.crf: ... s\n...\nlast (9.9 s)\n", ""):
+        assert is_part(shown, printed)
+    for shown in ("a.crf: 12 labels, 0.3 s\n", "F1 86,44\n", "last (12.0 s)\nF1 86.44\n"):
+        assert not is_part(shown, printed)
 
 
 def test_statements_of_the_shell() -> None:

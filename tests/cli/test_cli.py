@@ -401,6 +401,25 @@ def test_the_demo_answers_once_before_it_takes_the_time(run, monkeypatch: pytest
     assert asked[:5] == [*every, ("predict", 300)]
 
 
+def test_the_demo_writes_files_over_no_others(run, tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    for _ in range(2):  # its own files may be there
+        code, out, err = run("demo", "--write", folder)
+        assert (code, err) == (0, "")
+        assert out.startswith(f"{folder}: train.txt (35 sentences), dev.txt (10 sentences), test.txt")
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    parts = [labelwright.read_columns(folder / name, names="word,pos,chunk") for name in ("train.txt", "new.txt")]
+    assert [len(part) for part in parts] == [35, 5]
+    (folder / "train.txt").unlink()
+    (folder / "test.txt").write_text("mine O\n")
+    code, out, err = run("demo", "--write", folder)
+    assert (code, out) == (2, "")
+    one_line(err, f"{folder / 'test.txt'}: is there already, with other content; name another folder")
+    assert not (folder / "train.txt").exists()
+    assert (folder / "test.txt").read_text() == "mine O\n"
+    assert (folder / "dev.txt").read_bytes() == written["dev.txt"]
+
+
 @pytest.mark.slow
 def test_warmup_calls_models_of_every_kind():
     """On NumPy, where nothing is compiled: every call must work."""

@@ -346,8 +346,10 @@ def test_bootstrap_samples_are_scores_of_resampled_sentences(metric, score, monk
     draws = np.random.default_rng(7).integers(40, size=(50, 40))
     deltas = np.array([delta(row) for row in draws.tolist()])
     assert result.delta == pytest.approx(observed)
-    assert result.interval == pytest.approx(np.quantile(deltas, [0.025, 0.975]))
-    assert result.p_value == (1 + (np.abs(deltas - observed) >= abs(observed)).sum()) / 51
+    distances = np.abs(deltas - observed)
+    assert result.p_value == (1 + (distances >= abs(observed)).sum()) / 51
+    reach = sorted([*distances, abs(observed)])[-3]  # that fewer than 5 % of the 51 exceed
+    assert result.interval == pytest.approx((observed - reach, observed + reach))
     monkeypatch.setattr(significance, "BLOCK", 7 * 40)
     in_blocks = paired_bootstrap(gold, a, b, metric=metric, samples=50, random_state=7)
     assert in_blocks == result
@@ -366,6 +368,20 @@ def test_bootstrap_knows_a_difference_from_none():
     assert worse.interval == pytest.approx((-better.interval[1], -better.interval[0]))
     same = paired_bootstrap(gold, a, a, samples=100)
     assert same[1:] == (0, (0, 0), 1, 100)
+
+
+@pytest.mark.parametrize("samples", [1, 19, 20, 39, 40, 999, 1000])
+def test_the_interval_has_no_0_exactly_where_p_is_below_a_twentieth(samples):
+    gold = made_up(30)
+    trials = [
+        paired_bootstrap(gold, noisy(gold, 0.2, 2 * k), noisy(gold, 0.12, 2 * k + 1), metric, samples)
+        for k in range(60)
+        for metric in ("f1", "sentence")
+    ]
+    significant = [trial.p_value < 0.05 for trial in trials]
+    assert significant == [not trial.interval[0] <= 0 <= trial.interval[1] for trial in trials]
+    assert any(significant) == (samples >= 20)
+    assert not all(significant)
 
 
 def test_bootstrap_p_values_of_equal_systems_are_spread_evenly():

@@ -1,13 +1,16 @@
 """labelwright demo: the main job on built-in data, explained."""
 
+import io
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labelwright.cli.common import heading, show
 from labelwright.engine import choice
+from labelwright.errors import OptionError
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
@@ -16,12 +19,20 @@ if TYPE_CHECKING:
 GIVEN = ["He", "gave", "her", "flowers", "."]
 SEEN = ["He", "saw", "her", "brother", "."]
 COMPILED = 10.0  # seconds: a first round that takes longer has compiled something
+FILES = {"train.txt": slice(0, 35), "dev.txt": slice(35, 45), "test.txt": slice(45, 55), "new.txt": slice(55, 60)}
+WRITE = f"Only write {', '.join(FILES)}, as the pages of the docs use them: columns word, pos and chunk."
 
 
-def command(quick: Annotated[bool, typer.Option("--quick", help="Fewer sentences, less accurate.")] = False) -> None:
+def command(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sentences, less accurate.")] = False,
+    write: Annotated[Path | None, typer.Option("--write", metavar="DIR", help=WRITE)] = None,
+) -> None:
     """Train a chunker on built-in sentences, score it, and label two sentences with their probabilities."""
     from labelwright.corpus import builtin_corpus
 
+    if write is not None:
+        _write(builtin_corpus(60, random_state=3, columns=["word", "pos", "chunk"]), write)
+        return
     corpus = builtin_corpus(1500 if quick else 3000, random_state=0, columns=["word", "chunk"])
     train, test = corpus.split(0.8, random_state=0)
     _show_data(train, test)
@@ -35,16 +46,15 @@ def command(quick: Annotated[bool, typer.Option("--quick", help="Fewer sentences
     show()
     _show_scores(model, test)
     heading("4. How does it label a sentence, and where is it uncertain?")
-    show()
-    show('   "her" can be a phrase of its own ("gave her flowers") or begin a longer one ("saw her brother").')
+    show('\n   "her" can be a phrase of its own ("gave her flowers") or begin a longer one ("saw her brother").')
     for words in (GIVEN, SEEN):
         _explain(model, words)
-    heading("5. The same with your own files")
+    heading("5. The same with files: your own, or small ones to try it (labelwright demo --write .)")
     show(OWN_FILES)
 
 
 OWN_FILES = """
-   labelwright train train.txt -o model.crf --columns word,chunk --dev dev.txt
+   labelwright train train.txt -o model.crf --columns word,pos,chunk --dev dev.txt
    labelwright tag model.crf new.txt -o tagged.txt               copies new.txt and adds the predicted label
    labelwright tag model.crf new.txt --nbest 3 --probabilities   shows where it is uncertain (--json for programs)
    labelwright eval model.crf test.txt                           the table above
@@ -52,7 +62,22 @@ OWN_FILES = """
 
    In Python: from labelwright import CRF, read_columns
               model = CRF().fit(read_columns("train.txt"))
-              model.predict_spans([["He", "saw", "her", "brother", "."]])"""
+              model.predict_spans(read_columns("new.txt"))"""
+
+
+def _write(corpus: "Corpus", folder: Path) -> None:
+    """Write the parts of a corpus as the files of the docs; none in the place of one that holds something else."""
+    from labelwright.corpus import write_columns
+
+    texts = {name: io.BytesIO() for name in FILES}
+    for name, text in texts.items():
+        write_columns(corpus.take(FILES[name]), text)
+        if (folder / name).exists() and (folder / name).read_bytes() != text.getvalue():
+            raise OptionError(f"{folder / name}: is there already, with other content; name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_bytes(text.getvalue())
+    show(f"{folder}: " + ", ".join(f"{name} ({part.stop - part.start} sentences)" for name, part in FILES.items()))
 
 
 def _show_data(train: "Corpus", test: "Corpus") -> None:
@@ -60,9 +85,7 @@ def _show_data(train: "Corpus", test: "Corpus") -> None:
     show()
     for word, label in _example(test):
         show(f"    {word:<14}{label}")
-    show()
-    show(f"   {len(train):,} such sentences for training, {len(test):,} others for testing.")
-    show()
+    show(f"\n   {len(train):,} such sentences for training, {len(test):,} others for testing.\n")
 
 
 def _compile(train: "Corpus", test: "Corpus") -> None:
@@ -70,19 +93,13 @@ def _compile(train: "Corpus", test: "Corpus") -> None:
     from labelwright import CRF
 
     begun = time.perf_counter()
-    _answers(CRF(constraints="scheme", max_iter=2).fit(train), test)
+    model, words = CRF(constraints="scheme", max_iter=2).fit(train), test.X[0]
+    model.predict(test)
+    for question in (model.predict_nbest, model.predict_spans, model.predict_marginals):
+        question([words])
     seconds = time.perf_counter() - begun
     if seconds > COMPILED:
-        show()
-        show(f"   Compiled the code first, in {seconds:.1f} s; no later run has to.")
-
-
-def _answers(model: Any, corpus: "Corpus") -> None:
-    words = corpus.X[0]
-    model.predict(corpus)
-    model.predict_nbest([words], 3)
-    model.predict_spans([words])
-    model.predict_marginals([words])
+        show(f"\n   Compiled the code first, in {seconds:.1f} s; no later run has to.")
 
 
 def _train(train: "Corpus") -> Any:
@@ -96,11 +113,8 @@ def _train(train: "Corpus") -> Any:
     finally:
         bar.close()
     seconds, record = time.perf_counter() - begun, model.training_
-    show()
-    show(
-        f"   {record['weights']:,} weights in {record['iterations']} iterations, {seconds:.1f} s; {record['stopped']}."
-    )
-    show()
+    weights, iterations = f"{record['weights']:,} weights", f"{record['iterations']} iterations"
+    show(f"\n   {weights} in {iterations}, {seconds:.1f} s; {record['stopped']}.\n")
     return model
 
 
@@ -122,28 +136,20 @@ def _show_scores(model: Any, test: "Corpus") -> None:
     seconds = time.perf_counter() - begun
     for line in str(evaluate(test.y, predicted)).splitlines():
         show(f"   {line}".rstrip())
-    show()
-    show(
-        "   precision: the share of predicted chunks that are right; recall: the share of right chunks that were found;"
-    )
+    show("\n   precision: the share of predicted chunks that are right; recall: the share of true chunks found;")
     show(f"   f1: their harmonic mean.  Labelling took {seconds:.2f} s: {test.n_tokens / seconds:,.0f} words a second,")
-    show("   not counting the time to start and to compile.")
-    show()
+    show("   not counting the time to start and to compile.\n")
 
 
 def _explain(model: Any, words: list[str]) -> None:
     """The best labellings of a sentence, and the spans of the best one, each with its probability."""
-    show()
-    show(f"   {' '.join(words)}")
-    show()
-    show("      probability   labelling")
+    show(f"\n   {' '.join(words)}\n\n      probability   labelling")
     shown = 0.0
     for labels, probability in model.predict_nbest([words], 3)[0]:
         shown += probability
         show(f"      {100 * probability:9.1f} %   {bracketed(words, labels)}")
     show(f"      {100 * max(0.0, 1 - shown):9.1f} %   all others together")
-    show()
-    show("      probability   span of the best labelling")
+    show("\n      probability   span of the best labelling")
     for span in model.predict_spans([words])[0]:
         show(f"      {100 * span.probability:9.1f} %   {span.type:<5} {' '.join(words[span.start : span.end])}")
     show()
@@ -152,8 +158,7 @@ def _explain(model: Any, words: list[str]) -> None:
     best = sorted(marginals.items(), key=lambda item: -item[1])[:3]
     show(f"      after `her`, {words[at]!r} is " + ", ".join(f"{label} ({100 * p:.1f} %)" for label, p in best))
     alone = model.predict([words])[0][at] == "B-NP"
-    show(f"      so `her` {'is a phrase of its own' if alone else 'belongs to what follows'}.")
-    show()
+    show(f"      so `her` {'is a phrase of its own' if alone else 'belongs to what follows'}.\n")
 
 
 def bracketed(words: list[str], labels: list[str]) -> str:

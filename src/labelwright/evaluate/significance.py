@@ -24,6 +24,7 @@ from labelwright.evaluate.scores import align
 
 EXACT_UP_TO = 1000  # disagreements; beyond that the chi-square approximation is as good
 BLOCK = 1 << 22  # draws held in memory at once by the bootstrap
+DIGITS = 12  # to which differences of scores are equal: those after them are rounding
 
 
 class McNemar(NamedTuple):
@@ -42,7 +43,7 @@ class Bootstrap(NamedTuple):
 
     metric: str  #: "f1", "accuracy" or "sentence"
     delta: float  #: score of b minus score of a
-    interval: tuple[float, float]  #: 95 % of the resampled differences
+    interval: tuple[float, float]  #: 95 % interval around delta; without 0 exactly where p_value is below 0.05
     p_value: float  #: two-sided: how often chance alone shifts the difference as far as it is from 0
     samples: int  #: how many samples of sentences were drawn
 
@@ -83,7 +84,7 @@ class Comparison:
                 "",
                 f"McNemar ({test.unit}s): right only in {self.names[0]} {test.only_a}, only in {self.names[1]} "
                 f"{test.only_b}; p = {_probability(test.p_value)} ({way})",
-                f"bootstrap ({drawn.metric}): difference {_signed(drawn.delta)}, 95 % within {low} to {high}; "
+                f"bootstrap ({drawn.metric}): difference {_signed(drawn.delta)}, 95 % interval {low} to {high}; "
                 f"p = {_probability(drawn.p_value)} ({drawn.samples} samples)",
                 self.a.signature,
             ]
@@ -124,7 +125,8 @@ def paired_bootstrap(
     """Resample the sentences with replacement, the same for both systems, and observe the difference.
 
     The p-value is that of the shifted distribution (Riezler and Maxwell 2005): the share of samples, the observed one
-    included, whose difference lies as far from the observed difference as that lies from 0.
+    included, whose difference lies as far from the observed difference as that lies from 0.  The interval is what this
+    test does not reject: the observed difference plus and minus the distance that fewer than 5 % of the samples exceed.
     `metric` is "f1" (of chunks), "accuracy" (of tokens) or "sentence"; by default f1 where there are chunks.
 
     gold : true labels, a list for each sentence
@@ -200,7 +202,7 @@ def bootstrap_of(
         raise OptionError(f"samples: got {samples}, expected at least 1")
     # Every metric is (numerator / denominator) of sums over sentences, so a sample is its weights times these columns.
     columns = np.stack([*STATISTICS[metric](a), *STATISTICS[metric](b)], axis=1).astype(np.float64)  # [N, 4]
-    delta = float(_difference(columns.sum(axis=0)[None])[0])
+    delta = float(np.round(_difference(columns.sum(axis=0)[None])[0], DIGITS))
     deltas = np.empty(samples)
     n = len(columns)
     rows = max(1, min(samples, BLOCK // n))
@@ -210,9 +212,11 @@ def bootstrap_of(
         drawn = generator.integers(n, size=(len(block), n)) + n * np.arange(len(block))[:, None]
         weights = np.bincount(drawn.ravel(), minlength=n * len(block)).reshape(len(block), n)
         block[:] = _difference(weights.astype(np.float64) @ columns)
-    far = np.abs(deltas - delta) >= abs(delta) - 1e-12
-    low, high = np.quantile(deltas, [0.025, 0.975]).tolist()
-    return Bootstrap(metric, delta, (low, high), (1 + int(far.sum())) / (1 + samples), samples)
+    # Interval and p-value come from the same distances [samples + 1]; the last is that of the observed sample from 0.
+    distances = np.sort(np.abs(np.append(np.round(deltas - delta, DIGITS), delta)))
+    p_value = np.count_nonzero(distances >= abs(delta)) / (samples + 1)
+    reach = float(distances[samples - samples // 20])  # at least abs(delta) unless fewer than 5 % are
+    return Bootstrap(metric, delta, (delta - reach, delta + reach), p_value, samples)
 
 
 def _difference(sums: np.ndarray) -> np.ndarray:
