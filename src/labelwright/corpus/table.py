@@ -166,10 +166,16 @@ class Corpus:
             raise CorpusError(f"{self.source}: has no label column; name one of {', '.join(self.names)} with label=")
         return self.column(self.label)
 
-    def take(self, indices: slice | Sequence[int] | np.ndarray) -> "Corpus":
+    @property
+    def iloc(self) -> "Corpus":
+        """The corpus itself; scikit-learn's tools then take sentences from it as they take rows from a data frame."""
+        return self
+
+    def take(self, indices: slice | Sequence[int] | np.ndarray, axis: int = 0) -> "Corpus":
         """Return some sentences as a corpus, with only the values that occur in them.
 
         indices : numbers of sentences, or a slice
+        axis : always 0, which scikit-learn gives for tables
 
         >>> Corpus.from_sequences([["a"], ["b", "c"]]).take([1, 0]).X
         [['b', 'c'], ['a']]

@@ -1,11 +1,11 @@
 """Scorers for `scoring=` of `score`, scikit-learn's tools and ProgressiveSearch: scorer(tagger, X, y) is a number.
 
-tagger.score(X, y, scoring=chunk_f1)
+tagger.score(X, y, scoring=macro_f1)
 GridSearchCV(CRF(), {"l2": [0.1, 1.0]}, scoring=chunk_f1)
 cross_val_score(cascade, X, y, scoring=token_accuracy.of_layer("pos"))
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -55,3 +55,14 @@ chunk_f1 = Scorer("chunk_f1", "f1")  # micro average
 macro_f1 = Scorer("macro_f1", "macro.f1")  # over types, or over labels where there are no chunks
 token_accuracy = Scorer("token_accuracy", "token_accuracy")
 sentence_accuracy = Scorer("sentence_accuracy", "sentence_accuracy")
+
+Scoring = str | Callable[[Any, Any, Any], float]
+NAMED = {"f1": chunk_f1, "accuracy": token_accuracy, "sentence": sentence_accuracy}
+
+
+def scorer_of(scoring: Scoring) -> Callable[[Any, Any, Any], float]:
+    """The scorer that a name stands for; a callable is one."""
+    scorer = NAMED.get(scoring) if isinstance(scoring, str) else scoring
+    if not callable(scorer):
+        raise OptionError(f"scoring: expected one of {', '.join(NAMED)}, or a callable, got {scoring!r}")
+    return scorer

@@ -16,6 +16,7 @@ from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import NotFittedError, OptionError
 from labelwright.evaluate import evaluate
+from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Passed
 from labelwright.structures.passing import joined as joined_passed
@@ -485,17 +486,18 @@ class Tagger(Estimator):
         X: Any,
         y: Sequence[Sequence[str]] | None = None,
         *,
-        scoring: Callable[[Any, Any, Any], float] | None = None,
+        scoring: Scoring | None = None,
     ) -> float:
-        """Token accuracy (the convention of scikit-learn's classifiers), or what a scorer measures: see
-        labelwright.evaluate.scorers, as in scoring=chunk_f1.
+        """F1 of chunks or entities (micro average) where the labels make some, else the token accuracy; or what a
+        scorer measures.
 
         X, y : sentences and their labels, or a Corpus
-        scoring : a scorer, or a function of model, X and y
+        scoring : "f1", "accuracy" (of tokens), "sentence" (all labels right), one of labelwright.evaluate.scorers, or a
+            function of model, X and y
         """
         if scoring is not None:
-            return float(scoring(self, X, y))
-        return evaluate(true_labels("score", X, y), self.predict(X), reading="token").token_accuracy
+            return float(scorer_of(scoring)(self, X, y))
+        return evaluate(true_labels("score", X, y), self.predict(X)).score
 
     # -- steps of answers ---------------------------------------------------------------------------------------------
 
