@@ -36,7 +36,9 @@ def test_the_score_of_a_tagger_is_f1_where_labels_make_chunks():
     assert tagger.score(X, PREDICTED, scoring="accuracy") == 0.8
     assert tagger.score(X, PREDICTED, scoring=macro_f1) == evaluate(PREDICTED, GOLD).macro.f1
     assert macro_f1(Fixed(PREDICTED), None, GOLD) == pytest.approx(1 / 3)
-    with pytest.raises(OptionError, match=r"^scoring: expected one of f1, accuracy, sentence, or a callable, got 'f2'$"):
+    with pytest.raises(
+        OptionError, match=r"^scoring: expected one of f1, accuracy, sentence, or a callable, got 'f2'$"
+    ):
         tagger.score(X, GOLD, scoring="f2")
 
 

@@ -179,6 +179,24 @@ def test_arguments_of_fit_are_routed_when_requested():
         case.make().set_fit_request(nonsense=True)
 
 
+@every_tagger
+def test_skops_stores_every_tagger(name):
+    skops = pytest.importorskip("skops.io")
+    stored = skops.dumps(CASES[name].trained)
+    again = skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))
+    assert again.predict(NEW) == CASES[name].trained.predict(NEW)
+
+
+def test_skops_stores_feature_dicts():
+    skops = pytest.importorskip("skops.io")
+    X = [[{"word": word, "length": len(word)} for word in sentence] for sentence in SENTENCES]
+    tagger = CRF(max_iter=4, n_jobs=1).fit(X, CASES["crf"].y)
+    stored = skops.dumps(tagger)
+    trusted = skops.get_untrusted_types(data=stored)
+    assert all(name.startswith("labelwright.") for name in trusted)
+    assert skops.loads(stored, trusted=trusted).predict(X) == tagger.predict(X)
+
+
 def test_scorers_say_what_is_wrong():
     tagger = Perceptron(n_jobs=1, max_iter=1).fit([["a", "b"]], [["X", "Y"]])
     assert pickle.loads(pickle.dumps(chunk_f1)) == chunk_f1

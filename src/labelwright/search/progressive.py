@@ -189,8 +189,7 @@ class ProgressiveSearch(Estimator):
         n_threads(self.n_jobs)
         if self.gaps not in GAPS:
             raise OptionError(f"gaps: expected one of {', '.join(GAPS)}, got {self.gaps!r}")
-        if self.scoring is not None:
-            scorer_of(self.scoring)
+        scorer_of(self.scoring)
         able = all(hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params"))
         if not able or isinstance(self.estimator, type):
             raise OptionError(f"estimator: expected a model with fit and predict, got {self.estimator!r:.60}")
@@ -355,7 +354,7 @@ class ProgressiveSearch(Estimator):
         """
         return self._best().predict(X)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """The score of the best model on these data.
 
         X, y : sentences and their labels, a Corpus, or rows and classes

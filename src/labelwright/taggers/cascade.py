@@ -14,7 +14,6 @@ from labelwright.corpus.table import Corpus
 from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError, TemplateError
 from labelwright.evaluate import evaluate
-from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.features.layered import check_layers_read, refuse_labels
 from labelwright.features.lexicon import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
@@ -440,22 +439,6 @@ class Cascade(CalibratedLayers):
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         self._check_fitted()
         return next(iter(self.layers_.values())).knows(words)
-
-    # -- scores -------------------------------------------------------------------------------------------------------
-
-    def score(self, X: Any, y: Any = None, *, scoring: Scoring | None = None) -> float:
-        """The score of the highest layer (scikit-learn wants one number; see `predict` for all layers): F1 of chunks
-        where its labels make some, else the token accuracy; or what a scorer measures.
-
-        X, y : sentences and the labels of all layers, or a Corpus
-        scoring : as for other taggers
-        """
-        self._check_fitted()
-        if scoring is not None:
-            return float(scorer_of(scoring)(self, X, y))
-        names = list(self.layers_)
-        X, gold = labelled_layers(X, y, names)
-        return evaluate(gold[names[-1]], self.predict(X)[names[-1]]).score
 
     # -- files ------------------------------------------------------------------------------------------------
 
