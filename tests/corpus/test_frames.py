@@ -1,4 +1,4 @@
-"""Sentences as data frames of pandas and Polars, and as arrays of strings."""
+"""Sentences as data frames of pandas and Polars, as tables of pyarrow, and as arrays of strings."""
 
 import numpy as np
 import pytest
@@ -18,14 +18,20 @@ TOKENS = [[("the", "D"), ("dog", "N"), ("barks", "V")], [("birds", "N"), ("sing"
 TAGS = [["B-NP", "I-NP", "B-VP"], ["B-NP", "B-VP"]]
 
 
-@pytest.fixture(params=["pandas", "polars"])
+@pytest.fixture(params=["pandas", "polars", "pyarrow"])
 def make_frame(request):
-    return pytest.importorskip(request.param).DataFrame
+    package = pytest.importorskip(request.param)
+    return package.table if request.param == "pyarrow" else package.DataFrame
 
 
 @pytest.fixture
 def frames(make_frame):
     return [make_frame({"word": [w for w, _ in rows], "pos": [p for _, p in rows]}) for rows in TOKENS]
+
+
+def chosen(frame, names):
+    """Some columns of a frame, in this order."""
+    return frame.select(names) if hasattr(frame, "column_names") else frame[names]
 
 
 # -- long frames -------------------------------------------------------------------------------------------------------
@@ -67,7 +73,7 @@ def test_bad_frames_are_refused(make_frame, changed, options, message):
 
 
 def test_other_things_are_no_frames():
-    with pytest.raises(CorpusError, match="expected a data frame of pandas or Polars, got dict"):
+    with pytest.raises(CorpusError, match="expected a data frame of pandas or Polars, or a table of pyarrow, got dict"):
         read_frame(ROWS)
 
 
@@ -79,10 +85,10 @@ def test_frames_of_sentences_are_read_by_name(frames, tmp_path):
     assert model.reads().columns == ("word", "pos")
     assert model.predict(frames) == CRF(n_jobs=1).fit(TOKENS, TAGS).predict(TOKENS) == TAGS
     assert model.predict(TOKENS) == TAGS  # as many columns
-    turned = [frame[["pos", "word"]] for frame in frames]
+    turned = [chosen(frame, ["pos", "word"]) for frame in frames]
     assert load(model.save(tmp_path / "model") and tmp_path / "model").predict(turned) == TAGS
     with pytest.raises(CorpusError, match="the model reads 2 columns"):
-        model.predict([frame[["pos"]] for frame in frames])
+        model.predict([chosen(frame, ["pos"]) for frame in frames])
 
 
 def test_columns_with_names_of_their_own_must_be_there(make_frame):
@@ -94,7 +100,7 @@ def test_columns_with_names_of_their_own_must_be_there(make_frame):
 
 
 def test_memory_and_cascades_read_frames_too(frames):
-    turned = [frame[["pos", "word"]] for frame in frames]
+    turned = [chosen(frame, ["pos", "word"]) for frame in frames]
     assert MemoryTagger(n_jobs=1).fit(frames, TAGS).predict(turned) == TAGS
     cascade = Cascade([("low", CRF()), ("high", CRF())], n_jobs=1, passing="best").fit(
         frames, {"low": TAGS, "high": TAGS}

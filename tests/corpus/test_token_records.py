@@ -7,6 +7,7 @@ import json
 import pytest
 
 import labelwright
+from labelwright import CRF, Cascade, MemoryTagger, Perceptron
 from labelwright.corpus.json_records import JsonLines, parse_json_lines
 from labelwright.corpus.token_records import corpus_of, records_of
 from labelwright.errors import CorpusError, OptionError
@@ -229,3 +230,57 @@ def test_parquet_needs_pyarrow(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(OptionError, match=r"Parquet files need pyarrow: pip install 'labelwright\[parquet\]'"):
         labelwright.read_parquet(io.BytesIO(b"PAR1"))
+
+
+# -- datasets of Hugging Face -----------------------------------------------------------------------------------------
+
+
+class Described(dict):
+    """The features of a dataset."""
+
+    def to_dict(self):
+        return dict(self)
+
+
+class Dataset:
+    """What a dataset offers; its columns are no lists."""
+
+    def __init__(self, rows, features=FEATURES):
+        self.rows, self.features, self.column_names = rows, Described(features), list(rows[0])
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __getitem__(self, name):
+        return (row[name] for row in self.rows)
+
+
+def real_dataset(rows):
+    datasets = pytest.importorskip("datasets")
+    features = {name: datasets.Sequence(datasets.Value("string")) for name in ("tokens", "pos_tags")}
+    features |= {"id": datasets.Value("string"), "ner_tags": datasets.Sequence(datasets.ClassLabel(names=NAMES))}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+
+
+@pytest.mark.parametrize("make", [Dataset, real_dataset])
+def test_a_dataset_is_trained_on_and_answered(make):
+    data, X = make(SENTENCES), [row["tokens"] for row in SENTENCES]
+    tagger = CRF(n_jobs=1).fit(data, dev=data)
+    assert tagger.predict(data) == tagger.predict(X) == Y
+    assert tagger.score(data) == tagger.score(X, Y) == 1
+    assert tagger.predict_marginals(data) == tagger.predict_marginals(X)
+    for other in (Perceptron(n_jobs=1).partial_fit(data), MemoryTagger(n_jobs=1).fit(data)):
+        assert set(other.classes_) == set(NAMES)
+    layers = Cascade([("ner_tags", CRF(max_iter=5))], n_jobs=1).fit(data)
+    assert layers.predict(data) == {"ner_tags": Y}
+
+
+def test_what_is_wrong_with_a_dataset_is_one_line():
+    with pytest.raises(CorpusError, match=r"^dataset: ner_tags: the labels are numbers; .*of a dataset: a ClassLabel"):
+        CRF().fit(Dataset(SENTENCES, {}))
+    with pytest.raises(CorpusError, match=r"^dataset: row 0: no field tokens or words with the tokens, got text$"):
+        CRF().fit(Dataset([{"text": "Ada ran"}], {}))

@@ -20,6 +20,7 @@ from labelwright.decode import DECODERS
 from labelwright.decode.exact import labellings
 from labelwright.decode.ldi import SLICE, candidates
 from labelwright.decode.paths import best_paths
+from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import chain, clamped
 from labelwright.structures.lattice import (
@@ -45,6 +46,7 @@ def check(found, case, truth):
     assert found.log_probability <= 0
     p, best = truth.p[at], truth.p.max()
     assert isinstance(found.exact, bool)
+    assert not any(isinstance(value, np.generic) for value in found), "plain numbers"
     if found.exact:
         assert found.gap == 0
         assert p == pytest.approx(best, rel=digits, abs=10 * digits)
@@ -200,6 +202,15 @@ def test_equal_scores_on_two_graphs_are_not_mistaken():
         found = exact(lattice, space)
         weight = labelling_weight(lattice, np.array([space.labels.index(label) for label in found.labels], np.int32))
         assert found.score == pytest.approx(weight)
+
+
+def test_a_record_prints_what_is_known_in_plain_numbers():
+    assert repr(Decoding(["O"], 1.5, -0.25, True, 0.0)) == (
+        "Decoding(labels=['O'], score=1.5, log_probability=-0.25, exact=True, gap=0.0)"
+    )
+    assert repr(Decoding(["O"], 2.0, None, False, None, confidence=0.5)) == (
+        "Decoding(labels=['O'], score=2.0, exact=False, confidence=0.5)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 import pytest
 
-from labelwright import CRF
+from labelwright import CRF, Cascade
 from labelwright.corpus import Corpus
+from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.evaluate.scorers import chunk_f1, macro_f1, sentence_accuracy, token_accuracy
 
@@ -27,14 +28,35 @@ def test_scores_are_those_of_the_report():
     assert scores == [report.f1, report.token_accuracy, report.sentence_accuracy] == [0.5, 0.8, 0.5]
 
 
-def test_the_score_of_a_tagger_can_be_f1():
+def test_the_score_of_a_tagger_is_f1_where_labels_make_chunks():
     X = [["a", "b", "c"], ["d", "e"]]
     tagger = CRF(max_iter=1, n_jobs=1).fit(X, GOLD)
-    report = evaluate(GOLD, tagger.predict(X))
-    assert tagger.score(X, GOLD) == report.token_accuracy
-    assert tagger.score(X, GOLD, scoring=chunk_f1) == report.f1
-    assert tagger.score(X, GOLD, scoring=macro_f1) == report.macro.f1
+    assert tagger.predict(X) == GOLD
+    assert tagger.score(X, PREDICTED) == tagger.score(X, PREDICTED, scoring="f1") == 0.5
+    assert tagger.score(X, PREDICTED, scoring="accuracy") == 0.8
+    assert tagger.score(X, PREDICTED, scoring=macro_f1) == evaluate(PREDICTED, GOLD).macro.f1
     assert macro_f1(Fixed(PREDICTED), None, GOLD) == pytest.approx(1 / 3)
+    with pytest.raises(
+        OptionError, match=r"^scoring: expected one of f1, accuracy, sentence, or a callable, got 'f2'$"
+    ):
+        tagger.score(X, GOLD, scoring="f2")
+
+
+def test_the_score_of_a_tagger_is_the_token_accuracy_where_labels_make_no_chunks():
+    X, tags = [["a", "b", "c"], ["d", "e"]], [["D", "N", "V"], ["N", "V"]]
+    tagger = CRF(max_iter=1, n_jobs=1).fit(X, tags)
+    assert tagger.score(X, [["D", "N", "N"], ["N", "N"]]) == 0.6
+    with pytest.raises(OptionError, match=r"^chunk_f1: the labels are no chunk labels"):
+        tagger.score(X, tags, scoring="f1")
+
+
+def test_the_score_of_a_cascade_is_that_of_its_highest_layer():
+    X, tags = [["a", "b", "c"], ["d", "e"]], [["D", "N", "V"], ["N", "V"]]
+    cascade = Cascade([("pos", CRF(max_iter=1)), ("chunk", CRF(max_iter=1))], passing="best", n_jobs=1)
+    cascade.fit(X, {"pos": tags, "chunk": GOLD})
+    y = {"pos": tags, "chunk": PREDICTED}
+    assert cascade.score(X, y) == cascade.score(X, y, scoring="f1") == 0.5
+    assert cascade.score(X, y, scoring="accuracy") == 0.8
 
 
 def test_the_labels_of_a_corpus_are_the_truth():

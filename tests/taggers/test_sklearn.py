@@ -11,6 +11,7 @@ import pytest
 from labelwright import (
     CRF,
     Cascade,
+    Corpus,
     LatentCRF,
     LatentPerceptron,
     MemoryBased,
@@ -68,6 +69,30 @@ def test_scorers_in_cross_validation_and_grids(name):
     assert (scores["test_f1"] > 0).all()
     search = selection.GridSearchCV(case.make(), {"n_jobs": [1]}, scoring=chunk_f1, cv=2, refit=False).fit(case.X, y)
     assert search.best_score_ == pytest.approx(scores["test_f1"].mean())
+
+
+def test_the_default_score_of_a_search_is_f1_of_chunks():
+    case, grid = CASES["crf"], {"l2": [0.1, 10.0]}
+    searches = [
+        selection.GridSearchCV(case.make(), grid, cv=2, scoring=scoring).fit(case.X, case.y)
+        for scoring in (None, chunk_f1, token_accuracy)
+    ]
+    plain, f1, accuracy = (search.cv_results_["mean_test_score"].tolist() for search in searches)
+    assert plain == f1 != accuracy
+
+
+@pytest.mark.parametrize("name", ["crf", "cascade"])
+def test_scikit_learn_takes_a_corpus(name):
+    case = CASES[name]
+    layers = case.y if isinstance(case.y, dict) else {"chunk": case.y}
+    rows = [list(zip(*sentence, strict=True)) for sentence in zip(case.X, *layers.values(), strict=True)]
+    corpus = Corpus.from_sequences(rows, names=["word", *layers]).renamed(["word", *layers], "chunk")
+    of_lists = selection.cross_val_score(case.make(), case.X, by_sentence(case.y), cv=2)
+    assert selection.cross_val_score(case.make(), corpus, cv=2).tolist() == of_lists.tolist()
+    assert selection.cross_val_predict(case.make(), corpus, cv=2).shape == (len(corpus),)
+    search = selection.GridSearchCV(case.make(), {"n_jobs": [1]}, cv=2, scoring=chunk_f1).fit(corpus)
+    assert search.best_score_ == of_lists.mean()
+    assert [len(part) for part in selection.train_test_split(corpus, train_size=2)] == [2, len(corpus) - 2]
 
 
 def test_a_search_reaches_into_the_layers_of_a_cascade():
@@ -152,6 +177,24 @@ def test_arguments_of_fit_are_routed_when_requested():
             selection.GridSearchCV(case.make(), {"max_iter": [4]}, cv=2).fit(case.X, case.y, dev=dev)
     with pytest.raises(OptionError, match="fit has no argument 'nonsense', expected one of dev, "):
         case.make().set_fit_request(nonsense=True)
+
+
+@every_tagger
+def test_skops_stores_every_tagger(name):
+    skops = pytest.importorskip("skops.io")
+    stored = skops.dumps(CASES[name].trained)
+    again = skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))
+    assert again.predict(NEW) == CASES[name].trained.predict(NEW)
+
+
+def test_skops_stores_feature_dicts():
+    skops = pytest.importorskip("skops.io")
+    X = [[{"word": word, "length": len(word)} for word in sentence] for sentence in SENTENCES]
+    tagger = CRF(max_iter=4, n_jobs=1).fit(X, CASES["crf"].y)
+    stored = skops.dumps(tagger)
+    trusted = skops.get_untrusted_types(data=stored)
+    assert all(name.startswith("labelwright.") for name in trusted)
+    assert skops.loads(stored, trusted=trusted).predict(X) == tagger.predict(X)
 
 
 def test_scorers_say_what_is_wrong():

@@ -1,4 +1,4 @@
-"""Corpora from data frames of pandas or Polars: one row for each token."""
+"""Corpora from data frames of pandas or Polars, or tables of pyarrow: one row for each token."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelwright.corpus.table import Corpus, check_label, check_names, intern_labels, intern_values
-from labelwright.corpus.tabular import column_of, is_frame, is_missing, text_column
+from labelwright.corpus.tabular import column_of, columns_in, is_frame, is_missing, text_column
 from labelwright.errors import CorpusError
 
 
@@ -20,17 +20,18 @@ def read_frame(
 ) -> Corpus:
     """Make a corpus from a frame with a row for each token, in order.
 
-    frame : of pandas or Polars
+    frame : of pandas or Polars, or a table of pyarrow
     sentence : the column that says to which sentence a row belongs, or several (document and sentence)
     label : the column with the labels
     columns : those that are read beside the label; by default all others
     source : what messages call the frame
     """
     if not is_frame(frame):
-        raise CorpusError(f"{source}: expected a data frame of pandas or Polars, got {type(frame).__name__}")
+        kind = type(frame).__name__
+        raise CorpusError(f"{source}: expected a data frame of pandas or Polars, or a table of pyarrow, got {kind}")
     keys = [sentence] if isinstance(sentence, str) else list(sentence)
     offsets = _offsets([column_of(frame, key, source) for key in keys], keys, source)
-    present = [name for name in frame.columns if name not in keys]
+    present = [name for name in columns_in(frame) if name not in keys]
     check_label(label, present, source)
     names = [name for name in (present if columns is None else columns) if name != label]
     check_names(list(map(str, names)), len(names), source)

@@ -166,10 +166,16 @@ class Corpus:
             raise CorpusError(f"{self.source}: has no label column; name one of {', '.join(self.names)} with label=")
         return self.column(self.label)
 
-    def take(self, indices: slice | Sequence[int] | np.ndarray) -> "Corpus":
+    @property
+    def iloc(self) -> "Corpus":
+        """The corpus itself; scikit-learn's tools then take sentences from it as they take rows from a data frame."""
+        return self
+
+    def take(self, indices: slice | Sequence[int] | np.ndarray, axis: int = 0) -> "Corpus":
         """Return some sentences as a corpus, with only the values that occur in them.
 
         indices : numbers of sentences, or a slice
+        axis : always 0, which scikit-learn gives for tables
 
         >>> Corpus.from_sequences([["a"], ["b", "c"]]).take([1, 0]).X
         [['b', 'c'], ['a']]
@@ -457,10 +463,10 @@ def check_label(label: str | None, names: Sequence[str], source: str) -> None:
         raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
 
 
-def listed(X: Any) -> Any:
+def in_lists(X: Any) -> Any:
     """Sentences that can be read twice: an iterator over them becomes a list, as does a sentence that is an iterator.
 
-    >>> listed(iter([iter("ab"), ["c"]]))
+    >>> in_lists(iter([iter("ab"), ["c"]]))
     [['a', 'b'], ['c']]
     """
     if isinstance(X, np.ndarray) and not X.ndim:
@@ -493,7 +499,7 @@ def checked_sentences(X: Iterable[Sequence[Any]], source: str) -> list[Sequence[
             "labelwright.read_frame where a column says to which sentence a row belongs"
         )
     try:
-        sentences: list[Sequence[Any]] = listed(list(X))
+        sentences: list[Sequence[Any]] = in_lists(list(X))
     except TypeError:
         raise CorpusError(f"{source}: got {type(X).__name__}, expected a list of sentences") from None
     if not sentences:
@@ -511,7 +517,7 @@ def _rows(
     sentences: list[Sequence[Any]], reads: Sequence[str], source: str
 ) -> tuple[list[Sequence[Any]], Sequence[str] | None]:
     """Sentences that are tables as lists of tuples, and the names of the columns of frames."""
-    if not any(hasattr(kind, "to_numpy") or issubclass(kind, np.ndarray) for kind in set(map(type, sentences))):
+    if not any(issubclass(kind, np.ndarray) or hasattr(kind, "columns") for kind in set(map(type, sentences))):
         return sentences, None
     frames = [sentence for sentence in sentences if is_frame(sentence)]
     names = frame_names(frames[0]) if frames else None

@@ -1,6 +1,6 @@
-"""Sentences given as tables: data frames (pandas, Polars) and arrays of strings, a row for each token.
+"""Sentences given as tables, a row for each token: data frames (pandas, Polars, pyarrow) and arrays of strings.
 
-Neither package is imported: a frame is known by what it offers.
+None of these packages is imported: a frame is known by what it offers.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,18 @@ from labelwright.wording import shown
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame."""
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+    """Whether X is a data frame, or a table of pyarrow."""
+    return hasattr(X, "columns") and (hasattr(X, "to_numpy") or hasattr(X, "to_pylist"))
+
+
+def columns_in(frame: Any) -> list[Any]:
+    """What the columns of a data frame are called: words, or numbers."""
+    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
 
 
 def frame_names(X: Any) -> list[str] | None:
     """What the columns of a data frame are called, where they are words."""
-    names = list(X.columns) if is_frame(X) else []
+    names = columns_in(X) if is_frame(X) else []
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
@@ -30,9 +35,10 @@ def is_string_table(sentence: Any) -> bool:
 
 def column_of(frame: Any, name: str, place: str = "frame") -> list[Any]:
     """The values of a column of a frame."""
-    if name not in list(frame.columns):
-        raise CorpusError(f"{place}: no column {name!r}, expected one of {', '.join(map(str, frame.columns))}")
-    values: list[Any] = frame[name].to_list()
+    if name not in columns_in(frame):
+        raise CorpusError(f"{place}: no column {name!r}, expected one of {', '.join(map(str, columns_in(frame)))}")
+    column = frame[name]
+    values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
     return values
 
 
@@ -73,7 +79,7 @@ def frame_columns(frame: Any, names: Sequence[str] | None = None, place: str = "
         return [column_of(frame, name, place) for name in names]
     if hasattr(frame, "iloc"):
         return [frame.iloc[:, i].to_list() for i in range(len(frame.columns))]
-    return [frame[name].to_list() for name in frame.columns]
+    return [column_of(frame, name, place) for name in columns_in(frame)]
 
 
 def table_rows(sentence: Any, names: Sequence[str] | None, place: str) -> Any:

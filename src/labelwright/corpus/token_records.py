@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 from labelwright.corpus.compressed import Source, first_line_of, name_of, read_bytes
 from labelwright.corpus.json_records import JsonLines, parse_json_lines, parsed
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.table import Column, Corpus, check_names, intern_values
+from labelwright.corpus.table import Column, Corpus, check_names, in_lists, intern_values
 from labelwright.corpus.writable import is_text, why_unwritable
 from labelwright.errors import CorpusError
 from labelwright.wording import shortened, some_of
@@ -81,6 +81,22 @@ def read_jsonl(
     ([['He', 'ran']], [['PRP', 'VBD']])
     """
     return corpus_of(records_of(json_lines(path)), columns, label, label_names)
+
+
+def is_dataset(X: Any) -> bool:
+    """Is it a dataset of Hugging Face?  The package is not imported: a dataset is known by what it offers."""
+    return hasattr(X, "column_names") and hasattr(X, "features")
+
+
+def listed(X: Any) -> Any:
+    """Sentences as users give them, so that they can be read twice: a dataset as a Corpus, all else by `in_lists`."""
+    if not is_dataset(X):
+        return in_lists(X)
+    fields = Fields(X.column_names, lambda name: list(X[name]))
+    lists = [name for name, value in next(iter(X), {}).items() if isinstance(value, list)]
+    class_names = class_names_of(X.features.to_dict())
+    records = TokenRecords("dataset", fields, lists, lambda n: f"dataset: row {n}", class_names)
+    return corpus_of(records, None, None, None)
 
 
 def json_lines(path: Source) -> JsonLines:
@@ -236,7 +252,7 @@ def _column(
         if class_names is None and is_label:
             raise CorpusError(
                 f"{records.source}: {name}: the labels are numbers; name them with --label-names O,B-PER,... (in "
-                f"Python: label_names), or by a {INFO} in the same folder"
+                f"Python: label_names; of a dataset: a ClassLabel), or by a {INFO} in the same folder"
             )
         flat = [_name_of(number, class_names) for number in flat]
         if None in flat:

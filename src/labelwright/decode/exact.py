@@ -213,4 +213,4 @@ def _proven(lattice: Lattice) -> Labellings | None:
         done = kernels.solve(node, arcs.E, arcs.ET, arcs.top, arcs.range, *where, labels, out)
     if not done:
         return None
-    return Labellings([labels], [out[0]], out[1], 1, -np.inf, int(out[2]))
+    return Labellings([labels], [float(out[0])], float(out[1]), 1, -np.inf, int(out[2]))

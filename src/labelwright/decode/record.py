@@ -24,6 +24,10 @@ class Decoding(NamedTuple):
     status: str | None = None  #: with rules: "optimal", "time limit" or "limit" (of what could be proven)
     method: str | None = None  #: with rules: "automaton", "search" (of the n best labellings) or "solver"
 
+    def __repr__(self) -> str:
+        known = [f"{name}={value!r}" for name, value in self._asdict().items() if value is not None]
+        return f"Decoding({', '.join(known)})"
+
 
 def judged(decoding: Decoding, lattice: Lattice, codes: NDArray[Any], log_z: float | None = None) -> Decoding:
     """The record with the labelling's probability; half of the mass is a proof, since no other can have more."""

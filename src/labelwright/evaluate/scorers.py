@@ -1,16 +1,17 @@
 """Scorers for `scoring=` of `score`, scikit-learn's tools and ProgressiveSearch: scorer(tagger, X, y) is a number.
 
-tagger.score(X, y, scoring=chunk_f1)
+tagger.score(X, y, scoring=macro_f1)
 GridSearchCV(CRF(), {"l2": [0.1, 1.0]}, scoring=chunk_f1)
 cross_val_score(cascade, X, y, scoring=token_accuracy.of_layer("pos"))
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
 from labelwright.corpus.labels import labels_by_layer
+from labelwright.corpus.partial_labels import check_known
 from labelwright.errors import OptionError
 from labelwright.evaluate.report import evaluate
 
@@ -25,6 +26,7 @@ class Scorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
         gold, predicted = self._labels(estimator.predict(X), X, y)
+        check_known(gold, self.name)
         score = attrgetter(self.measure)(evaluate(gold, predicted))
         if score is None:
             raise OptionError(f"{self.name}: the labels are no chunk labels such as B-NP; use token_accuracy")
@@ -55,3 +57,15 @@ chunk_f1 = Scorer("chunk_f1", "f1")  # micro average
 macro_f1 = Scorer("macro_f1", "macro.f1")  # over types, or over labels where there are no chunks
 token_accuracy = Scorer("token_accuracy", "token_accuracy")
 sentence_accuracy = Scorer("sentence_accuracy", "sentence_accuracy")
+
+Scoring = str | Callable[[Any, Any, Any], float] | None
+NAMED = {"f1": chunk_f1, "accuracy": token_accuracy, "sentence": sentence_accuracy}
+DEFAULT = Scorer("score", "score")  # F1 where labels make chunks, else the token accuracy
+
+
+def scorer_of(scoring: Scoring) -> Callable[[Any, Any, Any], float]:
+    """The scorer that a name stands for, or None; a callable is one."""
+    scorer = NAMED.get(scoring) if isinstance(scoring, str) else scoring or DEFAULT
+    if not callable(scorer):
+        raise OptionError(f"scoring: expected one of {', '.join(NAMED)}, or a callable, got {scoring!r}")
+    return scorer

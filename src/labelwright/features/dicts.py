@@ -45,6 +45,14 @@ class DictFeatures:
         self._index = {name: i for i, name in enumerate(names)}
         self._forget()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is remembered."""
+        return {name: value for name, value in self.__dict__.items() if name != "_remembered"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
     @classmethod
     def learn(
         cls, X: Any, template: Any, min_count: int, may_be_empty: bool = False, given: Any = None
@@ -201,10 +209,6 @@ class _Remembered(dict[tuple[Any, Any], int]):
             return AMOUNT if -LARGEST <= value <= LARGEST else REFUSED
         self.left -= 1
         return self.setdefault(item, number)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Without what is remembered."""
-        return _Remembered, (self.index, self.separator)
 
 
 def _amounts(feature: Ints, items: list[tuple[str, Any]], known: _Remembered) -> Floats:

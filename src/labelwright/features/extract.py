@@ -10,8 +10,9 @@ import numpy as np
 
 from labelwright.corpus.attribute_lines import VALUE_RANGE
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.table import Corpus, listed, listed_sentence
+from labelwright.corpus.table import Corpus, listed_sentence
 from labelwright.corpus.tabular import is_frame
+from labelwright.corpus.token_records import is_dataset, listed
 from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.features.attributes import Collected
 from labelwright.features.builtin import BUILTIN
@@ -43,7 +44,7 @@ def kind_of(X: Any) -> str:
         return "dicts"
     if hasattr(X, "toarray"):
         raise CorpusError("X: expected a list of sentences, got a sparse matrix; give an array for each sentence")
-    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
+    if isinstance(X, str | bytes) or not (isinstance(X, Iterable) or is_frame(X)):
         raise CorpusError(f"X: expected a list of sentences, got {type(X).__name__}")
     for sentence in () if is_frame(X) else X:
         if is_frame(sentence):
@@ -64,7 +65,7 @@ def kind_of(X: Any) -> str:
 def collected(X: Any) -> Any:
     """Sentences that can be read twice; an iterator over sentences of feature dicts is read once, sentence by
     sentence."""
-    if hasattr(X, "__len__") or not hasattr(X, "__iter__"):
+    if hasattr(X, "__len__") or not hasattr(X, "__iter__") or is_dataset(X):
         return listed(X)
     sentences = map(listed_sentence, X)
     first = []  # up to the first with a token

@@ -35,6 +35,7 @@ MOST_ROWS = 2  # for each key of groups that read the same window
 FEW = 256  # tokens that are looked up one by one
 
 MADE_AGAIN = ("_known", "_tables", "_index", "_firsts")
+KEYED = ("values", "rows", "first")  # whose keys are named tuples
 
 Place = tuple[int, bool, int]  # row, absolute, column
 
@@ -197,8 +198,12 @@ class Vocabulary:
         self._lookup: Lookup | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle holds: all but what is quickly made again."""
-        return {name: value for name, value in self.__dict__.items() if name not in MADE_AGAIN} | {"_lookup": None}
+        """What a pickle holds: all but what is quickly made again; skops has no dicts whose keys are tuples."""
+        kept = {name: value for name, value in self.__dict__.items() if name not in MADE_AGAIN} | {"_lookup": None}
+        return kept | {name: list(kept[name].items()) for name in KEYED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {name: dict(state[name]) for name in KEYED})
 
     @computed_once
     def _known(self) -> dict[Reader, dict[str, int]]:

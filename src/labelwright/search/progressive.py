@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from labelwright.corpus.schemes import detect_scheme
 from labelwright.decode.checks import check_whole
 from labelwright.errors import LabelwrightError, NotFittedError, OptionError
-from labelwright.evaluate import Report, evaluate
+from labelwright.evaluate import evaluate
+from labelwright.evaluate.scorers import NAMED, scorer_of
 from labelwright.learn.monitor import Monitor
 from labelwright.memory.grid import memory_settings as memory_settings
 from labelwright.parallel import n_threads
@@ -37,12 +38,6 @@ Array = NDArray[Any]
 BINS = 10  # of the scores of a step
 GAPS = ("pass", "stop")
 IDLE = ("n_jobs", "verbose")  # parameters that change no score
-
-SCORES: dict[str, Callable[[Report], float]] = {
-    "f1": lambda report: report.score,  # of the layers of a cascade, those without chunks have their token accuracy
-    "accuracy": lambda report: report.token_accuracy,
-    "sentence": lambda report: report.sentence_accuracy,
-}
 
 
 class ProgressiveSearch(Estimator):
@@ -194,8 +189,7 @@ class ProgressiveSearch(Estimator):
         n_threads(self.n_jobs)
         if self.gaps not in GAPS:
             raise OptionError(f"gaps: expected one of {', '.join(GAPS)}, got {self.gaps!r}")
-        if not (self.scoring is None or callable(self.scoring) or self.scoring in SCORES):
-            raise OptionError(f"scoring: expected one of {', '.join(SCORES)}, or a callable, got {self.scoring!r}")
+        scorer_of(self.scoring)
         able = all(hasattr(self.estimator, name) for name in ("fit", "predict", "get_params", "set_params"))
         if not able or isinstance(self.estimator, type):
             raise OptionError(f"estimator: expected a model with fit and predict, got {self.estimator!r:.60}")
@@ -360,7 +354,7 @@ class ProgressiveSearch(Estimator):
         """
         return self._best().predict(X)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """The score of the best model on these data.
 
         X, y : sentences and their labels, a Corpus, or rows and classes
@@ -481,7 +475,8 @@ def _pooled(scoring: str, answers: list[tuple[Any, Any]]) -> float:
     """The score of predictions with their true labels."""
     predicted, gold = ([item for pair in answers for item in pair[side]] for side in (0, 1))
     if isinstance(gold[0], list | tuple | np.ndarray):
-        return float(SCORES[scoring](evaluate(gold, predicted)))
+        measure = "score" if scoring == "f1" else NAMED[scoring].measure  # layers without chunks have no F1
+        return float(getattr(evaluate(gold, predicted), measure))
     return float(np.mean([a == b for a, b in zip(predicted, gold, strict=True)]))
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.schemes import SAME_AS, SCHEMES
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
 from labelwright.corpus.tabular import table_rows
+from labelwright.corpus.token_records import listed
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.passing import Layered

@@ -10,12 +10,11 @@ from labelwright.answers.labellings import Labellings
 from labelwright.answers.passed import passed_by
 from labelwright.corpus.schemes import same_rules
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import listed
+from labelwright.corpus.token_records import listed
 from labelwright.decode import DECODERS, RULED_DECODERS
 from labelwright.decode.checks import MOST, check_decoder, check_whole
 from labelwright.decode.record import Decoding
 from labelwright.errors import NotFittedError, OptionError
-from labelwright.evaluate import evaluate
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Passed
 from labelwright.structures.passing import joined as joined_passed
@@ -31,7 +30,6 @@ from labelwright.taggers.arguments import (
     rules_among,
     scheme_named,
     shown_words,
-    true_labels,
 )
 from labelwright.taggers.estimator import Estimator
 from labelwright.taggers.texts import entities_in
@@ -483,23 +481,6 @@ class Tagger(Estimator):
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         return passed_by(batch, tuple(self.classes_), cut)
-
-    def score(
-        self,
-        X: Any,
-        y: Sequence[Sequence[str]] | None = None,
-        *,
-        scoring: Callable[[Any, Any, Any], float] | None = None,
-    ) -> float:
-        """Token accuracy (the convention of scikit-learn's classifiers), or what a scorer measures: see
-        labelwright.evaluate.scorers, as in scoring=chunk_f1.
-
-        X, y : sentences and their labels, or a Corpus
-        scoring : a scorer, or a function of model, X and y
-        """
-        if scoring is not None:
-            return float(scoring(self, X, y))
-        return evaluate(true_labels("score", X, y), self.predict(X), reading="token").token_accuracy
 
     # -- steps of answers ---------------------------------------------------------------------------------------------
 

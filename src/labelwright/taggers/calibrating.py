@@ -14,7 +14,8 @@ from labelwright.answers.calibrated import LEAST, Calibration, MonotoneMap
 from labelwright.corpus.partial_labels import is_partial, left_open
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import OptionError
 from labelwright.evaluate.calibration import judged
@@ -125,11 +126,12 @@ Labelled = tuple[Any, Sequence[Sequence[Any]] | None]  # a corpus has its labels
 
 def sentences_and_labels(X: Any, y: Any) -> Labelled:
     """Sentences and their labels, given as two, as a pair or as a corpus."""
+    X = listed(X)
     if y is None and isinstance(X, tuple | list) and len(X) == 2:
         return listed(X[0]), listed(X[1])
     if y is None and not isinstance(X, Corpus):
         raise OptionError("calibrate: expected a pair (X, y) or a Corpus")
-    return listed(X), listed(y)
+    return X, listed(y)
 
 
 def held_out(tagger: Calibratable, X: Any, y: Sequence[Sequence[Any]] | None) -> HeldOut:

@@ -440,22 +440,6 @@ class Cascade(CalibratedLayers):
         self._check_fitted()
         return next(iter(self.layers_.values())).knows(words)
 
-    # -- scores -------------------------------------------------------------------------------------------------------
-
-    def score(self, X: Any, y: Any = None, *, scoring: Callable[[Any, Any, Any], float] | None = None) -> float:
-        """Token accuracy of the highest layer (scikit-learn wants one number; see `predict` for all layers), or what a
-        scorer measures.
-
-        X, y : sentences and the labels of all layers, or a Corpus
-        scoring : one of labelwright.evaluate.scorers, or a function of model, X and y
-        """
-        self._check_fitted()
-        if scoring is not None:
-            return float(scoring(self, X, y))
-        names = list(self.layers_)
-        X, gold = labelled_layers(X, y, names)
-        return evaluate(gold[names[-1]], self.predict(X)[names[-1]], reading="token").token_accuracy
-
     # -- files ------------------------------------------------------------------------------------------------
 
     def pack(self) -> Packed:

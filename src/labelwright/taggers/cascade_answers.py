@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from labelwright.answers.batch import Batch
 from labelwright.answers.labellings import Labellings, LayeredLabellings
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
 from labelwright.decode import Decoding
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import CorpusError, NotFittedError, OptionError

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
-from labelwright.corpus.table import listed
+from labelwright.corpus.token_records import listed
 from labelwright.errors import OptionError
 from labelwright.scoring.lattice_scores import bounds_of
 from labelwright.structures.states import StateSpace, state_space

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from labelwright import modelfile
 from labelwright.compact import BITS
+from labelwright.corpus.token_records import listed
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
+from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.inspection import plain
 from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
@@ -178,6 +180,17 @@ class Estimator:
 
     def _check_fitted(self) -> None:
         raise NotImplementedError
+
+    def score(self, X: Any, y: Any = None, *, scoring: Scoring = None) -> float:
+        """F1 of chunks or entities (micro average) where the labels make some, else the token accuracy; or what a
+        scorer measures.  Of a cascade it is that of the highest layer.
+
+        X, y : sentences and their labels (of a cascade, those of all layers), or a Corpus
+        scoring : "f1", "accuracy" (of tokens), "sentence" (all labels right), one of labelwright.evaluate.scorers, or a
+            function of model, X and y
+        """
+        self._check_fitted()
+        return float(scorer_of(scoring)(self, listed(X), listed(y)))
 
     def save(self, path: Any) -> Self:
         """Write the model to one safetensors file, whole or not at all; or to a binary file object.

@@ -192,7 +192,7 @@ class LatticeCRF(LatticeModel):
         paths = [true_path(lattice, path, n) for n, lattice, path in pairs]
         return evaluate([path.labels for path in paths], best_labels(scored, paths), scheme="iob2")
 
-    def score(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> float:
+    def score(self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]]) -> float:  # type: ignore[override]
         """F1 of arcs; see `report`.
 
         X, y : lattices and their true paths

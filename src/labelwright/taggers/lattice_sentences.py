@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import kind_of
 from labelwright.memory.label_columns import with_label_columns

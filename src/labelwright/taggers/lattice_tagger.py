@@ -14,7 +14,7 @@ from labelwright.answers.passed import passed_by
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import pairs_of_codes
-from labelwright.corpus.table import listed
+from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate

@@ -8,8 +8,9 @@ import numpy as np
 from labelwright.answers.batch import check_lengths
 from labelwright.corpus.labels import labels_by_layer
 from labelwright.corpus.partial_labels import check_known
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
 from labelwright.corpus.tabular import is_missing
+from labelwright.corpus.token_records import listed
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import kind_of
 
@@ -19,6 +20,7 @@ def labelled_layers(
 ) -> tuple[Any, dict[str, Sequence[Sequence[str]]]]:
     """The input without labels, and the labels of every layer; `place` is what errors begin with, and `partial` labels
     may be unknown, or sets."""
+    X = listed(X)
     if y is None and isinstance(X, Corpus):
         missing = [name for name in names if name not in X.names]
         if missing:
@@ -31,7 +33,6 @@ def labelled_layers(
         place = "y: "
     if y is None or isinstance(y, str) or not isinstance(y, Iterable):
         raise OptionError(f"{place}expected the labels of every layer, {{{names[0]!r}: [...], ...}}")
-    X = listed(X)
     kind, labels = kind_of(X), labels_by_layer(y, names, place)
     _check_names(labels, names, place)
     if isinstance(X, Corpus):

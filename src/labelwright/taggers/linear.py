@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
 from labelwright.answers.labellings import Labellings
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor, columns_within

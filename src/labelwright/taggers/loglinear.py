@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.table import listed
+from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence

@@ -309,7 +309,7 @@ class MemoryBased(Estimator):
         shares: Array = table / table.sum(axis=1, keepdims=True)
         return shares
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]
         """The share of rows whose class is predicted.
 
         X, y : rows and their classes

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.sources import Given
 from labelwright.inspection import memory as inspection

@@ -21,7 +21,8 @@ from labelwright.answers.labellings import Labellings
 from labelwright.answers.proposed import DECODERS, ProposalBlock
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
-from labelwright.corpus.table import Corpus, listed
+from labelwright.corpus.table import Corpus
+from labelwright.corpus.token_records import listed
 from labelwright.decode.checks import check_seconds
 from labelwright.decode.csi import ANYTHING
 from labelwright.decode.inference import inference_named

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
-from labelwright.corpus.table import listed
+from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded

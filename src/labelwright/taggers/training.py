@@ -12,7 +12,8 @@ from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.corpus.partial_labels import LabelCodes, label_codes
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes, validate
-from labelwright.corpus.table import Corpus, checked_sentences, intern_labels, listed
+from labelwright.corpus.table import Corpus, checked_sentences, intern_labels
+from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
@@ -572,6 +573,7 @@ def codes_among(y: Sequence[Sequence[Any]], labels: Sequence[Any]) -> LabelCodes
 
 def labelled_pair(dev: Any, name: str = "dev") -> tuple[Any, Any]:
     """Sentences and their labels, given as a pair or as a corpus, which has them itself."""
+    dev = listed(dev)
     if isinstance(dev, Corpus):
         return dev, None
     if isinstance(dev, tuple | list) and len(dev) == 2:

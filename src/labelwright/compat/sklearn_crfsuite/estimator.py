@@ -160,7 +160,7 @@ class CRF(Estimator):
         """The probability of every label at every token of one sentence."""
         return self._tagger().marginals(xseq)
 
-    def score(self, X: Iterable[Any], y: Iterable[Sequence[str]]) -> float:
+    def score(self, X: Iterable[Any], y: Iterable[Sequence[str]]) -> float:  # type: ignore[override]
         """The share of tokens with the right label."""
         gold, labels = (list(chain.from_iterable(part)) for part in (y, self.predict(X)))
         if len(gold) != len(labels):
