@@ -69,10 +69,39 @@ def test_class_weights_come_back_from_the_model_file(run, files: Path) -> None:
         assert labelwright.load(files / "m").class_weight == kept
 
 
+@pytest.mark.filterwarnings("default:no token is surely O")
 def test_unmarked_tokens_may_be_unknown(run, files: Path) -> None:
     status, _, err = run("train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 5)
     assert status == 0
     assert "12 tokens with a label, 6 tokens with a set, 0 tokens unknown" in err
+    assert "\nlabelwright: no token is surely O, so nothing says what lies outside of entities" in err
+
+
+def test_the_entity_rate_is_given_or_estimated(run, files: Path) -> None:
+    train = ["train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 5]
+    for options, rate in ((["--entity-rate", 0.5], 0.5), (["--dev", files / "full.txt"], 0.6667)):
+        status, _, err = run(*train, *options)
+        assert status == 0
+        assert "surely" not in err
+        assert labelwright.load(files / "m").entity_rate == rate
+        assert f"|entity_rate:{rate}|" in run("inspect", files / "m")[1]
+    assert f"--entity-rate 0.6667: estimated from {files / 'full.txt'}\n" in err
+    assert run(*train, "--dev", files / "full.txt", "-q") == (0, "", "")
+    run(*train, "--dev", files / "full.txt", "--entity-rate", 0.5)
+    assert labelwright.load(files / "m").entity_rate == 0.5
+    (files / "r.toml").write_text("entity_rate = 0.4\n")
+    assert run(*train, "--recipe", files / "r.toml")[0] == 0
+    assert labelwright.load(files / "m").entity_rate == 0.4
+    _, out, _ = run("train", "--model", "crf", "--help")
+    assert "--entity-rate" in out
+
+
+def test_where_an_entity_rate_is_refused(run, files: Path) -> None:
+    train = ["train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown", "--entity-rate"]
+    for model in ("perceptron", "semi-crf"):
+        one_line(run(*train, 0.2, "--model", model)[2], "--entity-rate: ", model)
+    one_line(run(*train, 0.2, "--optimizer", "sgd")[2], "--entity-rate: SGD has no term for it; use --optimizer lbfgs")
+    one_line(run(*train, 1.5)[2], "--entity-rate: expected a number above 0 and below 1, got 1.5")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +185,7 @@ def test_a_broken_set_is_refused_with_its_place(run, files: Path, label: str) ->
         labelwright.CRF().fit([["a", "b"]], [["O", label]])
 
 
+@pytest.mark.filterwarnings("default:no token is surely O")
 def test_a_label_of_sets_alone_is_named(run, files: Path) -> None:
     (files / "set.txt").write_text(f"{FULL}John B-PER|I-PRE\n\n")
     code, _, err = run("train", files / "set.txt", "-o", files / "m", "--iterations", 2)
@@ -164,6 +194,7 @@ def test_a_label_of_sets_alone_is_named(run, files: Path) -> None:
     assert "misspelt" not in run("train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown")[2]
 
 
+@pytest.mark.filterwarnings("default:no token is surely O")
 def test_unmarked_tokens_beside_unknown_ones(run, files: Path) -> None:
     (files / "some.txt").write_text(f"{FULL}John B-PER\nSmith B-LOC|I-PER\nsees _\nall O\nof O\nParis B-LOC\n\n")
     code, _, err = run("train", files / "some.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 2)

@@ -193,6 +193,7 @@ KINDS = {
     "lbfgs": {"max_iter": 25},
     "owlqn": {"l1": 0.2, "l2": 0.1, "max_iter": 25},
     "sgd": {"optimizer": "sgd", "max_iter": 6, "random_state": 3},
+    "entity rate": {"entity_rate": 0.4, "max_iter": 25},
 }
 
 

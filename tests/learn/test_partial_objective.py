@@ -1,10 +1,17 @@
-"""Sets of labels and weights in the objective of CRFs, latent or not: against enumeration and finite differences."""
+"""Sets of labels, weights and an entity rate in the objective of CRFs, latent or not: against enumeration and finite
+differences."""
+
+import itertools
 
 import numpy as np
+import oracles
 import pytest
 from problems import ARCS, EVERYTHING, LABELS, NAMES, ORDERS, STATES, TRIPLES, Problem, dicts, differences, words
 
+from labelwright.corpus.schemes import validate
+from labelwright.learn.objective import NEVER, LogLikelihood, WithEntityRate
 from labelwright.learn.sgd import SGD
+from labelwright.structures.passing import Candidates
 from labelwright.structures.supervision import COMPLETE, PARTIAL, PLAIN, UNLABELLED, Supervision, kinds_of
 
 CASES = {  # data, template, states per label, cells, scheme, order
@@ -163,3 +170,47 @@ def test_unlabelled_sentences_add_nothing():
     at = [problem.names().index(name) for name in alone.names()]
     weights = problem.random_weights()
     assert problem(weights)[0] == pytest.approx(alone(weights[at])[0], rel=1e-9)
+
+
+def tokens_in_entities(problem, weights):
+    """The expected number of tokens of each sentence whose label is not O, by enumeration."""
+    named, expected = dict(zip(problem.names(), weights.tolist(), strict=True)), []
+    label_of = dict(zip(problem.states, (problem.labels[i] for i in problem.space.label_of), strict=True))
+    for tokens in problem.tokens:
+        scores, entities = [], []
+        for path in itertools.product(problem.states, repeat=len(tokens)):
+            labels = [label_of[state] for state in path]
+            if problem.scheme is None or not validate([labels], problem.scheme):
+                scores.append(oracles.labelling_score(tokens, path, named))
+                entities.append(len(labels) - labels.count("O"))
+        expected.append(float(np.exp(np.array(scores) - oracles.log_sum(scores)) @ entities))
+    return expected
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_an_expected_entity_rate(case, given, scale):
+    """The term holds the share of tokens in entities, whatever wrong labels cost, also where log space takes over."""
+    make, template, sizes, cells, scheme, order = CASES[case]
+    X, y = make(6, seed=3, longest=3)
+    supervision = said(y, 7, **GIVEN[given])
+    y = partially(y, 5) if supervision.partial else y
+    problem = Problem(X, y, template, cells, scheme, sizes=sizes, order=order, supervision=supervision)
+    n, lengths, places = len(problem.gold), np.diff(problem.offsets), np.arange(len(problem.gold) + 1)
+    slots = Candidates(problem.offsets, places, np.zeros(n, np.int64), np.full(n + 1, n), has_pairs=False)
+    data = problem.incidences, problem.extractor.n_features, problem.offsets, problem.gold
+    model = problem.space, problem.parameters, problem.workers, np.float64
+    likelihood = LogLikelihood(*data, *model, candidates=slots, supervision=supervision)
+    of_sentences = np.ones(6) if supervision.of_sentences is None else supervision.of_sentences
+    rated, r = WithEntityRate(likelihood, 0.3, np.repeat(of_sentences, lengths)), 0.3
+    weights = problem.random_weights(scale)
+    gradient = np.empty_like(weights)
+    loss, total = rated(weights, gradient), of_sentences @ lengths
+    q = np.clip(of_sentences @ tokens_in_entities(problem, weights) / total, NEVER, 1 - NEVER)
+    term = total * (r * np.log(r / q) + (1 - r) * np.log((1 - r) / (1 - q)))
+    assert loss == pytest.approx(problem.true_loss(weights) + term, rel=1e-9)
+    if scale == 1:
+        at = np.arange(0, len(weights), max(1, len(weights) // 40))
+        by_differences = differences(lambda w: rated(w, np.empty_like(w)), weights, at)
+        np.testing.assert_allclose(gradient[at], by_differences, atol=1e-5)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from labelwright import CRF, LatentCRF, LatentPerceptron, Perceptron, SemiCRF, read_columns
-from labelwright.corpus import builtin_corpus
+from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, Perceptron, SemiCRF, read_columns
+from labelwright.corpus import builtin_corpus, labels_of, spans_of, unmarked_unknown
 from labelwright.corpus.partial_labels import label_codes, one_of
 from labelwright.errors import CorpusError, OptionError
 
@@ -182,3 +182,49 @@ def test_partial_fit_takes_both():
     for n in range(0, 60, 10):
         tagger.partial_fit(X[n : n + 10], half(Y)[n : n + 10], sample_weight=[1.0 + k % 2 for k in range(10)])
     assert right(tagger) > 0.8
+
+
+def half_marked(y, seed=0):
+    """Every second span or so is marked; the rest is unknown."""
+    random = np.random.default_rng(seed)
+    return unmarked_unknown([labels_of([s for s in spans_of(y_) if random.random() < 0.5], len(y_)) for y_ in y])
+
+
+def verbs(y):
+    """The labels of verb phrases: O is what most tokens are."""
+    return [[label if label.endswith("VP") else "O" for label in labels] for labels in y]
+
+
+@every
+def test_nothing_that_says_what_o_is_is_worth_a_warning(name):
+    with pytest.warns(RuntimeWarning, match="no token is surely O.*entity_rate; --entity-rate X, or --dev FILE"):
+        TAGGERS[name].untrained().fit(X, half_marked(verbs(Y)))
+
+
+@pytest.mark.parametrize("kind", [CRF, LatentCRF])
+def test_an_entity_rate_says_how_much_is_o(kind):
+    y = verbs(Y)
+    rate = sum(label != "O" for labels in y for label in labels) / sum(map(len, y))
+    settings = {"max_iter": 40, "n_jobs": 1, "random_state": 0}
+    tagger = kind(entity_rate=rate, **settings).fit(X, half_marked(y))
+    assert tagger.score(X, y) > 0.9
+    expected = [1 - token["O"] for sentence in tagger.predict_marginals(X) for token in sentence]
+    assert np.mean(expected) == pytest.approx(rate, abs=0.03)
+    with pytest.warns(RuntimeWarning, match="no token is surely O"):
+        assert kind(**settings).fit(X, half_marked(y)).score(X, y) < 0.7
+    tagger.partial_fit(X[:20], half_marked(y)[:20])  # by the same rate
+    assert tagger.score(X, y) > 0.9
+
+
+def test_where_an_entity_rate_does_not_apply():
+    for rate in (0, 1, -0.1, 15, "some"):
+        with pytest.raises(OptionError, match="entity_rate: expected a number above 0 and below 1"):
+            CRF(entity_rate=rate).fit(X, Y)
+    with pytest.raises(OptionError, match="entity_rate: SGD has no term for it; use optimizer='lbfgs'"):
+        CRF(entity_rate=0.2, optimizer="sgd").fit(X, Y)
+    with pytest.raises(OptionError, match="entity_rate: the training data have no label O"):
+        CRF(entity_rate=0.2).fit([["a", "b"]], [["A", "B"]])
+    with pytest.raises(OptionError, match=r"prune_labels: .*without entity_rate; use prune_labels='off'"):
+        CRF(entity_rate=0.2, prune_labels=0.99, template="words").fit(X, Y)
+    with pytest.raises(OptionError, match="layers: a: joint training has no entity rate; use entity_rate=None, or"):
+        Cascade([("a", CRF(entity_rate=0.2)), ("b", CRF())]).fit(X, {"a": Y, "b": Y})

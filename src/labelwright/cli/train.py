@@ -28,7 +28,7 @@ from labelwright.cli.recipe import (
     unknown_option,
 )
 from labelwright.cli.train_grid import check_choices, joined_grid, settings_by_name, settings_to_try
-from labelwright.cli.train_labels import check_known_labels, opened_labels, read_dev, say_known, weighted_data
+from labelwright.cli.train_labels import check_known_labels, opened_labels, read_dev, say_known, set_rate, weighted_data
 from labelwright.cli.train_options import MOST, PLACES, RARE, RUN, TRAIN, for_tagger, of_most_taggers
 from labelwright.cli.train_reports import (
     Drawn,
@@ -207,6 +207,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     check_calibrate(asked, weights is not None)
     data = opened_labels(data, asked)
     say_known(data, schemes, asked)
+    set_rate(model, dev, asked)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
     trials = Path(f"{output}.search")

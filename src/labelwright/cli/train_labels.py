@@ -97,13 +97,22 @@ def _unmarked(data: "Data", asked: Request) -> "Data":
     """The training data; with --unmarked unknown, O says nothing."""
     if asked.get("unmarked") != "unknown":
         return data
-    if has_attributes(data):
-        from labelwright.corpus.unmarked import unmarked_unknown
+    from labelwright.corpus.unmarked import unmarked_unknown, with_unmarked_unknown
 
-        return data._replace(y=unmarked_unknown(data.y))
-    from labelwright.corpus.unmarked import with_unmarked_unknown
+    return data._replace(y=unmarked_unknown(data.y)) if has_attributes(data) else with_unmarked_unknown(data)
 
-    return with_unmarked_unknown(data)
+
+def set_rate(model: Any, dev: "Data | None", asked: Request) -> None:
+    """With --unmarked unknown, estimate the entity rate of a CRF from development data, unless it is given."""
+    settings = model.get_params(deep=False)
+    if asked.get("unmarked") != "unknown" or dev is None or settings.get("entity_rate", 0) is not None:
+        return
+    labels = [label for sentence in dev.y for label in sentence]
+    rate = round(1 - labels.count("O") / max(1, len(labels)), 4)
+    if 0 < rate < 1 and settings["optimizer"] == "lbfgs":
+        model.set_params(entity_rate=rate)
+        if not asked.get("quiet"):
+            say(f"--entity-rate {rate}: estimated from {asked.values['dev']}")
 
 
 def say_known(

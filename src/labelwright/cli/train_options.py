@@ -109,7 +109,9 @@ def of_labels(
         OneOf("outside", "unknown"),
         Needs("partial_labels"),
         Group(DATA),
-        Help("What O says: outside of any span, or unknown, since only some spans are marked."),
+        Help(
+            "What O says: outside of any span, or unknown, since only some spans are marked (crf: add --entity-rate)."
+        ),
         Default("outside"),
     ] = None,
     allowed_labels: Annotated[

@@ -6,6 +6,7 @@ Tokens are laid out once, as the expectations ask for.  Batches of sentences dep
 are added in a fixed order: any number of threads gives the same bits.
 """
 
+import math
 from collections.abc import Callable
 from copy import copy
 from itertools import pairwise
@@ -33,6 +34,7 @@ SHARD_BYTES = 1 << 25  # rows of scores held at once: they should stay in the la
 SHARD_BATCHES = 16  # at most
 SHARED = 2  # tokens that a key needs for a row of its own
 KEPT_BYTES = 1 << 28  # messages of a layer of a cascade that are kept for its backward function; more are made again
+NEVER = 1e-9  # the smallest share of tokens in entities, or outside, whose logarithm is taken
 
 Array = NDArray[Any]
 
@@ -264,3 +266,29 @@ class LogLikelihood:
             return scored
 
         return again
+
+
+class WithEntityRate:
+    """A likelihood that passes P(O at t), and a term that keeps the expected share q of tokens in entities near r
+    (Mann & McCallum 2007, label regularization; Effland & Collins 2021, expected entity ratio):
+
+        loss(weights) + T (r log r/q + (1 - r) log (1 - r)/(1 - q)),  q = sum_t v_t (1 - P(O at t)) / T
+
+    with v_t how often the sentence of t counts, T their sum.  Derivatives by P(O at t) come as from a layer above."""
+
+    def __init__(self, likelihood: LogLikelihood, rate: float, often: Array):
+        self.likelihood, self.rate, self.often = likelihood, rate, often  # often [T]
+
+    def __call__(self, weights: Array, gradient: Array) -> float:
+        """Fill `gradient` and return the loss with the term."""
+        outside, back = self.likelihood.forward(weights)
+        assert outside is not None
+        r, T = self.rate, float(self.often.sum()) or 1.0
+        q = min(max(1 - float(self.often @ outside) / T, NEVER), 1 - NEVER)
+        loss, gradient[:], _ = back((r / q - (1 - r) / (1 - q)) * self.often, 1.0)
+        return loss + T * (r * math.log(r / q) + (1 - r) * math.log((1 - r) / (1 - q)))
+
+    def precise(self) -> "WithEntityRate | None":
+        """The same in float64; None where this is in float64."""
+        precise = self.likelihood.precise()
+        return None if precise is None else WithEntityRate(precise, self.rate, self.often)

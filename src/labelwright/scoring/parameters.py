@@ -141,13 +141,14 @@ def make_parameters(
     cells: str,
     before: Before | None = None,
     sets: NDArray[np.bool_] = NO_SETS,
+    likely: int = -1,
 ) -> Parameters:
     """Decide which cells exist: those seen in training (`observed`) or every one (`all`), and all those `before`.
 
     Where a token has a set of labels (structures.supervision), its features are seen with all of them, if these are
-    few; with none where the label is as good as unknown."""
+    few; with the label `likely`, or none, where the label is as good as unknown."""
     L, S = space.n_labels, space.n_states
-    labels = variants(gold, sets, L, FEW)
+    labels = variants(gold, sets, L, FEW, likely)
     states = [np.arange(a, b, dtype=np.int32) for a, b in zip(space.first[:-1], space.first[1:], strict=True)]
     made = {}
     for name, incidence in incidences.items():

@@ -60,14 +60,16 @@ def known_only(gold: Array, n_labels: int) -> Array:
     return np.where(gold < n_labels, gold, -1)
 
 
-def variants(gold: Array, sets: Array, n_labels: int, most: int) -> list[Array]:
+def variants(gold: Array, sets: Array, n_labels: int, most: int, likely: int = -1) -> list[Array]:
     """Arrays of labels [T] in which every member of every small set occurs: the r-th has member number r of each set of
-    up to `most` labels, but not all, and -1 where it has fewer; tokens with one label have it in all of them."""
+    up to `most` labels, but not all, and -1 where it has fewer; tokens with one label have it in all of them.  Larger
+    sets count as their member `likely`."""
     if not len(sets):
         return [gold]
     sizes = sets.sum(axis=1)
     small = (sizes <= most) & (sizes < n_labels)
     members = np.full((len(sets), most), -1, gold.dtype)
+    members[~small & sets[:, likely], 0] = likely
     for k in np.flatnonzero(small).tolist():
         members[k, : sizes[k]] = np.flatnonzero(sets[k])
     table = np.concatenate([np.repeat(np.arange(n_labels, dtype=gold.dtype)[:, None], most, axis=1), members])

@@ -51,6 +51,9 @@ from labelwright.wording import counted, either
 
 Array = NDArray[Any]
 FOLDS = 5
+NOT_JOINT = (  # settings of a layer: what joint training does not have, and their values without it
+    ("l1", "L1 penalty", 0), ("prune_labels", "pruned labels", "off", "auto"), ("entity_rate", "entity rate", None),
+)  # fmt: skip
 ANSWERED = frozenset(
     {NBEST, FORCED, PROBABILITY, EXPLANATION}
 )  # of what layers can do, what is asked of all of them at once
@@ -202,13 +205,10 @@ class Cascade(CalibratedLayers):
                 model._check_parameters()
             except OptionError as error:
                 raise OptionError(f"layers: {name}: {error}") from None
-            if self.passing == "joint" and getattr(model, "l1", 0) > 0:
-                raise OptionError(f"layers: {name}: joint training has no L1 penalty; use l1=0, or passing='marginal'")
-            if self.learns_together and getattr(model, "prune_labels", "off") not in ("auto", "off"):
-                raise OptionError(
-                    f"layers: {name}: joint training has no pruned labels; use prune_labels='off', or "
-                    "passing='marginal'"
-                )
+            for setting, what, *fitting in NOT_JOINT if self.learns_together else ():
+                if getattr(model, setting, fitting[0]) not in fitting:
+                    use = f"use {setting}={fitting[0]!r}, or passing='marginal'"
+                    raise OptionError(f"layers: {name}: joint training has no {what}; {use}")
         self._check_templates(names)
         if self.lexicon is not None and self.lexicon not in names:
             raise OptionError(f"lexicon: expected a layer, one of {', '.join(names)}, got {self.lexicon!r}")

@@ -41,6 +41,7 @@ class CRF(PrunableModel):
         class_weight: declared.ClassWeight = None,
         forbidden_transitions: declared.ForbiddenTransitions = None,
         required_transitions: declared.RequiredTransitions = None,
+        entity_rate: declared.EntityRate = None,
     ):
         self.template = template
         self.order = order
@@ -64,3 +65,4 @@ class CRF(PrunableModel):
         self.class_weight = class_weight
         self.forbidden_transitions = forbidden_transitions
         self.required_transitions = required_transitions
+        self.entity_rate = entity_rate

@@ -7,6 +7,7 @@ from labelwright.features.template import Template as Parsed
 from labelwright.settings import (
     Above,
     AtLeast,
+    Below,
     Default,
     Flag,
     Group,
@@ -157,6 +158,13 @@ Tol = Annotated[
     Help("Stop when the relative improvement over 10 iterations is below X (sgd: 100 X over 5 passes)."),
 ]
 
+EntityRate = Annotated[
+    float | None,
+    Above(0),
+    Below(1),
+    Signed(),
+    Help("With --unmarked unknown: the expected share of tokens whose label is not O, marked or not, as in 0.15."),
+]
 PruneLabels = Annotated[
     float | str,
     ShareOrName("auto", "off"),

@@ -47,7 +47,7 @@ def grow(
     before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
     check_paths(said, gold, offsets, space)
     inputs = incidences, extractor.n_features, gold, offsets, space, model.cells
-    parameters = make_parameters(*inputs, before, said.sets)
+    parameters = make_parameters(*inputs, before, said.sets, model._outside_code(labels))
     none = np.zeros(parameters.n_weights, np.float32)
     return Data(incidences, offsets, gold, said), Trained(extractor, space, parameters, none, of_labels)
 

@@ -64,6 +64,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         start: declared.LatentStart = "random",
         split_rounds: declared.SplitRounds = 3,
         merge_share: declared.MergeShare = 0.5,
+        entity_rate: declared.EntityRate = None,
     ):
         self.n_latent = n_latent
         self.template = template
@@ -91,6 +92,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         self.start = start
         self.split_rounds = split_rounds
         self.merge_share = merge_share
+        self.entity_rate = entity_rate
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

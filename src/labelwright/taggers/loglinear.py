@@ -12,9 +12,8 @@ from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.features.layered import encode_with_slots
 from labelwright.learn.around import AroundWeights
-from labelwright.learn.lbfgs import Objective
 from labelwright.learn.monitor import Monitor, ProgressBar
-from labelwright.learn.objective import LogLikelihood
+from labelwright.learn.objective import LogLikelihood, WithEntityRate
 from labelwright.learn.owlqn import minimised
 from labelwright.learn.sgd import SGD, sgd
 from labelwright.parallel import Workers, one_blas_thread
@@ -49,6 +48,8 @@ class LogLinearModel(TrainableModel):
             raise OptionError(f"averaging: {self.averaging!r} is about the passes of SGD; use optimizer='sgd'")
         if self.l1 > 0 and self.optimizer == "sgd":
             raise OptionError("l1: SGD has no L1 penalty; use optimizer='lbfgs'")
+        if self.entity_rate is not None and self.optimizer == "sgd":
+            raise OptionError("entity_rate: SGD has no term for it; use optimizer='lbfgs'")
 
     def _stopping(self) -> dict[str, Any]:
         return self._stopping_of(self.optimizer)
@@ -85,18 +86,18 @@ class LogLinearModel(TrainableModel):
             model = start.space, start.parameters, self.l2, self.random_state or 0
             run = SGD(incidences, offsets, gold, *model, said)
             return sgd(run, start.weights, monitor, state, self._average_from)
-        return self._minimised(self._objective(start, data, workers), start.weights, monitor, workers, state)
+        problem = self._problem(start, data, workers)
+        return minimised(problem, start.weights, self.l1, self.l2, monitor, workers, state)
 
-    def _minimised(
-        self,
-        problem: Objective,
-        start: Array,
-        monitor: Monitor,
-        workers: Workers,
-        state: dict[str, Array] | None = None,
-    ) -> Array:
-        """The weights that minimise a loss with the penalties of this model."""
-        return minimised(problem, start, self.l1, self.l2, monitor, workers, state)
+    def _problem(self, trained: Trained, data: Data, workers: Workers) -> LogLikelihood | WithEntityRate:
+        """What is minimised, but for penalties: the likelihood, with the term of an expected entity rate."""
+        if self.entity_rate is None:
+            return self._objective(trained, data, workers)
+        T, often = int(data.offsets[-1]), data.said.of_sentences
+        outside = np.full(T, self._outside_code(trained.space.labels))
+        slots = Candidates(data.offsets, np.arange(T + 1), outside, np.full(T + 1, T), has_pairs=False)
+        often = np.ones(T) if often is None else np.repeat(often, np.diff(data.offsets))
+        return WithEntityRate(self._objective(trained, data, workers, candidates=slots), self.entity_rate, often)
 
     def _objective(
         self,
@@ -108,19 +109,11 @@ class LogLinearModel(TrainableModel):
         candidates: Candidates | None = None,
     ) -> LogLikelihood:
         """The likelihood of these data; `slots` and `candidates` are what a layer of a cascade is passed and passes."""
+        features = data.incidences, trained.extractor.n_features, data.offsets, data.gold
         model = trained.space, trained.parameters, workers, dtype
-        n_features, expectations = trained.extractor.n_features, self._expectations(trained, data, candidates)
-        return LogLikelihood(
-            data.incidences,
-            n_features,
-            data.offsets,
-            data.gold,
-            *model,
-            expectations=expectations,
-            slots=slots,
-            candidates=candidates,
-            supervision=data.said,
-        )
+        passing: dict[str, Any] = {"slots": slots, "candidates": candidates}
+        passing["expectations"] = self._expectations(trained, data, candidates)
+        return LogLikelihood(*features, *model, supervision=data.said, **passing)
 
     def _expectations(self, trained: Trained, data: Data, candidates: Candidates | None) -> Any:
         """What computes the expected features; None for those of chains."""
@@ -147,9 +140,9 @@ class LogLinearModel(TrainableModel):
         expect_much()
         data, start = self._grown(X, listed(y), sample_weight)
         monitor, workers = Monitor(**self._stopping_of("lbfgs")), Workers(self.n_jobs)
-        problem = AroundWeights(self._objective(start, data, workers), start.weights)
+        problem = AroundWeights(self._problem(start, data, workers), start.weights)
         with monitor, one_blas_thread():
-            change = self._minimised(problem, np.zeros_like(start.weights), monitor, workers)
+            change = minimised(problem, np.zeros_like(start.weights), self.l1, self.l2, monitor, workers)
         before = self.training_
         self.trained_ = start._replace(weights=start.weights + change)
         self.history_ = [dict(record) for record in monitor.history]

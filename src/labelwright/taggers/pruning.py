@@ -14,6 +14,7 @@ from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
 from labelwright.inspection import sparse_use
 from labelwright.learn.monitor import Monitor
+from labelwright.learn.owlqn import minimised
 from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
@@ -108,8 +109,8 @@ class PrunableModel(LogLinearModel):
 
     def _why_not_pruned(self, extractor: Extractor, said: Supervision) -> str | None:
         """What the candidates of a token cannot have."""
-        if not said.plain:
-            return "candidates are trained on complete labels that all count alike"
+        if not said.plain or self.entity_rate is not None:
+            return "candidates are trained on complete labels that all count alike, without entity_rate"
         if self.forbidden_transitions or self.required_transitions:
             return "candidates know no forbidden or required transitions"
         if self.optimizer != "lbfgs":
@@ -138,7 +139,7 @@ class PrunableModel(LogLinearModel):
         parameters: Any = start.parameters
         known = incidences["state"], offsets, gold, parameters, lists
         problem = PrunedLikelihood(*known, workers, start.space, prior, lost)
-        return self._minimised(problem, start.weights, monitor, workers, state)
+        return minimised(problem, start.weights, self.l1, self.l2, monitor, workers, state)
 
     def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         record = super()._record(data, best, monitors)

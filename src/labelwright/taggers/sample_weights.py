@@ -1,5 +1,6 @@
 """Weights of sentences, tokens and labels, as users give them, made ready for training."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,11 +25,21 @@ def supervision_of(
     class_weight: Any,
     sample_weight: Any,
     part: bool = False,
+    rate: float | None = None,
 ) -> Supervision:
     """What is said beside labels [T]: sets of labels, and weights of all sentences that have tokens.
 
-    A part of the data may lack labels that have class weights, and its weights may all be 0."""
+    A part of the data may lack labels that have class weights, and its weights may all be 0.  Where nothing says what O
+    is, neither a token nor the expected rate of entities, this is worth a warning."""
     of_sentences, of_tokens = sample_weights(sample_weight, offsets)
+    if len(sets) and not part and rate is None and "O" in labels and not (gold == list(labels).index("O")).any():
+        warnings.warn(
+            "no token is surely O, so nothing says what lies outside of entities, and far too many will be found; give "
+            "a CRF the expected share of tokens in entities (entity_rate; --entity-rate X, or --dev FILE, from which "
+            "it is estimated), or add sentences that are labelled completely",
+            RuntimeWarning,
+            stacklevel=4,
+        )
     given = of_tokens if of_sentences is None else of_sentences
     if not part and given is not None and len(given) and not given.any():
         raise OptionError("sample_weight: all are zero; nothing is left to learn from")

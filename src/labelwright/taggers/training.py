@@ -81,6 +81,7 @@ class TrainableModel(LinearTagger):
     class_weight: str | Mapping[str, float] | None
     forbidden_transitions: Sequence[tuple[str, str]] | None = None
     required_transitions: Sequence[tuple[str, str]] | None = None
+    entity_rate: float | None = None
     _remedy: ClassVar[str] = ""  # against a loss that is no number
 
     def fit(
@@ -274,11 +275,20 @@ class TrainableModel(LinearTagger):
         if self.constraints is not None:
             known = [] if len(sets) else cut([labels[g] for g in gold], offsets)
             scheme = self._checked_scheme(of_labels, known)
-        said = supervision_of(sets, gold, offsets, labels, self.class_weight, sample_weight, part=more)
+        weights = self.class_weight, sample_weight
+        said = supervision_of(sets, gold, offsets, labels, *weights, part=more, rate=self.entity_rate)
         data = Data(incidences, np.unique(offsets), gold, said)  # sentences without tokens teach nothing
         states = self._latent_states(labels, more)
         forbidden = forbidden_codes(self._transitions, labels, gold, offsets, more)
         return self._with_parameters(data, Labels(list(labels), states, scheme, of_labels, forbidden), extractor)
+
+    def _outside_code(self, labels: Sequence[Any]) -> int:
+        """What most tokens of unknown labels are where an entity rate is expected: O; else -1, no label."""
+        if self.entity_rate is None:
+            return -1
+        if OUTSIDE not in labels:
+            raise OptionError("entity_rate: the training data have no label O; leave it out")
+        return list(labels).index(OUTSIDE)
 
     @property
     def _transitions(self) -> Transitions:
@@ -295,7 +305,7 @@ class TrainableModel(LinearTagger):
         incidences, offsets, gold, said = data
         check_paths(said, gold, offsets, space)
         inputs = incidences, extractor.n_features, gold, offsets, space, self.cells
-        parameters = make_parameters(*inputs, sets=said.sets)
+        parameters = make_parameters(*inputs, sets=said.sets, likely=self._outside_code(labels.labels))
         none = np.zeros(parameters.n_weights, np.float32)
         return data, Trained(extractor, space, parameters, none, labels.scheme)
 
