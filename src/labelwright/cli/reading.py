@@ -1,6 +1,7 @@
 """Files to be tagged in any format: what the model reads of them, and how they are written with its labels."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli.common import input_names, read_for, refuse_attributes
@@ -148,6 +149,19 @@ def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "
     return ToTag(corpus, write and (lambda added: write(file, split, added)), file.more, split, begin)
 
 
+@contextmanager
+def perhaps_text(model: Any, columns: str | None) -> Iterator[None]:
+    """Errors about columns say what plain text needs, which may have been given."""
+    try:
+        yield
+    except CorpusError as error:
+        if columns is not None or "column" not in str(error):
+            raise
+        others = ",".join(input_names(model)[1:])
+        needs = f"train on words and labels alone, or a cascade that predicts {others}" if others else "add --text"
+        raise CorpusError(f"{error}; for plain text {needs}") from None
+
+
 def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None) -> ToTag:
     if file.format == "crfsuite":
         from labelwright.features.attribute_data import read_crfsuite
@@ -155,12 +169,8 @@ def _to_tag(model: Any, file: "OpenFile", columns: str | None, known: str | None
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")
         return ToTag(read_crfsuite(file), lambda added: _label_lines(file, added), file.more)
-    try:
+    with perhaps_text(model, columns) if file.format == "columns" else nullcontext():
         corpus = read_for(model, file, columns, [known] if known else [])
-    except CorpusError as error:
-        if file.format == "columns" and columns is None and len(input_names(model)) == 1:
-            raise CorpusError(f"{error}; for plain text add --text") from None
-        raise
     if file.format in ("columns", "conllu"):
         return ToTag(corpus, None, file.more)
     return ToTag(corpus, lambda added: WRITERS[file.format](file, added), file.more)
@@ -251,9 +261,7 @@ def _write_label_studio(file: "OpenFile", split: "SplitTexts", added: Added) -> 
 
 
 def _write_brat(file: "OpenFile", split: "SplitTexts", added: Added) -> bytes:
-    raise OptionError(
-        f"{file.name}: annotations of a folder are read, not written; tag each text with --text --to brat"
-    )
+    raise OptionError(f"{file.name}: annotations of BRAT are read, not written; tag each text with --text --to brat")
 
 
 TEXT_WRITERS: dict[str, Callable[["OpenFile", "SplitTexts", Added], bytes]] = {
