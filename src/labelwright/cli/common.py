@@ -248,7 +248,9 @@ def read_for(model: Any, path: "str | OpenFile", columns: str | None = None, mor
         label = label_place(model)[1] or "label"
         return read_corpus(file, label=label if label != "label" else "upos")[0]
     if file.format not in RECORDS:
-        corpus = read_corpus(file, columns, label=False)[0]
+        corpus, notes = read_corpus(file, columns, label=False)
+        for note in notes:
+            say(f"labelwright: {note}")
         return corpus if columns else named_for(model, corpus)
     inputs = input_names(model)
     fields = inputs if columns is None else [name.strip() for name in columns.split(",")]
