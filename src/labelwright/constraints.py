@@ -17,7 +17,7 @@ import numpy as np
 from labelwright.corpus.allowed_labels import read_allowed_labels
 from labelwright.corpus.limits import read_at_most
 from labelwright.decode.checks import check_whole
-from labelwright.errors import LabelwrightError, OptionError
+from labelwright.errors import LabelwrightError, OptionError, unreadable
 from labelwright.rules.events import At, Sentence
 from labelwright.rules.formulas import Some
 from labelwright.rules.patterns import DEEPEST, LONGEST, read_pattern
@@ -331,9 +331,7 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
     try:
         lines = read_at_most(path, MOST_BYTES).decode().splitlines()
     except (OSError, ValueError) as error:
-        decoding = isinstance(error, UnicodeDecodeError)
-        reason = "it is not UTF-8" if decoding else getattr(error, "strerror", None) or "no path can be so"
-        raise OptionError(f"{os.fspath(path)}: cannot be read: {reason}") from None
+        raise unreadable(OptionError, os.fspath(path), error) from None
     stripped = ((number, line.strip()) for number, line in enumerate(lines, 1))
     return [(number, line) for number, line in stripped if line and not line.startswith("#")]
 
@@ -365,7 +363,7 @@ def read_rule(text: str) -> Rule:
     place = f"rule {shortened(text.strip(), 60)!r}"
     if len(text) > LONGEST:
         raise OptionError(f"{place}: {len(text):,} characters, expected at most {LONGEST:,}; write several rules")
-    expected = f'{place}: expected a rule as in Python, once() or at_most(2, "PER")'
+    expected = f'{place}: expected a rule as in Python with labels in quotes, once() or at_most(2, "PER")'
     try:
         rule = _evaluated(ast.parse(text.strip(), mode="eval").body, 1)
     except LabelwrightError:
@@ -415,7 +413,8 @@ def _operand(node: ast.expr, depth: int) -> Rule:
 def _called(name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
     functions: dict[str, Callable[..., Any]] = {each: globals()[each] for each in WRITTEN} | {"slice": slice}
     if name not in functions:
-        raise OptionError(f"no rule {name!r}, expected one of {', '.join(WRITTEN)}{did_you_mean(name, WRITTEN)}")
+        near = did_you_mean(name, WRITTEN) or ("" if arguments or named else f'; put labels in quotes: "{name}"')
+        raise OptionError(f"no rule {name!r}, expected one of {', '.join(WRITTEN)}{near}")
     try:
         return functions[name](*arguments, **named)
     except LabelwrightError:

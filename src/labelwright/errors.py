@@ -1,7 +1,10 @@
 """Everything that labelwright raises on purpose: one base class, one clear line each."""
 
+import errno
 import sys
 from functools import cache
+
+_REASONS = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder, expected a file", errno.EBADF: "it is closed"}
 
 
 class LabelwrightError(ValueError):
@@ -24,6 +27,23 @@ class TemplateError(LabelwrightError):
 
 class ModelFileError(LabelwrightError):
     """A model file is damaged, foreign, or cannot be written."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file cannot be read or written, in a few words; ValueError is what Python raises for paths that none can
+    have, and for bytes that are no text."""
+    if isinstance(error, UnicodeDecodeError):
+        number = error.object.count(b"\n", 0, error.start) + 1
+        return f"line {number} is not UTF-8; convert the file first"
+    if isinstance(error, ValueError) and not isinstance(error, OSError):
+        return f"no path ({str(error).splitlines()[0]})"
+    reason: str = getattr(error, "strerror", None) or str(error)
+    return _REASONS.get(getattr(error, "errno", None) or 0, reason[:1].lower() + reason[1:])
+
+
+def unreadable(kind: type[LabelwrightError], name: object, error: Exception) -> LabelwrightError:
+    """The one line about a file that cannot be read."""
+    return kind(f"{name}: cannot read: {reason_of(error)}")
 
 
 def unforeseen(name: object, error: Exception, advice: str) -> ModelFileError:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from labelwright import compact
-from labelwright.errors import ModelFileError
+from labelwright.errors import ModelFileError, unreadable
 from labelwright.storage import replace_file
 from labelwright.validation import TensorReader, check_array, check_pointers
 
@@ -135,10 +135,10 @@ def content_of(source: Any) -> bytes:
     name = name_of(source)
     try:
         content = source.read() if hasattr(source, "read") else _file_at(_path_of(source, name)).read_bytes()
-    except IsADirectoryError as error:
-        raise ModelFileError(f"{name}: is a folder, expected a model file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except UnicodeDecodeError:
+        content = ""
+    except OSError as error:
+        raise unreadable(ModelFileError, name, error) from error
     if not isinstance(content, bytes):
         raise ModelFileError(f"{name}: opened as text, expected a binary file; open it with mode 'rb'")
     return content

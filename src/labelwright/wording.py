@@ -1,7 +1,18 @@
 """Numbers and names as sentences show them."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
+
+# What other programs call settings, and our options and settings for them.
+ELSEWHERE = {"c1": ["l1"], "c2": ["l2"], "epochs": ["iterations", "max_iter"], "max-iter": ["iterations"]}
+# Codes that move a terminal's cursor or turn the direction of a line; tabs and line ends are part of tables.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """A text for people, with control characters escaped."""
+    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def counted(number: int, what: str) -> str:
@@ -84,7 +95,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     names = {each.lstrip("-"): each for each in known}  # all options begin alike
-    near = get_close_matches(name.lstrip("-"), list(names), 1, 0.7)
+    name = name.lstrip("-")
+    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, 0.7)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 

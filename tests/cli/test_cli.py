@@ -2,13 +2,14 @@
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command import SENTENCE, one_line, process
+from command import COMMAND, SENTENCE, one_line, process
 
 import labelwright
 from labelwright.corpus import read_columns, read_conllu
@@ -182,6 +183,32 @@ def test_a_full_disk_under_the_output(data: Path) -> None:
     one_line(err.decode(), "no space left on device")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs sh")
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code", "message"),
+    [
+        (["tag", "crf", "words.txt"], ">&-", 2, "<stdout>: cannot write: it is closed"),
+        (["inspect", "crf"], ">&-", 2, "<stdout>: cannot write: it is closed"),
+        (["tag", "crf"], "<&-", 2, "<stdin>: cannot read: it is closed"),
+        (["train", "-", "-o", "{out}"], "<&-", 2, "<stdin>: cannot read: it is closed"),
+        (["tag", "crf", "words.txt", "-o", "{out}"], "<&- >&- 2>&-", 0, ""),
+        (["train", "test.txt", "-o", "{out}", "--iterations", "2", "-v"], "<&- >&- 2>&-", 0, ""),
+        (["tag", "crf", "nowhere"], "2>&-", 2, ""),
+    ],
+)
+def test_streams_that_are_closed(
+    data: Path, tmp_path: Path, arguments: list[str], closed: str, code: int, message: str
+):
+    out = tmp_path / "out"
+    given = [each.format(out=out) for each in arguments]
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *given]
+    done = subprocess.run(command, cwd=data, capture_output=True, env={**os.environ, "LABELWRIGHT_ENGINE": "numpy"})
+    assert done.returncode == code
+    assert done.stderr.decode() == (f"labelwright: {message}\n" if message else "")
+    assert out.exists() == (code == 0)
+
+
 def test_unusual_sentences(run, data: Path) -> None:
     for words in (["He PRP"], ["He PRP"] * 10_000, ["\x00\x01 ☃", "qzx 🦀"]):
         text = "\n".join(words) + "\n\n"
@@ -223,6 +250,53 @@ def test_eval_of_a_file_and_of_a_model_agree(run, data: Path, tmp_path: Path) ->
     assert code == 0
     assert "reading:strict" in out
     assert "token accuracy" in out
+
+
+def test_eval_names_labels_that_the_model_lacks(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.txt").write_text((data / "test.txt").read_text().replace("I-NP", "I-XP"))
+    code, out, err = run("eval", data / "crf", tmp_path / "test.txt")
+    assert (code, out[:5]) == (0, "chunk")
+    line = f"{tmp_path / 'test.txt'}: column chunk: labels that the training data lack, and no model predicts: I-XP"
+    one_line(err, line)
+    options = ["-o", tmp_path / "m", "--iterations", "1", "-q"]
+    code, _, again = run("train", data / "train.txt", *options, "--dev", tmp_path / "test.txt")
+    assert (code, again) == (0, err.replace(": column chunk", ""))
+    assert run("train", data / "train.txt", *options, "--dev", data / "test.txt")[2] == ""
+
+
+def test_a_file_without_empty_lines_is_one_sentence(run, data: Path, tmp_path: Path) -> None:
+    lines = (data / "train.txt").read_text().split("\n")
+    (tmp_path / "one.txt").write_text("".join(f"{line}\n" for line in lines if line))
+    line = f"{tmp_path / 'one.txt'}: all {sum(map(bool, lines)):,} tokens are one sentence"
+    for command in (["train"], ["eval", data / "crf"], ["tag", data / "crf"]):
+        options = ["-o", tmp_path / "m", "--iterations", "1", "-q"] if command == ["train"] else []
+        code, _, err = run(*command, tmp_path / "one.txt", *options)
+        assert code == 0
+        one_line(err, line)
+
+
+def test_control_characters_do_not_reach_the_terminal(run, tmp_path: Path) -> None:
+    red, turned = "\x1b[31m\x07", "\u202eabc\x9b"
+    sentences = [f"He{red}{n % 3} PRP B-X{turned}\nsaw{turned} V{red} O\n\n" for n in range(12)]
+    (tmp_path / "a.txt").write_text("".join(sentences))
+    (tmp_path / "b.txt").write_text("".join(sentences).replace("B-X", "B-Y"))
+    a, b, m = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "m"
+    reports = [
+        ["train", a, "-o", m, "--dev", b, "--iterations", 9, "--columns", "word,pos,chunk", "-v"],
+        ["inspect", m], ["eval", m, b, "--errors"], ["explain", m, b], ["explain", m, b, "--sentence", 0, "--token", 0],
+        ["errors", m, b], ["rank", m, b], ["doubts", b, "--folds", 2, "--iterations", 2], ["compare", b, a, b],
+        ["tag", m, b, "--rule", f"at_most(1, '{red}')"],
+    ]  # fmt: skip
+    shown = ""
+    for arguments in reports:
+        code, out, err = run(*arguments)
+        assert (code, "Traceback" in err) == (2 if "--rule" in arguments else 0, False), err
+        assert not set("\r\x07\x1b\x9b\u202e") & set(out + err), arguments[0]
+        shown += out
+    assert "He\\x1b[31m\\x07" in shown
+    assert "X\\u202eabc\\x9b" in shown
+    assert run("tag", m, a)[1] == a.read_text().replace("\x9b\n", "\x9b B-X" + turned + "\n").replace(" O\n", " O O\n")
+    assert red in json.loads(run("explain", m, b, "--json")[1])["sentences"][0]["words"][0]
 
 
 def test_compare(run, data: Path, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_what_is_refused(run, folder: Path, command: str) -> None:
         (["two.npz"], "two.npz has 2 arrays (a, b), expected one"),
         (["flat.npy"], "flat.npy has float64 of shape (4,), expected numbers [tokens, D]"),
         (["dev.txt"], "dev.txt is no .npy or .npz file of numbers"),
-        (["none.npy"], "none.npy: no such file"),
+        (["none.npy"], "none.npy: cannot read: no such file"),
     ):
         code, out, err = run(*ask, *(["--arrays", folder / options[0]] if options else []))
         assert (code, out) == (2, "")

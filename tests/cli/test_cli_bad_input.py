@@ -21,6 +21,7 @@ import labelwright
         (b"", [], ["bad.txt: no tokens"]),
         (b"\n\n \n", [], ["bad.txt: no tokens"]),
         (b"a DT B-NP\n\xff DT O\n", [], ["bad.txt:2: byte 1", "not UTF-8"]),
+        ("a DT O\n".encode("utf-16"), [], ["bad.txt: is UTF-16, expected UTF-8", "iconv -f UTF-16 -t UTF-8"]),
         (b"a DT O\n", ["--columns", "word,pos"], ["bad.txt:1: expected 2 columns (word,pos), got 3"]),
         (b"a DT O\n", ["--label", "ner"], ["bad.txt: no column 'ner' to be the label"]),
         (b"a DT O\n", ["--template", "U:%q[0,0]"], ["template:1:3: unknown function %q"]),
@@ -45,8 +46,8 @@ import labelwright
         (b"a DT O\n", ["--order", "3"], ["order: expected", "got 3"]),
         (b"a DT O\n", ["--seed", "-1"], ["--seed: expected a whole number of 0 or more, got -1"]),
         (b"a DT O\n", ["--dev", "nowhere.txt"], ["nowhere.txt: cannot read: no such file"]),
-        (b"a DT O\n", ["--start-from", "nowhere"], ["nowhere: cannot be read"]),
-        (b"a DT O\n", ["--recipe", "nowhere.toml"], ["nowhere.toml: cannot read this recipe"]),
+        (b"a DT O\n", ["--start-from", "nowhere"], ["nowhere: cannot read: no such file"]),
+        (b"a DT O\n", ["--recipe", "nowhere.toml"], ["nowhere.toml: cannot read: no such file"]),
         (b"a DT O\n", ["--colour", "red"], ["--colour", "labelwright train --help"]),
         (b"a DT O\n", ["more"], ["more"]),
     ],
@@ -71,10 +72,10 @@ def test_bad_training_input(
         (["train"], ["TRAIN", "labelwright train --help"]),
         (["train", "nowhere.txt", "-o", "m"], ["nowhere.txt: cannot read: no such file"]),
         (["train", ".", "-o", "m"], [".: is a folder, expected a file, or a folder with"]),
-        (["tag", "nowhere"], ["nowhere: cannot be read"]),
+        (["tag", "nowhere"], ["nowhere: cannot read: no such file"]),
         (["eval", "nowhere", "nothing"], ["nowhere: cannot read: no such file"]),
         (["convert", "nowhere", "out"], ["nowhere: cannot read: no such file"]),
-        (["inspect", "."], [".: is a folder, expected a model file"]),
+        (["inspect", "."], [".: cannot read: is a folder, expected a file"]),
     ],
 )
 def test_bad_arguments(
@@ -224,6 +225,10 @@ def test_unexpected_errors_are_one_line_too(run, data: Path, tmp_path: Path, mon
     ("options", "part"),
     [
         (["--lattent", "3"], "no such option --lattent; did you mean --latent?"),
+        (["--c1", "1"], "no such option --c1; did you mean --l1?"),
+        (["--c2=1"], "no such option --c2; did you mean --l2?"),
+        (["--epochs", "9"], "no such option --epochs; did you mean --iterations?"),
+        (["--max-iter", "9"], "no such option --max-iter; did you mean --iterations?"),
         (["--colums", "a,b"], "no such option --colums; did you mean --columns?"),
         (["--averaging", "avg"], "--averaging: 'avg' is about the passes of SGD; use --optimizer sgd"),
         (["--template", "T:%x[0,0]"], "--template: T lines are features on three labels; use --order 2"),
@@ -291,4 +296,4 @@ def test_a_dictionary_without_an_end_is_refused(run, tmp_path, monkeypatch):
     (tmp_path / "t.txt").write_bytes(b"a X\n")
     code, _, error = run("train", tmp_path / "t.txt", "-o", tmp_path / "m", "--dictionary", "d=/dev/zero")
     assert code == 2
-    one_line(error, "--dictionary d: cannot read /dev/zero: file too large")
+    one_line(error, "--dictionary d: /dev/zero: cannot read: file too large")

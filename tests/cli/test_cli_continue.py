@@ -95,7 +95,7 @@ def test_labels_in_part_and_weights_are_those_of_the_new_sentences(run, files: P
             ["more.txt", "--continue", "crf", "--model", "memory"],
             "--model: crf is a crf, got memory; leave --model out",
         ),
-        (["more.txt", "--continue", "nowhere"], "nowhere: cannot be read"),
+        (["more.txt", "--continue", "nowhere"], "nowhere: cannot read: no such file"),
         (["more.txt", "--continue", "more.txt"], "more.txt: "),
         (["more.bioes", "--continue", "crf"], "follow iob2, which has no 'E-NP'; add --scheme iob2"),
         (["more.txt", "--continue", "crf", "--columns", "word,chunk"], "more.txt:1: expected 2 columns"),

@@ -88,10 +88,10 @@ def test_nothing_half_written(run, data: Path, inputs: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("small")
 def test_a_warning_about_the_first_piece_says_so(run, data: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("xyz XYZ\nzyx XYZ\n\n" * 50)
+    (tmp_path / "a.txt").write_text("xyz XYZ\n" * 100 + "\n" + "zyx XYZ\n\n" * 50)
     code, _, err = run("tag", data / "crf", tmp_path / "a.txt")
     assert code == 0
-    one_line(err, "a.txt, first ", " sentences: no value of column word is known")
+    one_line(err, "a.txt, first ", ": 100 % of the words (column word, first 'xyz') were never seen")
 
 
 def test_training_with_encoded_data_in_files(run, data: Path, tmp_path: Path) -> None:

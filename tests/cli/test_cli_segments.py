@@ -54,7 +54,7 @@ def test_what_a_segment_model_refuses(
 @pytest.mark.parametrize(
     ("value", "part"),
     [
-        ('"no.txt"', "no.txt: no such file"),
+        ('"no.txt"', "no.txt: cannot read: no such file"),
         ("3", "dictionaries: a: expected a file, or a list of phrases, got 3"),
         ('["x", 3]', "dictionaries: a: expected a file, or a list of phrases, got ['x', 3]"),
     ],

@@ -59,7 +59,7 @@ def test_dictionaries_and_clusters_of_files(train, tmp_path, capsys):
     capsys.readouterr()
     for wrong, said in [
         (["--dictionary", "d"], "--dictionary: expected NAME=FILE with a name of letters and digits, got 'd'"),
-        (["--dictionary", f"d={tmp_path}/none"], f"--dictionary d: cannot read {tmp_path}/none: no such file"),
+        (["--dictionary", f"d={tmp_path}/none"], f"--dictionary d: {tmp_path}/none: cannot read: no such file"),
         (["--dictionary", f"d={words}", "--dictionary", f"d={words}"], "--dictionary: two files are named 'd'"),
         (["--clusters", f"c={words}"], f"{words}: line 2: expected a word and its cluster, got 'Paris'"),
         (["--dictionary", f"d={words}", "-o", str(words)], f"{words}: would replace {words}"),

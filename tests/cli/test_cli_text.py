@@ -69,6 +69,14 @@ def test_brat_goes_out_and_in(run, place: Path, model: Path, tmp_path: Path) -> 
     assert labelwright.read_brat(tmp_path).n_tokens == labelwright.read_brat(tmp_path / "new.txt").n_tokens == 11
 
 
+def test_an_ann_file_is_read_with_its_text(run, place: Path, tmp_path: Path) -> None:
+    ok(run("convert", place / "brat" / "0.ann", tmp_path / "out.txt"))
+    assert labelwright.read_columns(tmp_path / "out.txt").y == labelwright.read_brat(place / "brat" / "0.txt").y
+    (tmp_path / "lonely.ann").write_text("T1\tPER 0 3\tAda\n")
+    code, _, err = run("train", tmp_path / "lonely.ann", "-o", tmp_path / "m")
+    assert (code, err) == (2, f"labelwright: {tmp_path / 'lonely.txt'}: cannot read: no such file\n")
+
+
 def test_a_folder_of_brat_is_what_json_lines_are(place: Path) -> None:
     folder, lines = labelwright.read_brat(place / "brat"), labelwright.read_doccano(place / "texts.jsonl")
     assert (folder.X, folder.y) == (lines.X, lines.y)
@@ -266,6 +274,9 @@ def test_models_that_read_more_than_words(run, folder: Path, segments: Path, pla
     code, _, err = run("tag", segments, place / "new.txt", "--text")
     assert code == 2
     assert "text: the model reads 2 columns (word,pos), and text has words alone; train on words" in err
+    needs = "; for plain text train on words and labels alone, or a cascade that predicts pos\n"
+    assert run("tag", segments, place / "new.txt")[2].endswith(needs)
+    assert run("tag", segments, stdin=b"He ran\nto the house\n")[2].endswith(f"expected 2 columns, got 3{needs}")
     out = ok(run("tag", folder / "two", place / "new.txt", "--text"))  # a cascade finds the tags itself
     assert {"start", "end", "type", "text"} <= set(json.loads(out.splitlines()[0]))
 

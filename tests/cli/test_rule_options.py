@@ -50,6 +50,8 @@ def test_eval_under_rules(run, data):
     [
         (["--rule", "twice()"], "no rule 'twice', expected one of agree, at_least,"),
         (["--rule", "onc()"], "did you mean 'once'?"),
+        (["--rule", "at_most(1, Chemical)"], '; put labels in quotes: "Chemical"'),
+        (["--rule", "at_most(1, B-NP)"], "rule 'at_most(1, B-NP)': expected a rule as in Python with labels in quotes"),
         (["--rule", "once("], "rule 'once(': expected a rule as in Python"),
         (["--rule", "__import__('os')"], "no rule '__import__'"),
         (["--rule", "3"], "rule '3': expected a rule"),
@@ -64,7 +66,7 @@ def test_eval_under_rules(run, data):
         (["--rule", "~" * 100_000 + "once"], "~~...': 100,004 characters, expected at most 10,000"),
         (["--rule", "forbid_pattern('" + "(" * 200 + "NP" + ")" * 200 + "')"], "more than 100 parentheses within each"),
         (["--rule", "at_most(1, 'QQ')"], "no label or chunk type 'QQ'"),
-        (["--rules", "nowhere.txt"], "nowhere.txt: cannot be read: No such file"),
+        (["--rules", "nowhere.txt"], "nowhere.txt: cannot read: no such file"),
         (["--rule", "once", "--decoder", "marginal"], "decoder marginal: rules are for the decoders viterbi and exact"),
         (["--rule", "at_least(99, 'VP')"], "no labelling satisfies at_least(99, 'VP')"),
     ],

@@ -310,11 +310,13 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
         TemplateError, match=r"^chunkin: neither a file nor a built-in template; built-in: default, words"
     ):
         template("chunkin", 1)
-    with pytest.raises(TemplateError, match="cannot read this template"):
+    with pytest.raises(TemplateError, match=r"; did you mean 'chunking'\?$"):
+        template("Chunkin", 1)
+    with pytest.raises(TemplateError, match="cannot read: is a folder"):
         template(tmp_path, 1)
     bad = tmp_path / "latin.tpl"
     bad.write_bytes(b"B\nU:\xe9%x[0,0]\n")
-    with pytest.raises(TemplateError, match=r"latin.tpl:2:3: not UTF-8"):
+    with pytest.raises(TemplateError, match=r"latin.tpl: cannot read: line 2 is not UTF-8"):
         template(bad, 1)
     bad.write_bytes(b"B\nU:%q[0,0]\n")
     with pytest.raises(TemplateError, match=r"latin.tpl:2:3: unknown function %q"):

@@ -4,7 +4,14 @@ import pytest
 
 import labelwright
 from labelwright.corpus import Corpus, builtin_corpus
-from labelwright.inspection.warnings import few_features, few_held_out, nothing_known, scheme_differs, unknown_share
+from labelwright.inspection.warnings import (
+    few_features,
+    few_held_out,
+    labels_unseen,
+    scheme_differs,
+    unknown_share,
+    words_unknown,
+)
 
 TAGGERS = {
     "crf": lambda: labelwright.CRF(template="U:%x[0,0]\nUs:%shape[0,0]", max_iter=3, n_jobs=1),
@@ -36,14 +43,37 @@ def test_a_text_of_unknown_words(name, corpus) -> None:
     assert unknown_share(model, corpus.select(["word"])) == 0.0
     strange = Corpus.from_sequences([["xq", "zz"], ["xq"]])
     assert unknown_share(model, strange) == 1.0
-    assert nothing_known(model, strange) == (
-        "X: no value of column word is known to the model (the first is 'xq'); "
+    assert words_unknown(model, strange) == (
+        "X: 100 % of the words (column word, first 'xq') were never seen in training; "
         "check the order of the columns, the tokenisation and the language"
     )
     mixed = Corpus.from_sequences([["xq", corpus.X[0][0], "zz"]])
     assert unknown_share(model, mixed) == pytest.approx(2 / 3)
-    assert nothing_known(model, mixed) is None
-    assert nothing_known(model, mixed.take(slice(0, 0))) is None
+    assert words_unknown(model, mixed) is None
+    assert words_unknown(model, mixed.take(slice(0, 0))) is None
+
+
+def test_columns_in_another_order() -> None:
+    corpus = builtin_corpus(60, random_state=4, columns=["word", "pos", "chunk"])
+    model = labelwright.CRF(max_iter=1, n_jobs=1).fit(corpus.take(slice(0, 30)))
+    others = corpus.take(slice(30, 60)).select(["word", "pos"])
+    swapped = others.renamed(["pos", "word"], None).select(["word", "pos"])
+    assert words_unknown(model, others) is None
+    line = words_unknown(model, swapped)
+    assert line is not None
+    assert line.endswith("; column pos fits better; if the order is not word,pos, add --columns")
+    assert words_unknown(model, swapped.take(slice(0, 3))) is None  # too few to judge
+    foreign = Corpus.from_sequences(
+        [[(f"x{n}" if n % 4 else word, pos) for n, (word, pos) in enumerate(others.X[0])]] * 20
+    )
+    assert unknown_share(model, foreign) > 0.7  # as in another domain
+    assert words_unknown(model, foreign) is None
+
+
+def test_labels_that_training_lacks() -> None:
+    assert labels_unseen(["O", "B-X|B-Y", 3], ["O", "B-Y", "3"], "dev.txt") is None
+    line = "dev.txt: labels that the training data lack, and no model predicts: B-Z, I-X"
+    assert labels_unseen(["O", "B-X"], ["O", "I-X", "B-Z"], "dev.txt") == line
 
 
 def test_features_that_do_not_tell(corpus) -> None:
@@ -52,7 +82,7 @@ def test_features_that_do_not_tell(corpus) -> None:
     tree = labelwright.MemoryTagger(template="Us:%suffix[0,0,2]", n_jobs=1).fit(corpus)
     for model in (shapes, dicts, tree):
         assert unknown_share(model, Corpus.from_sequences([["xq"]])) is None
-        assert nothing_known(model, Corpus.from_sequences([["xq"]])) is None
+        assert words_unknown(model, Corpus.from_sequences([["xq"]])) is None
 
 
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "ioe2", "bioes", "bilou", "io"])

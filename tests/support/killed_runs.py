@@ -176,7 +176,8 @@ class Killing:
         expected = {-sent} if sent == signal.SIGKILL else {128 + sent, -sent}
         if status not in expected:
             self.mistake(f"{tagger}: exit status {status} after {sent.name}: {log[-300:]}")
-        if log.count("\n") > 1 or "Traceback" in log:
+        lines = [line for line in log.splitlines() if "dev.txt: " not in line]  # so few sentences lack some labels
+        if len(lines) > 1 or "Traceback" in log:
             self.mistake(f"{tagger}: more than a line after {sent.name}: {log[-300:]!r}")
         model = self.folder / "model"
         if model.exists():

@@ -17,7 +17,8 @@ import typer
 from labelwright import __version__, signals
 from labelwright.cli.options import READERS, ClickException, GroupedCommand, flags_of, in_options, with_limit
 from labelwright.engine.choice import is_own_process
-from labelwright.errors import LabelwrightError
+from labelwright.errors import LabelwrightError, reason_of
+from labelwright.wording import printable
 
 # Each command is the function `command` of the module of its name, imported only when it is asked for.
 COMMANDS = {
@@ -87,8 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for what a user can mend, 1 for our mistakes, 130 for Ctrl-C, 143 for
     SIGTERM, 129 for SIGHUP."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if sys.stdout is None:  # closed by the caller
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    _open_closed_streams()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     is_own_process()
@@ -97,6 +97,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(given)
     except KeyboardInterrupt:  # a signal at the very end
         return _fail(signals.what_happened(), signals.exit_status())
+
+
+def _open_closed_streams() -> None:
+    """Give streams that the caller has closed a file: to read or write data there is an error, messages are lost."""
+    for name, mode, way in ("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY):
+        if getattr(sys, name) is None:
+            stream: Any = open(os.open(os.devnull, way), mode, errors="backslashreplace")  # noqa: SIM115
+            stream.buffer.raw.name = f"<{name}>"
+            setattr(sys, name, stream)
 
 
 def _run(given: list[str]) -> int:
@@ -128,7 +137,7 @@ def _run(given: list[str]) -> int:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     """A warning as one line."""
-    sys.stderr.write(f"labelwright: {str(message).removeprefix('labelwright: ')}\n")
+    sys.stderr.write(f"labelwright: {printable(str(message).removeprefix('labelwright: '))}\n")
 
 
 def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
@@ -141,8 +150,7 @@ def _explained(error: Exception, flags: Mapping[str, str]) -> tuple[str, int]:
         told = re.sub("Input should be a valid ([a-z]+), unable .*", r"expected a valid \1", error.format_message())
         return told.rstrip(".") + see, 2
     if isinstance(error, OSError):
-        reason = (error.strerror or str(error) or type(error).__name__).lower()
-        return f"{error.filename}: {reason}" if error.filename else f"<stdout>: {reason}", 2
+        return f"{error.filename or '<stdout>: cannot write'}: {reason_of(error) or type(error).__name__}", 2
     if isinstance(error, MemoryError):
         fewer = "raise --min-count, or use fewer sentences, latent states or a smaller template"
         return f"not enough memory; {fewer if '--min-count' in flags.values() else 'give less input at a time'}", 2
@@ -156,5 +164,5 @@ def _fail(message: str, code: int) -> int:
     except OSError:
         signals.forget_output()
     with suppress(OSError):  # whoever would read it is gone
-        sys.stderr.write(f"labelwright: {' '.join(message.split())}\n")
+        sys.stderr.write(f"labelwright: {printable(' '.join(message.split()))}\n")
     return code

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from labelwright.cli.common import counted
 from labelwright.cli.options import DATA, option
 from labelwright.corpus.limits import DECOMPRESSED, check_size
-from labelwright.errors import CorpusError, OptionError
+from labelwright.errors import CorpusError, OptionError, unreadable
 
 if TYPE_CHECKING:
     from labelwright.cli.reading import ToTag
@@ -70,7 +70,7 @@ def _read(path: str, place: str) -> Any:
     except (CorpusError, OptionError):
         raise
     except OSError as error:
-        raise OptionError(f"{place}: cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+        raise unreadable(OptionError, f"{place}: {path}", error) from None
     except Exception:  # NumPy, zipfile and zlib have many for damaged files
         content = None
     if not isinstance(content, np.ndarray):

@@ -17,6 +17,7 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError
 from labelwright.taggers.registry import FOREIGN
 from labelwright.wording import counted as counted
 from labelwright.wording import percent as percent
+from labelwright.wording import printable
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import FileOptions, OpenFile
@@ -70,7 +71,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[s
 def say(text: str) -> None:
     """One line on stderr."""
     with suppress(OSError):  # whoever would read it is gone
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
 
 
@@ -81,13 +82,13 @@ def ended_by_signal(rest: str) -> typer.Exit:
 
 
 def show(text: str = "") -> None:
-    """Text on stdout, never wrapped."""
-    sys.stdout.write(f"{text}\n")
+    """Text for people on stdout, never wrapped; control characters in it are escaped."""
+    sys.stdout.write(f"{printable(text)}\n")
 
 
 def show_json(value: Any) -> None:
     """One JSON object on stdout."""
-    show(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json))
+    sys.stdout.write(f"{json.dumps(value, ensure_ascii=False, indent=2, default=_as_json)}\n")
 
 
 def _as_json(value: Any) -> float | str:
@@ -101,7 +102,7 @@ def _as_json(value: Any) -> float | str:
 def write_page(path: str, text: str) -> bool:
     """Write an HTML page; False where it went to standard output."""
     if path == "-":
-        show(text)
+        sys.stdout.write(f"{text}\n")
         return False
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
@@ -113,7 +114,7 @@ def heading(text: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(soft_wrap=True).print(Text(text, style="bold"))
+    Console(soft_wrap=True).print(Text(printable(text), style="bold"))
 
 
 def is_model(path: str) -> bool:
@@ -247,7 +248,9 @@ def read_for(model: Any, path: "str | OpenFile", columns: str | None = None, mor
         label = label_place(model)[1] or "label"
         return read_corpus(file, label=label if label != "label" else "upos")[0]
     if file.format not in RECORDS:
-        corpus = read_corpus(file, columns, label=False)[0]
+        corpus, notes = read_corpus(file, columns, label=False)
+        for note in notes:
+            say(f"labelwright: {note}")
         return corpus if columns else named_for(model, corpus)
     inputs = input_names(model)
     fields = inputs if columns is None else [name.strip() for name in columns.split(",")]

@@ -268,20 +268,20 @@ def show_progress(model: Any, wanted: bool) -> None:
             tagger.set_params(verbose=int(wanted))
 
 
-def warn(model: Any, corpus: "Corpus", more: bool = False) -> None:
+def warn(model: Any, corpus: "Corpus", more: bool = False, scored: bool = False) -> None:
     """Say what a user should know about a file and a model, in one line each; `more` sentences may follow."""
-    from labelwright.inspection.warnings import nothing_known, scheme_differs
+    from labelwright.inspection.warnings import labels_unseen, scheme_differs, words_unknown
 
+    lines: list[str | None] = []
     if more:
         corpus = replace(corpus, source=f"{corpus.source}, first {counted(len(corpus), 'sentence')}")
     for name, tagger in model.outputs.items():
         column = name or corpus.label
         if column is not None and column in corpus.names:
-            line = scheme_differs(tagger, corpus, column)
-            if line is not None:
-                say(f"labelwright: {line}")
-    line = nothing_known(model, inputs_of(model, corpus))
-    if line is not None:
+            place = f"{corpus.source}: column {column}"
+            unseen = labels_unseen(tagger.classes_, corpus.values(column), place) if scored else None
+            lines.append(scheme_differs(tagger, corpus, column) or unseen)
+    for line in filter(None, [*lines, words_unknown(model, inputs_of(model, corpus))]):
         say(f"labelwright: {line}")
 
 

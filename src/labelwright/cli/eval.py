@@ -214,7 +214,7 @@ def scored_on(
     if rows is not None:
         data = rows.whole(data)
     if not has_attributes(data):
-        how.warn(model, data)
+        how.warn(model, data, scored=True)
     how.show_progress(model, True)
     inputs = data.X if has_attributes(data) else corpus_for(model, data)
     return Tested(_scores(model, data, inputs, asked), inputs, model)

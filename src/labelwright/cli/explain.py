@@ -20,7 +20,7 @@ from labelwright.cli.common import (
 )
 from labelwright.cli.eval import gold_for
 from labelwright.cli.options import DATA, DECODING, OUTPUT, argument, option
-from labelwright.cli.reading import ToTag, open_for, whole_file
+from labelwright.cli.reading import ToTag, open_for, to_tag
 from labelwright.cli.tag_text import Characters, Sentences, TokenizerName, TokenPattern, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 
@@ -110,7 +110,7 @@ def command(
     splitter = tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
     rows = rows_for(tagger, arrays)
     source = open_for(tagger, file, "text" if text else None, columns)
-    data = whole_file(tagger, source, columns, splitter)
+    data = to_tag(tagger, source, columns, None, splitter)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
         raise CorpusError(f"{file}: has no tokens to explain")

@@ -1,6 +1,7 @@
 """Files to be tagged in any format: what the model reads of them, and how they are written with its labels."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli.common import input_names, read_for, refuse_attributes
@@ -106,14 +107,9 @@ def pieces_to_tag(
     for file in pieces_of(path, format, named=columns is not None):
         if file.head is None:
             _check_for(model, file, columns)
-        piece = _to_tag(model, file, columns, known, tokenizer, begin)
+        piece = to_tag(model, file, columns, known, tokenizer, begin)
         begin += sum(map(len, piece.split.texts)) if piece.split is not None else 0
         yield piece
-
-
-def whole_file(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer | None" = None) -> ToTag:
-    """All sentences of a file for a model; texts are split as those of the training data were, or by a tokenizer."""
-    return _to_tag(model, file, columns, None, tokenizer)
 
 
 def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "Tokenizer", begin: int) -> ToTag:
@@ -129,7 +125,20 @@ def _text_to_tag(model: Any, file: "OpenFile", columns: str | None, tokenizer: "
     return ToTag(corpus, write and (lambda added: write(file, split, added)), file.more, split, begin)
 
 
-def _to_tag(
+@contextmanager
+def perhaps_text(model: Any, columns: str | None) -> Iterator[None]:
+    """Errors about columns say what plain text needs, which may have been given."""
+    try:
+        yield
+    except CorpusError as error:
+        if columns is not None or "column" not in str(error):
+            raise
+        others = ",".join(input_names(model)[1:])
+        needs = f"train on words and labels alone, or a cascade that predicts {others}" if others else "add --text"
+        raise CorpusError(f"{error}; for plain text {needs}") from None
+
+
+def to_tag(
     model: Any, file: "OpenFile", columns: str | None, known: str | None, tokenizer: "Tokenizer | None", begin: int = 0
 ) -> ToTag:
     """The sentences of a file, or of a piece of it that begins at this character."""
@@ -145,12 +154,8 @@ def _to_tag(
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")
         return ToTag(read_crfsuite(file), lambda added: _label_lines(file, added), file.more)
-    try:
+    with perhaps_text(model, columns) if file.format == "columns" else nullcontext():
         corpus = read_for(model, file, columns, [known] if known else [])
-    except CorpusError as error:
-        if file.format == "columns" and columns is None and len(input_names(model)) == 1:
-            raise CorpusError(f"{error}; for plain text add --text") from None
-        raise
     if file.format in ("columns", "conllu"):
         return ToTag(corpus, None, file.more)
     return ToTag(corpus, lambda added: WRITERS[file.format](file, added), file.more)
@@ -203,7 +208,7 @@ def _refuse_to_write(file: "OpenFile", *_: Any) -> bytes:
 
 READ_ONLY = {
     "spacy": "DocBin files are read, not written; add --json, or use the spaCy component",
-    "brat": "annotations of a folder are read, not written; tag its texts with --text --to brat -o DIR",
+    "brat": "annotations of BRAT are read, not written; tag the texts with --text --to brat -o DIR",
 }
 WRITERS: dict[str, Callable[["OpenFile", Added], bytes]] = {
     "jsonl": _write_jsonl,

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labelwright.errors import LabelwrightError, OptionError
+from labelwright.errors import LabelwrightError, OptionError, unreadable
 from labelwright.settings import Needs, NotInherited, Place, Setting, read_table, settings_of, without_use
 from labelwright.taggers import registry
 from labelwright.wording import did_you_mean, either, shortened
@@ -214,18 +214,18 @@ def read_recipe(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise OptionError(f"{path}: a recipe of more than {LARGEST >> 20} MB; move tables to files of their own")
+    except (OSError, ValueError) as error:
+        raise unreadable(OptionError, path, error) from None
+    if len(content) > LARGEST:
+        raise OptionError(f"{path}: a recipe of more than {LARGEST >> 20} MB; move tables to files of their own")
+    try:
         text = content.decode("utf-8")
         _check_keys(text, path)
         table = tomllib.loads(text)
     except LabelwrightError:
         raise
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of too many digits
         raise OptionError(f"{path}: not TOML: {error}") from None
-    except (OSError, ValueError) as error:  # a path that none can have, a number of too many digits
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise OptionError(f"{path}: cannot read this recipe: {reason}") from None
     for key, value in table.items():
         if is_deep(value):
             raise OptionError(f"{path}: {shortened(key, 40)}: more than {DEEPEST} levels of tables and lists")

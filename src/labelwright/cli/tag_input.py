@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from labelwright.cli import decoding as how
 from labelwright.cli.arrays import TokenRows
 from labelwright.cli.common import named_for, say
-from labelwright.cli.reading import ToTag, pieces_to_tag, reads_attributes
+from labelwright.cli.reading import ToTag, perhaps_text, pieces_to_tag, reads_attributes
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import Tokenizer
+
+HEADLINE = 100  # tokens
 
 
 class Source(NamedTuple):
@@ -41,7 +43,7 @@ class Source(NamedTuple):
             raise OptionError("<stdin>: read as columns, which has tokens; for plain text add --text")
         if self.rows is not None:
             raise OptionError("--arrays: not for a stream, which is answered sentence by sentence; name INPUT")
-        return _stream(model, self.columns, self.format)
+        return _warned(model, _stream(model, self.columns, self.format))
 
 
 def with_targets(inputs: list[str], output: str, format: str | None, to: str | None) -> list[tuple[str, str]]:
@@ -77,9 +79,9 @@ def _is_empty(input: str) -> bool:
 
 
 def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
-    """The pieces of a file; what a user should know about it is told by the first."""
+    """The pieces of a file; what a user should know about it is told by the first, if that is no headline."""
     for n, piece in enumerate(pieces):
-        if n == 0 and piece.corpus is not None and not (piece.split and piece.more):  # which may be a headline
+        if n == 0 and piece.corpus is not None and not (piece.more and piece.corpus.n_tokens < HEADLINE):
             how.warn(model, piece.corpus, piece.more)
         yield piece
         del piece
@@ -91,10 +93,11 @@ def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToT
 
     if sys.stdin.isatty():
         say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
-    for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=columns, label=False)):
-        if n == 0 and columns is None and format is None:
-            _check_stream(piece)
-        yield ToTag(piece if columns else named_for(model, piece))
+    with perhaps_text(model, columns):
+        for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=columns, label=False)):
+            if n == 0 and columns is None and format is None:
+                _check_stream(piece)
+            yield ToTag(piece if columns else named_for(model, piece), more=True)
 
 
 def _check_stream(first: "Corpus") -> None:

@@ -307,7 +307,7 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
         held_out = read(dev, None, None)
     else:
         held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
-    check_known_labels(held_out, schemes)
+    check_known_labels(held_out, schemes, data)
     return data, _with_arrays(held_out, "dev_arrays", asked)
 
 

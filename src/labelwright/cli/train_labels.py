@@ -52,15 +52,17 @@ def read_dev(read: Callable[[str], "Data"], names: str, asked: Request) -> "Data
     return dev.select([name for name in dev.names if name not in weights])
 
 
-def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None) -> None:
-    """Refuse development data with labels that are not known: they are scored."""
+def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None, data: "Data | None" = None) -> None:
+    """Refuse development data with labels that are not known, since they are scored; name those that `data` lack."""
     from labelwright.corpus.partial_labels import check_known
+    from labelwright.inspection.warnings import labels_unseen
 
-    if has_attributes(dev):
-        check_known(dev.y, "dev")
-        return
-    for name in schemes or ([dev.label] if dev.label else []):
-        check_known(dev.column(name), f"{dev.source}: column {name}" if schemes else dev.source)
+    learnt = [] if data is None else list(_columns(data, schemes).values())
+    for n, (name, (values, _, source)) in enumerate(_columns(dev, schemes).items()):
+        place = f"{source}: column {name}" if schemes else source
+        check_known(dev.column(name) if name else dev.y, place)
+        if learnt and (line := labels_unseen(learnt[n][0], values, place)):
+            say(f"labelwright: {line}")
 
 
 def opened_labels(data: "Data", asked: Request, labels: Collection[str] = ()) -> "Data":

@@ -9,7 +9,7 @@ from typing import Any
 from labelwright.corpus.compressed import read_bytes
 from labelwright.corpus.partial_labels import is_set, one_of, sets_among
 from labelwright.corpus.table import Corpus, intern_labels
-from labelwright.errors import CorpusError
+from labelwright.errors import CorpusError, unreadable
 
 Allowed = Mapping[str, Sequence[str] | frozenset[str]]
 
@@ -25,8 +25,8 @@ def read_allowed_labels(path: str | os.PathLike[str]) -> dict[str, frozenset[str
     allowed: dict[str, frozenset[str]] = {}
     try:
         lines = read_bytes(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise CorpusError(f"{os.fspath(path)}: not UTF-8; convert the file, as with iconv") from None
+    except UnicodeDecodeError as error:
+        raise unreadable(CorpusError, os.fspath(path), error) from None
     for number, line in enumerate(lines, 1):
         word, *labels = line.split() or [""]
         if not word:

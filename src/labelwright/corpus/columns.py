@@ -16,7 +16,6 @@ from labelwright.corpus.compressed import (
     Rejoined,
     Source,
     codec_for,
-    explain,
     name_of,
     read_bytes,
     write_bytes,
@@ -32,7 +31,7 @@ from labelwright.corpus.limits import (
 from labelwright.corpus.table import Column, Corpus, RawText, check_label, check_names, default_names
 from labelwright.corpus.writable import check_column, check_rows
 from labelwright.engine.choice import BYTES_OF_TOKEN, expect
-from labelwright.errors import CorpusError
+from labelwright.errors import CorpusError, unreadable
 from labelwright.kernels import text as kernels
 
 NEWLINE = b"\n"
@@ -388,7 +387,7 @@ def _read_some(stream: BinaryIO, size: int, source: str) -> bytes:
         read = getattr(stream, "read1", None) or stream.read
         return bytes(read(size) or b"")
     except OSError as error:
-        raise CorpusError(f"{source}: cannot read: {explain(error)}") from None
+        raise unreadable(CorpusError, source, error) from None
 
 
 def _more_is_waiting(stream: BinaryIO) -> bool:

@@ -8,13 +8,14 @@ import os
 import stat
 import sys
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from labelwright.corpus.limits import DECOMPRESSED, PIECE, check_size, limit_of
-from labelwright.errors import CorpusError
+from labelwright.errors import CorpusError, reason_of, unreadable
 from labelwright.storage import replacing
 
 
@@ -61,17 +62,6 @@ def first_line_of(source: Source) -> int:
     return int(getattr(source, "first_line", 1))
 
 
-def explain(error: OSError | ValueError) -> str:
-    """An operating system's error in a few words; ValueError is what Python raises for paths that none can have."""
-    if isinstance(error, ValueError):
-        return f"no path ({str(error).splitlines()[0]})"
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, IsADirectoryError):
-        return "is a folder, expected a file"
-    return (error.strerror or str(error)).lower()
-
-
 def codec_of(data: bytes) -> Codec | None:
     """The codec whose data begin like these."""
     return next((codec for codec in CODECS.values() if data.startswith(codec.begins)), None)
@@ -81,6 +71,8 @@ def codec_for(data: bytes, name: str, suffix: str = "") -> Codec | None:
     """The codec of data that begin like these, or of a file with this suffix."""
     if data.startswith(ZSTD):
         raise CorpusError(f"{name}: compressed by zstd, which is not read; decompress it first, as with unzstd")
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise CorpusError(f"{name}: is UTF-16, expected UTF-8; convert it first, as with iconv -f UTF-16 -t UTF-8")
     return CODECS.get(suffix) or codec_of(data)
 
 
@@ -125,7 +117,7 @@ def read_bytes(source: Source) -> bytes:
     try:
         data = source.read()
     except OSError as error:
-        raise CorpusError(f"{name}: cannot read: {explain(error)}") from None
+        raise unreadable(CorpusError, name, error) from None
     if not isinstance(data, bytes):
         raise CorpusError(f"{name}: got text, expected a file opened in binary mode ('rb')")
     return decompressed(data, name)
@@ -186,7 +178,7 @@ def _explained(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CorpusError(f"{name}: cannot write: {explain(error)}") from None
+        raise CorpusError(f"{name}: cannot write: {reason_of(error)}") from None
 
 
 def _path(path: str | os.PathLike[str], name: str) -> Path:
@@ -196,7 +188,7 @@ def _path(path: str | os.PathLike[str], name: str) -> Path:
     except OSError:
         pass
     except ValueError as error:
-        raise CorpusError(f"{name}: cannot write: {explain(error)}") from None
+        raise CorpusError(f"{name}: cannot write: {reason_of(error)}") from None
     return Path(path)
 
 
@@ -274,8 +266,7 @@ class ByteStream:
             raise
         except DAMAGED as error:
             if self._codec is None or (isinstance(error, OSError) and error.errno):
-                reason = explain(error) if isinstance(error, OSError | ValueError) else str(error)
-                raise CorpusError(f"{self.name}: cannot read: {reason}") from None
+                raise unreadable(CorpusError, self.name, error) from None
             raise _damaged(self._codec, self.name, error) from None
 
     def close(self) -> None:

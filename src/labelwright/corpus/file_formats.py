@@ -21,6 +21,7 @@ from labelwright.wording import did_you_mean
 TEXTS = ("text", "doccano", "label-studio", "brat")  # not yet split into tokens; plain, or annotated
 RECORDS = ("jsonl", "parquet", "spacy", *TEXTS)  # with fields that have names
 FORMATS = ("columns", "conllu", "crfsuite", *RECORDS)
+LONG = 1000  # tokens that are rarely one sentence
 PREDICTED = "predicted"  # the field that `labelwright tag` adds
 
 
@@ -102,6 +103,8 @@ def format_of(name: str, data: bytes, named: bool = False) -> str:
         return "parquet"
     if suffix in (".crfsuite", ".spacy"):
         return suffix[1:]
+    if suffix == ".ann" and not named:  # read with the text beside it
+        return "brat"
     return _json_format(suffix, data) or ("columns" if named else _format_of_lines(name, data))
 
 
@@ -150,7 +153,10 @@ def read_corpus(
         return parse_attribute_lines(file.getvalue(), file.name, file.first_line).labels, []
     if file.format == "columns":
         head = None if file.head is None else file.head.getvalue()
-        return columns_of(file.getvalue(), file.name, columns, label, file.first_line, head), []
+        corpus = columns_of(file.getvalue(), file.name, columns, label, file.first_line, head)
+        unbroken = len(corpus) == 1 and corpus.n_tokens >= LONG and head is None and not file.more
+        note = f"{file.name}: all {corpus.n_tokens:,} tokens are one sentence; an empty line must end each sentence"
+        return corpus, [note] if unbroken else []
     if file.format == "conllu":
         return read_conllu(file, label if isinstance(label, str) else "upos"), []
     if file.format in TEXTS:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labelwright.corpus.limits import read_at_most
-from labelwright.errors import TemplateError
+from labelwright.errors import TemplateError, unreadable
 from labelwright.features.template import BELOW, MOST_BYTES, Template, parse_template
+from labelwright.wording import did_you_mean
 
 CHUNKING = r"""B
 U01:%x[-2,0]
@@ -91,19 +92,12 @@ def _find(source: str | os.PathLike[str], n_columns: int) -> Template:
 
 def _read(path: Path) -> Template:
     try:
-        content = read_at_most(path, MOST_BYTES)
+        text = read_at_most(path, MOST_BYTES).decode()
     except FileNotFoundError:
-        names = ", ".join(BUILTIN)
-        raise TemplateError(f"{path}: neither a file nor a built-in template; built-in: {names}") from None
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise TemplateError(f"{path}: cannot read this template: {reason}") from None
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as problem:
-        line = content.count(b"\n", 0, problem.start) + 1
-        column = problem.start - content.rfind(b"\n", 0, problem.start)
-        raise TemplateError(f"{path}:{line}:{column}: not UTF-8; save the template as UTF-8") from None
+        names, near = ", ".join(BUILTIN), did_you_mean(str(path).lower(), BUILTIN)
+        raise TemplateError(f"{path}: neither a file nor a built-in template; built-in: {names}{near}") from None
+    except (OSError, ValueError) as error:
+        raise unreadable(TemplateError, path, error) from None
     return parse_template(text, str(path))
 
 

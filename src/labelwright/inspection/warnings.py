@@ -1,14 +1,18 @@
 """What a user should be told about a model and its data: each check returns one line, or None."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from labelwright.corpus.schemes import broken_pairs, detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
+from labelwright.wording import counted, percent, some_of
 
 FEW_HELD_OUT = 30  # sentences that a calibration needs
+ENOUGH = 100  # tokens to judge by how many are unknown
+ALIEN = 0.9  # share of unknown words that no text of the same language has
+BETTER = 0.3  # so many more words are known in the column where they belong
 
 
 def scheme_differs(model: Any, corpus: Corpus, label: str | None = None) -> str | None:
@@ -29,26 +33,37 @@ def scheme_differs(model: Any, corpus: Corpus, label: str | None = None) -> str 
     )
 
 
-def unknown_share(model: Any, corpus: Corpus) -> float | None:
-    """The share of tokens whose word (the first column) is not in the training data; None where features do not
-    tell."""
-    name = corpus.input_names[0]
+def labels_unseen(labels: Iterable[Any], values: Iterable[str], source: str) -> str | None:
+    """Whether some of these values are no labels of the training data, neither alone nor in sets."""
+    known = {"_", *(part for label in labels for part in (str(label), *str(label).split("|")))}
+    unseen = sorted(value for value in set(values) - known if "|" not in value)  # sets are refused elsewhere
+    return f"{source}: labels that the training data lack, and no model predicts: {some_of(unseen)}" if unseen else None
+
+
+def unknown_share(model: Any, corpus: Corpus, column: str | None = None) -> float | None:
+    """The share of tokens whose word (of the first column, or another) training has not seen; None where unknown."""
+    name = column or corpus.input_names[0]
     known = model.knows(corpus.values(name))
     if known is None or not corpus.n_tokens:
         return None
     return 1.0 - float(np.array(known, np.bool_)[corpus.codes(name)].mean())
 
 
-def nothing_known(model: Any, corpus: Corpus) -> str | None:
-    """Whether a tagger knows none of the words of the sentences to label."""
-    if unknown_share(model, corpus) != 1.0:
+def words_unknown(model: Any, corpus: Corpus) -> str | None:
+    """Whether a tagger knows too few of the words to label, perhaps since they are in another column."""
+    name, *others = corpus.input_names
+    share = unknown_share(model, corpus)
+    if share is None or share < (BETTER if corpus.n_tokens >= ENOUGH else 1.0):
         return None
-    name = corpus.input_names[0]
+    mend = "check the order of the columns, the tokenisation and the language"
+    better = [each for each in others if (unknown_share(model, corpus, each) or 0.0) < share - BETTER]
+    if better:
+        mend = f"column {better[0]} fits better; if the order is not {','.join(corpus.input_names)}, add --columns"
+    elif share < ALIEN:
+        return None
     first = corpus.values(name)[int(corpus.codes(name)[0])]
-    return (
-        f"{corpus.source}: no value of column {name} is known to the model (the first is {first!r:.40}); "
-        "check the order of the columns, the tokenisation and the language"
-    )
+    what = f"{percent(share)} of the words (column {name}, first {first!r:.40})"
+    return f"{corpus.source}: {what} were never seen in training; {mend}"
 
 
 def few_features(model: Any) -> str | None:
@@ -66,5 +81,5 @@ def few_held_out(calibration: Mapping[str, Any]) -> str | None:
     n = calibration["sentences"]
     if n >= FEW_HELD_OUT:
         return None
-    sentences = "1 sentence" if n == 1 else f"{n} sentences"
+    sentences = counted(n, "sentence")
     return f"the calibration rests on {sentences}, and others may give quite another one; use {FEW_HELD_OUT} or more"

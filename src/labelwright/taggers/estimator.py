@@ -16,7 +16,7 @@ from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.inspection import plain
 from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
-from labelwright.wording import either
+from labelwright.wording import did_you_mean, either
 
 if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer
@@ -166,7 +166,8 @@ class Estimator:
             if nested:
                 inner.setdefault(part, {})[rest] = value
             elif name not in known:
-                raise OptionError(f"{type(self).__name__}: no parameter {name!r}, expected one of {', '.join(known)}")
+                expected = f"expected one of {', '.join(known)}{did_you_mean(name, known)}"
+                raise OptionError(f"{type(self).__name__}: no parameter {name!r}, {expected}")
             else:
                 setattr(self, name, value)
         models = models_in(self.get_params(deep=False)) if inner else {}

@@ -6,9 +6,9 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from labelwright.corpus.compressed import decompressed, explain
+from labelwright.corpus.compressed import decompressed
 from labelwright.corpus.limits import MOST_HELD, read_at_most
-from labelwright.errors import LabelwrightError, OptionError
+from labelwright.errors import LabelwrightError, OptionError, unreadable
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.template import NAME
 from labelwright.settings import NOT_NEGATIVE, Above, AtLeast, Bounds, Choice, Kind, Number, Place, Switch, Text, Whole
@@ -425,8 +425,7 @@ def _lines(path: str, place: str) -> LinesOfFile:
     except LabelwrightError:
         raise
     except (OSError, ValueError) as error:
-        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else explain(error)
-        raise OptionError(f"{place}: cannot read {path}: {reason}") from None
+        raise unreadable(OptionError, f"{place}: {path}", error) from None
     lines = LinesOfFile(line.strip() for line in text.split("\n") if line.strip())
     lines.path = path
     if not lines:
