@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -123,23 +124,24 @@ def test_folders_are_made_for_their_readers_whatever_the_umask(tmp_path, monkeyp
 
 @pytest.mark.skipif(getattr(os, "getuid", lambda: 0)() != 0, reason="only root can become another user")
 def test_a_home_that_cannot_be_looked_at_is_passed_over(tmp_path):
-    home, temporary = tmp_path / "home", tmp_path / "temporary"
-    home.mkdir(mode=0o700)
-    temporary.mkdir()
-    os.chown(temporary, 4711, 4711)
     program = (
-        "import os, sys, tempfile\n"
-        "os.setuid(4711)\n"
+        "import os\n"
         "from labelwright.engine import cache\n"
-        "print(cache.folders('x'), cache.writable_folder('x').parent.name)"
+        "cache.folder_name('x')\n"  # reads the sources, which may lie in a folder of root's alone
+        "os.setuid(4711)\n"
+        "print(cache.folders('x'), cache.writable_folder('x').parent)"
     )
-    for name in ("HOME", "LABELWRIGHT_CACHE"):
-        environment = {**os.environ, "TMPDIR": str(temporary), "HOME": str(home), name: str(home / "below")}
-        environment.pop("XDG_CACHE_HOME", None)
-        command = [sys.executable, "-c", "import labelwright.engine.cache\n" + program]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.strip().endswith("labelwright-4711")
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # everybody can reach it, unlike tmp_path
+        os.chown(temporary, 4711, -1)
+        for name in ("HOME", "LABELWRIGHT_CACHE"):
+            environment = {**os.environ, "TMPDIR": temporary, "HOME": str(home), name: str(home / "below")}
+            environment.pop("XDG_CACHE_HOME", None)
+            command = [sys.executable, "-c", program]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.strip().endswith(os.path.join(temporary, "labelwright-4711"))
 
 
 def test_so_is_one_below_a_folder_that_everybody_can_write(places):

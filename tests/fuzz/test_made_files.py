@@ -111,6 +111,7 @@ def _raised(ptr):
         ("memory-based", "trie.child", _set(0, 0), "tensor trie.child: expected a tree"),
         ("memory-based", "trie.end", _set(0, 3), "tensor trie.begin: expected children that share out"),
         ("memory-based", "groups.count", _set(0, 0.0), "tensor groups.count: expected finite numbers from 1"),
+        ("memory-based", "groups.frequency", _set(0, 0.0), "tensor groups.frequency: expected the sums"),
         ("memory-based", "column0.code_of", _set(0, 10**6), "tensor column0.code_of: expected indices"),
         ("memory-based", "distances.turned_code", _set(0, 10**6), "tensor distances.turned_code: expected indices"),
         ("memory-based", "distances.share", _set(0, 5e-324), "distances.share: expected finite numbers from 1e-300"),

@@ -7,6 +7,7 @@ import labelwright
 from labelwright import MemoryBased, MemoryTagger, NgramTagger
 from labelwright.corpus import builtin_corpus
 from labelwright.errors import OptionError
+from labelwright.memory import search
 
 SETTINGS = [
     {},
@@ -45,6 +46,20 @@ def test_further_rows_have_weights_of_their_own() -> None:
     whole = MemoryBased(n_jobs=1).fit(ROWS, CLASSES, sample_weight=[1.0] * 30 + often[30:].tolist())
     grown = MemoryBased(n_jobs=1).fit(ROWS[:30], CLASSES[:30])
     same(grown.partial_fit(ROWS[30:], CLASSES[30:], sample_weight=often[30:]), whole)
+
+
+@pytest.mark.parametrize("k", [1, 2, 9])
+@pytest.mark.parametrize("share", [0, 2])  # with postings and without
+def test_weights_need_not_be_whole_numbers(k: int, share: int, monkeypatch) -> None:
+    monkeypatch.setattr(search, "SHARE", share)
+    often = np.random.default_rng(1).integers(1, 4, len(ROWS))
+    queries = [*QUERIES, ["e", "e", "e"], ["a", "e", "e"]]
+    whole, parts = (
+        MemoryBased(k=k, weights=[3.0, 2.0, 1.0], n_jobs=1).fit(ROWS, CLASSES, sample_weight=often * factor)
+        for factor in (1.0, 0.25)
+    )
+    assert (whole._search._most, parts._search._most) == (len(whole.index_.grouped.ptr) - 2, 0)
+    np.testing.assert_allclose(parts.predict_proba(queries), whole.predict_proba(queries), rtol=1e-12)
 
 
 @pytest.mark.parametrize("given", [[1.0], [-1.0] * 60, [0.0] * 60, "heavy", [[1.0]] * 60])

@@ -8,6 +8,7 @@ from memory_twin import Twin
 
 from labelwright import MemoryBased, MemoryTagger, NgramTagger, load
 from labelwright.corpus import Corpus, builtin_corpus
+from labelwright.engine import choice
 from labelwright.errors import LabelwrightError
 from labelwright.memory import search, store, trie
 from labelwright.memory.windows import windows
@@ -78,6 +79,22 @@ def test_the_nearest_are_those_of_all_distances(monkeypatch, metric, small, room
         assert steps.sum() + 1 == k or len(found) == len(X)
         farthest = max(found.values())
         assert set(np.flatnonzero(row < farthest - 1e-11)) <= set(found) <= set(np.flatnonzero(row < farthest + 1e-11))
+
+
+@pytest.mark.parametrize("engine", ["compiled", "numpy"] if choice.available() else ["numpy"])
+@pytest.mark.parametrize("metric", ["overlap", "mvdm", "jeffrey", "jensen-shannon"])
+@pytest.mark.parametrize("weights", ["gain-ratio", [0.0, 2.0, 0.5, 1.0, 0.0]])
+def test_what_shares_nothing_with_any_row_is_answered_without_looking_at_rows(engine, metric, weights):
+    X, y = table(300, seed=1)
+    model = MemoryBased(k=3, metric=metric, weights=weights, n_jobs=1).fit(X, y)
+    empty = np.zeros(1, np.int32)
+    nothing = model.index_.trie._replace(begin=empty, end=empty, code=empty - 1, child=np.ones(2, np.int32))
+    model._search.memory = model.index_._replace(trie=nothing)
+    queries = [["?"] * 5, ["?"] * 5, [X[0, 0] if weights[0] == 0.0 else "?", *"????"]]
+    with choice.using(engine):
+        answers, shares = model.answers(queries), model.predict_proba(queries)
+    assert answers.distance.tolist() == [pytest.approx(model.feature_weights_.sum())] * 3
+    assert shares.tolist() == [(np.bincount(y) / 300).tolist()] * 3
 
 
 @pytest.mark.parametrize("votes", ["none", "inverse-linear"])

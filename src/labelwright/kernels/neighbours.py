@@ -10,8 +10,8 @@ pruned when
 and where only the best code of a column could stay below that, its child is found by binary search.  Tables are
 float32; the rows that pass (a few more than the nearest) are measured again in double, column by column in one fixed
 order, so equal instances have equal distances whatever the search did (`literal_kernel`).  Where all columns are
-compared by overlap, kernels.postings finds the rows instead; the trie is for queries that share nothing with enough
-rows.
+compared by overlap, kernels.postings finds the rows instead.  Rows that share nothing with a query (no value of a
+column that has weight) are all at the largest distance: to count their classes, none of them is looked at.
 
 F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C classes.
 """
@@ -47,6 +47,8 @@ class Queries(NamedTuple):
     tables: Any
     postings: Any  # none: all rows are reached through the trie
     before: Any  # int64  how many queries the scratch has served before
+    known: Any  # [Q] float64  the weight of the columns whose values are known; 0: they share nothing with any row
+    most: Any  # int64  classes may be counted as those of all rows but some: so many
 
 
 class Voting(NamedTuple):
@@ -254,22 +256,31 @@ def _nearest_last(node, so_far, bottom, top):
 
 @literal_kernel
 def _measure(d, trie, query, numbers, number, n, scratch):
-    """Set scratch.distance of the n nearest rows to their exact distances, and sort them by distance, then by place."""
+    """Set scratch.distance of the n nearest rows to their exact distances, and sort them by distance, then by place;
+    after them stands the row M at the largest distance."""
     scratch.row[:n].sort()
     for j in range(n):
         r = scratch.row[j]
         total = 0.0
         for i in d.fixed:
             code = trie.columns[i, r]
+            if d.kind[i] == OVERLAP or (query[i] < 0 and d.kind[i] != NUMERIC):
+                total += 0.0 if code == query[i] else d.weight[i]
+                continue
             at = d.first[i] + code
             if scratch.stamp[at] != number:
                 scratch.stamp[at] = number
                 scratch.exact[at] = d.weight[i] * value_distance(d, i, query[i], numbers[i], code)
             total += scratch.exact[at]
         scratch.distance[j] = total
-    order = np.argsort(scratch.distance[:n], kind="mergesort")
-    scratch.row[:n] = scratch.row[:n][order]
-    scratch.distance[:n] = scratch.distance[:n][order]
+    distance = scratch.distance[:n]
+    if (distance[1:] < distance[:-1]).any():
+        order = np.argsort(distance, kind="mergesort")
+        scratch.row[:n] = scratch.row[:n][order]
+        distance[:] = distance[order]
+    scratch.row[n], scratch.distance[n] = trie.columns.shape[1], 0.0
+    for i in d.fixed:
+        scratch.distance[n] += d.weight[i]
 
 
 @literal_kernel
@@ -292,7 +303,7 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
     vanishes."""
     for j in range(n_votes):
         scratch.votes[scratch.voted[j]] = 0.0
-    nearest = scratch.distance[0]
+    nearest, M, E = scratch.distance[0], groups.ptr.shape[0] - 1, groups.classes.shape[0]
     n_votes, j = 0, 0
     while j < n:
         here = scratch.distance[j]
@@ -306,13 +317,15 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
             vote = np.exp(-voting.a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
         n_present = 0
         while j < n and scratch.distance[j] - here < EPSILON:
-            r = scratch.row[j]
-            for e in range(groups.ptr[r], groups.ptr[r + 1]):
-                c = groups.classes[e]
-                if scratch.count[c] == 0.0:
-                    scratch.present[n_present] = c
-                    n_present += 1
-                scratch.count[c] += groups.count[e]
+            last = -1 if scratch.row[j] == M else j - 1  # row M is all rows, but for those before
+            for i in range(j, last, -1):
+                r, sign = scratch.row[i], 1.0 if i == j else -1.0
+                for e in range(groups.ptr[r], groups.ptr[r + 1] if r < M else E + groups.frequency.shape[0]):
+                    c = groups.classes[e] if e < E else e - E
+                    if scratch.count[c] == 0.0:
+                        scratch.present[n_present] = c
+                        n_present += 1
+                    scratch.count[c] += sign * (groups.count[e] if e < E else groups.frequency[c])
             j += 1
         for h in range(n_present):  # counts first, then one product: equal counts have equal votes
             c = scratch.present[h]
@@ -345,15 +358,17 @@ def _winner(groups, scratch, n_votes):
 
 
 @kernel
-def _look(trie, d, asked, q, k, scratch):
-    """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does."""
-    n = -1
+def _look(trie, d, asked, q, k, most, scratch):
+    """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does.
+
+    Where at most so many rows share something with the query, the row M stands for all others."""
+    n, others = trie.columns.shape[1] if asked.known[q] > 0.0 else 0, True
     if asked.postings.row.shape[0] > 0:
-        n = search_postings(asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch)
-    if n < 0:
-        n = _search(trie, d, asked.tables.table, k, asked.tiny, scratch)
+        n, others = search_postings(asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch)
+    if others and n > most:
+        n, others = _search(trie, d, asked.tables.table, k, asked.tiny, scratch), False
     _measure(d, trie, asked.codes[q], asked.numbers[q], asked.before + q, n, scratch)
-    return _count(scratch, n, k)
+    return _count(scratch, n + others, k)
 
 
 @kernel
@@ -363,7 +378,7 @@ def nearest(trie, d, asked, begin, end, scratch, ptr, rows, distance):
     at = 0
     for q in range(begin, end):
         _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
-        n, _, _ = _look(trie, d, asked, q, asked.k, scratch)
+        n, _, _ = _look(trie, d, asked, q, asked.k, -1, scratch)
         _clear_tables(d, asked.codes[q], asked.tables.table, scratch.tables_begin)
         if at + n > rows.shape[0]:
             return q
@@ -383,12 +398,12 @@ def classify(trie, d, groups, asked, voting, begin, end, scratch, predicted, dis
     n_votes, at = 0, 0
     for q in range(begin, end):
         _set_tables(d, asked.codes[q], asked.numbers[q], asked.tables, scratch)
-        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, scratch)
+        n, n_groups, farthest = _look(trie, d, asked, q, asked.k, asked.most, scratch)
         distance[q] = scratch.distance[0]
         n_votes = _vote(groups, scratch, n, farthest, voting, n_votes)
         winner, ties = _winner(groups, scratch, n_votes)
         if ties > 1 and n_groups == asked.k:
-            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, scratch)
+            more, further, beyond = _look(trie, d, asked, q, asked.k + 1, asked.most, scratch)
             if further > asked.k:
                 n_votes = _vote(groups, scratch, more, beyond, voting, n_votes)
                 next_winner, ties = _winner(groups, scratch, n_votes)

@@ -116,8 +116,8 @@ def _distance(cell, r, query, weight, order, n, so_far, limit):
 
 @kernel
 def search_postings(postings, first, weight, query, k, tiny, scratch):
-    """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there are, or -1 where
-    rows that share no value with the query might be among them.
+    """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there are, and whether
+    rows that share nothing with the query may be among them: then scratch.row has all rows that do.
 
     Sums may be rounded: distances that are almost equal count as one, which can only let more rows through."""
     F, cell, near, order = query.shape[0], postings.cell, scratch.near, scratch.order
@@ -130,9 +130,9 @@ def search_postings(postings, first, weight, query, k, tiny, scratch):
         w[i] = (1.0 - slack) * weight[i]
     _cheapest_first(postings, first, weight, query, order, scratch.cost)
     for step in range(F):
-        if passed > limit:
-            break
         here = order[step]
+        if passed > limit or weight[here] == 0.0:  # what shares a value without weight shares nothing
+            break
         at = first[here] + query[here]
         begin, end = (postings.ptr[at], postings.ptr[at + 1]) if query[here] >= 0 else (0, 0)
         while begin < end:
@@ -153,6 +153,4 @@ def search_postings(postings, first, weight, query, k, tiny, scratch):
         passed += weight[here]
         if here >= SIGNED:
             rest = np.float32((1.0 - slack) * weight[here] + rest)
-    if not passed > limit:
-        return -1
-    return squeeze(scratch.row, scratch.distance, n, limit)
+    return squeeze(scratch.row, scratch.distance, n, limit), not passed > limit

@@ -97,9 +97,11 @@ class Searcher:
     ) -> tuple[Array, Array, Array]:
         """Answer all queries by `part`; what it writes, one after the other: ptr [Q+1], items, numbers."""
         k = min(k, self.memory.trie.columns.shape[1])  # there are no more distances than rows
-        ordered = self._ordered(codes)
+        ordered, d = self._ordered(codes), self.memory.distances
         space, tables = self._prepared(ordered, k, workers)
-        asked = Queries(ordered, self._numbers(numbers), k, self._tiny, tables, self.postings, int(space.served[0]))
+        given, known = self._numbers(numbers), ((ordered >= 0) | (d.kind == NUMERIC)) @ d.weight
+        served, most = int(space.served[0]), self._most
+        asked = Queries(ordered, given, k, self._tiny, tables, self.postings, served, known, most)
         waiting: SimpleQueue[SearchScratch] = SimpleQueue()
         for scratch in space.scratch:
             waiting.put(scratch)
@@ -173,6 +175,13 @@ class Searcher:
         heaviest = int(d.weight.argmax())
         scale = float(d.scaled[heaviest] / d.weight[heaviest]) if d.weight[heaviest] > 0 else 1.0
         return max(1e-12 * float(d.scaled.sum()), min(kernels.EPSILON * scale, 1e30))
+
+    @computed_once
+    def _most(self) -> int:
+        """How many rows can be subtracted from all without rounding: if instances count whole numbers, all but one."""
+        ptr, classes, count, frequency = self.memory.groups
+        whole = (count % 1 == 0).all() and frequency.sum() < 1 << 53
+        return len(ptr) - 2 if whole and (np.bincount(classes, count, len(frequency)) == frequency).all() else 0
 
     @computed_once
     def _no_tables(self) -> tuple[Array, Array, Array]:
@@ -262,7 +271,7 @@ def _pays(counts: list[Array], weight: Array) -> bool:
 def _pieces(part: Callable[..., int], begin: int, end: int) -> list[tuple[Array, Array, Array]]:
     """What `part` writes for the queries begin:end, in arrays that grow until they are long enough: how much for each
     query, items, numbers."""
-    pieces, size = [], 16 * (end - begin) + 256
+    pieces, size = [], 16 * (end - begin) + 4096
     while begin < end:
         ptr, items, numbers = np.zeros(end - begin + 1, np.int64), np.empty(size, np.int32), np.empty(size)
         done = part(begin, ptr, items, numbers)

@@ -204,12 +204,11 @@ def _check_levels(child: Array, code: Array, begin: Array, columns: Array) -> No
 def _read_groups(tensors: TensorReader, M: int, votes: tuple[float, float], n_classes: int) -> Groups:
     """The classes of each row; all counts lie between the least and the sum of the votes of instances."""
     classes = tensors.indices("classes", np.int32, n_classes, None)
-    return Groups(
-        tensors.pointers("ptr", M, len(classes), least=1),
-        classes,
-        tensors.numbers("count", np.float64, len(classes), least=votes[0], most=votes[1]),
-        tensors.numbers("frequency", np.float64, n_classes, least=0, most=votes[1]),
-    )
+    count = tensors.numbers("count", np.float64, len(classes), least=votes[0], most=votes[1])
+    frequency = tensors.numbers("frequency", np.float64, n_classes, least=0, most=votes[1])
+    if not np.allclose(frequency, np.bincount(classes, count, n_classes), rtol=1e-9, atol=0.0):
+        raise ModelFileError("tensor groups.frequency: expected the sums of groups.count")
+    return Groups(tensors.pointers("ptr", M, len(classes), least=1), classes, count, frequency)
 
 
 def _read_distances(tensors: TensorReader, first: Array, n_classes: int) -> Distances:

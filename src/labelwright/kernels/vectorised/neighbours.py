@@ -114,7 +114,7 @@ class _Block:
     """Some queries, with the weighted distances of their values from all others."""
 
     def __init__(self, searcher: _Searcher, queries: Array):
-        self.searcher, self.n = searcher, len(queries)
+        self.searcher, self.queries, self.n = searcher, queries, len(queries)
         asked, d = searcher.asked, searcher.d
         self.codes, self.values = asked.codes[queries], asked.numbers[queries]
         self.best = np.empty((searcher.F, self.n), np.int64)  # the code nearest to the query's,
@@ -289,28 +289,25 @@ class _Block:
         limit[has] = (1.0 + 2.0 * self.searcher.slack) * s + 2.0 * tiny
         return limit
 
-    def within(self, k: int, queries: Array) -> Pairs:
-        """All rows whose distance may be among the k nearest of their query."""
-        if not len(self.searcher.asked.postings.row):
-            return self.in_trie(k, queries)
-        rows, others = list[Pairs](), list[int]()
+    def within(self, k: int, queries: Array, most: int) -> Pairs:
+        """All rows whose distance may be among the k nearest of their query; where at most so many rows share something
+        with it, the row M stands for all others."""
+        asked, d, scratch, M = self.searcher.asked, self.searcher.d, self.searcher.scratch, self.searcher.M
+        rows, in_trie = list[Pairs](), list[int]()
         for q in queries.tolist():
-            row = self.sharing(k, q)
-            if row is None:
-                others.append(q)
+            n, others = M if asked.known[self.queries[q]] > 0.0 else 0, True
+            if len(asked.postings.row):
+                n, others = search_postings(asked.postings, d.first, d.scaled, self.codes[q], k, asked.tiny, scratch)
+            if others and n > most:
+                in_trie.append(q)
             else:
+                row = np.append(scratch.row[:n], np.full(int(others), M, np.int32))
                 rows.append(Pairs(np.full(len(row), q, np.int32), row, np.zeros(len(row), np.float32)))
-        rows += [self.in_trie(k, np.array(others))] if others else []
+        rows += [self.in_trie(k, np.array(in_trie))] if in_trie else []
         return Pairs(*map(np.concatenate, zip(*rows, strict=True)))
 
-    def sharing(self, k: int, q: int) -> Array | None:
-        """The rows near a query among those that share a value with it; None where others might be as near."""
-        asked, d, scratch = self.searcher.asked, self.searcher.d, self.searcher.scratch
-        n = search_postings(asked.postings, d.first, d.scaled, self.codes[q], k, asked.tiny, scratch)
-        return None if n < 0 else scratch.row[:n].copy()
-
     def in_trie(self, k: int, queries: Array) -> Pairs:
-        """As `within`, through the trie."""
+        """As `within`, through the trie, every row by itself."""
         limit, open_queries = np.full(self.n, np.inf), queries
         beam = BEAM + k
         for width in (beam, WIDER * beam):
@@ -329,13 +326,14 @@ class _Block:
         d, query = self.searcher.d, rows.query
         total = np.zeros(len(query))
         for i in d.fixed.tolist():
-            codes, wanted = self.searcher.trie.columns[i].take(rows.at), self.codes[:, i].take(query)
+            codes, wanted = self.searcher.trie.columns[i].take(rows.at, mode="clip"), self.codes[:, i].take(query)
             if d.kind[i] == NUMERIC:
                 total += d.weight[i] * _numeric(d, i, self.values[:, i].take(query), codes)
             elif d.kind[i] == OVERLAP:
                 total += np.where(codes == wanted, 0.0, d.weight[i])
             else:
                 total += d.weight[i] * self._exact(i, wanted, codes)
+        total[rows.at == self.searcher.M] = np.cumsum(d.weight[d.fixed])[-1]
         return total
 
     def _exact(self, i: int, wanted: Array, codes: Array) -> Array:
@@ -352,9 +350,9 @@ class _Block:
             distance[unlike] = _by_classes(d, i, keys // n, keys % n)[place]
         return distance
 
-    def found(self, k: int, queries: Array) -> Found:
-        """The rows at the k nearest distances of some queries of the block."""
-        rows = self.within(k, queries)
+    def found(self, k: int, queries: Array, most: int) -> Found:
+        """The rows at the k nearest distances of some queries of the block, as in `within`."""
+        rows = self.within(k, queries, most)
         distance = self.measured(rows)
         order = np.lexsort((rows.at, distance, rows.query))
         query, row, distance = rows.query[order], rows.at[order], distance[order]
@@ -397,7 +395,7 @@ def nearest(
     [Q+1]); returns the first query for which the arrays are too short."""
     searcher, at = _Searcher(trie, d, asked, scratch), 0
     for queries in _blocks(searcher, begin, end):
-        found = _Block(searcher, queries).found(int(asked.k), np.arange(len(queries)))
+        found = _Block(searcher, queries).found(int(asked.k), np.arange(len(queries)), -1)
         sizes = np.bincount(found.query, minlength=len(queries))
         done = _fitting(sizes, len(rows) - at)
         n = int(sizes[:done].sum())
@@ -448,13 +446,20 @@ def _votes(groups: Any, found: Found, n: int, voting: Any) -> _Votes:
     """The votes of the rows: the instances of a class at one distance are counted first, so that equal counts have
     equal votes; then one distance is added after the other."""
     C = len(groups.frequency)
-    begins = groups.ptr[found.row]
-    entry, owner = _spread(begins, groups.ptr[found.row + 1] - begins)
-    cls, query = groups.classes[entry].astype(np.int64), found.query[owner].astype(np.int64)
+    M, E, N, last = len(groups.ptr) - 1, len(groups.classes), len(found.row), np.full(n, -1)
+    last[found.query[found.row == M]] = np.flatnonzero(found.row == M)  # all rows,
+    nearer = np.flatnonzero((last[found.query] >= 0) & (found.row < M))  # but for these
+    row, place = np.append(found.row, found.row[nearer]), np.append(np.arange(N), last[found.query[nearer]])
+    begins = groups.ptr[row]
+    entry, owner = _spread(begins, np.where(row < M, groups.ptr.take(row + 1, mode="clip") - begins, C))
+    cls = np.where(entry < E, groups.classes.take(entry, mode="clip"), entry - E)
+    count = np.where(entry < E, groups.count.take(entry, mode="clip"), groups.frequency[cls])
+    count, owner = np.where(owner < N, count, -count), place[owner]
+    query = found.query[owner].astype(np.int64)
     n_groups = int(found.group.max(initial=0)) + 1
     keys = (query * n_groups + found.group[owner]) * C + cls
     keys, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    gain = np.bincount(place, groups.count[entry], len(keys)) * _vote_of(found, n, voting)[owner[first]]
+    gain = np.bincount(place, count, len(keys)) * _vote_of(found, n, voting)[owner[first]]
     order = np.argsort(first, kind="stable")
     order = order[gain[order] > 0.0]
     keys = (keys[order] // (n_groups * C)) * C + keys[order] % C
@@ -504,8 +509,8 @@ def classify(
 
 def _answers(block: _Block, groups: Any, k: int, voting: Any) -> tuple[Array, Array, _Votes]:
     """The class of each query of a block, its nearest distance, and the votes."""
-    n = block.n
-    found = block.found(k, np.arange(n))
+    n, most = block.n, int(block.searcher.asked.most)
+    found = block.found(k, np.arange(n), most)
     nearest, n_groups = np.empty(n), np.zeros(n, np.int64)
     nearest[found.query[::-1]] = found.distance[::-1]
     n_groups[found.query] = found.group + 1
@@ -514,7 +519,7 @@ def _answers(block: _Block, groups: Any, k: int, voting: Any) -> tuple[Array, Ar
     tied = np.flatnonzero((ties > 1) & (n_groups == k))
     if not len(tied):
         return winner, nearest, cast
-    further = block.found(k + 1, tied)
+    further = block.found(k + 1, tied, most)
     further_cast = _votes(groups, further, n, voting)
     n_groups[further.query] = further.group + 1
     next_winner, ties = _winners(groups, further_cast, n)

@@ -11,11 +11,11 @@ SOME = 64  # rows to look at first, for each neighbour: they bound the k-th near
 
 def search_postings(
     postings: Any, first: Array, weight: Array, query: Array, k: int, tiny: float, scratch: Any
-) -> int:  # fmt: skip
-    """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there are, or -1 where
-    rows that share no value with the query might be among them."""
+) -> tuple[int, bool]:  # fmt: skip
+    """Fill scratch.row with all rows whose distance is among the k nearest; returns how many there are, and whether
+    rows that share nothing with the query may be among them: then scratch.row has all rows that do."""
     at = first[:-1] + query
-    begin, size = postings.ptr[at], np.where(query >= 0, postings.ptr[at + 1] - postings.ptr[at], 0)
+    begin, size = postings.ptr[at], np.where((query >= 0) & (weight > 0.0), postings.ptr[at + 1] - postings.ptr[at], 0)
     order = np.argsort(np.divide(size, weight, out=np.full(len(size), np.inf), where=weight > 0.0), kind="stable")
     passed, total = np.cumsum(weight[order]), np.cumsum(size[order])
     slack = 1e-7 * (8 + len(query))
@@ -30,11 +30,9 @@ def search_postings(
         limit = _limit(distance, k, slack, tiny)
         done = enough
         enough = min(int(np.searchsorted(passed, limit, side="right")) + 1, len(query))
-    if not passed[-1] > limit:
-        return -1
     row = np.unique(row[distance <= limit])
     scratch.row[: len(row)] = row
-    return len(row)
+    return len(row), not passed[-1] > limit
 
 
 def _distances(cell: Array, rows: Array, query: Array, weight: Array) -> Array:

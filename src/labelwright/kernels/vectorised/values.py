@@ -93,7 +93,7 @@ def _class_tables(d: Any, i: int, codes: Array) -> Array:
     if d.pair_base[i] >= 0:
         begin = d.pair_base[i]
         tables[known] = weight * d.pairs[begin : begin + n * n].reshape(n, n)[codes[known]]
-    else:
+    elif len(known):
         compared = known[~d.rare[first + codes[known]]]
         cell = i * _n_classes(d) + d.classes
         begins, ends = d.ptr[first + codes[compared]], d.ptr[first + codes[compared] + 1]
