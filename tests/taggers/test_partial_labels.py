@@ -207,13 +207,15 @@ def test_an_entity_rate_says_how_much_is_o(kind):
     rate = sum(label != "O" for labels in y for label in labels) / sum(map(len, y))
     settings = {"max_iter": 40, "n_jobs": 1, "random_state": 0}
     tagger = kind(entity_rate=rate, **settings).fit(X, half_marked(y))
-    assert tagger.score(X, y) > 0.9
+    assert right(tagger, y) > 0.9
     expected = [1 - token["O"] for sentence in tagger.predict_marginals(X) for token in sentence]
     assert np.mean(expected) == pytest.approx(rate, abs=0.03)
     with pytest.warns(RuntimeWarning, match="no token is surely O"):
-        assert kind(**settings).fit(X, half_marked(y)).score(X, y) < 0.7
+        without = kind(**settings).fit(X, half_marked(y))
+    assert right(without, y) < 0.7
+    assert len(without.weights_) < len(tagger.weights_)  # with a rate, features of unknown tokens have weights for O
     tagger.partial_fit(X[:20], half_marked(y)[:20])  # by the same rate
-    assert tagger.score(X, y) > 0.9
+    assert right(tagger, y) > 0.9
 
 
 def test_where_an_entity_rate_does_not_apply():

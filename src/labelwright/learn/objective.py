@@ -284,7 +284,7 @@ class WithEntityRate:
         outside, back = self.likelihood.forward(weights)
         assert outside is not None
         r, T = self.rate, float(self.often.sum()) or 1.0
-        q = min(max(1 - float(self.often @ outside) / T, NEVER), 1 - NEVER)
+        q = min(max(1 - float(np.sum(self.often * outside)) / T, NEVER), 1 - NEVER)  # by BLAS, threads change bits
         loss, gradient[:], _ = back((r / q - (1 - r) / (1 - q)) * self.often, 1.0)
         return loss + T * (r * math.log(r / q) + (1 - r) * math.log((1 - r) / (1 - q)))
 
