@@ -191,6 +191,8 @@ def scored_on(
     ways: "Ways | None" = None,
 ) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
+    from labelwright.inspection.warnings import trained_on
+
     gold, predicted, columns, label, files, threads, arrays = sources
     ways = ways or Ways()
     reading = "strict" if strict else "conlleval"
@@ -215,6 +217,8 @@ def scored_on(
         data = rows.whole(data)
     if not has_attributes(data):
         how.warn(model, data)
+        if line := trained_on(model.training_.get("seen", ""), data):
+            say(f"labelwright: {line}")
     how.show_progress(model, True)
     inputs = data.X if has_attributes(data) else corpus_for(model, data)
     return Tested(_scores(model, data, inputs, asked), inputs, model)

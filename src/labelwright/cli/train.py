@@ -273,6 +273,7 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     """The training and the development data."""
     from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
     from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.inspection.warnings import hashes_of, trained_on
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
     tokenizer = _tokenizer(asked)
@@ -304,6 +305,8 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     else:
         held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
     check_known_labels(held_out, schemes)
+    if not (has_attributes(data) or asked.get("quiet")) and (line := trained_on("".join(hashes_of(data)), held_out)):
+        say(f"labelwright: {line}")
     return data, _with_arrays(held_out, "dev_arrays", asked)
 
 
@@ -387,6 +390,7 @@ def _finish(
     drawn: Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
+    from labelwright.inspection.warnings import sample_of
     from labelwright.learn.checkpoint import remove_checkpoints
     from labelwright.taggers.estimator import is_interrupted
 
@@ -396,6 +400,7 @@ def _finish(
         raise OptionError(f"{output}: not written, {trouble}")
     if not has_attributes(data):
         model.remember_input(list(data.names), data.label)
+        model.training_["seen"] = sample_of(data)
     if not quiet:
         _warn(model)
     record = model.training_

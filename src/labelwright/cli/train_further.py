@@ -12,6 +12,7 @@ from labelwright.cli.train_labels import check_known_labels, opened_labels, say_
 from labelwright.cli.train_options import RUN
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
+from labelwright.inspection.warnings import sample_of
 from labelwright.settings import OfTheRun
 from labelwright.taggers.estimator import is_interrupted
 from labelwright.taggers.growth import writes
@@ -146,6 +147,8 @@ def _write(model: Any, data: "Data", asked: Request) -> None:
         raise OptionError(f"{asked.values['output']}: not written, {trouble}")
     if not has_attributes(data) and "columns" not in model.training_:
         model.remember_input(list(data.names), data.label)
+    if not has_attributes(data):
+        model.training_["seen"] = sample_of(data, model.training_.get("seen", ""))
     model.forget_run()
     model.save(asked.values["output"])
 
