@@ -301,11 +301,13 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     dev = opened(asked.values["dev"], files.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
     by_itself = has_attributes(data) or dev.format in TEXTS
     if by_itself:
-        held_out = read(dev, None, None)
+        held_out: Any = read(dev, None, None)
     else:
         held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
     check_known_labels(held_out, schemes)
-    if not (has_attributes(data) or asked.get("quiet")) and (line := trained_on("".join(hashes_of(data)), held_out)):
+    if not (has_attributes(held_out) or asked.get("quiet")) and (
+        line := trained_on("".join(hashes_of(data)), held_out)
+    ):
         say(f"labelwright: {line}")
     return data, _with_arrays(held_out, "dev_arrays", asked)
 
