@@ -124,8 +124,8 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
     assert code == 0, err
     model = labelwright.load(tmp_path / "m")
     assert (model.l2, model.max_iter) == (0.5, 4)
-    assert len(model.extractor_.vocabulary.template.patterns) == 3
-    assert model.extractor_.names == ("word", "pos")
+    assert len(model._extractor.vocabulary.template.patterns) == 3
+    assert model._extractor.names == ("word", "pos")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_labels_that_fit_both_schemes_or_none(corpus) -> None:
 
 def test_few_features(corpus) -> None:
     model = labelwright.CRF(template="U:%x[0,0]", min_count=35, max_iter=2, n_jobs=1).fit(corpus)
-    assert model.extractor_.n_features == 1
+    assert model._extractor.n_features == 1
     assert few_features(model) == (
         f"only 1 feature occurs 35 times or more in the training data, for {len(model.classes_)} labels; "
         "lower --min-count"

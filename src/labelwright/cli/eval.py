@@ -236,9 +236,9 @@ def _predictions(gold: "Corpus", predicted: list[list[str]], reading: str, schem
 
 def _check_sure(model: Any) -> None:
     """Refuse a model without probabilities or confidences."""
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         with how.of_layer(name):
-            if not tagger.is_sure:
+            if not tagger._is_sure:
                 raise OptionError(f"--calibration: {how.why_unsure(tagger)}")
 
 
@@ -255,7 +255,7 @@ def _check_oracle(model: Any) -> None:
     """Refuse a model that has no oracle."""
     from labelwright.taggers.base import ORACLE
 
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         with how.of_layer(name):
             if ORACLE not in tagger.can:
                 raise OptionError("--oracle: only for memory-based models, which choose among proposals")
@@ -276,9 +276,9 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
 
     ruled = {name: choice.under_rules(inputs) for name, choice in asked.choices.items()}
     tallies = {name: how.Tally() for name in asked.choices}
-    answers = model.ask(data, question, None, how.schemes_of(asked.choices))
+    answers = model._ask_outputs(data, question, None, how.schemes_of(asked.choices))
     scores = {}
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         decodings = [decoding for decoding, _ in answers[name]]
         tallies[name].add(decodings)
         scored = _scored(name, tagger, test, data, [each.labels for each in decodings], tallies[name], asked)
@@ -312,7 +312,7 @@ def _scored(
     ceiling = None
     if asked.oracle:
         ceiling = evaluate(gold, tagger.predict_oracle(data, gold), reading=reading, scheme=scheme)
-    choice, word = asked.choices[name], tagger.decoder_flag.removeprefix("--")
+    choice, word = asked.choices[name], tagger._decoder_flag.removeprefix("--")
     described: dict[str, Any] = {word: choice.decoder}
     if word == "decoder":
         described["options"] = choice.options
