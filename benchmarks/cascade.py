@@ -77,11 +77,11 @@ def gradient(options: argparse.Namespace, folder: Path, console: Console) -> Non
     models = list(cascade.layers_.values())
     source, gold = labelled_layers(train, None, names)
     source = cascade._input(source)
-    passed = models[0].passed(source, cascade.cut)
+    passed = cascade._passed(models[0], source)
     inputs = [source, Layered(source, {names[0]: passed})]
     workers = Workers(None)
     built = [
-        model.objective(inputs[k], gold[names[k]], workers, passed.candidates if k == 0 else None)
+        model._joint_objective(inputs[k], gold[names[k]], workers, passed.candidates if k == 0 else None)
         for k, model in enumerate(models)
     ]
     objectives, values = [layer for layer, _ in built], [each for _, each in built]

@@ -52,7 +52,7 @@ def removals(model: Any, x: Corpus, each: Any, rng: np.random.Generator) -> floa
     contribution, and of one that has none."""
     data = model.encode(x)
     listed = occurrences(data)
-    weighed = WeighedSentence(model.trained_, listed, len(each.labels))
+    weighed = WeighedSentence(model._trained, listed, len(each.labels))
 
     def odds(encoded: Any) -> float:
         one, other = (model.decode(encoded, forced=[y])[0].score for y in (each.labels, each.runner_up_labels))
@@ -79,7 +79,7 @@ def checked(model: Any, test: Corpus, tokens: list[tuple[int, int]], flips: bool
     compared = decided = 0
     seconds = 0.0
     weighed = hasattr(model, "weights_")
-    linear = weighed and not model.space_.latent
+    linear = weighed and not model._space.latent
     for number, token in tokens:
         x = test.take(slice(number, number + 1))
         begun = time.perf_counter()

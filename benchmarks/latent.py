@@ -118,7 +118,7 @@ def costs(task: str, train: Corpus) -> Table:
             }
             model = LatentCRF(n_latent=latent, **settings, **words).fit(train)
             seconds.append(f"{per_iteration(model):.3f}")
-        graph = model.space_.graph
+        graph = model._space.graph
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         shape = [order, latent, graph.n_states, graph.n_nodes, graph.n_arcs]
         table.add_row(*(f"{n:,}" for n in shape), *seconds, f"{memory:,}")

@@ -68,7 +68,7 @@ def speed(folder: Path, console: Console) -> None:
     for order, latent in [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4)]:
         template = TASKS["np"][order]["template"]
         model = LatentPerceptron(n_latent=latent, template=template, order=order, max_iter=4, random_state=0).fit(train)
-        shape = [order, latent, model.space_.n_states, len(model.weights_)]
+        shape = [order, latent, model._space.n_states, len(model.weights_)]
         table.add_row(*(f"{n:,}" for n in shape), f"{per_pass(model):.3f}")
     console.print(table)
 
@@ -82,13 +82,13 @@ def batches(folder: Path, console: Console) -> None:
         own: dict[str, Any] = {"batch_size": batch, "n_jobs": threads, "random_state": 0}
         model: Any = Perceptron(template="chunking", max_iter=11, **own).fit(train)
         score = evaluate(test.y, model.predict(test)).f1
-        table.add_row("chunks", str(model.space_.n_states), str(batch), str(threads), *_measured(model, score))
+        table.add_row("chunks", str(model._space.n_states), str(batch), str(threads), *_measured(model, score))
     X, y = words.X[:20_000], words.y[:20_000]
     for batch, threads in ((1, 1), (8, 1), (8, 2), (32, 2)):
         own = {"batch_size": batch, "n_jobs": threads, "random_state": 0}
         model = LatentPerceptron(2, template="letters", max_iter=5, start="random", **own).fit(X, y)
         score = model.score(unseen)
-        table.add_row("phonemes", str(model.space_.n_states), str(batch), str(threads), *_measured(model, score))
+        table.add_row("phonemes", str(model._space.n_states), str(batch), str(threads), *_measured(model, score))
     console.print(table)
 
 
@@ -117,9 +117,9 @@ def synthetic(seeds: list[int], plot: str | None, console: Console) -> None:
             separable = {}
             for name, make in models.items():
                 model: Any = make(seed)
-                model.fit(train, **({} if model.probabilistic else {"dev": dev}))
+                model.fit(train, **({} if model._probabilistic else {"dev": dev}))
                 row.append(f"{100 * model.score(test):.2f}")
-                if not model.probabilistic:
+                if not model._probabilistic:
                     separable[name] = f"{100 * model.training_['convergence']['separable']:.1f} %"
             table.add_row(*row, separable["perceptron"], separable["latent perc. 2"])
         console.print(table)

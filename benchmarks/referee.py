@@ -21,9 +21,9 @@ def of_crfsuite(path: str) -> tuple[Weights, Weights]:
 def of_labelwright(path: str) -> tuple[Weights, Weights]:
     """The same from a model file of ours, by the names of its features."""
     model = load(path)
-    labels, parts, cells = model.classes_, model.parameters_.slices, model.parameters_.cells["state"]
-    owners = np.repeat(np.arange(model.extractor_.n_features), np.diff(cells.ptr)).tolist()
-    keys = ((model.extractor_.name(f), labels[c]) for f, c in zip(owners, cells.column.tolist(), strict=True))
+    labels, parts, cells = model.classes_, model._parameters.slices, model._parameters.cells["state"]
+    owners = np.repeat(np.arange(model._extractor.n_features), np.diff(cells.ptr)).tolist()
+    keys = ((model._extractor.name(f), labels[c]) for f, c in zip(owners, cells.column.tolist(), strict=True))
     moves = model.weights_[parts["transitions"]].tolist()
     pairs = [(a, b) for a in labels for b in labels]
     return dict(zip(keys, model.weights_[parts["state"]].tolist(), strict=True)), dict(zip(pairs, moves, strict=True))

@@ -201,11 +201,8 @@ def _plain(text: str) -> str:
 # Methods by which parts of labelwright speak to each other: no part of the reference.
 INTERNAL = frozenset(
     """
-    answers answers_to_few ask can_start_from check_constraints check_possible check_rules checked_decoder
-    decoder_flag describe_use edited extractor_ forget_run formula get_metadata_routing input_of_lowest is_sure
-    label_columns lacks like n_sequences objective outputs pack parameters_ passed path_mass progress_bar ranks refusal
-    remember_input respelled rule_options searchable_settings searched set_fit_request signed_settings space_
-    summary training_options trains_in trouble unpack untrained weights_ weights_of why_not_from why_one_decoder
+    answers answers_to_few check_possible edited formula get_metadata_routing input_of_lowest n_sequences pack respelled
+    set_fit_request unpack weights_
     """.split()  # noqa: SIM905
 )
 PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) : (.*)")

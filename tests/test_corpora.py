@@ -68,7 +68,7 @@ def test_crfsuite_finds_the_same_optimum(conll2000, tmp_path):
             "delta": 1e-6,
         }
     )
-    for features, labels in zip(feature_strings(part, ours.extractor_.vocabulary.template), part.y, strict=True):
+    for features, labels in zip(feature_strings(part, ours._extractor.vocabulary.template), part.y, strict=True):
         trainer.append(features, labels)
     trainer.train(str(tmp_path / "crfsuite"))
     theirs = trainer.logparser.last_iteration

@@ -21,6 +21,9 @@ assert heap_[0] == 1
 """
 
 
+COMPILING = "labelwright: compiling kernels, once for this version on this machine ..."
+
+
 @pytest.fixture
 def fresh():
     """No folder is remembered, before and after."""
@@ -198,3 +201,14 @@ def test_a_version_that_was_not_tested_uses_the_cache_of_numba(places, tmp_path)
     assert "Numba 9.9.0 is not among the tested versions (0.60 to 0.68); kernels are kept by Numba's own" in done.stdout
     assert list((tmp_path / "numba").rglob("*.nbi"))
     assert files(places[0]) == []
+
+
+@pytest.mark.parametrize(("setting", "told"), [("sys.ps1 = '>>> '", 1), ("pass", 0)])
+def test_somebody_at_a_prompt_is_told_once_that_kernels_are_compiled(places, setting, told):
+    program = f"import sys\n{setting}\nfrom labelwright.engine import machine\nmachine.SILENCE = 0.0\n{PROGRAM}"
+    for lines in (told, 0):  # compiled, then taken from the cache
+        environment = {**os.environ, "LABELWRIGHT_ENGINE": "compiled"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, f"{COMPILING}\n" * lines)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import labelwright
 from labelwright.settings import Help, settings_of
 from labelwright.taggers import registry
 
@@ -24,6 +25,7 @@ DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|exception):: ([\w.]+)$
 MODULES = ("", ".corpus", ".evaluate", ".search", ".constraints")  # that have __all__
 BESIDE = {"__version__"}  # names that need no entry
 HELPFUL = 3  # words of a docstring that says something
+MOST_NAMES = 45  # of a fitted CRF beside its settings
 
 
 def load_configuration() -> ModuleType:
@@ -120,6 +122,20 @@ def test_settings_in_the_reference_are_those_of_train(name: str) -> None:
     for setting in settings_of(kind).values():
         assert setting.marker(Help) is not None, setting.name
         assert f"{setting.name} : {' '.join(setting.help.split())}" in text
+
+
+def test_what_tab_completion_shows_of_a_tagger_is_grouped_in_the_reference() -> None:
+    tagger = labelwright.CRF(max_iter=1, n_jobs=1).fit([["a", "b"]], [["X", "Y"]])
+    shown = {name for name in dir(tagger) if not name.startswith("_")} - set(tagger.get_params())
+    page = (
+        (ROOT / "docs" / "reference" / "taggers.md")
+        .read_text(encoding="utf-8")
+        .partition("## Methods and attributes")[2]
+    )
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    named = re.findall(r"`(\w+)`", "\n".join(rows))
+    assert sorted(named) == sorted(shown)
+    assert len(shown) <= MOST_NAMES
 
 
 def test_internal_names_exist() -> None:

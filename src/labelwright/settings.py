@@ -96,7 +96,7 @@ class OnlyWith:
 
 @dataclass(frozen=True)
 class Needs:
-    """An option of the run that only taggers take which declare this in `training_options`."""
+    """An option of the run that only taggers take which declare this in `_training_options`."""
 
     ability: str
 

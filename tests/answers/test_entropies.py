@@ -112,7 +112,7 @@ def test_what_is_refused():
 def test_entropies_and_spans_of_a_calibrated_model_go_through_its_maps(model):
     record = {"temperature": 1.4, "span": {"said": [0.1, 0.4], "right": [0.02, 0.6]}}
     sure = copy.copy(model)
-    sure.set_calibration(record | {"token": {"said": [0.2, 0.6], "right": [0.3, 0.9]}})
+    sure._set_calibration(record | {"token": {"said": [0.2, 0.6], "right": [0.3, 0.9]}})
     for rows, entropies in zip(sure.predict_marginals(SHORT), sure.scored(SHORT).token_entropies(), strict=True):
         p = np.array([list(row.values()) for row in rows])
         np.testing.assert_allclose(entropies, [-(row[row > 0] @ np.log(row[row > 0])) for row in p])

@@ -296,7 +296,7 @@ pos = 0.5
 def test_a_recipe_with_a_lexicon_shares_and_the_templates_of_layers(run, trained, folder: Path, tmp_path: Path) -> None:
     model = trained(ALL_SETTINGS, "--iterations", 2, "--threads", 1)
     assert (model.passing, model.lexicon, model.shares) == ("joint", "pos", {"pos": 0.5})
-    assert model.layers_["pos"].extractor_.header()["template"]["name"] == "multilayer"
+    assert model.layers_["pos"]._extractor.header()["template"]["name"] == "multilayer"
     code, out, _ = run("tag", tmp_path / "m", folder / "words.txt")
     assert code == 0
     assert [len(row) for row in rows(out)] == [3] * len(rows(out))

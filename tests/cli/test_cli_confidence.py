@@ -48,7 +48,7 @@ def test_calibrate_writes_a_model_and_shows_what_it_gains(run, place: Path, tmp_
     assert (code, err) == (0, "")
     model = labelwright.load(tmp_path / "m")
     assert out.splitlines()[0].startswith(f"temperature {model.temperature_:.4g}")
-    assert ("monotone maps" in out) == (method == "isotonic") == (model.calibration_.span is not None)
+    assert ("monotone maps" in out) == (method == "isotonic") == (model._calibration.span is not None)
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["before", "calibration", "Brier", "mean", "right"]
     _, out, _ = run("inspect", tmp_path / "m")
     assert f"calibration  temperature {model.temperature_:.4g}" in out
@@ -129,12 +129,12 @@ def test_train_calibrates(run, place: Path, tmp_path: Path, model: str) -> None:
     train += [] if model == "memory" else ["--iterations", 5]
     code, _, err = run(*train, "--calibrate", "isotonic", "--dev", place / "dev.txt")
     assert code == 0, err
-    calibration = labelwright.load(tmp_path / "m").calibration_
+    calibration = labelwright.load(tmp_path / "m")._calibration
     assert calibration.span is not None
     assert f"calibrated on development data: temperature {calibration.temperature:.4g}, monotone maps, on " in err
     run("train", place / "train.txt", "-o", tmp_path / "plain", *train[4:], "--dev", place / "dev.txt")
     run("calibrate", tmp_path / "plain", place / "dev.txt", "-o", tmp_path / "two", "--method", "isotonic", "-q")
-    assert labelwright.load(tmp_path / "two").calibration_ == calibration
+    assert labelwright.load(tmp_path / "two")._calibration == calibration
     code, _, err = run(*train, "--calibrate", "temperature")
     assert "calibrated by cross-fitting in 5 parts: temperature " in err
     assert labelwright.load(tmp_path / "m").temperature_ > 0

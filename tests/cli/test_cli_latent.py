@@ -78,7 +78,7 @@ def test_a_number_for_each_label(run, folder: Path, tmp_path: Path) -> None:
     assert run("train", folder / "train.txt", "-o", tmp_path / "m", *options, "--latent", text) == (0, "", "")
     model = labelwright.load(tmp_path / "m")
     assert model.n_latent == wanted
-    assert np.diff(model.space_.first).tolist() == list(wanted.values())
+    assert np.diff(model._space.first).tolist() == list(wanted.values())
     recipe = tmp_path / "recipe.toml"
     table = "\n".join(f'"{label}" = {number}' for label, number in wanted.items())
     recipe.write_text(f'model = "latent-crf"\nn_restarts = 1\nmax_iter = 2\ntemplate = "words"\n[n_latent]\n{table}\n')
@@ -104,8 +104,8 @@ def test_a_latent_model_starts_from_a_crf_whose_states_it_splits(run, folder: Pa
     assert run("train", folder / "train.txt", "-o", tmp_path / "cold", *options) == (0, "", "")
     cold = labelwright.load(tmp_path / "cold")
     assert new.training_["loss"] < cold.training_["loss"]
-    part, old_part = (m.parameters_.slices["transitions"] for m in (new, old))
-    S, L = new.space_.n_states, len(old.classes_)
+    part, old_part = (m._parameters.slices["transitions"] for m in (new, old))
+    S, L = new._space.n_states, len(old.classes_)
     means = new.weights_[part].reshape(S, S)[np.ix_(range(0, S, 2), range(0, S, 2))]
     assert np.corrcoef(means.reshape(-1), old.weights_[old_part].reshape(L, L).reshape(-1))[0, 1] > 0.8
 
@@ -407,7 +407,7 @@ def tiny(request: pytest.FixtureRequest) -> labelwright.LatentCRF:
 
 def test_expected_counts_against_enumeration(tiny) -> None:
     X = [["a", "b", "b", "a"], ["b"], ["a", "c"]]
-    S = tiny.space_.n_states
+    S = tiny._space.n_states
     moves = np.zeros((S + 1, S + 1))
 
     def question(lattice) -> float:
@@ -429,7 +429,7 @@ def test_expected_counts_against_enumeration(tiny) -> None:
     assert words.words.sum(axis=1) == pytest.approx([6, 6, 2])
     assert words.states == pytest.approx(2 * use.states)
     views = inspection.latent_states(tiny, words)
-    assert {view.state for view in views} == set(state_names(tiny.space_))
+    assert {view.state for view in views} == set(state_names(tiny._space))
     for view in views:
         assert sum(value for _, value in view.before) == pytest.approx(1)
 
@@ -439,7 +439,7 @@ def test_no_way_leads_on_from_a_forbidden_state(tiny) -> None:
     model = labelwright.LatentCRF(n_latent=2, n_jobs=1, max_iter=5, constraints="scheme").fit(X, y)
     use = inspection.expected_use(model, [X])
     assert use.transitions.sum() == pytest.approx(8)
-    names = state_names(model.space_)
+    names = state_names(model._space)
     assert use.transitions[names.index("O#1"), names.index("I-X#1")] == 0
     views = inspection.latent_states(model)
     assert all(name.startswith(("B-X", "I-X")) for v in views if v.label == "I-X" for name, _ in v.before)

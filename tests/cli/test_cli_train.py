@@ -38,6 +38,34 @@ def test_train_with_dev_keeps_the_best(run, data: Path, tmp_path: Path) -> None:
     assert max(record.get("dev", 0) for record in labelwright.load(tmp_path / "m").history_) > 0.8
 
 
+def test_data_that_were_trained_on_are_named(run, data: Path, tmp_path: Path) -> None:
+    train = ["train", data / "train.txt", "-o", tmp_path / "m", "--columns", "word,pos,chunk", "--iterations", 2]
+    half = tmp_path / "half.txt"
+    half.write_bytes(
+        b"\n\n".join(
+            sentence
+            for name in ("train.txt", "dev.txt")
+            for sentence in (data / name).read_bytes().strip().split(b"\n\n")[:30]
+        )
+        + b"\n\n"
+    )
+    line = r"labelwright: \S+: about (\d+) % of its sentences of 5 tokens or more are in the training data; scores on "
+    for dev, share in ((data / "train.txt", (100, 100)), (half, (35, 65)), (data / "dev.txt", None)):
+        trained, tested = run(*train, "--dev", dev)[2], run("eval", tmp_path / "m", dev)[2]
+        for err in (trained, tested):
+            said = re.match(line, err)
+            assert (said is None) == (share is None), err
+            assert share is None or share[0] <= int(said[1]) <= share[1]  # type: ignore[index]
+    assert run(*train, "--dev", data / "train.txt", "--quiet") == (0, "", "")
+    model = labelwright.load(tmp_path / "m")
+    del model.training_["seen"]  # as in files of earlier versions
+    model.save(tmp_path / "old")
+    assert run("eval", tmp_path / "old", data / "train.txt")[2] == ""
+    run("train", data / "dev.txt", "-o", tmp_path / "more", "--continue", tmp_path / "m", "-q")
+    for name in ("train.txt", "dev.txt"):
+        assert "about 100 % " in run("eval", tmp_path / "more", data / name)[2]
+
+
 def test_verbose_and_quiet(run, data: Path, tmp_path: Path) -> None:
     target = tmp_path / "m"
     assert run("train", data / "train.txt", "-o", target, "--iterations", 3, "--quiet") == (0, "", "")
@@ -96,8 +124,8 @@ def test_recipe(run, data: Path, tmp_path: Path) -> None:
     assert code == 0, err
     model = labelwright.load(tmp_path / "m")
     assert (model.l2, model.max_iter) == (0.5, 4)
-    assert len(model.extractor_.vocabulary.template.patterns) == 3
-    assert model.extractor_.names == ("word", "pos")
+    assert len(model._extractor.vocabulary.template.patterns) == 3
+    assert model._extractor.names == ("word", "pos")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_vectors_and_clusters_go_into_a_tagger(train, tmp_path, capsys):
     assert "60 words, 5 dimensions" in capsys.readouterr().err
     given = ["--vectors", vectors, "--clusters", f"c={clusters}", "--threads", "1", "--iterations", "3", "-q"]
     assert main(["train", str(train), "-o", model, *given]) == 0
-    extractor = labelwright.load(model).extractor_
+    extractor = labelwright.load(model)._extractor
     names = [extractor.name(f) for f in range(extractor.n_features)]
     assert {"Uv[0]:4", "Uv[0]:unknown"} <= set(names)
     assert len({name for name in names if name.startswith("Uc.c[0]:")}) > 4

@@ -162,7 +162,7 @@ def test_a_model_reads_it_like_dicts():
     dicts = [[dict(token) for token in rows(X)[a:b]] for a, b in ((0, 2), (2, 4))]
     ours = labelwright.CRF(n_jobs=1, max_iter=10).fit(X, y, dev=read(TEXT))
     theirs = labelwright.CRF(n_jobs=1, max_iter=10).fit(dicts, y)
-    assert sorted(ours.extractor_.names) == sorted(theirs.extractor_.names)
+    assert sorted(ours._extractor.names) == sorted(theirs._extractor.names)
     assert ours.predict(X) == y == ours.predict(dicts)
     unknown = read("A\tw=He\tnew\tlength:2\n").X
     assert ours.predict_marginals(unknown) == ours.predict_marginals([[{"w": "He", "length": 2}]])

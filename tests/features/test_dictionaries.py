@@ -78,8 +78,8 @@ def test_a_layer_of_a_cascade_reads_dictionaries(tmp_path):
     cascade.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert loaded.predict(new) == cascade.predict(new)
-    assert loaded.outputs["ner"].dictionaries == {"cities": [("new", "york"), ("new", "york", "city"), ("paris",)]}
-    assert "dictionaries={'cities': ...}" in repr(loaded.outputs["ner"])
+    assert loaded._outputs["ner"].dictionaries == {"cities": [("new", "york"), ("new", "york", "city"), ("paris",)]}
+    assert "dictionaries={'cities': ...}" in repr(loaded._outputs["ner"])
 
 
 def test_an_ngram_tagger_reads_dictionaries():
@@ -101,7 +101,7 @@ def test_clusters():
     extractor, incidences, _ = learn(X, "U:%c[brown,2]/%c[1,brown]", 1, given=Given(clusters=clusters))
     assert [extractor.name(f) for f in incidences["state"].token_feature[:3]] == ["U:00/1100", "U:11/?", "U:?/?"]
     tagger = CRF(clusters=clusters, n_jobs=1, max_iter=5).fit(X, Y)
-    assert "%c[0,brown,4]" in tagger.extractor_.vocabulary.template.text
+    assert "%c[0,brown,4]" in tagger._extractor.vocabulary.template.text
 
 
 def made_data(n):
@@ -141,9 +141,9 @@ def test_segments_hold_out_a_dictionary_of_training_entities():
     names = {"names": [f"N{i}" for i in range(2 * LEAST)]}
     with pytest.warns(UserWarning, match="as if it was made from them"):
         tagger = SemiCRF("U:%x[0,0]", dictionaries=names, n_jobs=1, max_iter=5).fit(sentences, labels)
-    first = tagger.extractor_.always.stop - 1
-    cells = tagger.parameters_.cells["segment"]
-    assert not tagger.weights_[tagger.parameters_.slices["segment"]][cells.ptr[first] : cells.ptr[first + 1]].any()
+    first = tagger._extractor.always.stop - 1
+    cells = tagger._parameters.cells["segment"]
+    assert not tagger.weights_[tagger._parameters.slices["segment"]][cells.ptr[first] : cells.ptr[first + 1]].any()
 
 
 @pytest.mark.parametrize(

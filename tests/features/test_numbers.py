@@ -45,7 +45,7 @@ def test_numbers_far_from_those_of_the_training_data_are_cut(kind):
     numbers = [[("a", "1e-11"), ("b", "3e-11"), ("c", "2e-11")]]
     tagger = kind("U:%n[0,1]", n_jobs=1, max_iter=3).fit(numbers, [["A", "B", "A"]])
     far = [[("a", "1e29"), ("a", "-1e29"), ("b", "2e-11")]]
-    encoded, _ = tagger.extractor_.encode(far)
+    encoded, _ = tagger._extractor.encode(far)
     assert encoded["state"].token_value[:2].tolist() == [1e4, -1e4]
     assert np.isfinite([p for token in tagger.predict_marginals(far)[0] for p in token.values()]).all()
 
@@ -112,7 +112,7 @@ def test_arrays_beside_columns(tmp_path):
 def test_training_can_begin_with_the_weights_of_a_model_with_numbers():
     old = Perceptron(template="Uw:%x[0,0]\nUn:%n[0,1]", n_jobs=1, max_iter=2).fit(X[:2], [["A", "B", "A"], ["B"]])
     new = old.partial_fit([[("z", "7")]], [["A"]])
-    names = [new.extractor_.name(f) for f in range(new.extractor_.n_features)]
+    names = [new._extractor.name(f) for f in range(new._extractor.n_features)]
     assert names == ["Uw:a", "Uw:b", "Uw:c", "Uw:z", "Un"]
 
 
@@ -164,9 +164,9 @@ def test_what_cannot_be_given():
 def test_a_batch_without_known_words_is_learnt():
     given = {"Ada": [1.0, 0.0], "ran": [0.0, 1.0]}
     tagger = Perceptron(vectors=given, max_iter=3, random_state=0).fit([["Ada", "ran"]], [["P", "O"]])
-    vectors = tagger.extractor_.numbers.vectors
+    vectors = tagger._extractor.numbers.vectors
     tagger.partial_fit([["Bob", "sat"]], [["P", "O"]])
-    assert tagger.extractor_.numbers.vectors is vectors
+    assert tagger._extractor.numbers.vectors is vectors
     assert len(tagger.predict([["Bob", "ran"]])[0]) == 2
 
 
@@ -180,7 +180,7 @@ def test_n_gram_taggers_read_numbers_and_memories_do_not():
     corpus = Corpus.from_sequences(words, y).with_arrays(arrays)
     assert tagger.fit(corpus).predict(corpus) == y
     with_vectors = NgramTagger(linear.LogisticRegression(), vectors={"a": [1.0, 2.0], "b": [0.0, 1.0]}).fit(words, y)
-    assert with_vectors.extractor_.numbers.n_features == 9
+    assert with_vectors._extractor.numbers.n_features == 9
     for memory in (MemoryTagger(), NgramTagger(MemoryBased())):
         for ask in (lambda: memory.fit(words, y, arrays=arrays), lambda: memory.fit(corpus)):  # noqa: B023
             with pytest.raises(OptionError, match=r"^arrays: memory-based models compare symbols, and single numbers"):

@@ -37,6 +37,7 @@ FULL = {  # a record with all the fields that one of a tagger may have
     "dev": 0.5,
     "columns": None,
     "label": None,
+    "seen": "0123abcd",
     "restarts": [{"loss": 1.0, "merit": -1.0}, {"loss": 2.0, "merit": 0.5}],
     "rounds": [{"states": {"O": 1}, "kept": True}],
     "search": {"settings": 3, "tried": 3, "score": 0.5, "stopped": "all were tried"},

@@ -120,15 +120,15 @@ def questions(model, name, X, y):
         asked["decode under the scheme"] = lambda: model.decode(X, constraints="scheme")
         asked["explain"] = lambda: model.explain(X.take(slice(0, 1)) if hasattr(X, "take") else X[0])
         asked["predict_entities"] = lambda: model.predict_entities(TEXTS)
-    if hasattr(model, "path_mass"):
-        asked["path_mass"] = lambda: model.path_mass(X, 20)
+    if hasattr(model, "_path_mass"):
+        asked["path_mass"] = lambda: model._path_mass(X, 20)
     if hasattr(model, "sample"):
         asked["sample"] = lambda: model.sample(X, 2, random_state=0)
     if y is not None and hasattr(model, "sequence_log_probabilities"):
         asked["sequence_log_probabilities"] = lambda: [max(p, -1e300) for p in model.sequence_log_probabilities(X, y)]
     if hasattr(model, "uncalibrated"):
         asked["uncalibrated"] = lambda: model.uncalibrated().predict(X)
-    for method in ("describe", "sizes", "reads", "signature", "__repr__", "__getstate__"):
+    for method in ("describe", "_sizes", "reads", "signature", "__repr__", "__getstate__"):
         if hasattr(model, method):
             asked[method] = getattr(model, method)
     asked["knows"] = lambda: model.knows(["the", "\x00"]) if hasattr(model, "knows") else None

@@ -160,7 +160,7 @@ def _is_about(model: Any, contribution: Any, kind: str, found: Any, place: int) 
             return False
     elif contribution.token != row:
         return False
-    return contribution.kind == kind and contribution.name == feature_name(model.extractor_, int(found.feature[place]))
+    return contribution.kind == kind and contribution.name == feature_name(model._extractor, int(found.feature[place]))
 
 
 def test_a_dict_without_a_key_shows_the_contribution() -> None:
@@ -207,7 +207,7 @@ def test_flips_are_just_the_features_whose_removal_changes_the_label(name: str) 
         for each in model.explain(x):
             flips = sorted((flip.name, flip.label) for flip in each.flips)
             expected = [
-                (feature_name(model.extractor_, int(listed[kind].feature[place])), record.labels[each.token])
+                (feature_name(model._extractor, int(listed[kind].feature[place])), record.labels[each.token])
                 for (kind, place), record in zip(every, decoded, strict=True)
                 if record.labels[each.token] != each.label
             ]

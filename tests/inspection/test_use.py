@@ -36,10 +36,10 @@ def models(corpus):
 @pytest.mark.parametrize("name", ["crf", "semi-crf", "perceptron", "pruned"])
 def test_shares_words_and_neighbours_of_labels(models, corpus, name) -> None:
     model, X = models[name], corpus.select(["word", "pos"])
-    views = {view["label"]: view for view in model.describe_use([X], 1000)["use"]}
+    views = {view["label"]: view for view in model._describe_use([X], 1000)["use"]}
     assert set(views) == set(model.classes_)
     best = model.predict(X)
-    if model.probabilistic:
+    if model._probabilistic:
         tokens = [token for sentence in model.predict_marginals(X) for token in sentence]
     else:
         tokens = [Counter([label]) for sentence in best for label in sentence]
@@ -52,13 +52,13 @@ def test_shares_words_and_neighbours_of_labels(models, corpus, name) -> None:
             assert count == pytest.approx(sum(token.get(label, 0.0) for w, token in rows if w == word))
         for neighbours in (view["before"], view["after"]):
             assert sum(p for _, p in neighbours) == pytest.approx(1.0 if neighbours else 0.0)
-    if not model.probabilistic:
+    if not model._probabilistic:
         after = Counter(b for row in best for a, b in zip(row, [*row[1:], "(outside)"], strict=True) if a == "B-NP")
         assert dict(views["B-NP"]["after"]) == pytest.approx({b: n / after.total() for b, n in after.items()})
 
 
 def test_typical_words_tell_a_label_from_the_others(models, corpus) -> None:
-    views = {view["label"]: view for view in models["crf"].describe_use([corpus.select(["word", "pos"])], 3)["use"]}
+    views = {view["label"]: view for view in models["crf"]._describe_use([corpus.select(["word", "pos"])], 3)["use"]}
     assert views["O"]["words"][0][0] == "."
     assert all(len(view["words"]) <= 3 for view in views.values())
 
@@ -71,18 +71,18 @@ def test_any_tagger_by_its_answers_alone(models, corpus) -> None:
     assert public.states == pytest.approx(2 * exact.states)
     assert public.words == pytest.approx(2 * exact.words)
     assert label_views(public, model.classes_, 5)[0].label == label_views(exact, model.classes_, 5)[0].label
-    counted = models["memory"].describe_use([X], 2)["use"]
+    counted = models["memory"]._describe_use([X], 2)["use"]
     assert sum(view["share"] for view in counted) == pytest.approx(1.0)
 
 
 def test_the_mass_of_segmentations(models, corpus) -> None:
     X, model = corpus.select(["word", "pos"]).take(slice(0, 5)), models["semi-crf"]
-    mass = model.path_mass(X, 4)
+    mass = model._path_mass(X, 4)
     expected = np.mean([np.cumsum([p for _, p in best]) for best in model.predict_nbest(X, 4)], axis=0)
     assert mass == pytest.approx(expected)
     assert segments.path_mass(model, [[("a", "DT")]], 500)[-1] == pytest.approx(1.0)
     with pytest.raises(labelwright.LabelwrightError, match="paths: expected 1 or more, got 0"):
-        model.path_mass(X, 0)
+        model._path_mass(X, 0)
 
 
 @pytest.mark.parametrize("name", TAGGERS)
@@ -130,5 +130,5 @@ def test_facts_of_a_tagger_that_says_nothing_of_its_own(corpus) -> None:
     small = corpus.take(slice(0, 10))
     facts = tagger.fit(small).describe()
     assert (facts["view"], facts["kind"], facts["labels"]) == ("plain", "NgramTagger", tagger.classes_)
-    shares = [view["share"] for view in tagger.describe_use([small.select(["word", "pos"])])["use"]]
+    shares = [view["share"] for view in tagger._describe_use([small.select(["word", "pos"])])["use"]]
     assert sum(shares) == pytest.approx(1.0)

@@ -1,14 +1,20 @@
 """What a user is told about a model and its data."""
 
+import re
+
 import pytest
 
 import labelwright
 from labelwright.corpus import Corpus, builtin_corpus
 from labelwright.inspection.warnings import (
+    SAMPLE,
     few_features,
     few_held_out,
+    hashes_of,
     labels_unseen,
+    sample_of,
     scheme_differs,
+    trained_on,
     unknown_share,
     words_unknown,
 )
@@ -111,7 +117,7 @@ def test_labels_that_fit_both_schemes_or_none(corpus) -> None:
 
 def test_few_features(corpus) -> None:
     model = labelwright.CRF(template="U:%x[0,0]", min_count=35, max_iter=2, n_jobs=1).fit(corpus)
-    assert model.extractor_.n_features == 1
+    assert model._extractor.n_features == 1
     assert few_features(model) == (
         f"only 1 feature occurs 35 times or more in the training data, for {len(model.classes_)} labels; "
         "lower --min-count"
@@ -128,3 +134,20 @@ def test_a_calibration_on_few_sentences() -> None:
     assert few_held_out({"sentences": 1}) == (
         "the calibration rests on 1 sentence, and others may give quite another one; use 30 or more"
     )
+
+
+def test_a_sample_of_the_training_data_tells_what_share_of_a_file_was_trained_on() -> None:
+    sentences = [[str(n), "is", "a", "number", "."] for n in range(8000)]
+    train = Corpus.from_sequences(sentences[:6000])
+    sample = sample_of(train)
+    assert len(sample) == 8 * SAMPLE  # the file stays small
+    assert sample_of(train, sample_of(train.take(slice(0, 3000)))) == sample
+    mixed = Corpus.from_sequences(sentences[4000:], source="mixed.txt")  # half of it
+    whole, sampled = trained_on("".join(hashes_of(train)), mixed), trained_on(sample, mixed)
+    assert str(whole).startswith(
+        "mixed.txt: about 50 % of its sentences of 5 tokens or more are in the training data; "
+    )
+    assert 40 < int(re.findall(r"about (\d+) %", str(sampled))[0]) < 60
+    assert trained_on(sample, Corpus.from_sequences(sentences[6000:])) is None
+    assert trained_on(sample, Corpus.from_sequences([["Yes", "."]] * 9)) is None  # short ones occur again by chance
+    assert trained_on("", train) is None

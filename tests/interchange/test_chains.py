@@ -101,12 +101,12 @@ def test_the_scheme_shows_in_the_transitions():
 
 def test_training_goes_on_from_an_imported_model():
     first = to_crf(from_crf(labelwright.CRF(n_jobs=1).fit(DICTS, Y)))
-    (at,) = [f for f in range(first.extractor_.n_features) if first.extractor_.name(f) == "w:dog"]
-    old = first.weights_[first.parameters_.cells["state"].ptr[at]]
+    (at,) = [f for f in range(first._extractor.n_features) if first._extractor.name(f) == "w:dog"]
+    old = first.weights_[first._parameters.cells["state"].ptr[at]]
     more = labelwright.CRF(n_jobs=1, max_iter=1, l2=1e-9).fit(DICTS, Y, init=first)
     assert more.weights_.dtype == np.float32
-    (now,) = [f for f in range(more.extractor_.n_features) if more.extractor_.name(f) == "w=dog"]
-    carried = more.weights_of(first)[more.parameters_.cells["state"].ptr[now]]
+    (now,) = [f for f in range(more._extractor.n_features) if more._extractor.name(f) == "w=dog"]
+    carried = more._weights_of(first)[more._parameters.cells["state"].ptr[now]]
     assert carried == np.float32(old) != 0
 
 

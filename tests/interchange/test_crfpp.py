@@ -62,10 +62,10 @@ def test_labels_and_probabilities_are_those_of_crf_test(model, answers):
 
 
 def test_the_template_comes_along(model):
-    template = model.extractor_.vocabulary.template
+    template = model._extractor.vocabulary.template
     assert [p.text for p in template.patterns][:2] == ["U00:%x[-2,0]", "U01:%x[-1,0]"]
     assert model.reads().columns == ("word", "pos")
-    names = {model.extractor_.name(f) for f in range(model.extractor_.n_features)}
+    names = {model._extractor.name(f) for f in range(model._extractor.n_features)}
     assert {"U01:_B-1", "U04:Ada/Lind", "U12:_B+1", "Uw:_B-1", "Uw:_B+1", "B01:NN", "U"} <= names
     assert model.scheme_ == "iob2"
     assert model.training_["imported_from"] == "CRF++"
@@ -98,7 +98,7 @@ def test_weights_times_the_cost_factor_stay_finite():
 
 def test_a_value_with_the_separator_is_read_both_ways():
     data = SMALL.replace(b"U2:_B-1/dog", b"U2:a/b/c")
-    names = crfpp.read(data, "m").extractor_.vocabulary
+    names = crfpp.read(data, "m")._extractor.vocabulary
     assert sorted(names.values[next(iter(names.values))]) == ["a", "a/b", "b/c", "c", "dog"]
 
 

@@ -40,7 +40,7 @@ def test_probabilities_are_those_of_the_definition(program, data):
     weights = {text: np.float32(rng.normal(0, 2, empty.size(text))).tolist() for text in known}
     model = empty._replace(weights=weights)
     crf = reader.read(written(model), "model")
-    rows = crf.extractor_.vocabulary.rows.values()
+    rows = crf._extractor.vocabulary.rows.values()
     assert all(len(set(map(tuple, features.tolist()))) == len(features) for features in rows)
     crf = type(crf).unpack(*crf.pack())
     for sentence in data.draw(sentences):
@@ -63,7 +63,7 @@ def test_a_long_text_is_not_kept_in_all_its_parts():
 def test_all_readings_of_a_model_have_one_limit(monkeypatch):
     texts = [b"u:a/b/c/%d" % i for i in range(10)]
     monkeypatch.setattr(observations, "MOST_KEPT", (1000, 0))  # three readings of one text take about 210
-    assert read_wapiti(["u:%x[-1,0]/%x[0,0]"], texts[:4]).extractor_.n_features == 12
+    assert read_wapiti(["u:%x[-1,0]/%x[0,0]"], texts[:4])._extractor.n_features == 12
     with pytest.raises(ModelFileError, match="'u:a/b/c/4' and others can be read in too many ways"):
         read_wapiti(["u:%x[-1,0]/%x[0,0]"], texts)
 
@@ -72,14 +72,14 @@ def test_all_steps_of_a_model_have_one_limit(monkeypatch):
     patterns = ["u:%x[-2,0]/%x[-1,0]/%x[0,0]+%x[1,0]", "u:%x[0,0]"]
     texts = [b"u:" + b"/" * 20 + b"%d" % i for i in range(10)]
     monkeypatch.setattr(observations, "MOST_STEPS", (1000, 0))
-    assert read_wapiti(patterns, texts[:2]).extractor_.n_features == 2
+    assert read_wapiti(patterns, texts[:2])._extractor.n_features == 2
     with pytest.raises(ModelFileError, match="and others take too long to be read"):
         read_wapiti(patterns, texts)
 
 
 def test_steps_of_long_texts_count_more(monkeypatch):
     monkeypatch.setattr(observations, "MOST_STEPS", (1000, 0))
-    assert read_wapiti(["u:%x[-1,0]/%x[0,0]"], [b"u:" + b"/".join([b"a"] * 50)]).extractor_.n_features == 49
+    assert read_wapiti(["u:%x[-1,0]/%x[0,0]"], [b"u:" + b"/".join([b"a"] * 50)])._extractor.n_features == 49
     with pytest.raises(ModelFileError, match="and others take too long to be read"):
         read_wapiti(["u:%x[-1,0]/%x[0,0]"], [b"u:" + b"/".join([b"a" * 1000] * 50)])
 
@@ -90,7 +90,7 @@ def test_patterns_that_end_otherwise_are_not_tried(monkeypatch):
     monkeypatch.setattr(observations._Shape, "readings", lambda *args: tried.append(args) or readings(*args))
     patterns = [f"u:%x[0,0]-{i:03}" for i in range(50)]
     model = read_wapiti([*patterns, "u:%x[0,0]"], [b"u:a%d" % i for i in range(50)] + [b"u:a-007"])
-    assert model.extractor_.n_features == 52
+    assert model._extractor.n_features == 52
     assert len(tried) == 52
 
 

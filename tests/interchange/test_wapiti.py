@@ -68,7 +68,7 @@ def test_the_probabilities_of_labels_are_those_of_wapiti(model):
 
 
 def test_the_patterns_come_along(model):
-    lines = [pattern.text for pattern in model.extractor_.vocabulary.template.patterns]
+    lines = [pattern.text for pattern in model._extractor.vocabulary.template.patterns]
     assert lines[:5] == ["*", "u", "b", "u:w-1=%x[-1,0]", "u:w=%x[0,0]"]
     assert 'u:pre=%byte_match[0,0,"^.?.?"]' in lines
     assert model.reads().columns == ("word", "pos")
@@ -169,12 +169,12 @@ def test_places_far_outside_take_no_room_of_their_own(monkeypatch):
     patterns = [f"u{n}:%x[-{5000 + n},0]/%x[5000,0]" for n in range(20)]
     weights = {b"u3:_x-1/a": [0.5, 0.0], b"u3:_x-4/a": [0.25, 0.0], b"b": [0.5, 1.0, 0, -1.0]}
     model = wapiti.read(as_wapiti(PatternModel([*patterns, "b"], ["N", "V"], weights, "_x", 5)), "m")
-    assert model.extractor_.n_features == 2
+    assert model._extractor.n_features == 2
     assert sum(applied) <= 10  # the texts of all places that the model can read, once
     far = PatternModel(
         ["u:%x[-9,0]", "u:%x[-7,0]", "b"], ["N", "V"], {b"u:_x-#": [1.0, 0], b"u:_x-2": [1.0, 0]}, "_x", 5
     )
-    assert wapiti.read(as_wapiti(far), "m").extractor_.n_features == 6  # -9 to -5, and -2
+    assert wapiti.read(as_wapiti(far), "m")._extractor.n_features == 6  # -9 to -5, and -2
 
 
 def test_damage_is_one_error():

@@ -286,10 +286,10 @@ def test_a_run_from_other_weights_than_nothing_claims_no_bound_that_it_breaks():
     settings = {"template": "U:%x[0,0]", "averaging": "none", "cells": "all", "n_jobs": 1}
     wrong = Perceptron(**settings).fit(X, y)
     named = {("U:a", "A"): -50.5, ("U:a", "B"): 50.0, ("U:b", "A"): 50.0, ("U:b", "B"): -50.5}
-    cells = wrong.parameters_.cells["state"]
+    cells = wrong._parameters.cells["state"]
     for f, (a, b) in enumerate(itertools.pairwise(cells.ptr.tolist())):
         for i in range(a, b):
-            wrong.weights_[i] = named[wrong.extractor_.name(f), wrong.classes_[cells.column[i]]]
+            wrong.weights_[i] = named[wrong._extractor.name(f), wrong.classes_[cells.column[i]]]
     record = Perceptron(**settings).fit(X, y, init=wrong).training_
     assert record["mistakes"] > 90
     assert record["mistakes"] <= record["convergence"]["mistake_bound"] < np.inf
@@ -306,12 +306,12 @@ def test_theorem_1_bounds_the_margin_of_latent_states(sizes, data):
     seen = latent.training_["convergence"]["latent"]
     assert seen["plain_margin"] == plain.training_["convergence"]["margin"] > 0
     U = plain.weights_ / np.linalg.norm(plain.weights_)
-    reach = np.repeat([1, 2], [plain.parameters_.slices["state"].stop, len(U) - plain.parameters_.slices["state"].stop])
+    reach = np.repeat([1, 2], [plain._parameters.slices["state"].stop, len(U) - plain._parameters.slices["state"].stop])
     assert seen["expansion"] == pytest.approx(np.sqrt((sizes**reach * U**2).sum()))  # a state or a pair of states
     assert seen["margin_bound"] == pytest.approx(seen["plain_margin"] / seen["expansion"])
     assert latent.training_["mistakes"] <= seen["mistake_bound"]
-    copied = carry_over(plain.trained_, latent.trained_._replace(weights=np.zeros_like(latent.weights_)))
-    latent.trained_ = latent.trained_._replace(weights=copied / np.linalg.norm(copied))
+    copied = carry_over(plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_)))
+    latent._trained = latent._trained._replace(weights=copied / np.linalg.norm(copied))
     gaps = []
     for sentence, gold in zip(X, y, strict=True):
         truth = Truth(latent, sentence)
@@ -330,7 +330,7 @@ def test_theorem_2_holds_from_a_random_start(averaging, data):
     for seed in range(3):
         own = {"averaging": averaging, "random_state": seed, "start": "random", "margin": 0}
         latent = LatentPerceptron(2, **own, **settings).fit(*data)
-        copied = carry_over(plain.trained_, latent.trained_._replace(weights=np.zeros_like(latent.weights_)))
+        copied = carry_over(plain._trained, latent._trained._replace(weights=np.zeros_like(latent.weights_)))
         expansion = np.linalg.norm(copied) / np.linalg.norm(plain.weights_)
         margin = plain.training_["convergence"]["margin"]
         bound = latent_separability(margin, expansion, norm, latent._start_norm).mistake_bound

@@ -19,7 +19,7 @@ def test_a_model_remembers_its_template_when_the_file_is_gone(tmp_path):
     file.unlink()
     again = labelwright.load(tmp_path / "m").fit(X, Y)
     np.testing.assert_array_equal(again.weights_, first.weights_)
-    assert again.parameters_.n_weights == first.parameters_.n_weights
+    assert again._parameters.n_weights == first._parameters.n_weights
     header = labelwright.modelfile.read(tmp_path / "m")[1]
     assert header["signature"].startswith("crf|template:mine@")
     assert str(tmp_path) not in header["signature"]
@@ -159,8 +159,8 @@ def test_only_states_that_were_split_are_told_apart():
     numbers = [{"B-NP": 3, "I-NP": 1, "O": 2}, {"B-NP": 1, "I-NP": 3, "O": 2}]
     before, after = (LatentCRF(n_latent=n, random_state=0, n_jobs=1, max_iter=3) for n in numbers)
     after.fit(X, Y, init=before.fit(X, Y))
-    cells, first = after.parameters_.cells["state"], after.space_.first
-    weights = after.weights_[after.parameters_.slices["state"]]
+    cells, first = after._parameters.cells["state"], after._space.first
+    weights = after.weights_[after._parameters.slices["state"]]
     of_state = [weights[cells.column == s] for s in range(first[1], first[2])]  # the three states of I-NP
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert not np.array_equal(of_state[one], of_state[other])

@@ -61,7 +61,7 @@ def test_a_tagger_keeps_rules(tagger, corpus):
         assert d.labels[0][1:] == d.labels[-1][1:]
         assert d.score <= before.score + 1e-9 * (1 + abs(before.score))
         assert d.status in ("optimal", "limit")
-        assert d.exact or tagger.space_.latent
+        assert d.exact or tagger._space.latent
     assert any(before.labels != d.labels for before, d in zip(free, found, strict=True))
     assert tagger.decode(some.take([1, 2]), constraints=rules) == found[1:3]
 

@@ -21,7 +21,7 @@ def stored(model):
 
 
 def parts(model):
-    return [part for part in model.outputs.values() if isinstance(part, LinearTagger)]
+    return [part for part in model._outputs.values() if isinstance(part, LinearTagger)]
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +49,18 @@ def test_features_without_weights_change_nothing(models, name):
     small = labelwright.load(stored(model.compressed(prune=threshold)))
     zeroed = labelwright.load(stored(model))
     for part in parts(zeroed):
-        weights, slices = part.weights_.copy(), part.parameters_.slices
-        for kind in part.parameters_.cells:
+        weights, slices = part.weights_.copy(), part._parameters.slices
+        for kind in part._parameters.cells:
             of_kind = weights[slices[kind]]
             of_kind[np.abs(of_kind) <= threshold] = 0
         part.weights_ = weights
     for before, after in zip(parts(model), parts(small), strict=True):
         assert after.classes_ == before.classes_
-        assert (np.abs(after.weights_[: after.parameters_.slices["transitions"].start]) > threshold).all()
-        assert after.extractor_.n_features < before.extractor_.n_features or name == "crf-arrays"
-        assert after.training_["features"] == after.extractor_.n_features
+        assert (np.abs(after.weights_[: after._parameters.slices["transitions"].start]) > threshold).all()
+        assert after._extractor.n_features < before._extractor.n_features or name == "crf-arrays"
+        assert after.training_["features"] == after._extractor.n_features
     assert small_models.predicted(small, X) == small_models.predicted(zeroed, X)
-    if getattr(small, "probabilistic", False):
+    if getattr(small, "_probabilistic", False):
         for x, y in zip(small.predict_nbest(X, 3), zeroed.predict_nbest(X, 3), strict=True):
             assert [p for _, p in x] == pytest.approx([p for _, p in y], rel=1e-4)
 
@@ -76,8 +76,8 @@ def test_bits(models, name, bits):
         assert (before.weights_ == after.weights_).all()
     assert len(stored(loaded)) <= len(content)
     assert small_models.predicted(loaded, X) == small_models.predicted(small, X)
-    assert loaded.compression == {"prune": 0.0, "bits": bits}
-    assert model.compression == {}
+    assert loaded._compression == {"prune": 0.0, "bits": bits}
+    assert model._compression == {}
 
 
 def test_signatures_say_so(models):
@@ -98,7 +98,7 @@ def test_made_records_are_refused(models, record):
 
 def test_all_weights_can_go(models):
     model = models("crf").compressed(prune=1e9)
-    assert model.extractor_.n_features == 0
+    assert model._extractor.n_features == 0
     small = labelwright.load(stored(model))
     assert small.classes_ == models("crf").classes_
     assert len(small.predict([["He", "ran"]])[0]) == 2

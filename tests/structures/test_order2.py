@@ -83,7 +83,7 @@ def test_every_answer_agrees_with_the_definition(model, restriction):
         assert np.exp(found.log_probability) == pytest.approx(p, abs=1e-12)
         assert not found.exact or p == pytest.approx(ranked[0])
         assert found.gap is None or ranked[0] <= p + found.gap + 1e-12
-        if name in ("exact", "ldi") or (name == "viterbi" and not model.space_.latent):
+        if name in ("exact", "ldi") or (name == "viterbi" and not model._space.latent):
             assert found.exact
     (nbest,) = model.predict_nbest([NEW], n=1000, **words)
     assert [p for _, p in nbest] == pytest.approx(ranked)
@@ -93,7 +93,7 @@ def test_every_answer_agrees_with_the_definition(model, restriction):
 
     (marginals,), (states,) = (model.predict_marginals([NEW], latent=latent, **words) for latent in (False, True))
     for t in range(len(NEW)):
-        assert (list(marginals[t]), list(states[t])) == (model.classes_, state_names(model.space_))
+        assert (list(marginals[t]), list(states[t])) == (model.classes_, state_names(model._space))
         for label, p in marginals[t].items():
             assert p == pytest.approx(sum(q for y, q in truth.items() if y[t] == label), abs=1e-12)
         for s, p in enumerate(states[t].values()):
@@ -223,7 +223,7 @@ def test_features_on_three_labels_see_what_features_on_two_cannot():
 def test_without_weights_of_triples_it_is_the_first_order(make):
     one = make(template=ARCS, order=1).fit(X, Y)
     two = make(template=ARCS, max_iter=1).fit(X, Y)
-    n = one.parameters_.n_weights
+    n = one._parameters.n_weights
     two.weights_ = np.concatenate([one.weights_, np.zeros(len(two.weights_) - n, np.float32)])
     assert two.sequence_log_probabilities(X, Y) == pytest.approx(one.sequence_log_probabilities(X, Y), abs=1e-12)
     (a,), (b,) = (m.predict_nbest([NEW], n=81) for m in (one, two))
@@ -281,14 +281,14 @@ def test_starting_from_the_first_order(make, way, monkeypatch):
     loss = old.training_["loss"]
     monkeypatch.setattr("labelwright.taggers.latent_crf.SPLIT", 0.0)
     new = make().fit(X, Y, init=old) if way == "init" else old.set_params(order=2, template=TRIPLES).fit(X, Y)
-    assert new.space_.graph.order == 2
+    assert new._space.graph.order == 2
     assert new.history_[0]["loss"] == pytest.approx(loss, rel=1e-5)
     assert new.training_["loss"] < loss
     if make is crf:
         cold = crf(tol=1e-8).fit(X, Y)
         assert new.training_["loss"] == pytest.approx(cold.training_["loss"], rel=1e-3)
     back = make(order=1, template=ARCS).fit(X, Y, init=new)
-    assert back.space_.graph.order == 1
+    assert back._space.graph.order == 1
     assert back.predict(X) == Y
 
 
@@ -298,7 +298,7 @@ def test_latent_states_grow_by_splitting_those_of_a_trained_model(monkeypatch):
     copies = latent(n_latent=3, max_iter=1).fit(X, Y, init=plain)
     # Equal copies give every path of a labelling its old score, so a labelling of T tokens weighs 3^T times as much.
     penalty = 0.0
-    for name, part in plain.parameters_.slices.items():
+    for name, part in plain._parameters.slices.items():
         n_labels = {"state": 1, "edge": 2, "transitions": 2, "triple": 3, "triples": 3}[name]
         penalty += 0.5 * 0.3 * (3**n_labels - 1) * float(plain.weights_[part] @ plain.weights_[part])
     assert copies.history_[0]["loss"] == pytest.approx(plain.training_["loss"] + penalty, rel=1e-5)
@@ -369,7 +369,7 @@ def test_files_and_copies_keep_everything(model, tmp_path):
     model.save(tmp_path / "model")
     for again in (labelwright.load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert type(again) is type(model)
-        assert (again.order, again.space_.graph.order, again.parameters_.order) == (2, 2, 2)
+        assert (again.order, again._space.graph.order, again._parameters.order) == (2, 2, 2)
         assert again.predict_marginals(data, latent=True) == model.predict_marginals(data, latent=True)
         assert again.predict_nbest(data) == model.predict_nbest(data)
         assert again.decode(data, constraints="scheme") == model.decode(data, constraints="scheme")
@@ -379,14 +379,14 @@ def test_files_and_copies_keep_everything(model, tmp_path):
 
 def test_a_look_inside(model):
     facts = inspection.describe(model, 4)
-    names = state_names(model.space_)
-    weights = model.weights_[model.parameters_.slices["triples"]].reshape((len(names),) * 3)
+    names = state_names(model._space)
+    weights = model.weights_[model._parameters.slices["triples"]].reshape((len(names),) * 3)
     assert [row["weight"] for row in facts["triples"]] == pytest.approx(
         sorted(weights.reshape(-1).tolist(), key=lambda w: -abs(w))[:4]
     )
     for row in facts["triples"]:
         assert weights[tuple(names.index(row[k]) for k in ("first", "second", "third"))] == pytest.approx(row["weight"])
-    assert list(facts["features"]) == list(model.parameters_.cells)
+    assert list(facts["features"]) == list(model._parameters.cells)
     if "triple" in facts["features"]:
         assert all(triple.count(" → ") == 2 for triple in facts["features"]["triple"])
     use = inspection.expected_use(model, [[NEW]])
@@ -424,7 +424,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", ["crf", "lat"])
 def test_tag_eval_and_inspect(run, folder: Path, name: str) -> None:
     model = labelwright.load(folder / name)
-    assert (model.order, model.space_.graph.order) == (2, 2)
+    assert (model.order, model._space.graph.order) == (2, 2)
     test = read_columns(folder / "test.txt", ["word", "pos", "chunk"], "chunk")
     code, out, err = run("tag", folder / name, folder / "test.txt", "--threads", 1)
     assert (code, err) == (0, "")

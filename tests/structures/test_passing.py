@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cascades import passed_up
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,7 +90,7 @@ def test_what_is_passed_are_the_probabilities_of_labels_and_pairs(order, sizes, 
     X, y = sentences(7 * order + sizes, longest=3)
     model = LatentCRF(sizes, template=LOWER[order], order=order, max_iter=2, random_state=0).fit(X, y["mid"])
     model.weights_ = model.weights_ * np.float32(scale)  # the larger one leaves the scaled sums behind
-    passed = model.passed(X, cut=0.0)
+    passed = passed_up(model, X, cut=0.0)
     slots = passed.candidates
     assert slots.n_slots == len(passed.probability)
     for n, lattice in enumerate(lattices(model, X)):
@@ -146,7 +147,7 @@ def test_what_is_passed_in_training_does_not_depend_on_the_labels_of_the_layer(l
     model.weights_ = model.weights_ * np.float32(scale)  # the larger one leaves the scaled sums behind
     stack = problem.stacks[0]
     passed, _ = stack.layers[0].forward(model.weights_.astype(np.float64), stack.values[0].constants)
-    expected = model.passed(X, cut=0.0)
+    expected = passed_up(model, X, cut=0.0)
     assert np.allclose(passed[: len(expected.probability)], expected.probability, atol=1e-6)
 
 
@@ -166,7 +167,7 @@ def test_parts_of_a_jackknife_may_lack_what_the_whole_has(lower, weight):
     X, y = sentences(4, n=12, longest=3)
     y["pos"] = [["B-P" if i % 2 else "O" for i in range(len(x))] for x in X]
     y["pos"][0][0], y["pos"][5][:] = "B-Q", [None] * len(X[5])
-    layers = [("pos", lower.untrained().set_params(class_weight=weight)), ("mid", CRF(template=SINGLES, max_iter=2))]
+    layers = [("pos", lower._untrained().set_params(class_weight=weight)), ("mid", CRF(template=SINGLES, max_iter=2))]
     cascade = Cascade(layers, passing="joint", jackknife=True, max_iter=2, n_jobs=1)
     cascade.fit(X, {"pos": y["pos"], "mid": y["mid"]}, sample_weight=[float(n > 2) for n in range(12)])
     assert np.isfinite(cascade.training_["joint"]["loss"])
@@ -178,10 +179,10 @@ def test_class_weights_are_those_of_all_data_in_every_part(weight):
     X, y = sentences(5, n=6)
     y["mid"][0][:] = ["p"] * len(X[0])  # by itself it would be balanced otherwise
     model = CRF(template=LOWER[1], max_iter=3, n_jobs=1, class_weight=weight).fit(X, y["mid"])
-    weights = model.label_weights(y["mid"])
+    weights = model._label_weights(y["mid"])
 
     def loss(begin, end):
-        layer, constants = model.objective(X[begin:end], y["mid"][begin:end], Workers(1), class_weight=weights)
+        layer, constants = model._joint_objective(X[begin:end], y["mid"][begin:end], Workers(1), class_weight=weights)
         return layer.forward(model.weights_, constants)[1](None, 1.0)[0]
 
     assert loss(0, 1) + loss(1, 6) == pytest.approx(loss(0, 6), rel=1e-5)
@@ -260,12 +261,12 @@ def test_a_certain_layer_gives_the_cascade_of_its_best_labels():
     y.pop("mid")
     best = Cascade(layers, passing="best").fit(X, y)
     lower = best.layers_["pos"]
-    sure = certain(lower.space_.labels, lower.predict(X))
+    sure = certain(lower._space.labels, lower.predict(X))
     upper = CRF(template=UPPER, max_iter=30).fit(Layered(X, {"pos": sure}), y["chunk"])
     assert (upper.weights_ == best.layers_["chunk"].weights_).all()
     lower.weights_ = lower.weights_ * np.float32(1e4)  # all probability is on the best path
-    soft = lower.passed(X, cut=0.001)
-    assert (soft.candidates.label == certain(lower.space_.labels, lower.predict(X)).candidates.label).all()
+    soft = passed_up(lower, X, cut=0.001)
+    assert (soft.candidates.label == certain(lower._space.labels, lower.predict(X)).candidates.label).all()
     assert soft.probability == pytest.approx(np.ones(soft.candidates.n_slots))
     again = CRF(template=UPPER, max_iter=30).fit(Layered(X, {"pos": soft}), y["chunk"])
     assert again.predict(Layered(X, {"pos": soft})) == upper.predict(Layered(X, {"pos": sure}))
@@ -327,10 +328,10 @@ def test_a_segment_layer_passes_the_probabilities_of_its_labels():
     X, y = sentences(6)
     y = [[{"N": "B-X", "V": "O", "D": "B-Y"}[label] for label in row] for row in y["pos"]]
     model = SemiCRF(template="U:%x[0,0]", max_iter=3).fit(X, y)
-    passed = model.passed(X, cut=0.0)
+    passed = passed_up(model, X, cut=0.0)
     dense = np.array([[row[label] for label in model.classes_] for s in model.predict_marginals(X) for row in s])
     assert passed.probability == pytest.approx(dense.reshape(-1))
-    layer, values = model.objective(X, None, Workers(1), passed.candidates, np.float64)
+    layer, values = model._joint_objective(X, None, Workers(1), passed.candidates, np.float64)
     assert layer.forward(model.weights_.astype(np.float64), values.constants)[0] == pytest.approx(passed.probability)
     neighbours = CRF(template="U:%y[-1]/%y[0]", max_iter=3).fit(Layered(X, {"pos": passed}), y)
     assert neighbours.predict(Layered(X, {"pos": passed}))
@@ -340,7 +341,7 @@ def test_a_segment_layer_passes_the_probabilities_of_its_labels():
 def test_labels_that_depend_on_neighbours_cannot_be_passed():
     X, y = [["a", "b", "c"]], [["I-X", "B-X", "O"]]
     with pytest.raises(OptionError, match="in iob1 they depend on the neighbours"):
-        SemiCRF(template="U:%x[0,0]", max_iter=3).fit(X, y).passed(X)
+        passed_up(SemiCRF(template="U:%x[0,0]", max_iter=3).fit(X, y), X)
 
 
 ALL_LOWER = "U:%x[0,0]\nB\nU:%y[0]\nU:%y[0,pos]\nU:%y[-1,pos]/%y[0,pos]\nB:%y[1,pos]/%x[0,0]"

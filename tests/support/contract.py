@@ -176,7 +176,7 @@ def threads_change_nothing(case: Case, folder: Path) -> None:
     two = case.make().set_params(n_jobs=2).fit(case.X, case.y)
     assert same(answers(case, two, NEW), answers(case, case.trained, NEW))
     if hasattr(two, "scored"):  # a batch outlives the threads that scored it
-        records = two.scored(NEW).decode(two.checked_decoder(None))
+        records = two.scored(NEW).decode(two._checked_decoder(None))
         assert [record.labels for record in records] == two.predict(NEW)
 
 
@@ -287,7 +287,7 @@ def records_agree_with_predictions(case: Case, folder: Path) -> None:
         for record in records:
             assert np.isfinite(record.score)
             assert record.gap is None or (record.gap == 0) == record.exact
-            assert (record.log_probability is None) == ("probability" not in case.trained.outputs[layer].can)
+            assert (record.log_probability is None) == ("probability" not in case.trained._outputs[layer].can)
 
 
 def probabilities_add_up_to_one(case: Case, folder: Path) -> None:

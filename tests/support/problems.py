@@ -172,10 +172,10 @@ class Truth:
     model, from its weights and features as strings."""
 
     def __init__(self, model, sentence, forced=None, scheme=None):
-        space = model.space_
+        space = model._space
         states = range(space.n_states)
-        (tokens,) = as_tokens([sentence], model.extractor_.header()["template"]["text"])
-        names = names_of(model.parameters_, model.extractor_, states)
+        (tokens,) = as_tokens([sentence], model._extractor.header()["template"]["text"])
+        names = names_of(model._parameters, model._extractor, states)
         weights = dict(zip(names, model.weights_.tolist(), strict=True))
         wanted = [None if f is None else [f] if isinstance(f, str) else f for f in forced or [None] * len(sentence)]
         schemes = {scheme, model.scheme_ if model.constraints else None} - {None}

@@ -47,12 +47,12 @@ class Enumerated:
     def __init__(self, model, sentence, permitted=None):
         space, self.scheme, self.T = model.segments_, model.scheme_, len(sentence)
         columns = {"state": space.roles, "segment": space.states}
-        names, parts = [*space.states, None], model.parameters_.slices
+        names, parts = [*space.states, None], model._parameters.slices
         weights = {}
-        for kind, cells in model.parameters_.cells.items():
+        for kind, cells in model._parameters.cells.items():
             feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
             for f, column, w in zip(feature, cells.column, model.weights_[parts[kind]], strict=True):
-                weights[kind, model.extractor_.name(f), columns[kind][column]] = float(w)
+                weights[kind, model._extractor.name(f), columns[kind][column]] = float(w)
         transitions = model.weights_[parts["transitions"]].reshape(len(names), len(names))
         weights |= {(a, b): float(transitions[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
         tokens = as_tokens([sentence], TEMPLATE)[0]

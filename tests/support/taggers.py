@@ -80,7 +80,7 @@ def capabilities(tagger: Any) -> frozenset[str]:
         return frozenset(tagger.can)
     signs = {
         "n-best": hasattr(tagger, "predict_nbest"),
-        "probability": hasattr(tagger, "predict_marginals") and getattr(tagger, "probabilistic", True),
+        "probability": hasattr(tagger, "predict_marginals") and getattr(tagger, "_probabilistic", True),
         "confidence": hasattr(tagger, "predict_confidences"),
         "forced": "forced" in inspect.signature(tagger.decode).parameters,
         "neighbours": hasattr(tagger, "neighbours"),

@@ -106,7 +106,7 @@ def calibrated(model, data):
 
 def reading_text(**tokenizer):
     def remember(model, data):
-        model.remember_input(["word", "entity"], "entity")
+        model._remember_input(["word", "entity"], "entity")
         model.training_ |= {"tokenizer": tokenizer}
         return model
 

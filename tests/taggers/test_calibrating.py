@@ -27,7 +27,7 @@ SINGLE = [name for name, (make, _) in MODELS.items() if "probability" in make().
 
 
 def with_temperature(model, temperature, **maps):
-    model.set_calibration({"temperature": temperature, **maps})
+    model._set_calibration({"temperature": temperature, **maps})
     return model
 
 
@@ -133,7 +133,7 @@ def test_many_labels_are_calibrated_among_their_candidates():
     X, y = [["a", "b", "c"], ["b", "c"], ["c", "a"]] * 4, [["x", "y", "z"], ["y", "z"], ["z", "w"]] * 4
     for order in (1, 2):
         model = CRF(prune_labels=0.9, order=order, n_jobs=1, max_iter=10).fit(X, y)
-        assert model.trained_.pruning is not None
+        assert model._trained.pruning is not None
         weights = {tuple(labels): p for labels, p in model.predict_nbest(X[:1], 64)[0]}
         total = sum(p ** (1 / 3) for p in weights.values())
         with_temperature(model, 3.0)
@@ -176,8 +176,8 @@ def test_calibration_changes_no_label_and_can_be_left_out(fitted, entities):
     assert model.predict_spans(X) != raw.predict_spans(X)
     assert model.uncalibrated().predict_spans(X) == raw.predict_spans(X)
     assert model.scored(X).raw.marginals() == raw.predict_marginals(X)
-    assert model.calibration_ is not None
-    assert raw.calibration_ is None
+    assert model._calibration is not None
+    assert raw._calibration is None
 
 
 def test_isotonic_maps_keep_the_order_and_are_distributions(fitted, entities):
@@ -276,10 +276,10 @@ def test_maps_are_fitted_on_what_is_known(fitted, entities):
     model = fitted.uncalibrated()
     extra = ["and", "."]
     some = [[*labels, "O", label] for labels, label in zip(y, [None, {"O", "B-PER"}] * len(y), strict=False)]
-    open_ended = model.calibrate([x + extra for x in X], some, method="isotonic").calibration_
+    open_ended = model.calibrate([x + extra for x in X], some, method="isotonic")._calibration
     whole = model.calibrate([x + extra for x in X], [[*labels, "O", "O"] for labels in y], method="isotonic")
     at = np.linspace(0.3, 1, 8)
-    np.testing.assert_allclose(open_ended.span(at), whole.calibration_.span(at), atol=0.02)
+    np.testing.assert_allclose(open_ended.span(at), whole._calibration.span(at), atol=0.02)
 
 
 @pytest.mark.parametrize("name", ["crf", "perceptron", "semi-crf", "memory"])
@@ -312,10 +312,10 @@ def test_every_tagger_with_weights(name, tmp_path, monkeypatch):
     make, data = MODELS[name]
     X, y = data(3, 100)
     model = make().set_params(max_iter=40).fit(*data(0, 60)).calibrate(X, y, method="isotonic")
-    assert model.calibration_.span is not None
+    assert model._calibration.span is not None
     model.save(tmp_path / "m")
     loaded = labelwright.load(tmp_path / "m")
-    assert loaded.calibration_ == model.calibration_
+    assert loaded._calibration == model._calibration
     spans = model.predict_spans(X[:5])
     assert loaded.predict_spans(X[:5]) == spans
 
@@ -333,9 +333,9 @@ def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_
     with pytest.raises(OptionError, match="r has scores, not probabilities; calibrate it on held-out data first"):
         model.predict_confidences(X)
     new, gold = words(60, 6)
-    assert not model.is_sure
-    assert model.calibrate(new, gold, method="isotonic").is_sure
-    assert not model.probabilistic
+    assert not model._is_sure
+    assert model.calibrate(new, gold, method="isotonic")._is_sure
+    assert not model._probabilistic
     assert model.predict(X) == labels
     rows = [list(row.values()) for sentence in model.predict_confidences(new) for row in sentence]
     np.testing.assert_allclose(np.sum(rows, axis=1), 1.0)
@@ -352,7 +352,7 @@ def test_taggers_over_ngrams_have_confidences(name, inference, monkeypatch, tmp_
     if name == "memory":
         model.save(tmp_path / "m")
         loaded = labelwright.load(tmp_path / "m")
-        assert loaded.calibration_ == model.calibration_
+        assert loaded._calibration == model._calibration
         assert loaded.predict_confidences(new) == model.predict_confidences(new)
         assert model.partial_fit(new, gold).temperature_ is None
     assert model.calibrate(X, y, folds=2).temperature_ > 0
@@ -444,7 +444,7 @@ def test_ctrl_c_in_a_fold_ends_cross_fitting(layered, kind, monkeypatch):
     monkeypatch.setattr(CRF, "fit", disturbed)
     with pytest.raises(KeyboardInterrupt):
         model.calibrate(X, gold, folds=2)
-    assert all(tagger.temperature_ is None for tagger in model.outputs.values())
+    assert all(tagger.temperature_ is None for tagger in model._outputs.values())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cascades import passed_up
 
 import labelwright
 from labelwright import CRF, Cascade, LatentCRF, Perceptron, SemiCRF
@@ -156,7 +157,7 @@ def test_a_lexicon_tells_the_labels_that_words_had_elsewhere():
     labels = {"pos": [["N", "V"], ["V", "N"]], "chunk": [["a", "a"], ["a", "a"]]}
     model = cascade("best", lexicon="pos").fit(words, labels)
     assert model.lexicon_.words == {"saw": "N|V", "dog": "N"}
-    lower = model.layers_["pos"].extractor_.vocabulary
+    lower = model.layers_["pos"]._extractor.vocabulary
     column = next(
         strings for reader, strings in lower.values.items() if reader.column == 1 and reader.function == "value"
     )
@@ -289,9 +290,9 @@ def test_known_labels_of_a_layer_are_known_above(passing, order):
 def test_what_is_passed_under_known_labels_is_what_a_lattice_without_the_others_passes():
     model = CRF(max_iter=20).fit(X, POS)
     sentence = [["the", "dog", "barks"]]
-    free, same = model.passed(sentence, 0.0), model.passed(sentence, 0.0, forced=[[None, None, None]])
+    free, same = passed_up(model, sentence, 0.0), passed_up(model, sentence, 0.0, forced=[[None, None, None]])
     assert same.probability == pytest.approx(free.probability)
-    known = model.passed(sentence, 0.001, forced=[["V", None, None]])
+    known = passed_up(model, sentence, 0.001, forced=[["V", None, None]])
     first = slice(known.candidates.ptr[0], known.candidates.ptr[1])
     assert [known.labels[code] for code in known.candidates.label[first]] == ["V"]
     assert known.probability[first] == pytest.approx([1.0])
@@ -317,7 +318,7 @@ def test_templates_of_upper_layers_are_read_for_dicts_too(tmp_path):
     dicts = [[{"w": word} for word in sentence] for sentence in X]
     (tmp_path / "above.tpl").write_text("B\nU1:%y[0]\n")
     model = cascade("best", upper=CRF(template=str(tmp_path / "above.tpl"), max_iter=5)).fit(dicts, Y)
-    assert [p.text for p in model.layers_["chunk"].extractor_.above.template.patterns] == ["U1:%y[0]"]
+    assert [p.text for p in model.layers_["chunk"]._extractor.above.template.patterns] == ["U1:%y[0]"]
     with pytest.raises(TemplateError, match="nonsense: neither a file nor a built-in template"):
         cascade("best", upper=CRF(template="nonsense")).fit(dicts, Y)
     with pytest.raises(TemplateError, match="reads column 0, but the data has 0 input columns"):
@@ -351,7 +352,7 @@ def test_ctrl_c_ends_the_training_of_all_layers(monkeypatch):
 def test_an_untrained_cascade_and_a_layer_on_its_own():
     with pytest.raises(NotFittedError, match="not trained yet"):
         cascade().predict(X)
-    for question in (CRF().passed, lambda x: CRF().sample(x, 3)):
+    for question in (lambda x: passed_up(CRF(), x), lambda x: CRF().sample(x, 3)):
         with pytest.raises(NotFittedError, match="not trained yet"):
             question(X)
     model = cascade("marginal").fit(X, Y)

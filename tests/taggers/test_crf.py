@@ -352,7 +352,7 @@ def test_same_text_shares_weights():
 
 def test_min_count_leaves_rare_words_out():
     few = CRF(template="U:%x[0,0]\nB", min_count=2, n_jobs=1).fit(X, Y)
-    names = {few.extractor_.name(f) for f in range(few.extractor_.n_features)}
+    names = {few._extractor.name(f) for f in range(few._extractor.n_features)}
     assert names == {"U:the", "U:bird"}
 
 

@@ -24,7 +24,7 @@ names = [f"{type(tagger).__name__}-{n}" for n, tagger in enumerate(TAGGERS)]
 
 @pytest.mark.parametrize("tagger", TAGGERS, ids=names)
 def test_forbidden_transitions_never_occur(tagger, tmp_path) -> None:
-    model = tagger.untrained().set_params(n_jobs=1).fit(X, Y)
+    model = tagger._untrained().set_params(n_jobs=1).fit(X, Y)
     model.save(tmp_path / "m")
     new = [list(words) for words in itertools.product("abc", repeat=3)]
     for trained in (model, labelwright.load(tmp_path / "m")):
@@ -36,7 +36,7 @@ def test_forbidden_transitions_never_occur(tagger, tmp_path) -> None:
 
 @pytest.mark.parametrize("tagger", TAGGERS[:3], ids=names[:3])
 def test_allowed_labellings_share_all_probability(tagger) -> None:
-    model = tagger.untrained().set_params(n_jobs=1).fit(X, Y)
+    model = tagger._untrained().set_params(n_jobs=1).fit(X, Y)
     labellings = [list(labels) for labels in itertools.product("ABC", repeat=3)]
     log_p = model.sequence_log_probabilities([["a", "b", "c"]] * 27, labellings)
     for labels, value in zip(labellings, log_p, strict=True):
@@ -46,7 +46,7 @@ def test_allowed_labellings_share_all_probability(tagger) -> None:
 
 def test_unknown_labels_keep_them_in_training() -> None:
     y = [["A", None, "C"], *Y[1:]]
-    model = CRF(n_jobs=1, forbidden_transitions=[("A", "A"), ("A", "C"), ("C", "C")]).untrained()
+    model = CRF(n_jobs=1, forbidden_transitions=[("A", "A"), ("A", "C"), ("C", "C")])._untrained()
     with pytest.raises(CorpusError, match="training labels: C follows C, which forbidden_transitions exclude, in 1 "):
         model.fit(X, y)
     model.set_params(forbidden_transitions=[("A", "A"), ("A", "C"), ("A", "B")])
@@ -63,7 +63,7 @@ def test_wrong_transitions_are_named() -> None:
 
 @pytest.mark.parametrize("tagger", TAGGERS[:1] + TAGGERS[3:4], ids=["CRF", "Perceptron"])
 def test_further_data_keep_them(tagger) -> None:
-    model = tagger.untrained().set_params(n_jobs=1).fit(X, Y).partial_fit([["d", "a"]], [["D", "A"]])
+    model = tagger._untrained().set_params(n_jobs=1).fit(X, Y).partial_fit([["d", "a"]], [["D", "A"]])
     pairs = {pair for labels in model.predict([["a", "c", "b", "b"]]) for pair in itertools.pairwise(labels)}
     assert not pairs & set(FORBIDDEN)
 
@@ -73,7 +73,7 @@ REQUIRED = [("A", "B"), ("C", "B"), ("C", "C")]
 
 @pytest.mark.parametrize("tagger", TAGGERS, ids=names)
 def test_required_transitions_leave_no_others(tagger, tmp_path) -> None:
-    model = tagger.untrained().set_params(n_jobs=1, forbidden_transitions=None, required_transitions=REQUIRED)
+    model = tagger._untrained().set_params(n_jobs=1, forbidden_transitions=None, required_transitions=REQUIRED)
     model.fit(X, Y).save(tmp_path / "m")
     new = [list(words) for words in itertools.product("abc", repeat=3)]
     for trained in (model, labelwright.load(tmp_path / "m")):

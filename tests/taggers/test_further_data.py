@@ -25,7 +25,7 @@ def right(model, X, Y):
 
 @every
 def test_it_learns_the_new_and_keeps_the_old(name):
-    first = MODELS[name].untrained().fit(X[:40], Y[:40])
+    first = MODELS[name]._untrained().fit(X[:40], Y[:40])
     before = right(first, X[40:], Y[40:])
     old = right(first, X[:40], Y[:40])
     first.partial_fit(X[40:], Y[40:])
@@ -77,7 +77,7 @@ def segment_model(**settings):
 
 def named_weights(model):
     """Every weight of a segment model by its feature and column, and the transitions by their types."""
-    space, extractor, parameters = model.segments_, model.extractor_, model.parameters_
+    space, extractor, parameters = model.segments_, model._extractor, model._parameters
     columns, named = {"state": space.roles, "segment": space.types}, {}
     for kind, (ptr, column) in parameters.cells.items():
         feature = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)).tolist()
@@ -94,8 +94,8 @@ def test_a_segment_model_grows_by_types_lengths_texts_and_features(cells, tmp_pa
     model, people, labels = segment_model(cells=cells, dictionaries={"cities": ["New York"]})
     before = named_weights(model)
     _, grown = model._grown([PLACES], [TO_PLACE], None)
-    larger = model.like()
-    larger.trained_ = grown
+    larger = model._like()
+    larger._trained = grown
     after = named_weights(larger)
     assert set(before) < set(after)
     assert {name: after[name] for name in before} == before

@@ -36,8 +36,8 @@ WORDS = ["a", "b", "ab", "ba", "c"]
 
 def named_cells(model):
     """Every feature of every kind by its name, with the states, pairs or triples it has weights for, in order."""
-    states, found = state_names(model.space_), {}
-    for kind, cells in model.parameters_.cells.items():
+    states, found = state_names(model._space), {}
+    for kind, cells in model._parameters.cells.items():
         grams = [
             [
                 tuple(states[c // len(states) ** k % len(states)] for k in range(parameters.REACH[kind], -1, -1))
@@ -45,7 +45,7 @@ def named_cells(model):
             ]
             for a, b in zip(cells.ptr[:-1], cells.ptr[1:], strict=True)
         ]
-        found[kind] = sorted((model.extractor_.name(f), columns) for f, columns in enumerate(grams))
+        found[kind] = sorted((model._extractor.name(f), columns) for f, columns in enumerate(grams))
     return found
 
 
@@ -53,24 +53,24 @@ def prepared(model, X, y, seed=0):
     """A model with random weights for the cells of this data."""
     _, trained = model._prepare(X, y)
     weights = np.random.default_rng(seed).normal(size=trained.parameters.n_weights).astype(np.float32)
-    model.trained_ = trained._replace(weights=weights)
+    model._trained = trained._replace(weights=weights)
     return model
 
 
 def grown(model, X, y=None):
     """The data of a batch, after the model grew and took its old weights along; what is new starts at 0."""
     data, trained = grow(model, X, y)
-    model.trained_ = trained._replace(weights=carry_over(model.trained_, trained))
+    model._trained = trained._replace(weights=carry_over(model._trained, trained))
     return data
 
 
 def same_data(model, data, reference, all_data, n_tokens):
     """The batch in the grown model is the tail of all data in the reference: labels, and features by their names."""
-    labels, all_labels = model.space_.labels, reference.space_.labels
+    labels, all_labels = model._space.labels, reference._space.labels
     assert [labels[g] for g in data.gold] == [all_labels[g] for g in all_data.gold[n_tokens:]]
     for kind, found in data.incidences.items():
-        mine = features_of(model.extractor_, found)
-        assert mine == features_of(reference.extractor_, all_data.incidences[kind])[n_tokens:]
+        mine = features_of(model._extractor, found)
+        assert mine == features_of(reference._extractor, all_data.incidences[kind])[n_tokens:]
 
 
 def features_of(extractor, incidence):
@@ -155,11 +155,11 @@ def check_cells(template, order, cells, latent, drawn, made):
         first, labels = first + more, labels + more_labels
         data = grown(model, made(more), more_labels)
         whole = models(template, order, cells, latent)
-        everything, whole.trained_ = whole._prepare(made(first), labels)
-        assert model.space_.labels == whole.space_.labels
-        assert model.space_.first.tolist() == whole.space_.first.tolist()
+        everything, whole._trained = whole._prepare(made(first), labels)
+        assert model._space.labels == whole._space.labels
+        assert model._space.first.tolist() == whole._space.first.tolist()
         assert named_cells(model) == named_cells(whole)
-        assert model.parameters_.order == whole.parameters_.order == order
+        assert model._parameters.order == whole._parameters.order == order
         assert data.offsets.tolist() == (everything.offsets[-len(more) - 1 :] - n_tokens).tolist()
         same_data(model, data, whole, everything, n_tokens)
 
@@ -174,7 +174,7 @@ def test_a_number_of_states_for_each_label(drawn):
     model.set_params(n_latent=LATENT)  # some of its labels are yet to come
     grown(model, more, more_labels)
     whole = LatentCRF({label: LATENT[label] for label in seen}, ONE)
-    _, whole.trained_ = whole._prepare(first + more, labels + more_labels)
+    _, whole._trained = whole._prepare(first + more, labels + more_labels)
     assert named_cells(model) == named_cells(whole)
 
 
@@ -192,7 +192,7 @@ def test_several_columns():
     model = prepared(CRF("chunking"), as_tuples(X[:3]), Y[:3])
     grown(model, as_tuples(X[3:]), Y[3:])
     whole = CRF("chunking")
-    _, whole.trained_ = whole._prepare(as_tuples(X), Y)
+    _, whole._trained = whole._prepare(as_tuples(X), Y)
     assert named_cells(model) == named_cells(whole)
 
 
@@ -220,7 +220,7 @@ def check_predictions(template, order, latent, drawn, seed, made):
     """A new label starts at 0 everywhere and may win: among the old labels, nothing changes."""
     (first, labels), (more, more_labels) = drawn
     model = prepared(models(template, order, "observed", latent), made(first), labels, seed)
-    old = list(model.space_.labels)
+    old = list(model._space.labels)
     questions = made(first), made(more)
     before = [model.predict_marginals(x) for x in questions]
     grown(model, made(more), more_labels)
@@ -235,10 +235,10 @@ def check_predictions(template, order, latent, drawn, seed, made):
 def test_a_trained_model_still_predicts_what_it_did(model):
     model.fit(X, Y)
     expected = model.predict(X)
-    mark, encoded = model.extractor_.mark, model.encode(X)
+    mark, encoded = model._extractor.mark, model.encode(X)
     grown(model, [["some", "dog", "barks"]], [["B-NP", "I-NP", "O"]])
     assert model.predict(X) == expected == Y
-    assert model.extractor_.mark != mark
+    assert model._extractor.mark != mark
     with pytest.raises(OptionError, match="another model"):
         model.predict(encoded)
 
@@ -249,16 +249,16 @@ def test_a_model_file_in_between(model, tmp_path):
     model.fit(X, Y)
     model.save(tmp_path / "model")
     loaded = labelwright.load(tmp_path / "model")
-    assert loaded.parameters_.n_weights < model.parameters_.n_weights
+    assert loaded._parameters.n_weights < model._parameters.n_weights
     kept = set(listed(loaded))
-    assert not model.space_.latent or kept != {cell for cell in listed(model) if tile(cell) in map(tile, kept)}
+    assert not model._space.latent or kept != {cell for cell in listed(model) if tile(cell) in map(tile, kept)}
     more, labels = [["some", "dog", "sings"]], [["B-NP", "X", "O"]]
     expected = model.predict_marginals(X)
-    forced = [[list(loaded.space_.labels)] * len(sentence) for sentence in X]
+    forced = [[list(loaded._space.labels)] * len(sentence) for sentence in X]
     grown(loaded, more, labels)
     whole, batch = (type(model)(**model.get_params()) for _ in range(2))
-    _, whole.trained_ = whole._prepare(X + more, Y + labels)
-    _, batch.trained_ = batch._prepare(more, labels)
+    _, whole._trained = whole._prepare(X + more, Y + labels)
+    _, batch._trained = batch._prepare(more, labels)
     wanted = set(map(tile, [*kept, *listed(batch)]))
     assert set(listed(loaded)) == {cell for cell in listed(whole) if tile(cell) in wanted}
     for a, b in zip(chain(*loaded.predict_marginals(X, forced=forced)), chain(*expected), strict=True):
@@ -281,7 +281,7 @@ def test_a_rare_feature_counts_once_it_is_known_and_a_batch_may_have_none():
     assert named_cells(model) == {"state": [("U:a", [("X",), ("Y",)])]}
     dicts = prepared(CRF(min_count=2), as_dicts([["a", "a"]]), [["X", "X"]])
     grown(dicts, [[{"other": 1}]], [["X"]])
-    assert dicts.extractor_.names == ["w=a", "n"]
+    assert dicts._extractor.names == ["w=a", "n"]
 
 
 # -- labels and schemes -----------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_sets_of_a_batch_are_sets_of_the_labels_of_the_model(batch, sets):
 def test_texts_that_are_labels_of_the_model_stay_labels():
     model = CRF(n_jobs=1, max_iter=2).fit([["a", "b", "c", "d"]], [["NN|ly", "_", "Case=Nom", "NN"]])
     data, trained = grow(model, [["a", "b", "c"]], [["NN|ly", "_", "NN"]])
-    assert trained.space.labels == model.space_.labels
+    assert trained.space.labels == model._space.labels
     assert data.gold.tolist() == [0, 1, 3]
 
 
@@ -336,11 +336,11 @@ def test_constraints_take_new_labels_of_the_scheme():
     model = prepared(CRF("words", order=2, constraints="scheme"), X, Y)
     grown(model, [["he", "ran"]], [["B-NP", "B-VP"]])
     whole = CRF("words", order=2, constraints="scheme")
-    _, whole.trained_ = whole._prepare([*X, ["he", "ran"]], [*Y, ["B-NP", "B-VP"]])
-    assert model.space_.labels == whole.space_.labels
-    for mine, other in zip(model.space_[1:6], whole.space_[1:6], strict=True):
+    _, whole._trained = whole._prepare([*X, ["he", "ran"]], [*Y, ["B-NP", "B-VP"]])
+    assert model._space.labels == whole._space.labels
+    for mine, other in zip(model._space[1:6], whole._space[1:6], strict=True):
         assert mine.tolist() == other.tolist()
-    assert model.space_.graph.n_nodes == whole.space_.graph.n_nodes
+    assert model._space.graph.n_nodes == whole._space.graph.n_nodes
 
 
 def test_constraints_that_name_a_scheme_outlive_the_one_found():
@@ -361,7 +361,7 @@ def test_labels_with_more_states_than_before():
     model.set_params(n_latent=3)
     grown(model, [["dog"]], [["X"]])
     whole = LatentCRF(3, ONE)
-    _, whole.trained_ = whole._prepare([*X, ["dog"]], [*Y, ["X"]])
+    _, whole._trained = whole._prepare([*X, ["dog"]], [*Y, ["X"]])
     assert named_cells(model) == named_cells(whole)
 
 
@@ -402,7 +402,7 @@ def test_failing_leaves_the_model_as_it_was(model, change, batch, message):
 def test_too_many_weights_leave_the_model_as_it_was(monkeypatch):
     model = prepared(CRF("words"), X, Y)
     before = snapshot(model)
-    monkeypatch.setattr(parameters, "MAX_CELLS", model.parameters_.n_weights - 9)
+    monkeypatch.setattr(parameters, "MAX_CELLS", model._parameters.n_weights - 9)
     with pytest.raises(OptionError, match="weights for state features"):
         grow(model, [["new", "words"]], [["B-NP", "O"]])
     assert all(snapshot(model)[name] is value for name, value in before.items())

@@ -104,7 +104,7 @@ def test_numbers_of_numpy_are_settings_like_others(tmp_path):
     settings = {"l2": np.float32(0.5), "min_count": np.int64(1), "class_weight": {"O": np.float32(0.5)}}
     model = made("CRF", **settings, forbidden_transitions=[(np.str_("B-PER"), "B-LOC")]).fit(X, Y)
     model.compressed(np.float32(0.01), np.int64(16)).save(tmp_path / "m")
-    assert labelwright.load(tmp_path / "m").compression == {"prune": pytest.approx(0.01), "bits": 16}
+    assert labelwright.load(tmp_path / "m")._compression == {"prune": pytest.approx(0.01), "bits": 16}
 
 
 @pytest.mark.parametrize("tagger", ["LatentCRF", "LatentPerceptron", "SemiCRF"])

@@ -63,7 +63,7 @@ def test_every_answer_agrees_with_enumeration(model, restriction):
         assert best.exact
         assert best.gap == 0
     (hidden,) = model.decode([NEW], "viterbi", **restriction)
-    label_of = [model.classes_[i] for i in model.space_.label_of]
+    label_of = [model.classes_[i] for i in model._space.label_of]
     assert hidden.labels == [label_of[s] for s in whole.paths[np.argmax(whole.p)]]
     assert np.exp(hidden.log_probability) == pytest.approx(truth[tuple(hidden.labels)])
 
@@ -77,7 +77,7 @@ def test_every_answer_agrees_with_enumeration(model, restriction):
     (latent,) = model.predict_marginals([NEW], latent=True, **restriction)
     for t, (row, states) in enumerate(zip(marginals, latent, strict=True)):
         assert list(row) == model.classes_
-        assert list(states) == state_names(model.space_)
+        assert list(states) == state_names(model._space)
         for label, p in row.items():
             assert p == pytest.approx(sum(q for y, q in truth.items() if y[t] == label), abs=1e-12)
         for s, p in enumerate(states.values()):
@@ -256,7 +256,7 @@ def test_bad_settings(words):
 
 def test_numbers_per_label():
     model = LatentCRF(UNEVEN, template=STATES, n_jobs=1, random_state=0).fit(X, Y)
-    assert np.diff(model.space_.first).tolist() == [UNEVEN[label] for label in model.classes_]
+    assert np.diff(model._space.first).tolist() == [UNEVEN[label] for label in model.classes_]
     names = list(model.predict_marginals([["dog"]], latent=True)[0][0])
     assert names == ["B-NP#1", "B-NP#2", "I-NP", "O#1", "O#2", "O#3"]
     with pytest.raises(
@@ -264,7 +264,7 @@ def test_numbers_per_label():
     ):
         LatentCRF(UNEVEN | {"never seen": 7}, template=STATES, n_jobs=1).fit(X, Y)
     numpy_number = LatentCRF(np.int64(2), template=STATES, n_jobs=1, random_state=0).fit(X, Y)
-    assert numpy_number.space_.n_states == 6
+    assert numpy_number._space.n_states == 6
 
 
 def test_copies_and_pickles_predict_alike(model):

@@ -108,8 +108,8 @@ def test_the_best_labelling_of_random_weights(seed, scheme, n_latent, scale):
 
 def objective(model, y, sample_weight=None):
     model._check_parameters()
-    data, model.trained_ = model._prepare(X, y, sample_weight=sample_weight)
-    return model._objective(model.trained_, data, Workers(1), np.float64)
+    data, model._trained = model._prepare(X, y, sample_weight=sample_weight)
+    return model._objective(model._trained, data, Workers(1), np.float64)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_loss_is_a_sum_over_states_and_its_gradient_that_of_differences(sche
     sentence_weight = random.uniform(0, 3, len(X)) if given_sets else np.ones(len(X))
     model = SemiCRF(TEMPLATE, dictionaries=DICTIONARIES, max_length=3, n_latent=2, n_jobs=1)
     problem = objective(model, y, sentence_weight) if given_sets else objective(model, labelled(scheme))
-    n = model.parameters_.n_weights
+    n = model._parameters.n_weights
     weights, gradient = random.normal(size=n), np.empty(n)
     loss = problem(weights, gradient)
     some = random.choice(n, 60, replace=False)
@@ -139,8 +139,8 @@ def test_the_loss_is_a_sum_over_states_and_its_gradient_that_of_differences(sche
 def test_all_states_of_a_type_have_the_same_weights_in_number():
     one, two = (SemiCRF(TEMPLATE, max_iter=2, n_jobs=1, n_latent=k).fit(X, labelled("iob2")) for k in (1, 2))
     assert two.segments_.states == ("X#1", "X#2", "Y#1", "Y#2", "O#1", "O#2")
-    for kind, cells in one.parameters_.cells.items():
-        other = two.parameters_.cells[kind]
+    for kind, cells in one._parameters.cells.items():
+        other = two._parameters.cells[kind]
         np.testing.assert_array_equal(other.ptr, 2 * cells.ptr)
         np.testing.assert_array_equal(other.column[::2], 2 * cells.column)
     assert one.segments_.states == one.segments_.types
@@ -153,7 +153,7 @@ def test_seeds_break_the_symmetry_and_states_differ():
     )
     np.testing.assert_array_equal(first.weights_, again.weights_)
     assert first.predict(X) == labelled("iob2")
-    transitions = first.weights_[first.parameters_.slices["transitions"]].reshape(7, 7)
+    transitions = first.weights_[first._parameters.slices["transitions"]].reshape(7, 7)
     assert np.abs(transitions[0, :-1] - transitions[1, :-1]).max() > 1e-3
 
 
@@ -183,11 +183,11 @@ def test_a_model_survives_its_file_and_learns_more(tmp_path):
     model.save(tmp_path / "m")
     back = load(tmp_path / "m")
     assert back.segments_ == model.segments_
-    assert (back.n_latent, back.default_decoder) == (2, "exact")
+    assert (back.n_latent, back._default_decoder) == (2, "exact")
     assert back.decode(X) == model.decode(X)
     back.set_params(max_iter=3).partial_fit([["d", "a"]], [["B-Z", "O"]])
     assert back.segments_.states[-4:] == ("Z#1", "Z#2", "O#1", "O#2")
-    new = back.weights_[back.parameters_.slices["transitions"]].reshape(9, 9)[4:6, :-1]
+    new = back.weights_[back._parameters.slices["transitions"]].reshape(9, 9)[4:6, :-1]
     assert np.abs(new[0] - new[1]).max() > 1e-3  # states of a new type are not equal
 
 
@@ -202,7 +202,7 @@ def test_weights_are_described_by_state():
     for name, view in views.items():
         assert view["share"] == pytest.approx(np.mean([row[name] for row in states]))
         assert sum(p for _, p in view["after"]) == pytest.approx(1.0)
-    assert "6 latent states" in model.summary().sizes
+    assert "6 latent states" in model._summary().sizes
 
 
 def test_rules_hold_for_the_best_latent_path():
@@ -227,4 +227,4 @@ def test_what_is_refused():
     with pytest.raises(OptionError, match=r"^n_latent: expected a whole number of 1 or more and .*, got 0$"):
         SemiCRF(n_latent=0).fit(X, labelled("iob2"))
     with pytest.raises(OptionError, match=r"^weights_of: the other model has other types of segments"):
-        model.weights_of(random_model("iob2"))
+        model._weights_of(random_model("iob2"))

@@ -63,9 +63,9 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     gold = np.array([index[label] for s in Y for label in s], np.int32)
     weights, gradient = model.weights_.astype(np.float64), np.empty(len(model.weights_))
     workers = Workers(1)
-    n = model.extractor_.n_features
+    n = model._extractor.n_features
     data = incidences, n, offsets, gold
-    objective = LogLikelihood(*data, model.space_, model.parameters_, workers, dtype=np.float64)
+    objective = LogLikelihood(*data, model._space, model._parameters, workers, dtype=np.float64)
     loss = objective(weights, gradient)
     penalty = l1 * np.abs(weights).sum() + 0.5 * l2 * weights @ weights
     assert loss + penalty == pytest.approx(model.training_["loss"], rel=1e-5)
@@ -73,7 +73,7 @@ def test_training_ends_where_the_gradient_does(l1, l2, template, order):
     used = weights != 0
     np.testing.assert_allclose(gradient[used], -(l2 * weights + l1 * np.sign(weights))[used], atol=5e-3)
     assert np.abs(gradient[~used]).max(initial=0) <= l1 + 5e-3
-    share = used[: model.parameters_.slices["transitions"].stop].mean()  # of all weights but those of plain triples
+    share = used[: model._parameters.slices["transitions"].stop].mean()  # of all weights but those of plain triples
     assert used.all() if l1 == 0 else 0.05 < share < 0.9
 
 

@@ -28,9 +28,9 @@ def with_random_weights(model, X, seed=0):
     """The model, prepared for these lattices, with weights that are far from any optimum."""
     model._check_parameters()
     paths = [lattices.all_paths(lattice)[0] for lattice in X]
-    model.trained_ = model._prepare(X, paths)[2]
+    model._trained = model._prepare(X, paths)[2]
     weights = np.random.default_rng(seed).normal(size=len(model.weights_))
-    model.trained_ = model.trained_._replace(weights=weights)
+    model._trained = model._trained._replace(weights=weights)
     return model
 
 
@@ -103,13 +103,13 @@ def test_lattices_without_arcs():
 @pytest.mark.parametrize("cells", ["observed", "all"])
 def test_the_loss_is_that_of_enumeration_and_its_gradient_that_of_differences(transitions, cells):
     model = LatticeCRF(transitions, cells, n_jobs=1)
-    data, gold, model.trained_ = model._prepare(X, Y)
-    problem = model._objective(model.trained_, data, gold, Workers(1), np.float64)
+    data, gold, model._trained = model._prepare(X, Y)
+    problem = model._objective(model._trained, data, gold, Workers(1), np.float64)
     n = len(model.weights_)
     weights, gradient = np.random.default_rng(1).normal(size=n), np.empty(n)
     loss = problem(weights, gradient)
     np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
-    model.trained_ = model.trained_._replace(weights=weights)
+    model._trained = model._trained._replace(weights=weights)
     assert loss == pytest.approx(-sum(model.sequence_log_probabilities(X, Y)), abs=1e-9)
     observed = {(name, X[k].arcs[i].label) for k, path in enumerate(Y) for i in path for name in X[k].arcs[i].features}
     assert cells == "all" or {row[:2] for row in model.state_features_} == observed
@@ -118,7 +118,7 @@ def test_the_loss_is_that_of_enumeration_and_its_gradient_that_of_differences(tr
 def test_what_is_passed_to_a_layer_above_and_its_gradient():
     """The sum of any smooth function of the probabilities of arcs, and of the model's own loss."""
     model = with_random_weights(LatticeCRF(n_jobs=1), X)
-    problem = model.objective(X, Y, Workers(1), np.float64)
+    problem = model._joint_objective(X, Y, Workers(1), np.float64)
     weights = model.weights_
     passed, back = problem.forward(weights)
     np.testing.assert_allclose(passed, np.concatenate(model.predict_marginals(X)), atol=1e-12)
@@ -194,7 +194,7 @@ def test_a_run_is_recorded_and_threads_change_nothing():
     assert one.weights_.tolist() == two.weights_.tolist()
     assert one.training_["sentences"] == 12
     assert one.history_[-1]["loss"] < one.history_[0]["loss"]
-    assert "12 lattices" in one.summary().run
+    assert "12 lattices" in one._summary().run
     assert one.score(X, Y) > LatticeCRF(max_iter=1, n_jobs=1, l2=1000.0).fit(X, Y).score(X, Y)
     sparse = LatticeCRF(l1=1.0, l2=0.0, n_jobs=1).fit(X, Y)
     assert 0 < (sparse.weights_ != 0).sum() < (one.weights_ != 0).sum()

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cascades import passed_up
 from joint_problem import assert_slopes, joint_problem
 from words import all_words, made_words, tagged_words, text_of
 
@@ -78,7 +79,7 @@ def test_the_lowest_layer_is_the_tagger_alone():
 
 def test_what_is_passed_are_sums_of_probabilities_of_arcs():
     model = lowest("marginal").fit(X, Y)
-    passed = model.layers_["word"].passed(X, 0.0)
+    passed = passed_up(model.layers_["word"], X, 0.0)
     assert not passed.candidates.has_pairs
     arcs = model.layers_["word"].scored(X)
     expected = np.concatenate([sentence.marginals() for sentence in arcs])

@@ -39,7 +39,7 @@ def with_random_weights(model, sentences, y, seed=0):
     """The model, trained for one step, with weights that are far from any optimum."""
     model.set_params(max_iter=1).fit(sentences, y)
     weights = np.random.default_rng(seed).normal(size=len(model.weights_))
-    model.trained_ = model.trained_._replace(weights=weights)
+    model._trained = model._trained._replace(weights=weights)
     return model
 
 

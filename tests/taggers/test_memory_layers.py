@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from cascades import passed_up
 
 import labelwright
 from labelwright import CRF, Cascade, MemoryTagger
@@ -70,13 +71,13 @@ def test_files_keep_the_answers(tmp_path, passing):
 def test_what_is_passed_in_tagging_are_shares_of_votes():
     model = cascade(MemoryTagger(k=3), passing="marginal").fit(X, Y)
     lower, sentences = model.layers_["pos"], [["the", "zzz", "barks"], [], ["dogs", "zzz"]]
-    passed = lower.passed(sentences, 0.0)
+    passed = passed_up(lower, sentences, 0.0)
     assert not passed.candidates.has_pairs
     ptr = passed.candidates.ptr
     sums = [passed.probability[a:b].sum() for a, b in itertools.pairwise(ptr)]
     assert sums == pytest.approx(np.ones(5))
     with pytest.raises(OptionError, match="expected the sentences themselves"):
-        lower.passed(lower.encode(sentences))
+        passed_up(lower, lower.encode(sentences))
 
 
 def test_upper_layers_learn_from_sentences_that_a_memory_does_not_know():
@@ -137,4 +138,4 @@ def test_explanations_calibration_and_compression():
     assert model.calibrate(X, Y).predict(X) == Y
     more = {name: rows[:2] for name, rows in Y.items()}
     assert model.partial_fit(X[:2], more).layers_["pos"].training_["sentences"] == 17
-    assert "39 instances" not in str(model.summary().sizes)
+    assert "39 instances" not in str(model._summary().sizes)

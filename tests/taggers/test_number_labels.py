@@ -104,7 +104,7 @@ def test_layers_may_differ_and_latent_states_are_counted_by_number(tmp_path):
     assert copy.predict(X) == cascade.predict(X) == {"pos": words, "n": Y}
     assert with_text_labels(copy).predict(X)["n"][0] == ["0", "1", "2"]
     latent = LatentCRF(n_latent={0: 1, 1: 2, 2: 1}, n_jobs=1, random_state=0).fit(X, Y)
-    assert latent.space_.n_states == 4
+    assert latent._space.n_states == 4
     assert latent.predict(X) == Y
 
 

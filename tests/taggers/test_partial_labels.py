@@ -39,7 +39,7 @@ def right(tagger, labels=Y):
 
 @every
 def test_half_of_the_labels_suffice(name):
-    tagger = TAGGERS[name].untrained().fit(X, half(Y))
+    tagger = TAGGERS[name]._untrained().fit(X, half(Y))
     assert tagger.classes_
     assert None not in tagger.classes_
     assert set(tagger.classes_) >= {label for s in Y for label in s}  # a SemiCRF writes others, too
@@ -48,15 +48,15 @@ def test_half_of_the_labels_suffice(name):
 
 @every
 def test_a_set_of_one_label_is_that_label(name):
-    whole = TAGGERS[name].untrained().fit(X, Y)
-    sets = TAGGERS[name].untrained().fit(X, [[{label} for label in s] for s in Y])
+    whole = TAGGERS[name]._untrained().fit(X, Y)
+    sets = TAGGERS[name]._untrained().fit(X, [[{label} for label in s] for s in Y])
     np.testing.assert_array_equal(sets.weights_, whole.weights_)
 
 
 @every
 def test_weights_of_one_change_nothing(name):
-    whole = TAGGERS[name].untrained().fit(X, Y)
-    ones = TAGGERS[name].untrained().fit(X, Y, sample_weight=[1.0] * len(X))
+    whole = TAGGERS[name]._untrained().fit(X, Y)
+    ones = TAGGERS[name]._untrained().fit(X, Y, sample_weight=[1.0] * len(X))
     np.testing.assert_allclose(ones.weights_, whole.weights_, atol=2e-2)
     assert ones.predict(X) == whole.predict(X)
 
@@ -65,8 +65,8 @@ def test_weights_of_one_change_nothing(name):
 def test_sentences_of_weight_zero_teach_nothing(name):
     """Their labels are nonsense, and do no harm."""
     wrong = [s if n % 2 else ["O"] * len(s) for n, s in enumerate(Y)]
-    weighted = TAGGERS[name].untrained().fit(X, wrong, sample_weight=[n % 2 for n in range(len(X))])
-    spoilt = TAGGERS[name].untrained().fit(X, wrong)
+    weighted = TAGGERS[name]._untrained().fit(X, wrong, sample_weight=[n % 2 for n in range(len(X))])
+    spoilt = TAGGERS[name]._untrained().fit(X, wrong)
     assert right(weighted) > right(spoilt) + 0.05
 
 
@@ -76,7 +76,7 @@ NOISY = [["O"] * len(s) if np.random.default_rng(n).random() < 0.4 else s for n,
 
 def outside(name, class_weight):
     """How many labels are predicted to be O by a tagger with these weights."""
-    tagger = TAGGERS[name].untrained().set_params(class_weight=class_weight).fit(X, NOISY)
+    tagger = TAGGERS[name]._untrained().set_params(class_weight=class_weight).fit(X, NOISY)
     return sum(label == "O" for s in tagger.predict(X) for label in s)
 
 
@@ -92,7 +92,7 @@ def test_balanced_class_weights(name):
     flat = [label for s in NOISY for label in s]
     inverse = {label: len(flat) / (len(set(flat)) * flat.count(label)) for label in set(flat)}
     balanced, given = (
-        TAGGERS[name].untrained().set_params(class_weight=weights).fit(X, NOISY) for weights in ("balanced", inverse)
+        TAGGERS[name]._untrained().set_params(class_weight=weights).fit(X, NOISY) for weights in ("balanced", inverse)
     )
     np.testing.assert_array_equal(balanced.weights_, given.weights_)
 
@@ -198,7 +198,7 @@ def verbs(y):
 @every
 def test_nothing_that_says_what_o_is_is_worth_a_warning(name):
     with pytest.warns(RuntimeWarning, match="no token is surely O.*entity_rate; --entity-rate X, or --dev FILE"):
-        TAGGERS[name].untrained().fit(X, half_marked(verbs(Y)))
+        TAGGERS[name]._untrained().fit(X, half_marked(verbs(Y)))
 
 
 @pytest.mark.parametrize("kind", [CRF, LatentCRF])

@@ -21,13 +21,13 @@ from labelwright.taggers.true_model import bayes_ceiling
 def fit_by_hand(model, X, y, n_passes):
     """The same training by the oracle, from the model's own start."""
     model._check_parameters()
-    data, model.trained_ = model._prepare(X, y)
-    start = model._start(model.trained_, 0, False)
-    passes = Passes(*data, model.space_, model.parameters_, model._rule(), 0 if model.shuffle else None)
-    states = range(model.space_.n_states)
-    names = names_of(model.parameters_, model.extractor_, states)
-    label_of = [model.space_.labels[i] for i in model.space_.label_of]
-    problem = Problem(X, y, model.template, labels=list(model.space_.labels), order=model.order)
+    data, model._trained = model._prepare(X, y)
+    start = model._start(model._trained, 0, False)
+    passes = Passes(*data, model._space, model._parameters, model._rule(), 0 if model.shuffle else None)
+    states = range(model._space.n_states)
+    names = names_of(model._parameters, model._extractor, states)
+    label_of = [model._space.labels[i] for i in model._space.label_of]
+    problem = Problem(X, y, model.template, labels=list(model._space.labels), order=model.order)
     choices = [
         oracles.Choices(tokens, gold, states, label_of, names) for tokens, gold in zip(problem.tokens, y, strict=True)
     ]
@@ -79,8 +79,8 @@ def test_a_margin_of_our_choice_counts_values_by_their_squares():
     model = Perceptron(margin="auto", n_jobs=1)
     model._check_parameters()
     for order in (1, 2):
-        data, model.trained_ = model.set_params(order=order)._prepare(X, y)
-        passes = Passes(*data, model.space_, model.parameters_, model._rule(), None)
+        data, model._trained = model.set_params(order=order)._prepare(X, y)
+        passes = Passes(*data, model._space, model._parameters, model._rule(), None)
         assert passes.rule.margin == pytest.approx(1 + 9 + order)
 
 
@@ -100,9 +100,9 @@ def test_the_passes_left_after_one_without_mistakes_count_in_the_mean(max_iter):
     """As if all of them had been run."""
     model = Perceptron(template=STATES, max_iter=max_iter, random_state=0, n_jobs=1)
     model._check_parameters()
-    data, model.trained_ = model._prepare(X, Y)
-    passes = Passes(*data, model.space_, model.parameters_, model._rule(), 0)
-    run = Averaged(passes.layout.laid_out(np.zeros(model.parameters_.n_weights)))
+    data, model._trained = model._prepare(X, Y)
+    passes = Passes(*data, model._space, model._parameters, model._rule(), 0)
+    run = Averaged(passes.layout.laid_out(np.zeros(model._parameters.n_weights)))
     mistakes = [passes.one_pass(run, q)[0] for q in range(1, max_iter + 1)]
     assert mistakes[-1] == 0 < mistakes[0]
     model.fit(X, Y)
@@ -205,8 +205,8 @@ def test_training_ends_at_a_mean_loss_below_epsilon(update):
     train = words(40, 1)
     settings = {"template": SIMPLE, "update": update, "cost": "labels", "max_iter": 8, "random_state": 0, "n_jobs": 1}
     whole = Perceptron(**settings).fit(*train)
-    passes = Passes(*whole._prepare(*train)[0], whole.space_, whole.parameters_, whole._rule(), 0)
-    run = Averaged.begin(passes.layout.laid_out(np.zeros(whole.parameters_.n_weights)), passes.rule)
+    passes = Passes(*whole._prepare(*train)[0], whole._space, whole._parameters, whole._rule(), 0)
+    run = Averaged.begin(passes.layout.laid_out(np.zeros(whole._parameters.n_weights)), passes.rule)
     losses = [passes.mean_loss(passes.one_pass(run, q)) for q in range(1, 9)]
     if update != "perceptron":
         assert losses == pytest.approx([record["loss"] / 40 for record in whole.history_])
@@ -259,7 +259,7 @@ def test_states_of_a_plain_model_that_separates_too_little_are_not_split(monkeyp
     assert auto.weights_.tobytes() == likely.weights_.tobytes()
     assert len({model.weights_.tobytes() for model in (likely, split, random)}) == 3
     crf = LatentCRF(2, template=STATES, max_iter=LIKELY, n_jobs=1, random_state=2).fit(x, y)
-    monkeypatch.setattr(LatentPerceptron, "can_start_from", ("latent-crf",))
+    monkeypatch.setattr(LatentPerceptron, "_can_start_from", ("latent-crf",))
     by_hand = LatentPerceptron(2, start="random", **LATENT).fit(x, y, init=crf)
     assert by_hand.weights_.tobytes() == likely.weights_.tobytes()
 
@@ -364,7 +364,7 @@ def test_a_latent_model_begins_as_the_plain_one_it_is_made_from(monkeypatch, ord
     monkeypatch.setattr("labelwright.taggers.perceptron.SPLIT", 1e-3)
     latent = LatentPerceptron(3, random_state=0, **settings).fit(*NOISY, init=plain)
     assert np.std(noisy.weights_ - latent.weights_) == pytest.approx(SPLIT, rel=0.2)
-    assert latent.space_.n_states == 9
+    assert latent._space.n_states == 9
     unseen = [list(s) for s in [["c", "aa", "b"], ["b", "b"], ["ab"], ["aa", "new", "c"]]]
     assert latent.predict(NOISY[0] + unseen) == plain.predict(NOISY[0] + unseen)
     copies = [d.score for d in latent.decode(unseen)]

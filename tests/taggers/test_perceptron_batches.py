@@ -15,8 +15,8 @@ from labelwright.structures.states import state_names
 
 def by_name(model):
     """The weights by what they belong to."""
-    states = state_names(model.space_)
-    return dict(zip(names_of(model.parameters_, model.extractor_, states), model.weights_.tolist(), strict=True))
+    states = state_names(model._space)
+    return dict(zip(names_of(model._parameters, model._extractor, states), model.weights_.tolist(), strict=True))
 
 
 @pytest.mark.slow

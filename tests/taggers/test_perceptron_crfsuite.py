@@ -47,7 +47,7 @@ def one_sentence(seed=0, length=12):
 
 
 def by_name(model):
-    names = names_of(model.parameters_, model.extractor_, model.classes_)
+    names = names_of(model._parameters, model._extractor, model.classes_)
     return dict(zip(names, model.weights_.tolist(), strict=True))
 
 

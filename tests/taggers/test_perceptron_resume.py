@@ -83,7 +83,7 @@ def test_a_signal_leaves_what_the_model_to_start_from_has_learnt(tmp_path, monke
     left = labelwright.load(tmp_path / "m")
     assert (left.training_["stopped"], left.training_["iterations"]) == ("interrupted", iterations)
     assert left.predict(NOISY[0]) == model.predict(NOISY[0])
-    assert left.space_.n_states == whole.space_.n_states
+    assert left._space.n_states == whole._space.n_states
     resumed = LatentPerceptron(2, **settings).fit(*NOISY, resume=True, **place)
     assert resumed.weights_.tobytes() == whole.weights_.tobytes()
 

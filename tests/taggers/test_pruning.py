@@ -43,7 +43,7 @@ class Enumerated:
     """Every labelling of a sentence with its score, and whether all its labels are candidates."""
 
     def __init__(self, model, sentence):
-        trained, data = model.trained_, model.encode([sentence])
+        trained, data = model._trained, model.encode([sentence])
         scores = CandidateScores(trained, trained.space, data)
         self.chain = PrunedChains.of(scores, 0, 1).sentences[0]
         L, T = trained.space.n_labels, len(sentence)
@@ -147,13 +147,13 @@ def test_all_decoders_answer(model, sentences, decoder):
 def test_the_model_file_keeps_the_pruning(model, sentences, tmp_path):
     loaded = labelwright.load(model.save(tmp_path / "model") and tmp_path / "model")
     assert loaded.decode(sentences) == model.decode(sentences)
-    assert loaded.trained_.pruning.cutoff == model.trained_.pruning.cutoff
+    assert loaded._trained.pruning.cutoff == model._trained.pruning.cutoff
     described = loaded.describe()
     assert described["transitions"] == model.describe()["transitions"]
 
 
 def test_the_zero_order_model_is_part_of_the_scores(model, sentences):
-    trained, sentence = model.trained_, max(sentences, key=len)
+    trained, sentence = model._trained, max(sentences, key=len)
     data, zero = model.encode([sentence]), trained.pruning
     x, (ptr, column) = data.incidences["state"], trained.parameters.cells["state"]
     expected = np.tile(zero.bias.astype(np.float64), (len(sentence), 1))
@@ -178,10 +178,10 @@ def test_a_file_of_before_has_no_zero_order_scores(model, sentences):
     tensors, header = model.pack()
     del header["pruning"]["prior"]
     old = CRF.unpack(tensors, header)
-    assert old.trained_.pruning.prior == 0.0
+    assert old._trained.pruning.prior == 0.0
     data = old.encode(sentences)
-    slots = PrunedChains.of(CandidateScores(old.trained_, old.trained_.space, data), 0, 1).scored.slots
-    plain = model.trained_._replace(pruning=model.trained_.pruning._replace(prior=0.0))
+    slots = PrunedChains.of(CandidateScores(old._trained, old._trained.space, data), 0, 1).scored.slots
+    plain = model._trained._replace(pruning=model._trained.pruning._replace(prior=0.0))
     np.testing.assert_array_equal(slots, PrunedChains.of(CandidateScores(plain, plain.space, data), 0, 1).scored.slots)
 
 
@@ -226,7 +226,7 @@ def test_auto_prunes_where_there_are_many_labels():
     assert "pruning" not in few.training_
     record = many.training_["pruning"]
     assert record["candidates"] < 220
-    assert any("labels per token" in phrase for phrase in many.summary().run)
+    assert any("labels per token" in phrase for phrase in many._summary().run)
     assert "pruning" not in CRF(prune_labels="off", **SMALL).fit(*many_labels(220)).training_
 
 
@@ -238,7 +238,7 @@ def test_a_model_with_pruned_labels_can_be_made_smaller(order):
     for prune, bits in ((0.0, 32), (0.01, 16), (2.0, 8)):
         small = model.compressed(prune, bits)
         assert len(small.weights_) < len(model.weights_) or prune < 2
-        assert len(small.trained_.pruning.weights) == len(small.parameters_.cells["state"].column)
+        assert len(small._trained.pruning.weights) == len(small._parameters.cells["state"].column)
         assert [len(labels) for labels in small.predict(X)] == [len(x) for x in X]
     assert model.compressed(0.0, 32).predict(X) == model.predict(X)
 
@@ -248,7 +248,7 @@ def test_layers_that_learn_together_are_not_pruned(monkeypatch):
     X, y = many_labels(12)
     layers = [("a", CRF(**SMALL)), ("b", CRF(**SMALL))]
     model = Cascade(layers, max_iter=2).fit(X, {"a": y, "b": y})
-    assert all(layer.trained_.pruning is None for layer in model.layers_.values())
+    assert all(layer._trained.pruning is None for layer in model.layers_.values())
     layers[0][1].set_params(prune_labels=0.9)
     with pytest.raises(OptionError, match="layers: a: joint training has no pruned labels"):
         Cascade(layers, max_iter=2).fit(X, {"a": y, "b": y})

@@ -44,19 +44,19 @@ def test_labels_that_occur_in_sets_alone_have_the_weight_one():
 def test_folds_may_lack_labels_that_settings_name(name):
     model = TAGGERS[name]
     assert len(cross_validate(model, X, Y, folds=2).folds) == 2
-    misspelt = model.untrained() if hasattr(model, "untrained") else MemoryTagger(n_jobs=1)
+    misspelt = model._untrained() if hasattr(model, "_untrained") else MemoryTagger(n_jobs=1)
     with pytest.raises(OptionError, match="class_weight: no label 'B-Z' in the training data"):
         misspelt.set_params(class_weight={"B-Z": 2.0}).fit(X, Y)
 
 
 @pytest.mark.parametrize("name", ["crf", "forbidden", "latent", "semi-crf", "perceptron"])
 def test_calibration_by_folds(name):
-    model = TAGGERS[name].untrained().fit(X, Y).calibrate(X, Y, folds=2)
+    model = TAGGERS[name]._untrained().fit(X, Y).calibrate(X, Y, folds=2)
     assert model.temperature_ > 0
 
 
 def test_batches_may_lack_labels_that_have_weights():
-    model = TAGGERS["perceptron"].untrained()
+    model = TAGGERS["perceptron"]._untrained()
     for n in (8, 4, 0):
         model.partial_fit(X[n : n + 4], Y[n : n + 4])
     assert set(model.classes_) == {"O", "B-P", "B-Q", "B-R"}

@@ -60,7 +60,7 @@ def test_decode_gives_the_best_path_with_its_score_and_no_probability(model):
         assert found.exact
         assert found.gap == 0
     assert model.predict(SHORT) == [d.labels for d in model.decode(SHORT, "viterbi")]
-    assert not model.probabilistic
+    assert not model._probabilistic
 
 
 def test_a_sentence_without_tokens_has_no_probability_either(model):
@@ -358,7 +358,7 @@ def test_calibration_is_timed_and_can_be_left_out():
     X, y = [["the", "dog", "barks"], ["a", "bird", "sings"]] * 3, [["D", "N", "V"]] * 6
     model = Perceptron(max_iter=2, n_jobs=1).fit(X, y, dev=(X, y))
     assert model.training_["calibration"]["seconds"] >= 0
-    assert any("s of calibration" in fact for fact in model.summary().run)
+    assert any("s of calibration" in fact for fact in model._summary().run)
     without = Perceptron(max_iter=2, n_jobs=1, calibration=False).fit(X, y, dev=(X, y))
     assert without.temperature_ is None
     assert without.predict(X) == model.predict(X)

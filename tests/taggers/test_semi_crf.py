@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cascades import passed_up
 from plain_python import answers_both_ways
 from segmentations import NEW, SCHEMES, TEMPLATE, Enumerated, X, labelled, random_model
 
@@ -192,9 +193,9 @@ def test_an_upper_layer_of_dicts_has_no_features_on_pairs_either():
 def test_an_untrained_model_has_no_answers():
     model = SemiCRF()
     for question in (
-        lambda: model.passed(X),
+        lambda: passed_up(model, X),
         lambda: model.sample(X, 3),
-        lambda: model.objective(X, None, Workers(1)),
+        lambda: model._joint_objective(X, None, Workers(1)),
         lambda: model.predict_marginals(X, latent=True),
     ):
         with pytest.raises(NotFittedError, match=r"^this SemiCRF is not trained yet"):
@@ -205,7 +206,7 @@ def test_an_untrained_model_has_no_answers():
 def test_labels_that_depend_on_neighbours_are_not_passed(scheme):
     model = SemiCRF(max_iter=1, n_jobs=1).fit(X, labelled(scheme))
     with pytest.raises(OptionError, match=rf"^labels: in {scheme} they .*; use iob2 labels \(labelwright convert, or "):
-        model.passed(X)
+        passed_up(model, X)
 
 
 def test_too_many_segments_are_refused(monkeypatch):
@@ -250,7 +251,7 @@ def test_blocks_have_a_bounded_number_of_segments(monkeypatch):
     expected = model.predict(data)
     monkeypatch.setattr("labelwright.taggers.semi_crf.ROWS_PER_TOKEN", 1)
     monkeypatch.setattr("labelwright.taggers.semi_crf.BLOCK_TOKENS", 821)  # a long sentence has 820 runs
-    trained, encoded = model.trained_, model.encode(data)
+    trained, encoded = model._trained, model.encode(data)
     assembly = model._constrained(trained, None).assembly
     assert SegmentScores(trained, assembly, encoded, Workers(1)).blocks == [(0, 2), (2, 3), (3, 4)]
     assert model.predict(data) == expected

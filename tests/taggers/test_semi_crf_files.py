@@ -27,27 +27,27 @@ def test_a_model_like_another_has_its_segments(tmp_path):
     own = SemiCRF(TEMPLATE, max_iter=30, n_jobs=1).fit([X[0]], [y[0]])
     assert own.segments_ != whole.segments_
     for part in ([0], [1], [3], [0, 1, 2, 3]):
-        fold = whole.like()
+        fold = whole._like()
         assert not hasattr(fold, "weights_")
         assert fold.get_params() == whole.get_params()
         fold.fit([X[n] for n in part], [y[n] for n in part])
         assert (fold.segments_, fold.scheme_, fold.classes_) == (whole.segments_, whole.scheme_, whole.classes_)
         assert fold.predict([X[n] for n in part]) == [y[n] for n in part]
-    outside = whole.like().fit([["c", "a"]], [["O", "O"]])  # one type only
+    outside = whole._like().fit([["c", "a"]], [["O", "O"]])  # one type only
     assert outside.predict([["c", "a"]]) == [["O", "O"]]
     outside.save(tmp_path / "model")
     again = labelwright.load(tmp_path / "model").fit([X[0]], [y[0]])
     assert again.segments_ == own.segments_
     with pytest.warns(RuntimeWarning, match=r"^max_length=3: 1 longer segment"):
-        assert whole.like().fit([["a"] * 4], [["I-X"] * 4]).segments_ == whole.segments_
+        assert whole._like().fit([["a"] * 4], [["I-X"] * 4]).segments_ == whole.segments_
     with pytest.raises(OptionError, match=r"^labels: no label 'I-Z' in this model, expected one of I-X, B-X, O, "):
-        whole.like().fit([["a"]], [["I-Z"]])
+        whole._like().fit([["a"]], [["I-Z"]])
     with pytest.raises(NotFittedError):
-        SemiCRF().like()
+        SemiCRF()._like()
 
 
 def test_the_weights_of_a_model_in_its_own_terms_are_its_weights(model):
-    np.testing.assert_array_equal(model.weights_of(model), model.weights_)
+    np.testing.assert_array_equal(model._weights_of(model), model.weights_)
 
 
 @pytest.mark.parametrize("kind", ["words", "dicts", "arrays", "layered"])
@@ -65,21 +65,21 @@ def test_the_weights_of_another_model_give_its_scores(kind):
     whole = SemiCRF(template, max_iter=5, n_jobs=1, **lists).fit(data, y)
     if lists:  # in another order, and one more
         lists = {"dictionaries": {"other": ["zzz"], **dict(reversed(DICTIONARIES.items()))}}
-    fold = whole.like().set_params(**lists)
+    fold = whole._like().set_params(**lists)
     some = Layered(X[1:4], {"pos": certain(below.labels, [["pqr"["abc".index(w)] for w in x] for x in X[1:4]])})
     fold.fit(some if kind == "layered" else data[1:4], y[1:4])
     fold.weights_ = np.random.default_rng(4).normal(size=len(fold.weights_)).astype(np.float32)
     carried = pickle.loads(pickle.dumps(whole))
-    carried.weights_ = whole.weights_of(fold)
+    carried.weights_ = whole._weights_of(fold)
     for found, expected in zip(carried.predict_nbest(data, n=6), fold.predict_nbest(data, n=6), strict=True):
         assert [labels for labels, _ in found] == [labels for labels, _ in expected]
         np.testing.assert_allclose([p for _, p in found], [p for _, p in expected], rtol=1e-5)
     scores = [[d.score for d in each.decode(data)] for each in (carried, fold)]
     np.testing.assert_allclose(*scores, rtol=1e-5)
     # Back again, nothing is lost: the whole model has every feature of its part.
-    kept = fold.weights_of(carried)
-    named = {fold.extractor_.name(f) for f in range(fold.extractor_.n_features)}
-    lost = named - {whole.extractor_.name(f) for f in range(whole.extractor_.n_features)}
+    kept = fold._weights_of(carried)
+    named = {fold._extractor.name(f) for f in range(fold._extractor.n_features)}
+    lost = named - {whole._extractor.name(f) for f in range(whole._extractor.n_features)}
     assert lost == ({"dictionary=other"} if lists else set())
     assert (kept == fold.weights_).sum() >= len(kept) - 3 * len(lost)
 
@@ -87,9 +87,9 @@ def test_the_weights_of_another_model_give_its_scores(kind):
 def test_the_weights_of_other_segments_are_none_of_ours():
     models = [SemiCRF(max_iter=1, n_jobs=1).fit(X, labelled(scheme)) for scheme in ("iob2", "bioes")]
     with pytest.raises(OptionError, match=r"^weights_of: the other model has other types of segments; train it by "):
-        models[0].weights_of(models[1])
+        models[0]._weights_of(models[1])
     with pytest.raises(NotFittedError):
-        models[0].weights_of(SemiCRF())
+        models[0]._weights_of(SemiCRF())
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_a_model_survives_its_file(model, tmp_path):
         differ = ("template", "dictionaries", "n_jobs")
         same = {name: value for name, value in model.get_params().items() if name not in differ}
         assert same.items() <= copy.get_params().items()
-    assert again.fit(X, labelled(model.scheme_)).extractor_.n_features == model.extractor_.n_features
+    assert again.fit(X, labelled(model.scheme_))._extractor.n_features == model._extractor.n_features
 
 
 @pytest.mark.parametrize("number", [0, 65537, 1 << 31])

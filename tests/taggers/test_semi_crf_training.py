@@ -16,8 +16,8 @@ from labelwright.parallel import Workers
 
 def objective(model, y, dtype=np.float64, n_jobs=1, X=X, sample_weight=None):
     model._check_parameters()
-    data, model.trained_ = model._prepare(X, y, sample_weight=sample_weight)
-    return model._objective(model.trained_, data, Workers(n_jobs), dtype), data
+    data, model._trained = model._prepare(X, y, sample_weight=sample_weight)
+    return model._objective(model._trained, data, Workers(n_jobs), dtype), data
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -25,7 +25,7 @@ def objective(model, y, dtype=np.float64, n_jobs=1, X=X, sample_weight=None):
 def test_the_loss_is_that_of_all_segmentations_and_its_gradient_that_of_differences(scheme, cells):
     model, y = SemiCRF(TEMPLATE, dictionaries=DICTIONARIES, cells=cells, n_jobs=1), labelled(scheme)
     problem, _ = objective(model, y)
-    n = model.parameters_.n_weights
+    n = model._parameters.n_weights
     weights, gradient = np.random.default_rng(2).normal(size=n), np.empty(n)
     loss = problem(weights, gradient)
     np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
@@ -50,7 +50,7 @@ def test_sets_of_labels_and_weights(scheme, given):
     by_label = {"O": 0.5} if given in ("classes", "all") else None
     model = SemiCRF(TEMPLATE, dictionaries=DICTIONARIES, n_jobs=1, class_weight=by_label, max_length=3)
     problem, _ = objective(model, sets, sample_weight=of_tokens if of_sentences is None else of_sentences)
-    n = model.parameters_.n_weights
+    n = model._parameters.n_weights
     weights, gradient = random.normal(size=n), np.empty(n)
     loss = problem(weights, gradient)
     np.testing.assert_allclose(gradient, differences(lambda w: problem(w, np.empty(n)), weights, range(n)), atol=1e-6)
@@ -73,9 +73,9 @@ def test_labels_that_break_the_scheme_and_segments_that_are_cut_can_have_weights
     y = [["B-X", "I-X", "I-X", "I-X"], ["I-Y", "I-X"], ["O"]]
     model = SemiCRF("U:%x[0,0]", max_length=2, n_jobs=1)
     with pytest.warns(RuntimeWarning, match="cut into several"):
-        plain = model.untrained().fit(X, y)
+        plain = model._untrained().fit(X, y)
     with pytest.warns(RuntimeWarning, match="cut into several"):
-        weighted = model.untrained().fit(X, y, sample_weight=[1, 1, 1])
+        weighted = model._untrained().fit(X, y, sample_weight=[1, 1, 1])
     assert weighted.history_[-1]["loss"] == pytest.approx(plain.history_[-1]["loss"], rel=1e-4)
     assert weighted.predict(X) == plain.predict(X)
 
@@ -94,10 +94,10 @@ def test_a_share_of_the_loss_has_that_share_of_the_gradient():
 def test_weights_exist_for_what_was_seen_and_for_every_length():
     model = SemiCRF("U:%x[0,0]", dictionaries=DICTIONARIES, n_jobs=1)
     objective(model, labelled("iob2"))
-    space, cells = model.segments_, model.parameters_.cells["segment"]
+    space, cells = model.segments_, model._parameters.cells["segment"]
     found = set()
     for f in range(len(cells.ptr) - 1):
-        found |= {(model.extractor_.name(f), space.types[x]) for x in cells.column[cells.ptr[f] : cells.ptr[f + 1]]}
+        found |= {(model._extractor.name(f), space.types[x]) for x in cells.column[cells.ptr[f] : cells.ptr[f + 1]]}
     always = [*(f"length={n}" for n in range(1, 4)), "dictionary=short", "dictionary=long"]
     chunks = {(tuple(x[s.start : s.end]), s.type) for x, own in zip(X, SPANS, strict=True) for s in own}
     single = {
@@ -111,7 +111,7 @@ def test_weights_exist_for_what_was_seen_and_for_every_length():
 def test_rare_texts_are_left_out():
     model = SemiCRF("U:%x[0,0]", min_count=2, n_jobs=1)
     objective(model, labelled("iob2"))
-    names = [model.extractor_.name(f) for f in range(model.extractor_.n_features)]
+    names = [model._extractor.name(f) for f in range(model._extractor.n_features)]
     assert [name for name in names if name.startswith("text=")] == ["text=a b", "text=c"]
 
 
@@ -161,7 +161,7 @@ def test_more_segmentations_than_a_float_can_count():
     y = ["B-X", "I-X"] * (T // 2)
     model = SemiCRF("U:%x[0,0]", n_jobs=1)
     problem, _ = objective(model, [y], X=[sentence])
-    n = model.parameters_.n_weights
+    n = model._parameters.n_weights
     # Segments of one (X or O) or two tokens (X): w(T) = 2 w(T - 1) + w(T - 2).
     ways = [0.0, np.log(2.0)]
     for _ in range(T - 1):
@@ -182,7 +182,7 @@ def test_dicts_and_arrays_have_lengths_but_no_texts():
     arrays = [np.array([[w == "a", w == "b", 1.0] for w in sentence], float) for sentence in X]
     for data in (dicts, arrays):
         model = SemiCRF(n_jobs=1, l2=0.1).fit(data, labelled("bioes"))
-        names = [model.extractor_.name(f) for f in range(model.extractor_.n_features)]
+        names = [model._extractor.name(f) for f in range(model._extractor.n_features)]
         assert names[-3:] == ["length=1", "length=2", "length=3"]
         assert not any(name.startswith("text=") for name in names)
         assert model.score(data, labelled("bioes")) > 0.6
@@ -191,7 +191,7 @@ def test_dicts_and_arrays_have_lengths_but_no_texts():
 def test_a_corpus_is_read_by_its_first_column():
     corpus = Corpus.from_sequences([[(w, "t") for w in x] for x in X], labelled("iob2"))
     model = SemiCRF("U:%x[0,0]\nU:%x[0,1]", dictionaries={"d": ["a b"]}, n_jobs=1).fit(corpus)
-    names = {model.extractor_.name(f) for f in range(model.extractor_.n_features)}
+    names = {model._extractor.name(f) for f in range(model._extractor.n_features)}
     assert {"dictionary=d", "text=a b"} <= names
     assert model.predict(corpus) == model.predict([[(w, "t") for w in x] for x in X])
 

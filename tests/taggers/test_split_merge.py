@@ -30,13 +30,13 @@ def fitted(sizes, template=ARCS, order=1, seed=0, data=None):
     model = LatentCRF(sizes, template=template, order=order, max_iter=1, **SETTINGS)
     prepared, trained = model._prepare(X, y)
     weights = np.random.default_rng(seed).normal(0, 0.7, trained.parameters.n_weights).astype(np.float32)
-    model.trained_ = trained._replace(weights=weights)
+    model._trained = trained._replace(weights=weights)
     model.training_, model.history_ = {}, []
     return model, rounds_of(model, prepared), (X, y)
 
 
 def likelihood(model, trained, data):
-    model.trained_ = trained
+    model._trained = trained
     return np.array(model.sequence_log_probabilities(*data))
 
 
@@ -44,7 +44,7 @@ def likelihood(model, trained, data):
 @pytest.mark.parametrize("sizes", [1, {"O": 1, "B-X": 3, "I-X": 2}])
 def test_a_split_without_noise_keeps_all_probabilities(template, order, sizes):
     model, rounds, data = fitted(sizes, template, order)
-    before = model.trained_
+    before = model._trained
     grown = rounds.with_sizes(before, 2 * np.diff(before.space.first))
     grown = grown._replace(weights=carry_over(before, grown))
     assert grown.space.n_states == 2 * before.space.n_states
@@ -58,7 +58,7 @@ def test_a_split_without_noise_keeps_all_probabilities(template, order, sizes):
 def test_merging_copies_loses_nothing(template, order):
     """All of them: every probability stays.  Some: only first tokens, which no transition leads to, change."""
     model, rounds, (X, y) = fitted({"O": 1, "B-X": 2, "I-X": 1}, template, order)
-    before = model.trained_
+    before = model._trained
     grown = rounds.with_sizes(before, 2 * np.diff(before.space.first))
     grown = grown._replace(weights=carry_over(before, grown))
     merge = rounds.merge(grown)
@@ -74,19 +74,19 @@ def test_merging_copies_loses_nothing(template, order):
 
 def test_merging_some_copies_changes_first_tokens_alone():
     model, rounds, (X, _) = fitted(1, ARCS)
-    before = model.trained_
+    before = model._trained
     grown = rounds.with_sizes(before, [2] * before.space.n_labels)
     grown = grown._replace(weights=carry_over(before, grown))
     merge = rounds.merge(grown)
     kept = merge._replace(sizes=np.array([2, *[1] * (before.space.n_labels - 1)]))
     target, share = np.repeat(np.arange(1, before.space.n_labels + 1), 2), np.full(2 * before.space.n_labels, 0.5)
     target[:2], share[:2] = [0, 1], 1.0
-    model.trained_ = rounds.merged(grown, kept._replace(target=target, share=share))
+    model._trained = rounds.merged(grown, kept._replace(target=target, share=share))
     first = before.space.labels[0]
     for sentence in X[:3]:
         found = Truth(model, sentence).labellings
         model_before = LatentCRF(1, template=ARCS, **SETTINGS)
-        model_before.trained_ = before
+        model_before._trained = before
         expected = {
             labels: p * (2 if labels[0] == first else 1)
             for labels, p in Truth(model_before, sentence).labellings.items()
@@ -99,7 +99,7 @@ def test_merging_some_copies_changes_first_tokens_alone():
 def test_a_state_that_is_not_used_is_merged_without_loss():
     """The copy of a state that no path takes: the merged model is that without it."""
     model, rounds, data = fitted(1, SIMPLE)
-    before = model.trained_
+    before = model._trained
     L = before.space.n_labels
     grown = rounds.with_sizes(before, [2] * L)
     weights = carry_over(before, grown)
@@ -132,7 +132,7 @@ def test_states_are_found_whatever_the_seed(cycles):
         model = LatentCRF(3, template=SIMPLE, cells="all", start="split-merge", n_jobs=1, random_state=seed).fit(train)
         assert model.score(test) > ceiling - 0.01
         losses.append(model.training_["loss"])
-        sizes = np.diff(model.space_.first)
+        sizes = np.diff(model._space.first)
         assert 2 <= sizes.max() <= 3
         rounds = model.training_["rounds"]
         assert rounds[0]["states"] == {"y1": 1, "y2": 1}
@@ -150,7 +150,7 @@ def test_it_trains_with_all_settings_and_survives_a_file(tmp_path, more):
     X, y = words(20, 3)
     settings = {"template": STATES, "start": "split-merge", "split_rounds": 2, "max_iter": 6, **SETTINGS, **more}
     model = LatentCRF({"O": 1, "B-X": 4, "I-X": 2}, **settings).fit(X, y, dev=(X, y))
-    sizes = dict(zip(model.space_.labels, np.diff(model.space_.first).tolist(), strict=True))
+    sizes = dict(zip(model._space.labels, np.diff(model._space.first).tolist(), strict=True))
     assert sizes["O"] == 1
     assert sizes["I-X"] <= 2
     assert "dev" in model.training_["rounds"][0]
@@ -160,7 +160,7 @@ def test_it_trains_with_all_settings_and_survives_a_file(tmp_path, more):
     assert again.training_["rounds"] == model.training_["rounds"]
     if "optimizer" not in more:
         model.partial_fit(X[:3], y[:3])
-        assert dict(zip(model.space_.labels, np.diff(model.space_.first).tolist(), strict=True)) == sizes
+        assert dict(zip(model._space.labels, np.diff(model._space.first).tolist(), strict=True)) == sizes
 
 
 def test_threads_change_nothing_and_a_crf_is_split_further():

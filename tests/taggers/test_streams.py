@@ -50,4 +50,4 @@ def test_errors_count_sentences_over_the_whole_stream():
     with pytest.raises(OptionError, match="batch_size"):
         model.predict_stream(X, batch_size=0)
     with pytest.raises(NotFittedError):
-        model.untrained().predict_stream(X)
+        model._untrained().predict_stream(X)

@@ -39,16 +39,16 @@ def rank(
     if top is not None:
         check_whole("top", top, 1)
     X, asked = listed(X), chosen_output(model, layer)
-    check_measure(model.outputs[asked], by)
+    check_measure(model._outputs[asked], by)
     bags = bags_of(X) if diverse else []
 
     def question(name: str, tagger: Any, batch: "Batch") -> list[tuple[float, list[str]]]:
         if name != asked:
             return []
-        labels = [d.labels for d in batch.decode(tagger.default_decoder, probabilities=False)]
+        labels = [d.labels for d in batch.decode(tagger._default_decoder, probabilities=False)]
         return list(zip(MEASURES[by](tagger, batch), labels, strict=True))
 
-    answers = model.ask(X, question)[asked]
+    answers = model._ask_outputs(X, question)[asked]
     items = [RankedSentence(n, score, labels) for n, (score, labels) in enumerate(answers) if labels]
     if diverse:
         order = diverse_order([item.score for item in items], [bags[item.sentence] for item in items], top)
@@ -58,9 +58,9 @@ def rank(
 
 def chosen_output(model: Any, layer: str | None) -> str:
     """The output of a model that is asked: a layer of a cascade, by default the highest; other taggers have one."""
-    if not hasattr(model, "ask"):
+    if not hasattr(model, "_ask_outputs"):
         raise OptionError(f"model: expected a tagger of sentences, got {type(model).__name__}")
-    names = list(model.outputs)
+    names = list(model._outputs)
     if layer is None:
         return str(names[-1])
     if layer not in names or not layer:

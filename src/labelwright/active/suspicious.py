@@ -118,7 +118,7 @@ def doubts(
         begun = time.monotonic()
         trained = _trained(model, data, train)
         name = chosen_output(trained, layer)
-        by = by or ("token" if trained.outputs[name].scheme_ is None else "span")
+        by = by or ("token" if trained._outputs[name].scheme_ is None else "span")
         gold = gold or left_open(_gold(data, name))
         answers = _asked(trained, name, data.take(test)[0], [gold[number] for number in test.tolist()], by)
         for number, held in zip(test.tolist(), answers, strict=True):
@@ -136,7 +136,7 @@ def _check_sure(model: Any) -> None:
     can: frozenset[str] = getattr(model, "can", frozenset())
     if not can & {PROBABILITY, CONFIDENCE}:
         lacks = (
-            model.lacks(PROBABILITY) if hasattr(model, "lacks") else f"a {type(model).__name__} has no probabilities"
+            model._lacks(PROBABILITY) if hasattr(model, "_lacks") else f"a {type(model).__name__} has no probabilities"
         )
         raise OptionError(f"model: {lacks}; use another tagger, as a CRF")
 
@@ -164,17 +164,17 @@ def _asked(model: Any, asked: str, X: Any, gold: Sequence[Sequence[Any]], by: st
     def question(name: str, tagger: Any, batch: Batch) -> list[Held]:
         if name != asked:
             return []
-        if not tagger.is_sure:
-            raise OptionError(f"model: {tagger.lacks(PROBABILITY)}; use another tagger, as a CRF")
+        if not tagger._is_sure:
+            raise OptionError(f"model: {tagger._lacks(PROBABILITY)}; use another tagger, as a CRF")
         return _held(tagger, batch, gold[batch.first : batch.first + len(batch)], by)
 
-    answers: list[Held] = model.ask(X, question)[asked]
+    answers: list[Held] = model._ask_outputs(X, question)[asked]
     return answers
 
 
 def _held(tagger: Any, batch: Batch, gold: Sequence[Sequence[Any]], by: str) -> list[Held]:
     sure = batch.sure
-    best = [record.labels for record in batch.decode(tagger.checked_decoder(None), probabilities=False)]
+    best = [record.labels for record in batch.decode(tagger._checked_decoder(None), probabilities=False)]
     spans = sure.likely_spans(LIKELY) if by == "span" else [[]] * len(batch)
     of_sentences = sure.log_probabilities(gold) if by == "sentence" else [0.0] * len(batch)
     answers = []

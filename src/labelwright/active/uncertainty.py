@@ -48,7 +48,7 @@ def _span(tagger: Any, batch: Batch) -> list[float]:
 
 
 def _least_confidence(tagger: Any, batch: Batch) -> list[float]:
-    records = batch.decode(tagger.checked_decoder(None))
+    records = batch.decode(tagger._checked_decoder(None))
     sure = [d.confidence if d.log_probability is None else math.exp(d.log_probability) for d in records]
     return [1.0 - (1.0 if p is None else p) for p in sure]
 
@@ -87,10 +87,10 @@ def check_measure(tagger: Any, by: str) -> None:
 
     if by not in MEASURES:
         raise OptionError(f"by: expected one of {', '.join(MEASURES)}, got {by!r}{did_you_mean(by, MEASURES)}")
-    if by == WITHOUT_PROBABILITIES and (tagger.is_sure or NBEST in tagger.can):
+    if by == WITHOUT_PROBABILITIES and (tagger._is_sure or NBEST in tagger.can):
         return
-    if not tagger.is_sure:
+    if not tagger._is_sure:
         calibrate = "calibrate it, or " if CONFIDENCE in tagger.can else ""
-        raise OptionError(f"by: {by!r}: {tagger.lacks(PROBABILITY)}; {calibrate}use by={WITHOUT_PROBABILITIES!r}")
+        raise OptionError(f"by: {by!r}: {tagger._lacks(PROBABILITY)}; {calibrate}use by={WITHOUT_PROBABILITIES!r}")
     if by == "span" and tagger.scheme_ is None:
         raise OptionError("by: 'span': the labels make no spans (B-X, I-X, O, ...); use by='token' or by='sequence'")

@@ -94,7 +94,7 @@ def _only_member(archive: Any, path: str, place: str) -> Any:
 
 def rows_for(model: Any, path: str | None) -> TokenRows | None:
     """The rows that a trained model reads beside the tokens; refused where it reads none, or where they are missing."""
-    reads = any(_reads_arrays(part) for part in model.outputs.values())
+    reads = any(_reads_arrays(part) for part in model._outputs.values())
     if reads and path is None:
         raise OptionError("--arrays: the model reads a row of numbers for each token; add --arrays FILE.npy")
     if path is not None and not reads:

@@ -80,7 +80,7 @@ def command(
     before = after = {}
     if folds is None:  # on its training data a model is better than on others
         before, after = (_reports(each, inputs, truth) for each in (tagger.uncalibrated(), tagger))
-    facts = {name: _facts(each, before.get(name), after.get(name)) for name, each in tagger.outputs.items()}
+    facts = {name: _facts(each, before.get(name), after.get(name)) for name, each in tagger._outputs.items()}
     if as_json:
         show_json(facts.get("", {"layers": facts}))
     elif not quiet:
@@ -92,7 +92,7 @@ def command(
 def calibrate_on(tagger: Any, gold: "Data", method: str, folds: int | None) -> tuple[Any, dict[str, Any]]:
     """Calibrate a trained model on labelled sentences; their input, and the labels of every output."""
     inputs = gold.X if has_attributes(gold) else corpus_for(tagger, gold)
-    truth = {name: gold.column(name) if name else gold.y for name in tagger.outputs}
+    truth = {name: gold.column(name) if name else gold.y for name in tagger._outputs}
     tagger.calibrate(inputs, truth.get("", truth), method=method, folds=folds)
     return inputs, truth
 
@@ -106,8 +106,8 @@ def fitted_text(calibration: Mapping[str, Any]) -> str:
 
 def _with_calibration(stored: Any, tagger: Any) -> Any:
     """The model as it is stored, threads and kinds of labels and all, with the calibration of another copy of it."""
-    for name, output in stored.outputs.items():
-        output.set_calibration(tagger.outputs[name].training_["calibration"])
+    for name, output in stored._outputs.items():
+        output._set_calibration(tagger._outputs[name].training_["calibration"])
     return stored
 
 
@@ -133,7 +133,7 @@ def _reports(model: Any, inputs: Any, truth: dict[str, Any]) -> "dict[str, Calib
     """How far the probabilities of every output can be trusted, where it has any."""
     from labelwright.evaluate import calibration_report
 
-    sure = [name for name, tagger in model.outputs.items() if tagger.is_sure]
+    sure = [name for name, tagger in model._outputs.items() if tagger._is_sure]
     return {name: calibration_report(model, inputs, truth[name], layer=name) for name in sure}
 
 

@@ -148,14 +148,14 @@ def load_model(path: str, threads: int | None = None, attributes: bool = False) 
         )
     model = with_text_labels(model)
     if threads is not None:
-        for part in {id(part): part for part in (model, *model.outputs.values())}.values():
+        for part in {id(part): part for part in (model, *model._outputs.values())}.values():
             part.set_params(n_jobs=threads)
     return model
 
 
 def layer_names(model: Any) -> list[str]:
     """The names of the layers of a cascade; other taggers have none."""
-    return [name for name in model.outputs if name]
+    return [name for name in model._outputs if name]
 
 
 def input_names(model: Any) -> list[str]:

@@ -111,7 +111,7 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
     if form is not None:
         n_features, lost = len(formats.save(model, target, form).attributes), not_carried(model)
     elif _is_foreign(source):
-        n_features = model.save(target).extractor_.n_features
+        n_features = model.save(target)._extractor.n_features
     else:
         suffixes = ", ".join(known.suffix for known in FORMATS.values())
         raise OptionError(f"{source}: is a model of labelwright already; name an OUT that ends with {suffixes}")

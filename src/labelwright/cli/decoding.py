@@ -134,16 +134,16 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
     not_options = "decoder", "inference", "constraints", "rule", "rules"
     given = {name: value for name, value in decoding.items() if value is not None and name not in not_options}
     choices, taken, by_default = {}, set[str](), decoding["decoder"] is None
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         with of_layer(name):
             decoder = _named_decoder(tagger, named)
-            takes, scheme = tagger.decoder_options(decoder), schemes.get(name)
+            takes, scheme = tagger._decoder_options(decoder), schemes.get(name)
             if rules[name]:
-                tagger.check_rules(decoder)
-                takes = list(tagger.rule_options)
-            elif len(model.outputs) == 1 or not by_default:
+                tagger._check_rules(decoder)
+                takes = list(tagger._rule_options)
+            elif len(model._outputs) == 1 or not by_default:
                 _check_options(tagger, decoder, given, by_default)
-            tagger.check_constraints(decoder, rules[name] or scheme)
+            tagger._check_constraints(decoder, rules[name] or scheme)
             options = {each: value for each, value in given.items() if each in takes}
             choices[name], taken = Choice(decoder, options, scheme, rules[name]), taken | options.keys()
     left = {each: value for each, value in given.items() if each not in taken}
@@ -161,30 +161,30 @@ def chosen(model: Any, decoding: Mapping[str, Any]) -> dict[str, Choice]:
 def _named_decoder(tagger: Any, named: dict[str, str | None]) -> str:
     """The decoder that was named by the option that the tagger has for it; its own where none was."""
     for flag_given, name in named.items():
-        if name is not None and flag_given != tagger.decoder_flag:
+        if name is not None and flag_given != tagger._decoder_flag:
             raise OptionError(
-                f"{flag_given}: not for a {type(tagger).__name__}; use {tagger.decoder_flag} {either(tagger.decoders)}"
+                f"{flag_given}: not for a {type(tagger).__name__}; use {tagger._decoder_flag} {either(tagger.decoders)}"
             )
-    name = named[tagger.decoder_flag]
+    name = named[tagger._decoder_flag]
     if name == "oracle":
         raise OptionError("--inference: the oracle needs the true labels; use labelwright eval MODEL TEST --oracle")
-    decoder: str = tagger.checked_decoder(name)
+    decoder: str = tagger._checked_decoder(name)
     return decoder
 
 
 def _check_options(tagger: Any, decoder: str, given: dict[str, Any], by_default: bool) -> None:
     """Refuse options that this decoder does not take."""
-    why = tagger.why_one_decoder()
+    why = tagger._why_one_decoder()
     for name in given:
-        if name in tagger.decoder_options(decoder):
+        if name in tagger._decoder_options(decoder):
             continue
         if why is not None:
             raise OptionError(f"{flag(name)}: not an option of {decoder}, the only decoder here: {why}")
-        takers = [other for other in tagger.decoders if name in tagger.decoder_options(other)]
+        takers = [other for other in tagger.decoders if name in tagger._decoder_options(other)]
         what = (
-            f"{tagger.decoder_flag.removeprefix('--')} {decoder}{' (the default of this model)' if by_default else ''}"
+            f"{tagger._decoder_flag.removeprefix('--')} {decoder}{' (the default of this model)' if by_default else ''}"
         )
-        use = f"; use {tagger.decoder_flag} {either(takers)}" if takers else ""
+        use = f"; use {tagger._decoder_flag} {either(takers)}" if takers else ""
         raise OptionError(f"{flag(name)}: not an option of the {what}{use}")
 
 
@@ -204,7 +204,7 @@ def _constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
     """The constraints of every output; in a cascade they hold in the layers that have chunks."""
     if constraints is None:
         return {}
-    outputs = model.outputs
+    outputs = model._outputs
     chunked = {name: tagger for name, tagger in outputs.items() if tagger.scheme_ is not None}
     if not chunked and len(outputs) > 1:
         raise OptionError("--constraints: no layer has labels that follow a chunk scheme (B-X, I-X, O, ...)")
@@ -213,12 +213,12 @@ def _constraints_of(model: Any, constraints: str | None) -> dict[str, str]:
 
 def _rules_of(model: Any, written: Sequence[str] | None, path: str | None) -> dict[str, tuple["Rule", ...]]:
     """The rules of every output, from the command line and from a file; of a cascade, LAYER:RULE."""
-    rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(model.outputs, ())
+    rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(model._outputs, ())
     if not written and path is None:
         return rules
     from labelwright.constraints import read_rule, read_rules
 
-    layers = list(model.outputs)
+    layers = list(model._outputs)
     if path is not None and len(layers) > 1:
         raise OptionError("--rules: not for a cascade; use --rule LAYER:RULE")
     if path is not None:
@@ -241,9 +241,9 @@ def why_unsure(tagger: Any) -> str:
     """Why a tagger has no probabilities, and what helps."""
     from labelwright.taggers.base import CONFIDENCE, PROBABILITY
 
-    lacks: str = tagger.lacks(PROBABILITY)
+    lacks: str = tagger._lacks(PROBABILITY)
     if CONFIDENCE in tagger.can:
-        train = "train it with --dev FILE, or " if "dev" in tagger.training_options else ""
+        train = "train it with --dev FILE, or " if "dev" in tagger._training_options else ""
         return f"{lacks}; {train}calibrate it, then it has confidences to show"
     return f"{lacks}; use --nbest"
 
@@ -263,7 +263,7 @@ def uncalibrated(model: Any) -> Any:
 
 def show_progress(model: Any, wanted: bool) -> None:
     """Show a bar where answering a whole file takes its time."""
-    for tagger in model.outputs.values():
+    for tagger in model._outputs.values():
         if "verbose" in tagger.get_params(deep=False):
             tagger.set_params(verbose=int(wanted))
 
@@ -275,7 +275,7 @@ def warn(model: Any, corpus: "Corpus", more: bool = False, scored: bool = False)
     lines: list[str | None] = []
     if more:
         corpus = replace(corpus, source=f"{corpus.source}, first {counted(len(corpus), 'sentence')}")
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         column = name or corpus.label
         if column is not None and column in corpus.names:
             place = f"{corpus.source}: column {column}"

@@ -205,7 +205,7 @@ def _checked_format(asked: Request, inputs: Sequence[str]) -> str | None:
 
 
 def _read(source: str, asked: Request) -> "Corpus":
-    schemes = asked.kind.label_columns(asked.table)
+    schemes = asked.kind._label_columns(asked.table)
     data, _ = read_data(source, asked, schemes)
     if has_attributes(data):
         raise OptionError(f"{source}: CRFsuite's data have no words to show; use labelwright.active.doubts in Python")

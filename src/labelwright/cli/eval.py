@@ -191,6 +191,8 @@ def scored_on(
     ways: "Ways | None" = None,
 ) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
+    from labelwright.inspection.warnings import trained_on
+
     gold, predicted, columns, label, files, threads, arrays = sources
     ways = ways or Ways()
     reading = "strict" if strict else "conlleval"
@@ -215,6 +217,8 @@ def scored_on(
         data = rows.whole(data)
     if not has_attributes(data):
         how.warn(model, data, scored=True)
+        if line := trained_on(model.training_.get("seen", ""), data):
+            say(f"labelwright: {line}")
     how.show_progress(model, True)
     inputs = data.X if has_attributes(data) else corpus_for(model, data)
     return Tested(_scores(model, data, inputs, asked), inputs, model)
@@ -232,9 +236,9 @@ def _predictions(gold: "Corpus", predicted: list[list[str]], reading: str, schem
 
 def _check_sure(model: Any) -> None:
     """Refuse a model without probabilities or confidences."""
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         with how.of_layer(name):
-            if not tagger.is_sure:
+            if not tagger._is_sure:
                 raise OptionError(f"--calibration: {how.why_unsure(tagger)}")
 
 
@@ -251,7 +255,7 @@ def _check_oracle(model: Any) -> None:
     """Refuse a model that has no oracle."""
     from labelwright.taggers.base import ORACLE
 
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         with how.of_layer(name):
             if ORACLE not in tagger.can:
                 raise OptionError("--oracle: only for memory-based models, which choose among proposals")
@@ -272,9 +276,9 @@ def _scores(model: Any, test: "Data", inputs: Any, asked: Asked) -> dict[str, Sc
 
     ruled = {name: choice.under_rules(inputs) for name, choice in asked.choices.items()}
     tallies = {name: how.Tally() for name in asked.choices}
-    answers = model.ask(data, question, None, how.schemes_of(asked.choices))
+    answers = model._ask_outputs(data, question, None, how.schemes_of(asked.choices))
     scores = {}
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         decodings = [decoding for decoding, _ in answers[name]]
         tallies[name].add(decodings)
         scored = _scored(name, tagger, test, data, [each.labels for each in decodings], tallies[name], asked)
@@ -308,7 +312,7 @@ def _scored(
     ceiling = None
     if asked.oracle:
         ceiling = evaluate(gold, tagger.predict_oracle(data, gold), reading=reading, scheme=scheme)
-    choice, word = asked.choices[name], tagger.decoder_flag.removeprefix("--")
+    choice, word = asked.choices[name], tagger._decoder_flag.removeprefix("--")
     described: dict[str, Any] = {word: choice.decoder}
     if word == "decoder":
         described["options"] = choice.options

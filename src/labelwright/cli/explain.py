@@ -198,7 +198,7 @@ def _gold(
             if needed:
                 raise
             return gold
-    for name, output in tagger.outputs.items():
+    for name, output in tagger._outputs.items():
         column = name or labelled.label or label_place(tagger)[1]
         if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
             sentences = labelled.column(column)

@@ -104,14 +104,14 @@ def _same_kind(content: bytes, threads: int | None) -> Any:
 
     model = with_text_labels(load(content))
     if threads is not None:
-        for part in {id(part): part for part in (model, *model.outputs.values())}.values():
+        for part in {id(part): part for part in (model, *model._outputs.values())}.values():
             part.set_params(n_jobs=threads)
     return model
 
 
 def _sizes(large: Any, small: Any, *sizes: int) -> dict[str, Any]:
     """Bytes, features and weights before and after."""
-    before, after = large.sizes(), small.sizes()
+    before, after = large._sizes(), small._sizes()
     return {"bytes": list(sizes)} | {name: [before[name], after[name]] for name in before}
 
 
@@ -124,7 +124,7 @@ def _labels(model: Any, gold: "Data") -> Labels:
         choice = choices[name]
         return [d.labels for d in batch.decode(choice.decoder, probabilities=False, **choice.options)]
 
-    answers: Labels = model.ask(inputs, question)
+    answers: Labels = model._ask_outputs(inputs, question)
     return answers
 
 
@@ -133,7 +133,7 @@ def _scores(gold: "Data", model: Any, before: Labels, after: Labels) -> dict[str
     from labelwright.evaluate import evaluate
 
     scores = {}
-    for name in model.outputs:
+    for name in model._outputs:
         truth = gold.column(name) if name else gold.y
         reports = [evaluate(truth, labels[name]) for labels in (before, after)]
         same = evaluate(before[name], after[name], reading="token")

@@ -101,7 +101,7 @@ def command(
         return
     corpora = _corpora(whole, asked)
     if corpora:
-        facts |= tagger.describe_use(list(corpora.values()), asked.top)
+        facts |= tagger._describe_use(list(corpora.values()), asked.top)
     if asked.plot is not None:
         facts["path_mass"] = _plotted(tagger, corpora, facts["paths"], asked)
     if asked.json:
@@ -216,7 +216,7 @@ def _corpora(whole: Any, asked: Asked) -> dict[str, Any]:
 def _show_linear(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:
     from labelwright.cli.linear_inspect import show_facts
 
-    show_facts(facts, asked.name, bool(asked.files), tagger.trains_in)
+    show_facts(facts, asked.name, bool(asked.files), tagger._trains_in)
 
 
 def _plotted(tagger: Any, corpora: dict[str, Any], paths: str, asked: Asked) -> dict[str, dict[int, float]]:
@@ -224,7 +224,7 @@ def _plotted(tagger: Any, corpora: dict[str, Any], paths: str, asked: Asked) -> 
     from labelwright.cli.plots import draw_path_mass
 
     n = asked.paths or PATHS
-    curves = {path: tagger.path_mass(corpus, n) for path, corpus in corpora.items()}
+    curves = {path: tagger._path_mass(corpus, n) for path, corpus in corpora.items()}
     draw_path_mass(curves, paths, asked.plot or "")
     steps = {k * 10**power for power in range(7) for k in (1, 2, 5)}
     shown = sorted({k for k in steps if k <= n} | {n})
@@ -243,7 +243,7 @@ def _show_memory(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -
 def _show_cascade(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:
     from labelwright.cli.cascade_inspect import show_facts
 
-    show_facts(facts, asked.path, {name: layer.trains_in for name, layer in whole.outputs.items()})
+    show_facts(facts, asked.path, {name: layer._trains_in for name, layer in whole._outputs.items()})
 
 
 def _show_plain(whole: Any, tagger: Any, facts: dict[str, Any], asked: Asked) -> None:

@@ -128,18 +128,18 @@ def _train(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
     model._check_parameters()
     dev = _read(own["dev"], paths=True) if own["dev"] else None
     X, y = _read(source, paths=True)
-    bar = None if own["quiet"] else model.progress_bar()
+    bar = None if own["quiet"] else model._progress_bar()
     try:
         model.fit(X, y, dev=dev, progress=bar)
     finally:
         if bar is not None:
             bar.close()
-    model.forget_run()
+    model._forget_run()
     model.save(target)
     if is_interrupted(model):
         raise ended_by_signal(f"; {target} holds the model so far")
     if not own["quiet"]:
-        sizes, run, stopped = model.summary()
+        sizes, run, stopped = model._summary()
         say(f"{target}: {', '.join(sizes)}; {', '.join(run)}; {stopped}")
 
 

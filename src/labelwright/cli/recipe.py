@@ -35,7 +35,7 @@ class Request(NamedTuple):
 
     def can(self, ability: str) -> bool:
         """Whether training this tagger can do this."""
-        return ability in self.kind.training_options
+        return ability in self.kind._training_options
 
     def place(self, name: str) -> str:
         """Where a setting was given: its option, or the file and the key."""
@@ -98,7 +98,7 @@ def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
     """A new tagger with the settings that were given, and the kept ones where nothing was given."""
     model = asked.kind(**{**kept, **asked.parameters})
     values, grid = model.get_params(deep=False), asked.get("search")
-    searched = () if grid is None else (*asked.kind.searched, *(grid if isinstance(grid, dict) else ()))
+    searched = () if grid is None else (*asked.kind._searched, *(grid if isinstance(grid, dict) else ()))
     for setting in without_use(values, asked.settings, asked.parameters):
         wanted = setting.only_with
         if wanted.setting not in searched or wanted.setting in asked.values:
@@ -115,7 +115,7 @@ def start_model(asked: Request) -> Any:
     if path is None:
         return None
     old = registry.load(path)
-    refusal = asked.kind.why_not_from(old)
+    refusal = asked.kind._why_not_from(old)
     if refusal is not None:
         raise OptionError(f"{asked.place('start_from')}: {path} is {refusal}")
     return old
@@ -139,7 +139,7 @@ def kept_settings(old: Any, kind: type[Any]) -> dict[str, Any]:
 def offered(kind: type[Any], setting: Setting) -> bool:
     """Whether a setting of the run is one for this tagger."""
     needs = setting.marker(Needs)
-    return (needs is None or needs.ability in kind.training_options) and kind.refusal(setting.name) is None
+    return (needs is None or needs.ability in kind._training_options) and kind._refusal(setting.name) is None
 
 
 def takers(setting: str, run: Mapping[str, Setting]) -> list[str]:
@@ -155,7 +155,7 @@ def takers(setting: str, run: Mapping[str, Setting]) -> list[str]:
 def only_for(setting: Setting | str, name: str, run: Mapping[str, Setting], place: str) -> str | None:
     """What to say of a setting that this tagger does not have, if others do."""
     key = setting if isinstance(setting, str) else setting.name
-    refusal = registry.model_class(name).refusal(key)
+    refusal = registry.model_class(name)._refusal(key)
     if refusal is not None:
         return f"{place}: {refusal}"
     others = takers(key, run)

@@ -106,7 +106,7 @@ def _tag(
     tagger = load_model(model, threads, attributes=True)
     if uncalibrated:
         tagger = how.uncalibrated(tagger)
-    tallies = {name: how.Tally() for name in tagger.outputs} if verbose else {}
+    tallies = {name: how.Tally() for name in tagger._outputs} if verbose else {}
     of_text = format == "text" and not as_json and to != "columns"
     entities = texts.EntityWriter(tagger, to or "jsonl") if of_text else None
     choices = how.chosen(tagger, decoding)
@@ -151,11 +151,11 @@ def _check(model: Any, request: Request) -> None:
             raise OptionError("--known: not for a cascade, whose layers all find their own labels")
         if request.nbest is not None and not request.json:
             raise OptionError("--nbest: a cascade has a list for each layer; add --json")
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         with how.of_layer(name):
             if request.known is not None and FORCED not in tagger.can:
-                raise OptionError(f"--known: {tagger.lacks(FORCED)}: it chooses among proposals of its own")
-            if request.probabilities and not tagger.is_sure:
+                raise OptionError(f"--known: {tagger._lacks(FORCED)}: it chooses among proposals of its own")
+            if request.probabilities and not tagger._is_sure:
                 raise OptionError(f"--probabilities: {how.why_unsure(tagger)}")
             if request.nbest is not None and not request.json:
                 _check_nbest(tagger, request.choices[name], bool(request.tallies))
@@ -168,16 +168,16 @@ def _check_least(model: Any, request: Request) -> None:
         raise OptionError(f"--min-confidence: expected a number from 0 to 1, got {request.least:g}")
     if request.nbest is not None:
         raise OptionError("--min-confidence: --nbest lists whole labellings; leave one of both out")
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         with how.of_layer(name):
-            if not tagger.is_sure:
+            if not tagger._is_sure:
                 raise OptionError(f"--min-confidence: {how.why_unsure(tagger)}")
 
 
 def _check_nbest(tagger: Any, choice: how.Choice, verbose: bool) -> None:
     """Refuse what a plain list of the best labellings has no place for; with --json there is one for both."""
-    if not tagger.ranks(choice.decoder):
-        flag = f"{tagger.decoder_flag} {choice.decoder}"
+    if not tagger._ranks(choice.decoder):
+        flag = f"{tagger._decoder_flag} {choice.decoder}"
         raise OptionError(f"--nbest: lists the best labellings as a whole, which {flag} does not look for")
     if "time_limit" in choice.options:
         raise OptionError("--time-limit: does not apply to --nbest; use --max-expansions, or add --json")

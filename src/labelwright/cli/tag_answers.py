@@ -50,7 +50,7 @@ def answers_about(model: Any, piece: ToTag, request: Request) -> dict[str, list[
     request = request._replace(annotated=piece.split is not None and piece.write is not None and not request.json)
     inputs: Any = piece.data.X if corpus is None else inputs_of(model, corpus)
     if request.known is not None and corpus is not None:
-        forced = {name: _forced(corpus, request.known, part.classes_) for name, part in model.outputs.items()}
+        forced = {name: _forced(corpus, request.known, part.classes_) for name, part in model._outputs.items()}
     if request.nbest is not None and piece.write and not request.json:
         raise OptionError("--nbest: this format has no place for several labellings; add --json")
 
@@ -59,7 +59,7 @@ def answers_about(model: Any, piece: ToTag, request: Request) -> dict[str, list[
 
     ruled = {name: choice.under_rules(inputs) for name, choice in request.choices.items()}
     with _as_known(corpus):
-        answers: dict[str, list[Answer]] = model.ask(inputs, question, forced, how.schemes_of(request.choices))
+        answers: dict[str, list[Answer]] = model._ask_outputs(inputs, question, forced, how.schemes_of(request.choices))
     for name, tally in request.tallies.items():
         tally.add([answer.decoding for answer in answers[name]])
     return answers
@@ -127,7 +127,7 @@ class Unsummed:
         if not request.json and request.entities is None:  # which show probabilities without being asked
             return
         for name, rows in answers.items():
-            if request.choices[name].rules and model.outputs[name].is_sure:
+            if request.choices[name].rules and model._outputs[name]._is_sure:
                 self.sentences += sum(_lacks_probability(row, request.json) for row in rows)
 
     def report(self) -> None:

@@ -97,7 +97,7 @@ def _write_nbest(
         corpus, columns, [label for answer in rows for labels, _ in answer.nbest for label in labels]
     )
     tokens = [separator.join(row) for row in zip(*columns, strict=True)]
-    form = ".4g" if model.outputs[name].probabilistic else ".4f"
+    form = ".4g" if model._outputs[name]._probabilistic else ".4f"
     begin, lines = 0, list[str]()
     for n, answer in enumerate(rows):
         for rank, (labels, value) in enumerate(answer.nbest, 1):
@@ -129,7 +129,7 @@ def _json_facts(
     model: Any, sentences: Words, answers: dict[str, list[Answer]], request: Request
 ) -> Iterator[dict[str, Any]]:
     """One object for each sentence; the outputs of a cascade by layer."""
-    layers = {name: _facts(model.outputs[name], sentences, rows, request) for name, rows in answers.items()}
+    layers = {name: _facts(model._outputs[name], sentences, rows, request) for name, rows in answers.items()}
     if layer_names(model):
         for words, *parts in zip(sentences, *layers.values(), strict=True):
             yield {"tokens": words, "layers": dict(zip(layers, parts, strict=True))}
@@ -141,7 +141,7 @@ def _json_facts(
 
 def _facts(tagger: Any, sentences: Words, answers: list[Answer], request: Request) -> Iterator[dict[str, Any]]:
     """What is to be said about each sentence."""
-    value, values = ("probability", "probabilities") if tagger.probabilistic else ("score", "confidences")
+    value, values = ("probability", "probabilities") if tagger._probabilistic else ("score", "confidences")
     for words, answer in zip(sentences, answers, strict=True):
         fact: dict[str, Any] = {
             "labels": answer.labels,
@@ -158,11 +158,11 @@ def _facts(tagger: Any, sentences: Words, answers: list[Answer], request: Reques
 
 def _worth(tagger: Any, decoding: "Decoding") -> dict[str, float | None]:
     """How good a labelling is: its probability, or its score and, from a calibrated model, the confidence in it."""
-    if tagger.probabilistic:
+    if tagger._probabilistic:
         log_p = decoding.log_probability
         return {"probability": None if log_p is None else round(math.exp(log_p), 6)}
     score: dict[str, float | None] = {"score": round(decoding.score, 6)}
-    return score | {"confidence": _rounded(decoding.confidence)} if tagger.is_sure else score
+    return score | {"confidence": _rounded(decoding.confidence)} if tagger._is_sure else score
 
 
 def _rounded(p: float | None) -> float | None:
@@ -175,6 +175,6 @@ def _span(tagger: Any, span: "Span", words: list[str] | None) -> dict[str, Any]:
     from labelwright.corpus.text import joined_text
 
     shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
-    if tagger.is_sure:
-        shown["probability" if tagger.probabilistic else "confidence"] = _rounded(span.probability)
+    if tagger._is_sure:
+        shown["probability" if tagger._probabilistic else "confidence"] = _rounded(span.probability)
     return shown if words is None else shown | {"text": joined_text(words[span.start : span.end])}

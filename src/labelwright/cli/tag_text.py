@@ -63,7 +63,7 @@ class EntityWriter:
     """Writes the entities of a text, piece after piece."""
 
     def __init__(self, model: Any, target: str):
-        name, self._tagger = list(model.outputs.items())[-1]
+        name, self._tagger = list(model._outputs.items())[-1]
         self.output, self._target = name, target  # of a cascade the highest layer
         self._n = 0  # entities so far
 
@@ -91,4 +91,4 @@ class EntityWriter:
         probability = shown.pop("probability")
         if probability is None:
             return shown
-        return shown | {"probability" if self._tagger.probabilistic else "confidence": round(float(probability), 6)}
+        return shown | {"probability" if self._tagger._probabilistic else "confidence": round(float(probability), 6)}

@@ -176,7 +176,7 @@ def _name_of_file(path: Any, ability: str = "init") -> str | None:
     except LabelwrightError:  # said when it is loaded
         return None
     name = registry.class_names().get(str(kind))
-    return name if name and ability in registry.model_class(name).training_options else None
+    return name if name and ability in registry.model_class(name)._training_options else None
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     checkpoint = _checkpoint(output, inputs) if asked.can("checkpoint") else None
     start = start_model(asked)
     model = tagger(asked, kept_settings(start, asked.kind))
-    schemes = asked.kind.label_columns(asked.table)
+    schemes = asked.kind._label_columns(asked.table)
     if asked.get("plot") is not None:
         _check_plot(asked, [*inputs, output])
     tried = _to_try(model, asked)
@@ -275,6 +275,7 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     from labelwright.cli.tag_text import tokenizer_given
     from labelwright.corpus.file_formats import TEXTS, FileOptions, opened
     from labelwright.corpus.tokenizer import Tokenizer, shown_by
+    from labelwright.inspection.warnings import hashes_of, trained_on
 
     columns, label, scheme = (asked.get(name) for name in ("columns", "label", "scheme"))
     splitting = [asked.get(name) for name in ("tokenizer", "characters", "token_pattern", "sentences")]
@@ -304,10 +305,14 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     dev = opened(asked.values["dev"], files.format or ("crfsuite" if file.format == "crfsuite" else None), named=True)
     by_itself = has_attributes(data) or dev.format in TEXTS
     if by_itself:
-        held_out = read(dev, None, None)
+        held_out: Any = read(dev, None, None)
     else:
         held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
     check_known_labels(held_out, schemes, data)
+    if not (has_attributes(held_out) or asked.get("quiet")) and (
+        line := trained_on("".join(hashes_of(data)), held_out)
+    ):
+        say(f"labelwright: {line}")
     return data, _with_arrays(held_out, "dev_arrays", asked)
 
 
@@ -357,7 +362,7 @@ def _fit(
         layers = LayerProgress(quiet, verbose)
         options |= {"layer_progress": layers.started, "progress": layers.started("all layers", model)}
     elif asked.can("progress") and not quiet:
-        options["progress"] = Lines() if verbose else model.progress_bar()
+        options["progress"] = Lines() if verbose else model._progress_bar()
     try:
         model.fit(*(data if has_attributes(data) else [data]), **options)
     except KeyboardInterrupt:
@@ -382,28 +387,30 @@ def _finish(
     drawn: Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
+    from labelwright.inspection.warnings import sample_of
     from labelwright.learn.checkpoint import remove_checkpoints
     from labelwright.taggers.estimator import is_interrupted
 
     output, quiet = asked.values["output"], bool(asked.get("quiet"))
-    trouble = model.trouble()
+    trouble = model._trouble()
     if trouble is not None:
         raise OptionError(f"{output}: not written, {trouble}")
     if not has_attributes(data):
-        model.remember_input(list(data.names), data.label)
+        model._remember_input(list(data.names), data.label)
+        model.training_["seen"] = sample_of(data)
     if not quiet:
         _warn(model)
     record = model.training_
     record |= more
     interrupted = is_interrupted(model)
     if interrupted and checkpoint is not None and record.get("iterations") == 0 and "rounds" not in record:
-        raise ended_by_signal(f" before the first {model.trains_in}; {output} is not written")
+        raise ended_by_signal(f" before the first {model._trains_in}; {output} is not written")
     on_dev, draw_joint = _on_dev(model, dev, asked)
     try:
         if not interrupted:
             calibrated(model, data, dev, asked)
     finally:  # what was trained is kept
-        model.forget_run()
+        model._forget_run()
         model.save(output)
     if interrupted:
         resumable = checkpoint is not None and "search" not in record
@@ -426,7 +433,7 @@ def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, Callab
         return "", None
     from labelwright.evaluate import evaluate
 
-    if asked.kind.label_columns(asked.table) is not None:
+    if asked.kind._label_columns(asked.table) is not None:
         from labelwright.cli import train_layers
 
         predicted = train_layers.predictions(model, dev)
@@ -455,7 +462,7 @@ def _score_name(report: Any) -> str:
 def _left_behind(model: Any, output: str, resumable: bool) -> str:
     """After how much training a signal came, what is left, and how to resume."""
     turns = model.training_.get("iterations")
-    after = f" after {counted(turns, model.trains_in)}" if resumable and turns is not None else ""
+    after = f" after {counted(turns, model._trains_in)}" if resumable and turns is not None else ""
     return f"{after}; {output} holds the model so far{f'; {_go_on()}' if resumable else ''}"
 
 
@@ -466,7 +473,7 @@ def _go_on() -> str:
 
 def _summary(model: Any, on_dev: str) -> str:
     """How large the model is, how the run went, how good it is, and why training stopped."""
-    summary = model.summary()
+    summary = model._summary()
     stopped = summary.stopped
     if "search" in model.training_:
         stopped = how_many(model.training_["search"])
@@ -478,7 +485,7 @@ def _warn(model: Any) -> None:
     """Say what a user should know about a trained model, in one line."""
     from labelwright.inspection.warnings import few_features
 
-    for part in model.outputs.values():
+    for part in model._outputs.values():
         line = few_features(part)
         if line is not None:
             say(f"labelwright: {line}")

@@ -12,6 +12,7 @@ from labelwright.cli.train_labels import check_known_labels, opened_labels, say_
 from labelwright.cli.train_options import RUN
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
+from labelwright.inspection.warnings import sample_of
 from labelwright.settings import OfTheRun
 from labelwright.taggers.estimator import is_interrupted
 from labelwright.taggers.growth import writes
@@ -41,7 +42,7 @@ def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     data, weights = weighted_data(data, asked)
     data = _columns(model, data)
     _check_scheme(model, data)
-    known = {name: part.classes_ for name, part in model.outputs.items()}
+    known = {name: part.classes_ for name, part in model._outputs.items()}
     data = opened_labels(data, asked, known.get("", ()))
     schemes = dict.fromkeys(layer_names(model)) or None
     say_known(data, schemes, asked, known)
@@ -55,7 +56,7 @@ def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     if not asked.get("quiet"):
         learnt = f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s"
         say(f"{output}: {'; '.join([_growth(before, _sizes(model)), learnt, *_on_dev(scores)])}")
-    if any(map(is_interrupted, model.outputs.values())):
+    if any(map(is_interrupted, model._outputs.values())):
         raise ended_by_signal(f"; {output} holds the model so far")
 
 
@@ -78,7 +79,7 @@ def _check_options(asked: Request) -> None:
 def _check_model(model: Any, path: str, asked: Request) -> None:
     """Refuse a model that cannot learn from further sentences, or that is none of the kind that is named."""
     kind = name_of(type(model))
-    if "partial_fit" not in model.training_options:
+    if "partial_fit" not in model._training_options:
         raise OptionError(f"--continue: {path} is a {kind}, which cannot learn further; train again on all data")
     if kind != asked.name:
         raise OptionError(f"--model: {path} is a {kind}, got {asked.name}; leave --model out")
@@ -124,7 +125,7 @@ def _columns(model: Any, data: "Data") -> "Data":
 
 def _check_scheme(model: Any, data: "Data") -> None:
     """Refuse labels in another scheme than the model has: it would learn both."""
-    for name, part in model.outputs.items():
+    for name, part in model._outputs.items():
         labels = {label for sentence in (data.column(name) if name else data.y) for label in sentence}
         known = {str(label) for label in labels} - set(part.classes_)
         unfit = sorted(label for label in known if is_chunk_label(label) and not writes(part.scheme_, label))
@@ -141,18 +142,20 @@ def _check_scheme(model: Any, data: "Data") -> None:
 
 def _write(model: Any, data: "Data", asked: Request) -> None:
     """Write the model, which remembers the columns of its first training where they are the same."""
-    trouble = model.trouble()
+    trouble = model._trouble()
     if trouble is not None:
         raise OptionError(f"{asked.values['output']}: not written, {trouble}")
     if not has_attributes(data) and "columns" not in model.training_:
-        model.remember_input(list(data.names), data.label)
-    model.forget_run()
+        model._remember_input(list(data.names), data.label)
+    if not has_attributes(data):
+        model.training_["seen"] = sample_of(data, model.training_.get("seen", ""))
+    model._forget_run()
     model.save(asked.values["output"])
 
 
 def _sizes(model: Any) -> dict[str, tuple[list[str], int | None]]:
     """The labels of every output, and how many features it has, where it counts them."""
-    return {name: (list(part.classes_), part.training_.get("features")) for name, part in model.outputs.items()}
+    return {name: (list(part.classes_), part.training_.get("features")) for name, part in model._outputs.items()}
 
 
 def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -85,9 +85,9 @@ def settings_to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
     grid = asked.get("search")
     if isinstance(grid, dict) and grid:
         return [_typed(model, grid, asked)]
-    given = {name: asked.values[name] for name in asked.kind.searched if name in asked.values}
-    tried: list[dict[str, Any]] = model.searchable_settings(given)
-    if not asked.kind.searched:
+    given = {name: asked.values[name] for name in asked.kind._searched if name in asked.values}
+    tried: list[dict[str, Any]] = model._searchable_settings(given)
+    if not asked.kind._searched:
         raise OptionError(f"{asked.place('search')}: name settings and the values to try, as in {_example(asked)}")
     if len(tried) < 2:
         raise OptionError("--search: all settings are given, nothing is left to search; leave it out")

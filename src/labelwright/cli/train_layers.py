@@ -55,7 +55,7 @@ class LayerProgress:
         title = f"{name} without part {part}" if part else name
         if self._quiet:
             return None
-        return _Titled(title) if self._verbose else model.progress_bar(title)
+        return _Titled(title) if self._verbose else model._progress_bar(title)
 
 
 class _Titled(Lines):

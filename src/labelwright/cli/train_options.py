@@ -281,7 +281,7 @@ RUN = {
     for name, setting in settings_of(part).items()
 }
 
-# Options that mean something else to taggers without an ability of `training_options`: the ability, and their help.
+# Options that mean something else to taggers without an ability of `_training_options`: the ability, and their help.
 WITHOUT = {
     "dev": ("dev", "Development data: the trained model is scored on them."),
     "verbose": ("progress", "One line for each setting that --search tries."),
@@ -291,7 +291,7 @@ WITHOUT = {
 def for_tagger(kind: type[Any], setting: Setting) -> Setting:
     """A setting of the run, with the help that is true for this tagger."""
     ability, text = WITHOUT.get(setting.name, ("", ""))
-    if not ability or ability in kind.training_options:
+    if not ability or ability in kind._training_options:
         return setting
     markers = tuple(Help(text) if isinstance(marker, Help) else marker for marker in setting.markers)
     return replace(setting, markers=markers)

@@ -93,7 +93,7 @@ def calibrated(model: Any, data: Any, dev: Any, asked: Request) -> None:
     if asked.get("quiet"):
         return
     how = "on development data" if folds is None else f"by cross-fitting in {folds} parts"
-    for name, tagger in model.outputs.items():
+    for name, tagger in model._outputs.items():
         say(f"{name + ': ' if name else ''}calibrated {how}: {fitted_text(tagger.training_['calibration'])}")
 
 
@@ -112,16 +112,16 @@ def say_beforehand(model: Any, data: Any, asked: Request) -> None:
     expected = estimate(model, data)
     limit = settings.get("max_iter") or USUAL
     if expected.seconds * limit >= MINUTE:
-        turns = counted(limit, model.trains_in)
+        turns = counted(limit, model._trains_in)
         say(
             f"training: {expected.tokens:,} tokens, {expected.states:,} states, {expected.arcs:,} arcs; about "
-            f"{expected.seconds:.2g} s for each {model.trains_in}, {duration(expected.seconds * limit)} for {turns}"
+            f"{expected.seconds:.2g} s for each {model._trains_in}, {duration(expected.seconds * limit)} for {turns}"
         )
 
 
 def draw(path: str, model: Any, drawn: Drawn) -> None:
     """A plot of the history of training, of a search and of a learning curve, as far as there are such."""
-    histories = {name: vars(part).get("history_", []) for name, part in model.outputs.items()}
+    histories = {name: vars(part).get("history_", []) for name, part in model._outputs.items()}
     if not any(histories.values()):
         histories = {"": vars(model).get("history_", [])}
     search = None if drawn.search is None else (drawn.search.rows, drawn.search.record["best"], drawn.search.sizes)

@@ -254,8 +254,8 @@ def _ask(model: Any, corpus: Any) -> None:
     model.decode(data, "exact", max_expansions=0)
     model.decode(data, "marginal", constraints="scheme", forced=[[None] * len(words) for words in WORDS])
     model.sequence_log_probabilities(data, LABELS)
-    model.describe_use([corpus])
-    model.path_mass(corpus, 2)
+    model._describe_use([corpus])
+    model._path_mass(corpus, 2)
     data = model.encode([["the", "old"] * 400])
     model.decode(data, "ldi", n=100)  # memory that grows, too
 
@@ -267,7 +267,7 @@ def _ask_by_score(model: Any, corpus: Any) -> None:
     model.predict_confidences(data)
     model.span_confidences(data, model.predict_spans(data))
     model.decode(data, constraints="scheme", forced=[[None] * len(words) for words in WORDS])
-    model.describe_use([corpus])
+    model._describe_use([corpus])
 
 
 def _ask_segments(model: Any, corpus: Any) -> None:

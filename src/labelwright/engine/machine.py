@@ -2,6 +2,8 @@
 
 import functools
 import pickle
+import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ from labelwright.engine import cache
 # The cache rests on a few names of Numba that are not public.  These versions were tested; with others the kernels are
 # kept by Numba's own cache.
 TESTED = ((0, 60), (0, 68))
+SILENCE = 2.0  # seconds of compiling after which somebody who waits is told
 
 
 @functools.cache
@@ -83,6 +86,15 @@ def fingerprint() -> str:
     return f"{numba.__version__} {getattr(config, 'BOUNDSCHECK', None)}"
 
 
+def _tell_after(seconds: float) -> None:
+    """Say once in a terminal or at a prompt that kernels are being compiled, which takes half a minute in all."""
+    global SILENCE
+    SILENCE -= seconds
+    if SILENCE < 0 and (hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty())):
+        SILENCE = float("inf")
+        sys.stderr.write("labelwright: compiling kernels, once for this version on this machine ...\n")
+
+
 if OWN_CACHE:
     from numba.core.compiler import CompileResult
     from numba.core.serialize import dumps
@@ -110,9 +122,11 @@ if OWN_CACHE:
                             return CompileResult._rebuild(target_context, *pickle.loads(stored))
                     except Exception:  # damaged: compile again
                         continue
+            self._begun = time.monotonic()
             return None
 
         def save_overload(self, sig: Any, data: Any) -> None:
+            _tell_after(time.monotonic() - self._begun)
             folder = cache.writable_folder(fingerprint())
             if self._enabled and folder is not None:
                 cache.write(folder / self._file(sig, data.codegen.magic_tuple()), dumps(data._reduce()))

@@ -146,19 +146,19 @@ def calibration_report(
     gold = X.y if y is None and isinstance(X, Corpus) else y
     if gold is None:
         raise OptionError("calibration_report: give the true labels y")
-    if layer not in model.outputs:
-        raise OptionError(f"layer: expected one of {', '.join(model.outputs)}, got {layer!r}")
-    tagger = model.outputs[layer]
-    if not tagger.is_sure:
-        raise OptionError(f"calibration_report: {tagger.lacks('probability')}; calibrate it first, if it can be")
+    if layer not in model._outputs:
+        raise OptionError(f"layer: expected one of {', '.join(model._outputs)}, got {layer!r}")
+    tagger = model._outputs[layer]
+    if not tagger._is_sure:
+        raise OptionError(f"calibration_report: {tagger._lacks('probability')}; calibrate it first, if it can be")
 
     def question(name: str, tagger: Any, batch: Any) -> list[tuple[list[str], list[Span]]]:
         if name != layer:
             return [([], []) for _ in batch]
-        labels = [record.labels for record in batch.decode(tagger.checked_decoder(None), probabilities=False)]
+        labels = [record.labels for record in batch.decode(tagger._checked_decoder(None), probabilities=False)]
         return list(zip(labels, batch.entities(labels), strict=True))
 
-    answers = model.ask(X, question)[layer]
+    answers = model._ask_outputs(X, question)[layer]
     _check_number(answers, gold)
     agreed = []
     for number, (row, (labels, _)) in enumerate(zip(left_open(gold, tagger.classes_), answers, strict=True)):
@@ -170,7 +170,7 @@ def calibration_report(
 
 def measure_of(tagger: Any) -> str:
     """What the numbers of a tagger are: probability, or confidence."""
-    return "probability" if tagger.probabilistic else "confidence"
+    return "probability" if tagger._probabilistic else "confidence"
 
 
 def _check_number(entities: Sequence[Any], gold: Sequence[Any]) -> None:

@@ -293,7 +293,7 @@ def paired(gold: Sequence[Span], predicted: Sequence[Span]) -> list[tuple[Span |
 def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chunks: bool) -> list[Error]:
     """The errors with the probability (or calibrated confidence) that a model gives to both sides of each; without,
     where it has none.  Only sentences with errors are scored."""
-    if not errors or not model.outputs[layer].is_sure:
+    if not errors or not model._outputs[layer]._is_sure:
         return errors
     by_sentence: dict[int, list[Error]] = defaultdict(list)
     for error in errors:
@@ -309,7 +309,7 @@ def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chun
         return [_with_probabilities(sure, number, part, chunks) for number, part in enumerate(asked)]
 
     asked = _taken(X, rows) if some else X
-    return [error for part in model.ask(asked, question)[layer] for error in part]
+    return [error for part in model._ask_outputs(asked, question)[layer] for error in part]
 
 
 def _with_probabilities(batch: Any, number: int, errors: list[Error], chunks: bool) -> list[Error]:

@@ -29,7 +29,7 @@ def _layer(layer: Any) -> dict[str, Any]:
         "kind": type(layer).__name__,
         "labels": list(layer.classes_),
         "scheme": layer.scheme_,
-        **(sizes(layer) if layer.sizes() else {"size": layer.summary().sizes}),
-        "probabilistic": layer.probabilistic,
+        **(sizes(layer) if layer._sizes() else {"size": layer._summary().sizes}),
+        "probabilistic": layer._probabilistic,
         "training": layer.training_,
     }

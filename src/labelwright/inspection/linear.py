@@ -36,21 +36,21 @@ R = TypeVar("R")
 
 def describe(model: Any, top: int) -> dict[str, Any]:
     """All that a model's file alone shows, ready for JSON."""
-    names: WeightNames = weight_names(model.trained_)
-    header = model.extractor_.header()
-    latent = bool(model.space_.latent)
+    names: WeightNames = weight_names(model._trained)
+    header = model._extractor.header()
+    latent = bool(model._space.latent)
     facts = {
         "view": "linear",
         "kind": type(model).__name__,
         "parameters": model.get_params(deep=False),
         "scheme": model.scheme_,
-        "labels": list(model.space_.labels),
+        "labels": list(model._space.labels),
         "states": names.state,
         "columns": list(header.get("columns", [])),
         "template": header.get("template"),
         **sizes(model),
-        "probabilistic": model.probabilistic,
-        "paths": ("latent paths" if latent else "labellings") if model.probabilistic else None,  # with a probability
+        "probabilistic": model._probabilistic,
+        "paths": ("latent paths" if latent else "labellings") if model._probabilistic else None,  # with a probability
         "training": model.training_,
         "transitions": [
             {"from": from_, "to": to, "weight": w}
@@ -62,7 +62,7 @@ def describe(model: Any, top: int) -> dict[str, Any]:
         ],
         "features": {
             kind: _strongest(model, kind, names.segment if kind == "segment" else names.state, top)
-            for kind, cells in model.parameters_.cells.items()
+            for kind, cells in model._parameters.cells.items()
             if len(cells.ptr)
         },
         "history": model.history_,
@@ -75,15 +75,15 @@ def describe(model: Any, top: int) -> dict[str, Any]:
 def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]:
     """The latent states, or the labels, by their use on data, ready for JSON."""
     use = expected_use(model, corpora)
-    if model.space_.latent:
+    if model._space.latent:
         return {"latent": [view._asdict() for view in latent_states(model, use, top)]}
-    return {"use": [view._asdict() for view in label_views(use, model.space_.labels, top)]}
+    return {"use": [view._asdict() for view in label_views(use, model._space.labels, top)]}
 
 
 def sizes(model: Any) -> dict[str, int]:
     """How many features and weights were trained; files leave out weights that are exactly zero."""
     return {
-        "n_features": model.extractor_.n_features,
+        "n_features": model._extractor.n_features,
         "n_weights": model.training_.get("weights", len(model.weights_)),
         "n_nonzero": int(np.count_nonzero(model.weights_)),
     }
@@ -91,29 +91,29 @@ def sizes(model: Any) -> dict[str, int]:
 
 def _strongest_transitions(model: Any, part: str, names: Sequence[str], top: int) -> list[tuple[list[str], float]]:
     """The plain transitions, or (order 2) triples, with the largest weights, by the names of their states."""
-    parts = model.parameters_.slices
+    parts = model._parameters.slices
     if part not in parts:
         return []
     weights = model.weights_[parts[part]]
     shape = (len(names),) * (2 if part == "transitions" else 3)
     best = np.argsort(-np.abs(weights), kind="stable")[:top]
-    states = np.stack(np.unravel_index(model.parameters_.codes_of(part, best), shape), axis=1).tolist()
+    states = np.stack(np.unravel_index(model._parameters.codes_of(part, best), shape), axis=1).tolist()
     return [([names[s] for s in row], float(weights[k])) for row, k in zip(states, best, strict=True)]
 
 
 def _transitions(model: Any) -> Array:
     """The weight of every transition between two states [S, S]."""
-    S = model.space_.n_states
-    weights: Array = model.weights_[model.parameters_.slices["transitions"]].reshape(S, S)
+    S = model._space.n_states
+    weights: Array = model.weights_[model._parameters.slices["transitions"]].reshape(S, S)
     return weights
 
 
 def _strongest(model: Any, kind: str, names: Sequence[str], top: int) -> dict[str, list[dict[str, Any]]]:
     """The features with the largest positive weights, for each state or (arc features) pair or triple of states."""
-    cells = model.parameters_.cells[kind]
-    weights = model.trained_.total_weights[model.parameters_.slices[kind]]
+    cells = model._parameters.cells[kind]
+    weights = model._trained.total_weights[model._parameters.slices[kind]]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
-    feature_name = feature_names(model.extractor_)
+    feature_name = feature_names(model._extractor)
     strongest: dict[str, list[dict[str, Any]]] = {}
     for name, mine in _columns(cells.column, weights, kind, names, top):
         chosen = mine[np.argsort(-weights[mine], kind="stable")[:top]]
@@ -144,10 +144,10 @@ def latent_states(model: Any, use: Use | None = None, top: int = 5) -> list[Stat
     """Every state of the model, label by label and the most used first; with `use` as the data show them.
 
     Without it, the share of a state is that of the label's features whose largest weight is its own."""
-    space, names = model.space_, state_names(model.space_)
+    space, names = model._space, state_names(model._space)
     around = [*names, OUTSIDE]
     arcs = np.where(space.arc, _transitions(model), -np.inf) if use is None else None
-    feature_name = feature_names(model.extractor_)
+    feature_name = feature_names(model._extractor)
     views = []
     for label, first, last in zip(space.labels, space.first[:-1].tolist(), space.first[1:].tolist(), strict=True):
         feature, weights = _block(model, first, last)
@@ -172,13 +172,13 @@ def latent_states(model: Any, use: Use | None = None, top: int = 5) -> list[Stat
 
 def _block(model: Any, first: int, last: int) -> tuple[Array, Array]:
     """The features that a label's states first:last have weights for [M], and these weights [M, H]."""
-    cells = model.parameters_.cells.get("state")
+    cells = model._parameters.cells.get("state")
     if cells is None:
         return np.zeros(0, np.int64), np.zeros((0, last - first))
     mine = np.flatnonzero((cells.column >= first) & (cells.column < last))
     feature, row = np.unique(np.searchsorted(cells.ptr, mine, side="right") - 1, return_inverse=True)
     weights = np.zeros((len(feature), last - first))
-    weights[row, cells.column[mine] - first] = model.weights_[model.parameters_.slices["state"]][mine]
+    weights[row, cells.column[mine] - first] = model.weights_[model._parameters.slices["state"]][mine]
     return feature, weights
 
 
@@ -220,13 +220,13 @@ def _words_of_state(use: Use, first: int, last: int, state: int, top: int) -> Ra
 def expected_use(model: Any, corpora: Sequence[Any]) -> Use:
     """How often the model expects each state, each transition between two, and (of a Corpus) each word in each state;
     of a model without probabilities, how often they are on its best paths."""
-    S = model.space_.n_states
+    S = model._space.n_states
     counter = Counter(S)
 
     def use_of(sentence: Any) -> tuple[Array, Array]:
         if sentence is None:
             return np.zeros((0, S)), np.zeros((S + 1, S + 1))
-        if not model.probabilistic:
+        if not model._probabilistic:
             return _best_use(sentence.lattice)
         return sentence.state_marginals(), _expected_transitions(sentence.lattice, sentence.posterior())
 
@@ -266,7 +266,7 @@ def path_mass(model: Any, X: Any, n: int = 2000) -> Array:
     """The probability of the best 1, 2, ... n paths together, mean over the sentences [n]: of latent paths, or of
     labellings where there are no latent states (Sun & Tsujii 2009, figure 2)."""
     check_paths(n)
-    if not model.probabilistic:
+    if not model._probabilistic:
         raise OptionError(f"path_mass: a {type(model).__name__} has scores, not probabilities: its paths have none")
 
     def mass_of(sentence: Any) -> Array:

@@ -51,7 +51,7 @@ class _Sentence:
 
     def __init__(self, model: Any, data: Encoded, constraints: str | None):
         self.model, self.data, self.constraints = model, data, constraints
-        self.trained, self.length = model.trained_, int(data.offsets[-1])
+        self.trained, self.length = model._trained, int(data.offsets[-1])
         self.listed = occurrences(data)
         self.weighed = WeighedSentence(self.trained, self.listed, self.length)
         self.best = self._decoded(data)[0]
@@ -63,7 +63,7 @@ class _Sentence:
         self.counts = self._counts(self.best.labels)
         self.scores = self.weighed.feature_scores(self.counts)
         self.marginals = None
-        if model.is_sure:
+        if model._is_sure:
             self.marginals = model._ask(data, lambda batch: batch.sure.marginals(), None, constraints)[0]
 
     def _decoded(self, data: Encoded, forced: Any = None) -> list[Any]:
@@ -107,7 +107,7 @@ class _Sentence:
 
     def explained(self, t: int, word: str | None, other: Any) -> Explanation:
         """The explanation of one token, given the best labelling with another label there."""
-        label, measure = self.best.labels[t], LOG_ODDS if self.model.probabilistic else MARGIN
+        label, measure = self.best.labels[t], LOG_ODDS if self.model._probabilistic else MARGIN
         runner_up = None if other is None else other.labels[t]
         blank = Explanation(
             t,

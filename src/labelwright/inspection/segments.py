@@ -21,15 +21,15 @@ def describe(model: Any, top: int) -> dict[str, Any]:
 def _weights(model: Any, top: int) -> dict[str, Any]:
     """The weights of segments by type (or latent state): of every length, dictionary and transition, and of the
     strongest texts."""
-    types, features = list(model.segments_.states), model.extractor_
-    cells, part = model.parameters_.cells["segment"], model.parameters_.slices["segment"]
+    types, features = list(model.segments_.states), model._extractor
+    cells, part = model._parameters.cells["segment"], model._parameters.slices["segment"]
     feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
     table = np.zeros((features.always.stop - features.tokens.n_features, len(types)))  # lengths, then dictionaries
     always = feature < features.always.stop
     table[feature[always] - features.tokens.n_features, cells.column[always]] = model.weights_[part][always]
     rows = [dict(zip(types, row, strict=True)) for row in table.tolist()]
     longest = features.max_length
-    arcs = model.weights_[model.parameters_.slices["transitions"]].reshape(len(types) + 1, len(types) + 1)
+    arcs = model.weights_[model._parameters.slices["transitions"]].reshape(len(types) + 1, len(types) + 1)
     return {
         "lengths": {str(length): row for length, row in enumerate(rows[:longest], 1)},
         "dictionaries": dict(zip(features.dictionaries, rows[longest:], strict=True)),
@@ -43,14 +43,14 @@ def _weights(model: Any, top: int) -> dict[str, Any]:
 
 def _texts(model: Any, feature: Array, top: int) -> dict[str, list[dict[str, Any]]]:
     """The texts of segments with the largest weights, whatever their sign, for each type."""
-    first, cells = model.extractor_.always.stop, model.parameters_.cells["segment"]
-    weights = model.weights_[model.parameters_.slices["segment"]]
+    first, cells = model._extractor.always.stop, model._parameters.cells["segment"]
+    weights = model.weights_[model._parameters.slices["segment"]]
     texts = {}
     for code, name in enumerate(model.segments_.states):
         mine = np.flatnonzero((cells.column == code) & (feature >= first) & (weights != 0))
         best = mine[np.argsort(-np.abs(weights[mine]), kind="stable")[:top]].tolist()
         texts[name] = [
-            {"text": model.extractor_.name(int(feature[k])).removeprefix("text="), "weight": float(weights[k])}
+            {"text": model._extractor.name(int(feature[k])).removeprefix("text="), "weight": float(weights[k])}
             for k in best
         ]
     return texts
@@ -61,7 +61,7 @@ def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]
     if model.segments_.n_latent > 1:
         states = model.segments_.states
         return {"use": [view._asdict() for view in label_views(_state_use(model, corpora), states, top)]}
-    labels = model.space_.labels
+    labels = model._space.labels
     use = label_use(model, corpora, labels, probabilistic=True)
     return {"use": [view._asdict() for view in label_views(use, labels, top)]}
 

@@ -37,7 +37,7 @@ class SparseCounts:
 
 def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]:
     """The labels by their expected use on data, ready for JSON."""
-    L, index = model.space_.n_labels, dict[str, int]()
+    L, index = model._space.n_labels, dict[str, int]()
     states, before, after = np.zeros(L), SparseCounts(L + 1), SparseCounts(L + 1)
     words = SparseCounts(1 << 31)  # by label
     for corpus in corpora:
@@ -50,7 +50,7 @@ def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]
             after.add(first, second, count)
             if isinstance(piece, Corpus):  # only files have words
                 words.add(label, _words(piece, [use[0] for use in answers], index), share)
-    views = _views(model.space_.labels, states, words, before, after, list(index), top)
+    views = _views(model._space.labels, states, words, before, after, list(index), top)
     return {"use": [view._asdict() for view in views]}
 
 

@@ -1,6 +1,8 @@
 """What a user should be told about a model and its data: each check returns one line, or None."""
 
+import re
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ FEW_HELD_OUT = 30  # sentences that a calibration needs
 ENOUGH = 100  # tokens to judge by how many are unknown
 ALIEN = 0.9  # share of unknown words that no text of the same language has
 BETTER = 0.3  # so many more words are known in the column where they belong
+LONG = 5  # tokens of a sentence that hardly occurs twice by chance
+SAMPLE = 400  # such sentences of the training data that a model remembers, by their hashes
 
 
 def scheme_differs(model: Any, corpus: Corpus, label: str | None = None) -> str | None:
@@ -83,3 +87,29 @@ def few_held_out(calibration: Mapping[str, Any]) -> str | None:
         return None
     sentences = counted(n, "sentence")
     return f"the calibration rests on {sentences}, and others may give quite another one; use {FEW_HELD_OUT} or more"
+
+
+def hashes_of(corpus: Corpus) -> list[str]:
+    """The hashes of the words (the first column) of all long sentences, in order, each once."""
+    sentences = {"\t".join(words) for words in corpus.column(corpus.input_names[0]) if len(words) >= LONG}
+    return sorted({blake2b(text.encode(errors="replace"), digest_size=4).hexdigest() for text in sentences})
+
+
+def sample_of(corpus: Corpus, before: str = "") -> str:
+    """What a model remembers of its training data, and of those before: the lowest hashes of their sentences."""
+    return "".join(sorted({*_hashes_in(before), *hashes_of(corpus)})[:SAMPLE])
+
+
+def trained_on(seen: str, corpus: Corpus) -> str | None:
+    """Whether more than a fifth of a file is training data, by the hashes of these, or by the lowest of them."""
+    known = _hashes_in(seen)
+    asked = [each for each in hashes_of(corpus) if len(known) < SAMPLE or each <= known[-1]]
+    shared = len(set(known).intersection(asked))
+    if shared < 3 or shared <= len(asked) / 5:
+        return None
+    share = f"about {100 * shared / len(asked):.0f} % of its sentences of {LONG} tokens or more"
+    return f"{corpus.source}: {share} are in the training data; scores on these say nothing about new text"
+
+
+def _hashes_in(sample: str) -> list[str]:
+    return re.findall("[0-9a-f]{8}", sample)

@@ -87,7 +87,7 @@ def to_crf(model: ChainModel, program: str = "CRFsuite") -> CRF:
     transitions = np.zeros((L, L))
     transitions[model.source, model.target] = model.transition
     crf = CRF()
-    crf.trained_ = Trained(
+    crf._trained = Trained(
         DictFeatures(model.attributes, SEPARATOR),
         state_space(model.labels),
         Parameters({"state": cells}, L),
@@ -136,11 +136,11 @@ def from_crf(tagger: Any) -> ChainModel:
 
 def not_carried(tagger: Any) -> list[str]:
     """What a ChainModel of this tagger does without, for people."""
-    extractor, scheme = tagger.extractor_, tagger.scheme_
+    extractor, scheme = tagger._extractor, tagger.scheme_
     lost = [] if "imported_from" in tagger.training_ else ["settings", "training record"]
     if scheme is not None:
         lost.append(f"label scheme ({scheme})")
-    if not tagger.probabilistic:
+    if not tagger._probabilistic:
         lost.append("confidences (its scores are no log-probabilities)")
     if extractor.kind == "columns":
         lost.append("template (labelwright.interchange.chains.attributes makes the attributes of a sentence)")
@@ -186,7 +186,7 @@ def _names(trained: Trained) -> list[str]:
 def _checked(tagger: Any) -> Trained:
     """What a tagger has learnt, unless it is more than labels, attributes and their weights."""
     tagger._check_fitted()
-    trained = vars(tagger).get("trained_")
+    trained = vars(tagger).get("_trained")
     if not isinstance(trained, Trained):
         raise _cannot(f"a {type(tagger).__name__}", "use a CRF")
     space = trained.space

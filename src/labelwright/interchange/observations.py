@@ -112,7 +112,7 @@ def trained_crf(
         raise ModelFileError(f"{source}: {error}") from error
     scheme = _scheme(labels, weights[parameters.slices["transitions"]])
     model = CRF(template=template)
-    model.trained_ = Trained(extractor, state_space(labels), parameters, weights, scheme)
+    model._trained = Trained(extractor, state_space(labels), parameters, weights, scheme)
     n_weights = int(np.count_nonzero(observations.weight))
     model.training_ = {"imported_from": program, "features": extractor.n_features, "weights": n_weights}
     model.history_ = []

@@ -173,7 +173,7 @@ class SpacyTagger:
 
 def _highest(model: Any) -> Any:
     """The tagger whose entities are set: of a cascade the highest layer."""
-    return list(model.outputs.values())[-1]
+    return list(model._outputs.values())[-1]
 
 
 def _spans(model: Any, sentences: list[list[str]]) -> "list[list[Span]]":

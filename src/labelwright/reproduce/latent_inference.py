@@ -143,7 +143,7 @@ def _curves(task: Task, work: Work) -> Result:
     by_alpha = {
         f"{a:g}": decoded(work, f"dev alpha={a:g}", model, parts.dev, decoder="ldi", n=ns[-1], alpha=a) for a in ALPHAS
     }
-    mass = [float(share) for share in model.path_mass(parts.dev, 100 if work.quick else 2000)]
+    mass = [float(share) for share in model._path_mass(parts.dev, 100 if work.quick else 2000)]
     at = by_n["30"]
     shown = f"n = 30: F1 {at['F1']:.2f}, {at['exact']:.0f} % exact, {at['latent_paths']:.0f} latent paths"
     return {"n": by_n, "alpha": by_alpha, "mass": mass, "train seconds": seconds, "shown": shown}

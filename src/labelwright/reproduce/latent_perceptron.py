@@ -152,7 +152,7 @@ def _tested(task: Task, name: str, work: Work) -> Result:
     labels = model.predict(parts.test)
     work.keep_labels(name, labels)
     result = scored(parts.test.y, labels)
-    shown = f"F1 {result['F1']:.2f}, {counted(passes, model.trains_in)}"
+    shown = f"F1 {result['F1']:.2f}, {counted(passes, model._trains_in)}"
     return result | {"seconds": seconds, "passes": passes, "settings": repr(model), "shown": shown}
 
 

@@ -51,7 +51,7 @@ def estimate(model: Any, X: Any, y: Any = None) -> Estimate:
         uninterrupted(fitted(probe, *data.take(rows)))
     history = probe.history_
     took = history[-1]["seconds"] - (history[-2]["seconds"] if len(history) > 1 else 0.0)
-    graph, scale = probe.space_.graph, lengths.sum() / max(1, lengths[rows].sum())
+    graph, scale = probe._space.graph, lengths.sum() / max(1, lengths[rows].sum())
     return Estimate(int(lengths.sum()), graph.n_states, graph.n_arcs, float(took * scale))
 
 

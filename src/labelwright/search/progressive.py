@@ -371,7 +371,7 @@ class ProgressiveSearch(Estimator):
 
     def __getattr__(self, name: str) -> Any:
         """All other methods of the best model: decode, predict_proba, ..."""
-        if name.startswith("_"):
+        if name.startswith("__") or (name.startswith("_") and "best_estimator_" not in vars(self)):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self._best(), name)
 
@@ -431,7 +431,7 @@ def survivors(scores: Array, gaps: str = "pass") -> Array:
 
 def without_calibration(model: Any) -> Any:
     """A model that is only to be scored by its labels: confidences would take time."""
-    if "calibration" in model.get_params() and hasattr(model, "training_options"):
+    if "calibration" in model.get_params() and hasattr(model, "_training_options"):
         model.set_params(calibration=False)
     return model
 

@@ -116,7 +116,7 @@ def fitted(model: Any, X: Any, y: Any, weights: list[Any] | None = None, dev: tu
     """A model after training; the labels of a corpus are in its columns.  Development data go to models that take
     them."""
     options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
-    if dev is not None and "dev" in getattr(model, "training_options", ()):
+    if dev is not None and "dev" in getattr(model, "_training_options", ()):
         options["dev"] = dev[0] if dev[1] is None else dev
     return model.fit(X, **options) if y is None else model.fit(X, y, **options)
 

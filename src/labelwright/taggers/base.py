@@ -17,7 +17,6 @@ from labelwright.decode.record import Decoding
 from labelwright.errors import NotFittedError, OptionError
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.structures.passing import Passed
-from labelwright.structures.passing import joined as joined_passed
 from labelwright.taggers.arguments import (
     Constraints,
     Forced,
@@ -59,17 +58,16 @@ EXPLANATION = "explanation"  # says why a token has its label
 class Tagger(Estimator):
     """Labels sequences.  Subclasses learn (`fit`), encode sentences and score them (`_ask`); all answers are here."""
 
-    name: ClassVar[str] = ""
     can: ClassVar[frozenset[str]] = frozenset()
     decoders: ClassVar[tuple[str, ...]] = ()  #: the names that `decode` takes
-    default_decoder: ClassVar[str] = "viterbi"  #: the one that `predict` uses
-    rule_options: ClassVar[tuple[str, ...]] = (
+    _default_decoder: ClassVar[str] = "viterbi"  # the one that `predict` uses
+    _rule_options: ClassVar[tuple[str, ...]] = (
         "probabilities",
         "time_limit",
         "max_expansions",
     )  # of decoding with rules
-    decoder_flag: ClassVar[str] = "--decoder"  # the option of the command line that names a decoder
-    labels_as_columns: ClassVar[bool] = False  # as an upper layer, does it read the best labels below as columns?
+    _decoder_flag: ClassVar[str] = "--decoder"  # the option of the command line that names a decoder
+    _labels_as_columns: ClassVar[bool] = False  # as an upper layer, does it read the best labels below as columns?
     n_jobs: int | None = None
 
     # -- what subclasses give -----------------------------------------------------------------------------------------
@@ -99,20 +97,17 @@ class Tagger(Estimator):
         """The labels, in the order of first appearance in the training data."""
         raise NotImplementedError
 
-    def decoder_options(self, decoder: str) -> list[str]:
-        """The options that a decoder takes.
-
-        decoder : its name
-        """
+    def _decoder_options(self, decoder: str) -> list[str]:
+        """The options that a decoder takes."""
         return ["probabilities"]
 
-    def why_one_decoder(self) -> str | None:
+    def _why_one_decoder(self) -> str | None:
         """Why there is one decoder only, for error messages; None where there are several."""
         return None
 
     # -- as one of several outputs ------------------------------------------------------------------------------------
 
-    def ask(
+    def _ask_outputs(
         self,
         X: Any,
         question: "Callable[[str, Tagger, Batch], list[R]]",
@@ -126,26 +121,26 @@ class Tagger(Estimator):
     # -- capabilities -------------------------------------------------------------------------------------------------
 
     @property
-    def probabilistic(self) -> bool:
+    def _probabilistic(self) -> bool:
         """Are its scores logarithms of probabilities, up to a constant?"""
         return PROBABILITY in self.can
 
     @property
-    def is_sure(self) -> bool:
+    def _is_sure(self) -> bool:
         """Can it say how probable its labels are, or at least (once calibrated) how confident it is in them?"""
-        return self.probabilistic
+        return self._probabilistic
 
-    def ranks(self, decoder: str) -> bool:
+    def _ranks(self, decoder: str) -> bool:
         """Is the answer of this decoder the first of the n best labellings?"""
         return decoder in ("viterbi", "exact", "csi")
 
     def _require(self, capability: str, question: str, remedy: str) -> None:
         """Refuse a question that this tagger has no answer to."""
         if capability not in self.can:
-            raise OptionError(f"{question}: {self.lacks(capability)}; {remedy}")
+            raise OptionError(f"{question}: {self._lacks(capability)}; {remedy}")
 
     @classmethod
-    def lacks(cls, capability: str) -> str:
+    def _lacks(cls, capability: str) -> str:
         """Why a question is refused, in half a sentence."""
         name = f"{'an' if cls.__name__[:2] in ('NG', 'Ng') or cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}"
         if capability == PROBABILITY:
@@ -293,7 +288,7 @@ class Tagger(Estimator):
         check_least(least)
         X = listed(X)
         decoded, ruled, scheme = self._decoding(X, None, constraints, {"probabilities": False})
-        if not self.is_sure:
+        if not self._is_sure:
             self._require(PROBABILITY, "predict_confident", self._instead("predict_confident"))
 
         def question(batch: Batch) -> list[list[str]]:
@@ -436,7 +431,7 @@ class Tagger(Estimator):
         method : "temperature" or "isotonic"
         folds : number of parts for cross-fitting on the training data
         """
-        raise OptionError(f"calibrate: {self.lacks(PROBABILITY)}, and no sums over all labellings; use a CRF")
+        raise OptionError(f"calibrate: {self._lacks(PROBABILITY)}, and no sums over all labellings; use a CRF")
 
     def explain(
         self,
@@ -472,14 +467,8 @@ class Tagger(Estimator):
         """The explanation of the one sentence of X, whose words are these."""
         raise NotImplementedError
 
-    def passed(self, X: Any, cut: float = 0.001, *, forced: Forced | None = None) -> Passed:
-        """What this tagger passes to a layer above it: every label at least as probable as `cut`, and pairs of them."""
-        self._check_fitted()
-        if SHARES not in self.can:
-            self._require(PROBABILITY, "passed", "use passing='best'")
-        return joined_passed(self._ask(X, lambda batch: [self._passed_by(batch, cut)], forced))
-
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
+        """What it passes to a layer above it: every label at least as probable as `cut`, and pairs of them."""
         return passed_by(batch, tuple(self.classes_), cut)
 
     # -- steps of answers ---------------------------------------------------------------------------------------------
@@ -490,8 +479,8 @@ class Tagger(Estimator):
         """What decodes a batch of these sentences, what puts it under the rules before, and the label scheme under
         which they are scored, all checked."""
         self._check_fitted()
-        name = self.checked_decoder(decoder)
-        self.check_constraints(name, constraints)
+        name = self._checked_decoder(decoder)
+        self._check_constraints(name, constraints)
         scheme, rules = rules_among(constraints)
         self._check_options(name, options, bool(rules))
         return lambda batch: batch.decode(name, **options), self._under_rules(X, rules), scheme
@@ -529,10 +518,10 @@ class Tagger(Estimator):
         X = listed(X) if rules else X
         return X, self._under_rules(X, rules), scheme
 
-    def check_constraints(self, decoder: str, constraints: Constraints) -> None:
+    def _check_constraints(self, decoder: str, constraints: Constraints) -> None:
         """Refuse constraints that a decoder cannot keep."""
 
-    def check_rules(self, decoder: str) -> None:
+    def _check_rules(self, decoder: str) -> None:
         """Refuse rules that this tagger, or this decoder, does not take."""
         self._require(RULES, "constraints", "use 'scheme', forced=, or a CRF")
         self._check_options(decoder, (), True)
@@ -549,21 +538,21 @@ class Tagger(Estimator):
         """What to use where probabilities are asked for."""
         return f"calibrate it and use {remedy}" if CONFIDENCE in self.can else "use predict_nbest, which has scores"
 
-    def checked_decoder(self, decoder: str | None) -> str:
+    def _checked_decoder(self, decoder: str | None) -> str:
         """The name of a decoder that this tagger has."""
         if decoder is not None and not isinstance(decoder, str):
             check_decoder(repr(decoder), self.decoders)
-        name, why = decoder or self.default_decoder, self.why_one_decoder()
+        name, why = decoder or self._default_decoder, self._why_one_decoder()
         if why is not None and name in DECODERS and name not in self.decoders:
-            raise OptionError(f"decoder: got {name!r}, but {why}; use {self.default_decoder!r}")
+            raise OptionError(f"decoder: got {name!r}, but {why}; use {self._default_decoder!r}")
         check_decoder(name, self.decoders)
         return name
 
     def _check_options(self, decoder: str, options: Iterable[str], rules: bool) -> None:
         """Refuse options that a decoder does not take."""
-        known = self.rule_options if rules else tuple(self.decoder_options(decoder))
+        known = self._rule_options if rules else tuple(self._decoder_options(decoder))
         if rules and decoder not in RULED_DECODERS:
-            kind, takers = self.decoder_flag.removeprefix("--"), [d for d in self.decoders if d in RULED_DECODERS]
+            kind, takers = self._decoder_flag.removeprefix("--"), [d for d in self.decoders if d in RULED_DECODERS]
             what = f"{kind}s" if len(takers) > 1 else kind
             raise OptionError(
                 f"{kind} {decoder}: rules are for the {what} {' and '.join(sorted(takers, reverse=True))}"
@@ -577,7 +566,7 @@ class Tagger(Estimator):
     def _scheme(self, constraints: str) -> str:
         """The label scheme that `constraints` names, which must be that of the training labels."""
         if not isinstance(constraints, str):
-            rules = "rules are for decode, sample and predict_*" if RULES in self.can else self.lacks(RULES)
+            rules = "rules are for decode, sample and predict_*" if RULES in self.can else self._lacks(RULES)
             raise OptionError(f"constraints: expected 'scheme' here, got {constraints!r}; {rules}")
         scheme = scheme_named(constraints, self.scheme_)
         if self.scheme_ is not None and not same_rules(self.scheme_, scheme):

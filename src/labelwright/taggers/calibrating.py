@@ -47,7 +47,7 @@ class Calibratable(Tagger):
     about labels."""
 
     @property
-    def calibration_(self) -> Calibration | None:
+    def _calibration(self) -> Calibration | None:
         """How probabilities (or confidences) follow from scores; None before `calibrate`."""
         record = self.__dict__.get("training_", {}).get("calibration")
         return None if record is None else Calibration.of(record)
@@ -56,7 +56,7 @@ class Calibratable(Tagger):
     def temperature_(self) -> float | None:
         """What scores are divided by; None before `calibrate`."""
         self._check_fitted()
-        calibration = self.calibration_
+        calibration = self._calibration
         return None if calibration is None else calibration.temperature
 
     def calibrate(
@@ -87,7 +87,7 @@ class Calibratable(Tagger):
         X, y = sentences_and_labels(X, y)
         parts = [held_out(self, X, y)] if folds is None else self._crossed(X, y, folds)
         record = fitted(parts, method)
-        self.set_calibration(record | {"seconds": round(time.perf_counter() - begun, 3)})
+        self._set_calibration(record | {"seconds": round(time.perf_counter() - begun, 3)})
         return self
 
     def uncalibrated(self) -> Self:
@@ -99,11 +99,8 @@ class Calibratable(Tagger):
         }
         return raw
 
-    def set_calibration(self, record: dict[str, Any]) -> None:
-        """Take over the calibration of another copy of this tagger.
-
-        record : `training_["calibration"]` of that copy
-        """
+    def _set_calibration(self, record: dict[str, Any]) -> None:
+        """Take over the calibration of another copy of this tagger."""
         self.__dict__["training_"] = {**self.__dict__.get("training_", {}), "calibration": record}
 
     def _asker(self, X: Any) -> Callable[[Question], list[Any]]:
@@ -112,7 +109,7 @@ class Calibratable(Tagger):
 
     def _crossed(self, X: Any, y: Sequence[Sequence[Any]] | None, folds: int) -> "list[HeldOut]":
         """Copies of this tagger, each with the part of the training data that it was not trained on."""
-        fresh: Callable[[], Any] | None = getattr(self, "like", None)
+        fresh: Callable[[], Any] | None = getattr(self, "_like", None)
         if fresh is None:
             raise OptionError(f"folds: a {type(self).__name__} cannot be trained again; give held-out data")
         return [held_out(uninterrupted(fresh().fit(*train)), *rest) for train, rest in folded(X, y, folds)]
@@ -182,13 +179,13 @@ def fitted(parts: Sequence[HeldOut], method: str) -> dict[str, Any]:
         return (total + float(np.log(max(wrong, 1e-300)))) / n_tokens  # nothing is certain
 
     tagger = parts[0].tagger
-    grid = NEAR if tagger.probabilistic else COARSE * _mean_score(parts, evidence)
+    grid = NEAR if tagger._probabilistic else COARSE * _mean_score(parts, evidence)
     temperature, reached = _maximum(likelihood, grid)
     calibration = Calibration(temperature)
     if method == "isotonic":
         calibration = with_maps(parts, temperature)
     facts = {"method": method, "sentences": n, "left_out": left_out, "log_likelihood_per_token": reached}
-    if tagger.probabilistic:
+    if tagger._probabilistic:
         facts["uncalibrated_log_likelihood_per_token"] = likelihood(1.0)
     return facts | calibration.as_dict()
 
@@ -270,7 +267,7 @@ def _observed(part: HeldOut, temperature: float) -> tuple[list[list[Span]], list
     index = {label: code for code, label in enumerate(part.tagger.classes_)}
 
     def question(batch: Batch) -> list[tuple[list[Span], tuple[Array, Array]]]:
-        decoded = batch.raw.decode(part.tagger.checked_decoder(None), probabilities=False)
+        decoded = batch.raw.decode(part.tagger._checked_decoder(None), probabilities=False)
         sure = at_temperature(batch, temperature).sure
         entities = sure.entities([record.labels for record in decoded])
         gold = part.y[batch.first : batch.first + len(batch)]

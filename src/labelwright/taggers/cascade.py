@@ -81,7 +81,7 @@ class Cascade(CalibratedLayers):
     """
 
     can = _OfItsLayers()  # type: ignore[assignment]
-    training_options: ClassVar[frozenset[str]] = frozenset(
+    _training_options: ClassVar[frozenset[str]] = frozenset(
         {"dev", "progress", "layer_progress", "checkpoint", "sample_weight", "partial_labels", "partial_fit"}
     )
     training_: dict[str, Any]
@@ -218,14 +218,14 @@ class Cascade(CalibratedLayers):
 
     def _check_passing(self, name: str, model: Any, is_lowest: bool) -> None:
         """Refuse a layer that does not pass what is asked for, or cannot be passed it."""
-        if self.learns_together and not is_lowest and getattr(model, "labels_as_columns", False):
+        if self.learns_together and not is_lowest and getattr(model, "_labels_as_columns", False):
             raise OptionError(
                 f"layers: {name}: a {type(model).__name__} above other layers reads their best labels, which have no "
                 "gradients for joint training; use passing='marginal' or 'best'"
             )
         shares = PROBABILITY in model.can or SHARES in model.can
         if JOINT not in model.can and shares and self.passing == "joint":
-            raise OptionError(f"layers: {name}: {model.lacks(JOINT)} training; use passing='marginal'")
+            raise OptionError(f"layers: {name}: {model._lacks(JOINT)} training; use passing='marginal'")
         passes = ("best", "marginal") if SHARES in model.can else ("best",)
         if PROBABILITY not in model.can and self.passing not in passes:
             use = either([f"passing={way!r}" for way in passes])
@@ -238,7 +238,7 @@ class Cascade(CalibratedLayers):
                 template = getattr(model, "template", None)
                 if template is None:
                     continue
-                if getattr(model, "labels_as_columns", False):
+                if getattr(model, "_labels_as_columns", False):
                     refuse_labels(template, type(model).__name__)
                 else:
                     check_layers_read(template, names[:k], names[k:])
@@ -246,7 +246,7 @@ class Cascade(CalibratedLayers):
                 raise TemplateError(f"layers: {name}: {error}") from None
 
     @classmethod
-    def refusal(cls, setting: str) -> str | None:
+    def _refusal(cls, setting: str) -> str | None:
         known = {
             "label": "a cascade has a label column for each layer; name them in the [[layers]] of the recipe",
             "scheme": "a cascade has labels in each layer; write scheme = ... in a table of [[layers]]",
@@ -261,7 +261,7 @@ class Cascade(CalibratedLayers):
         return "belongs to a layer; write it in a table of [[layers]]" if of_layers else None
 
     @classmethod
-    def label_columns(cls, recipe: Mapping[str, Any]) -> dict[str, str | None]:
+    def _label_columns(cls, recipe: Mapping[str, Any]) -> dict[str, str | None]:
         return {table["name"]: table.get("scheme") for table in recipe["layers"]}
 
     @property
@@ -269,26 +269,26 @@ class Cascade(CalibratedLayers):
         """Whether all layers are trained together in the end."""
         return self.passing == "joint" and len(self.layers) > 1
 
-    def remember_input(self, columns: list[str], label: str | None) -> None:
+    def _remember_input(self, columns: list[str], label: str | None) -> None:
         self.training_["columns"] = columns
         for name, layer in self.layers_.items():
-            layer.remember_input(columns, name)
+            layer._remember_input(columns, name)
 
-    def forget_run(self) -> None:
-        super().forget_run()
+    def _forget_run(self) -> None:
+        super()._forget_run()
         for layer in self.layers_.values():
-            layer.forget_run()
+            layer._forget_run()
 
-    def progress_bar(self, title: str = "training") -> ProgressBar:
+    def _progress_bar(self, title: str = "training") -> ProgressBar:
         """A bar for `fit(progress=...)`, which shows joint training."""
         return ProgressBar(self.max_iter, self.tol, title)
 
-    def trouble(self) -> str | None:
+    def _trouble(self) -> str | None:
         records = [*self.training_["layers"].values(), *filter(None, [self.training_.get("joint")])]
         sound = all(np.isfinite(record.get("loss") or 0.0) for record in records)
         return None if sound else "the loss is no longer a number; raise the l2 of the layers"
 
-    def summary(self) -> Summary:
+    def _summary(self) -> Summary:
         record, layers = self.training_, list(self.training_["layers"].values())
         weights, features = (sum(each.get(name, 0) for each in layers) for name in ("weights", "features"))
         labels = [f"{name} {counted(len(layer.classes_), 'label')}" for name, layer in self.layers_.items()]
@@ -299,13 +299,13 @@ class Cascade(CalibratedLayers):
         joint = record.get("joint")
         turns = [f"{counted(joint['iterations'], 'iteration')} together"] if joint else []
         run = [counted(layers[0]["sentences"], "sentence"), *turns, f"{record['seconds']:.1f} s"]
-        stops = {name: layer.summary().stopped for name, layer in self.layers_.items()}
+        stops = {name: layer._summary().stopped for name, layer in self.layers_.items()}
         reasons = [f"{name}: {reason}" for name, reason in stops.items() if reason]
         return Summary(sizes, run, str(joint["stopped"]) if joint else "; ".join(reasons))
 
     def _fresh(self, model: TrainableModel) -> TrainableModel:
         """An untrained copy, with this cascade's threads and seed where it has none of its own."""
-        fresh = model.untrained()
+        fresh = model._untrained()
         for name in ("n_jobs", "random_state"):
             if getattr(fresh, name, 0) is None:
                 setattr(fresh, name, getattr(self, name))
@@ -352,7 +352,7 @@ class Cascade(CalibratedLayers):
             return self._passed(trained, X), [Version(0, n, trained)]
         bounds = np.linspace(0, n, min(FOLDS, n) + 1).astype(int).tolist()
         parts, versions = [], []
-        model = trained.like()
+        model = trained._like()
         for a, b in pairwise(bounds):
             other = trained
             if not run.interrupted:
@@ -414,7 +414,7 @@ class Cascade(CalibratedLayers):
             end = begin + len(model.weights_)
             twin.layers_[name] = copy.copy(model)
             twin.layers_[name]._assemblies = model._assemblies
-            twin.layers_[name].trained_ = model.trained_._replace(weights=weights[begin:end].copy())
+            twin.layers_[name]._trained = model._trained._replace(weights=weights[begin:end].copy())
             begin = end
         return twin
 
@@ -449,15 +449,15 @@ class Cascade(CalibratedLayers):
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = copy.copy(self)
         smaller.layers_ = {
-            name: layer.compressed(prune, bits) if layer.sizes() else copy.copy(layer)
+            name: layer.compressed(prune, bits) if layer._sizes() else copy.copy(layer)
             for name, layer in self.layers_.items()
         }
         records = {name: layer.training_ for name, layer in smaller.layers_.items()}
         smaller.training_ = self.training_ | {"layers": records}
         return smaller
 
-    def sizes(self) -> dict[str, int]:
-        layers = [sizes for layer in self.layers_.values() if (sizes := layer.sizes())]
+    def _sizes(self) -> dict[str, int]:
+        layers = [sizes for layer in self.layers_.values() if (sizes := layer._sizes())]
         return {name: sum(sizes[name] for sizes in layers) for name in (layers[0] if layers else ())}
 
     def _weight_names(self) -> frozenset[str]:
@@ -470,7 +470,7 @@ class Cascade(CalibratedLayers):
         tensors, header = TensorReader.of(tensors), HeaderReader.of(header)
         layers = read_layers(tensors, header)
         check_run(header.part("parameters"))
-        untrained = [(name, model.untrained()) for name, model in layers.items()]
+        untrained = [(name, model._untrained()) for name, model in layers.items()]
         cascade = cls(**settings_in(header.part("parameters"), cls) | {"layers": untrained})
         cascade._check_parameters()
         cascade.layers_, cascade.inputs_ = layers, tuple(header.names("inputs"))

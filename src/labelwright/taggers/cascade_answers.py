@@ -97,7 +97,7 @@ class LayeredAnswers(Estimator):
         """What a trained layer passes of sentences that it has scored."""
         labels = tuple(model.classes_)
         if self.passing == "best":
-            records = batch.decode(model.checked_decoder(None), probabilities=False)
+            records = batch.decode(model._checked_decoder(None), probabilities=False)
             return certain(labels, [record.labels for record in records])
         if self.passing == "nbest":
             return mixed(labels, [_normalised(readings) for readings in batch.raw.nbest(READINGS)])
@@ -107,7 +107,7 @@ class LayeredAnswers(Estimator):
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(
+    def _ask_outputs(
         self,
         X: Any,
         question: Callable[[str, TrainableModel, Batch], list[R]],
@@ -151,13 +151,13 @@ class LayeredAnswers(Estimator):
         return answers
 
     @property
-    def outputs(self) -> dict[str, TrainableModel]:
+    def _outputs(self) -> dict[str, TrainableModel]:
         """The layers by name."""
         self._check_fitted()
         return self.layers_
 
     def reads(self) -> InputSchema:
-        lowest = next(iter(self.outputs.values())).reads()
+        lowest = next(iter(self._outputs.values())).reads()
         return InputSchema(lowest.kind, tuple(self.inputs_))
 
     def input_of_lowest(self, X: Any) -> Any:
@@ -208,7 +208,7 @@ class LayeredAnswers(Estimator):
         """
         X = listed(X)
         decoded, ruled, schemes = self._decoding(X, decoder, constraints, options)
-        return self.ask(X, lambda name, _, batch: decoded[name](ruled[name](batch)), forced, schemes)
+        return self._ask_outputs(X, lambda name, _, batch: decoded[name](ruled[name](batch)), forced, schemes)
 
     def _decoding(
         self, X: Any, decoder: str | None, constraints: Any, options: Mapping[str, Any]
@@ -220,8 +220,8 @@ class LayeredAnswers(Estimator):
             _check_layers("constraints", constraints, self.layers_)
         decoded, ruled, schemes, taken = {}, {}, dict[str, str](), set[str]()
         for name, model in self.layers_.items():
-            limits, layer_decoder = _constraints_of(model, name, constraints), model.checked_decoder(decoder)
-            takes = model.rule_options if rules_among(limits)[1] else model.decoder_options(layer_decoder)
+            limits, layer_decoder = _constraints_of(model, name, constraints), model._checked_decoder(decoder)
+            takes = model._rule_options if rules_among(limits)[1] else model._decoder_options(layer_decoder)
             given = {option: value for option, value in options.items() if option in takes}
             decoded[name], ruled[name], scheme = model._decoding(X, layer_decoder, limits, given)
             schemes |= {} if scheme is None else {name: scheme}
@@ -287,7 +287,7 @@ class LayeredAnswers(Estimator):
         check_whole("n", n, 1, MOST)
         X = listed(X)
         schemes, ruled = self._layer_rules(X, constraints)
-        return self.ask(X, lambda name, model, batch: ruled[name](batch).nbest(n), forced, schemes)
+        return self._ask_outputs(X, lambda name, model, batch: ruled[name](batch).nbest(n), forced, schemes)
 
     def _layer_rules(self, X: Any, constraints: Any) -> tuple[dict[str, str], dict[str, Callable[[Batch], Batch]]]:
         """The label schemes, and for every layer what puts its batches under its rules."""
@@ -318,7 +318,7 @@ class LayeredAnswers(Estimator):
             model._require(PROBABILITY, f"predict_marginals: layer {name}", "use predict_nbest")
         X = listed(X)
         schemes, ruled = self._layer_rules(X, constraints)
-        return self.ask(X, lambda name, _, batch: ruled[name](batch).marginals(), forced, schemes)
+        return self._ask_outputs(X, lambda name, _, batch: ruled[name](batch).marginals(), forced, schemes)
 
     def predict_spans(
         self,
@@ -339,7 +339,7 @@ class LayeredAnswers(Estimator):
             batch = ruled[name](batch)
             return batch.spans([record.labels for record in decoded[name](batch)])
 
-        return self.ask(X, question, forced, schemes)
+        return self._ask_outputs(X, question, forced, schemes)
 
     def predict_confident(
         self,
@@ -359,7 +359,7 @@ class LayeredAnswers(Estimator):
         X = listed(X)
         decoded, ruled, schemes = self._decoding(X, None, constraints, {"probabilities": False})
         for name, model in self.layers_.items():
-            if not model.is_sure:
+            if not model._is_sure:
                 model._require(PROBABILITY, f"predict_confident: layer {name}", "use predict")
 
         def question(name: str, model: TrainableModel, batch: Batch) -> list[list[str]]:
@@ -367,7 +367,7 @@ class LayeredAnswers(Estimator):
             labels = [record.labels for record in decoded[name](batch)]
             return [confident for confident, _ in batch.confident(labels, least, model.scheme_)]
 
-        answers = self.ask(X, question, forced, schemes)
+        answers = self._ask_outputs(X, question, forced, schemes)
         return LayeredLabellings({name: Labellings(labels) for name, labels in answers.items()})
 
     def occurrence_probabilities(
@@ -388,7 +388,7 @@ class LayeredAnswers(Estimator):
         def question(name: str, _: TrainableModel, batch: Batch) -> list[float]:
             return batch.occurrences(wanted[name]) if name in wanted else [0.0] * len(batch)
 
-        answers = self.ask(listed(X), question, forced)
+        answers = self._ask_outputs(listed(X), question, forced)
         return {name: answers[name] for name in wanted}
 
     def predict_entities(

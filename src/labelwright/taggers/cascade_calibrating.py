@@ -38,7 +38,7 @@ class CalibratedLayers(LayeredAnswers):
         calibrated = {name: copy.copy(layer) for name, layer in self.layers_.items()}
         for name, layer in calibrated.items():
             try:
-                layer.set_calibration(fitted(parts[name], method))
+                layer._set_calibration(fitted(parts[name], method))
             except OptionError as error:
                 raise OptionError(f"layer {name}: {error}") from None
         self._set_layers(calibrated)

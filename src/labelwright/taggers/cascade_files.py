@@ -82,15 +82,15 @@ def check_layer_scores(header: HeaderReader, layers: Sequence[str]) -> None:
 
 def _check_layer(i: int, layer: Any, lower: Sequence[str]) -> None:
     """Refuse a layer that reads the labels of others than these."""
-    if getattr(layer, "labels_as_columns", False):
+    if getattr(layer, "_labels_as_columns", False):
         columns = layer.reads().columns
         if layer.reads().kind == "columns" and lower and tuple(columns[-i:]) != tuple(lower):
             raise ModelFileError(f"layer {i + 1}: expected the columns {', '.join(lower)} of labels below")
         return
-    reads_labels = "above" in layer.extractor_.header()
+    reads_labels = "above" in layer._extractor.header()
     if reads_labels != (i > 0):
         raise ModelFileError(f"layer {i + 1}: expected features that {'' if i else 'do not '}read labels below")
     try:
-        lower_layers_read(layer.extractor_, lower)
+        lower_layers_read(layer._extractor, lower)
     except TemplateError as error:
         raise ModelFileError(f"layer {i + 1}: {error}") from None

@@ -99,7 +99,7 @@ class ChainTagger(Calibratable):
         chains = Chains(node, arc, bounds_of(offsets), space, self.scheme_)
         if permitted is not None:
             chains.restrict(permitted[:, space.label_of])
-        return question(Batch(chains.sentences, probabilistic=self.probabilistic, calibration=self.calibration_))
+        return question(Batch(chains.sentences, probabilistic=self._probabilistic, calibration=self._calibration))
 
-    def decoder_options(self, decoder: str) -> list[str]:
+    def _decoder_options(self, decoder: str) -> list[str]:
         return decoder_options(decoder)

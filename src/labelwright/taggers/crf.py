@@ -15,7 +15,7 @@ class CRF(PrunableModel):
     [['D', 'N', 'V']]
     """
 
-    can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
+    _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
 
     def __init__(
         self,

@@ -46,13 +46,13 @@ class Estimator:
 
     # What the command line asks a class; the answers of a tagger that is learnt at once, from one label column.
     training_: dict[str, Any]  #: the record of training: sizes, seconds, why it ended
-    training_options: ClassVar[frozenset[str]] = frozenset()  # arguments of fit: dev, init, checkpoint, progress, ...
-    trains_in: ClassVar[str] = "iteration"  # what training is counted in
-    can_start_from: ClassVar[tuple[str, ...]] = ()  # the names of taggers whose weights it can begin with
+    _training_options: ClassVar[frozenset[str]] = frozenset()  # arguments of fit: dev, init, checkpoint, progress, ...
+    _trains_in: ClassVar[str] = "iteration"  # what training is counted in
+    _can_start_from: ClassVar[tuple[str, ...]] = ()  # the names of taggers whose weights it can begin with
     __signature__: ClassVar[inspect.Signature]  # of the constructor, without what is declared beside the types
     can: ClassVar[frozenset[str]] = frozenset()  #: its abilities, such as probability, n-best and explanation
     scheme_: str | None = None  #: the scheme of the labels, where they follow one
-    searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
+    _searched: ClassVar[tuple[str, ...]] = ()  # settings that a search can choose
     _of_part: bool = False  # trained on a part of the data, which may lack labels that settings name
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -76,38 +76,38 @@ class Estimator:
         for name, setting in settings_of(type(self)).items():
             setting.check(getattr(self, name))
 
-    def signed_settings(self) -> dict[str, Any]:
+    def _signed_settings(self) -> dict[str, Any]:
         """The settings that a signature shows."""
         return {name: getattr(self, name) for name, s in settings_of(type(self)).items() if s.has(Signed)}
 
     @classmethod
-    def why_not_from(cls, old: Any) -> str | None:
+    def _why_not_from(cls, old: Any) -> str | None:
         """Why training cannot start from this model, if it cannot."""
         name, this = name_of(type(old)), name_of(cls)
-        names = cls.can_start_from or (this,)
-        if "init" not in getattr(old, "training_options", ()):
+        names = cls._can_start_from or (this,)
+        if "init" not in getattr(old, "_training_options", ()):
             return f"a {name}, from which no model can start"
         if name in names:
             return None
-        alike = set(names) & set(old.can_start_from)
+        alike = set(names) & set(old._can_start_from)
         why = "its labels have several states each" if alike else "its weights are of another size"
         return f"a {name}: {why}; a {this} can start from a {either(names)}"
 
     @classmethod
-    def refusal(cls, setting: str) -> str | None:
+    def _refusal(cls, setting: str) -> str | None:
         """What to say of a setting that only other taggers have, where there is more to say than that."""
         return None
 
     @classmethod
-    def label_columns(cls, recipe: Mapping[str, Any]) -> dict[str, str | None] | None:
+    def _label_columns(cls, recipe: Mapping[str, Any]) -> dict[str, str | None] | None:
         """The columns with labels that a recipe names, each with the scheme to rewrite it in; None: one, by --label."""
         return None
 
-    def searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The settings that a search shall try, with these values that were given."""
         return []
 
-    def remember_input(self, columns: list[str], label: str | None) -> None:
+    def _remember_input(self, columns: list[str], label: str | None) -> None:
         """Keep in the record which columns the training file had, and which of them is the label."""
         vars(self).setdefault("training_", {}).update(columns=columns, label=label)
 
@@ -129,16 +129,16 @@ class Estimator:
 
         return tokenizer_of(getattr(self, "training_", {}).get("tokenizer"))
 
-    def forget_run(self) -> None:
+    def _forget_run(self) -> None:
         """Put settings that belong to the run, not to the model, back to their defaults."""
         settings = settings_of(type(self)).values()
         self.set_params(**{setting.name: setting.default for setting in settings if setting.has(OfTheRun)})
 
-    def trouble(self) -> str | None:
+    def _trouble(self) -> str | None:
         """Why a trained model is of no use, with the remedy."""
         return None
 
-    def summary(self) -> Summary:
+    def _summary(self) -> Summary:
         """What a training run came to."""
         return Summary([type(self).__name__], [])
 
@@ -200,7 +200,7 @@ class Estimator:
         """
         self._check_fitted()
         tensors, header = self.pack()
-        modelfile.write(path, tensors, header, self._weight_names() if self.is_compressed else None)
+        modelfile.write(path, tensors, header, self._weight_names() if self._compression else None)
         return self
 
     def compressed(self, prune: float = 0.0, bits: int = 32) -> Self:
@@ -217,7 +217,7 @@ class Estimator:
         if not isinstance(bits, Integral) or bits not in BITS:
             raise OptionError(f"bits: expected {either(map(str, BITS))}, got {bits!r}")
         smaller = self._compressed(float(prune), int(bits))
-        before = self.compression
+        before = self._compression
         record = {"prune": max(float(prune), before.get("prune", 0.0)), "bits": min(int(bits), before.get("bits", 32))}
         smaller.training_ = getattr(smaller, "training_", {}) | {"compressed": record}
         return smaller
@@ -230,17 +230,12 @@ class Estimator:
         return copy.copy(self)
 
     @property
-    def compression(self) -> dict[str, Any]:
+    def _compression(self) -> dict[str, Any]:
         """How the model was compressed; nothing where it was not."""
         record = getattr(self, "training_", {}).get("compressed")
         return record if isinstance(record, dict) else {}
 
-    @property
-    def is_compressed(self) -> bool:
-        """Does its file take as few bytes as it needs?"""
-        return bool(self.compression)
-
-    def sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, int]:
         """How many features and weights other than 0 it has; nothing where it has none."""
         return {}
 
@@ -249,7 +244,7 @@ class Estimator:
         return frozenset()
 
     @property
-    def outputs(self) -> dict[str, Any]:
+    def _outputs(self) -> dict[str, Any]:
         """The models whose labels are answered, by the name of their layer: of a cascade its layers, else this one."""
         return {"": self}
 
@@ -267,7 +262,7 @@ class Estimator:
         self._check_fitted()
         return plain.describe(self)
 
-    def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
+    def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         """How the model uses its labels on data, ready for JSON."""
         self._check_fitted()
         return plain.describe_use(self, corpora, top)

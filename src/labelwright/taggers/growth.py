@@ -27,15 +27,15 @@ def grow(
     """A trained model with the features, labels and cells of a batch added: the batch as integers, and what is known of
     the grown model, with zero weights (`carry_over` brings the old ones to their new places)."""
     model._check_fitted()
-    if model.order != model.space_.graph.order:
-        raise OptionError(f"order: the model was trained with {model.space_.graph.order}, got {model.order}; fit again")
-    corpus, labels, gold, sets = labelled(X, y, model.space_.labels)
-    numbers = getattr(model.extractor_, "numbers", None)
+    if model.order != model._space.graph.order:
+        raise OptionError(f"order: the model was trained with {model._space.graph.order}, got {model.order}; fit again")
+    corpus, labels, gold, sets = labelled(X, y, model._space.labels)
+    numbers = getattr(model._extractor, "numbers", None)
     given = Given(model.dictionaries, model.clusters, model.vectors, numbers=numbers)  # nothing is held out of a batch
     learnt, _, offsets = learn(corpus, model.template, model.min_count, may_be_empty=True, given=given)
     if y is not None:
         check_lengths(y, np.diff(offsets).tolist())
-    extractor = model.extractor_.merged(learnt)
+    extractor = model._extractor.merged(learnt)
     incidences, _ = extractor.encode(corpus)
     said = supervision_of(sets, gold, offsets, labels, model.class_weight, sample_weight, part=True)
     of_labels, scheme = _scheme(model, labels, gold, offsets), None
@@ -44,7 +44,7 @@ def grow(
     forbidden = forbidden_codes(model._transitions, labels, gold, offsets, more=True)
     space = state_space(labels, model._latent_states(labels, more=True), model.order, scheme, forbidden)
     offsets = np.unique(offsets)  # sentences without tokens teach nothing
-    before = Before(model.parameters_, model.space_, model.extractor_.numbers_in(extractor))
+    before = Before(model._parameters, model._space, model._extractor.numbers_in(extractor))
     check_paths(said, gold, offsets, space)
     inputs = incidences, extractor.n_features, gold, offsets, space, model.cells
     parameters = make_parameters(*inputs, before, said.sets, model._outside_code(labels))
@@ -54,7 +54,7 @@ def grow(
 
 def _scheme(model: TrainableModel, labels: list[str], gold: Array, offsets: Array) -> str | None:
     """The scheme of old and new labels: that of the model, unless it had none or new labels do not fit it."""
-    old, new = model.scheme_, labels[model.space_.n_labels :]
+    old, new = model.scheme_, labels[model._space.n_labels :]
     unfit = next((label for label in new if old is not None and not writes(old, label)), None)
     if unfit is not None and model.constraints == "scheme":
         raise OptionError(

@@ -32,8 +32,8 @@ class LatentCRF(LatentStates, LogLinearModel):
     True
     """
 
-    default_decoder: ClassVar[str] = "exact"
-    can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
+    _default_decoder: ClassVar[str] = "exact"
+    _can_start_from: ClassVar[tuple[str, ...]] = ("crf", "latent-crf")
     _rounds: Rounds | None = None  # of splitting and merging in this fit
 
     def __init__(
@@ -106,7 +106,7 @@ class LatentCRF(LatentStates, LogLinearModel):
             return most
         have: dict[str, int] = {}
         if more and self._is_fitted():
-            have = dict(zip(self.space_.labels, np.diff(self.space_.first).tolist(), strict=True))
+            have = dict(zip(self._space.labels, np.diff(self._space.first).tolist(), strict=True))
         return [have.get(label, 1) for label in labels]
 
     def _learn_states(
@@ -116,7 +116,7 @@ class LatentCRF(LatentStates, LogLinearModel):
         if self.start != SPLIT_MERGE:
             return trained, before
         limit = STAGE[self.optimizer]
-        stage = self.untrained().set_params(max_iter=min(self.max_iter or limit, limit))
+        stage = self._untrained().set_params(max_iter=min(self.max_iter or limit, limit))
         most = super()._latent_states(trained.space.labels)
         rounds = Rounds(self, data, run, Plan(self.split_rounds, self.merge_share, most, self.optimizer, stage))
         learnt = rounds.result(trained, before)

@@ -95,7 +95,7 @@ class LatticeCRF(LatticeModel):
         self._train(data, gold, trained, held_out, progress)
         return self
 
-    def objective(
+    def _joint_objective(
         self, X: Iterable[FeatureLattice], y: Iterable[Iterable[Any]], workers: Workers, dtype: Any = np.float32
     ) -> LogLikelihood:
         """The likelihood of paths as a layer that passes the probability of every arc: `forward(weights)` gives these,
@@ -106,11 +106,11 @@ class LatticeCRF(LatticeModel):
         dtype : of the scores
         """
         self._check_fitted()
-        data = encoded(self.trained_, X)
+        data = encoded(self._trained, X)
         if (np.diff(data.arcs.offsets) == 0).any():
             raise CorpusError("X: a lattice has no arcs; leave it out")
         paths = [checked_path(lattice, path, n) for n, lattice, path in with_paths(data.lattices, y)]
-        return self._objective(self.trained_, data, true_arcs(data, paths), workers, dtype, arc_slots(data.arcs))
+        return self._objective(self._trained, data, true_arcs(data, paths), workers, dtype, arc_slots(data.arcs))
 
     def _development(self, trained: Trained, X: Any, y: Any) -> Callable[[Array], float]:
         """The score on development data of given weights."""
@@ -132,9 +132,9 @@ class LatticeCRF(LatticeModel):
         X : lattices
         """
         self._check_fitted()
-        data = encoded(self.trained_, X)
+        data = encoded(self._trained, X)
         expect(len(data.arcs.label))
-        return scored_lattices(self.trained_, data)
+        return scored_lattices(self._trained, data)
 
     def decode(self, X: Iterable[FeatureLattice]) -> list[LatticePath]:
         """The best path of each lattice with its score and probability.

@@ -56,16 +56,13 @@ class LatticeModel(Estimator):
     tol: float
     n_jobs: int | None
     verbose: int
-    trained_: Trained
+    _trained: Trained
     history_: list[dict[str, Any]]  #: a record of each iteration
 
     # -- training -----------------------------------------------------------------------------------------------------
 
-    def progress_bar(self, title: str = "training") -> ProgressBar:
-        """A bar for `fit(progress=...)`.
-
-        title : what it says
-        """
+    def _progress_bar(self, title: str = "training") -> ProgressBar:
+        """A bar for `fit(progress=...)`."""
         return ProgressBar(self.max_iter, self.tol, title)
 
     def _prepare(self, X: Any, y: Any, known: Sequence[str] = ()) -> tuple[EncodedLattices, Array, Trained]:
@@ -114,7 +111,7 @@ class LatticeModel(Estimator):
         weights: Array | None = None,
     ) -> None:
         """Find the weights and keep what was learnt; `held_out` scores weights on development data."""
-        bar = self.progress_bar() if progress is None and self.verbose else None
+        bar = self._progress_bar() if progress is None and self.verbose else None
         max_iter, period = OPTIMIZERS["lbfgs"]
         told = progress or bar
         monitor = Monitor(self.max_iter or max_iter, self.tol, period=period, dev=held_out, progress=told)
@@ -126,7 +123,7 @@ class LatticeModel(Estimator):
         finally:
             if bar is not None:
                 bar.close()
-        self.trained_ = trained._replace(weights=best)
+        self._trained = trained._replace(weights=best)
         self.history_ = [dict(record) for record in monitor.history]
         self.training_ = self._record(data, monitor)
 
@@ -136,8 +133,8 @@ class LatticeModel(Estimator):
         record = {
             "sentences": len(data.arcs.n_nodes),
             "arcs": len(data.arcs.label),
-            "features": self.trained_.extractor.n_features,
-            "weights": len(self.trained_.weights),
+            "features": self._trained.extractor.n_features,
+            "weights": len(self._trained.weights),
             "iterations": last["iteration"],
             "loss": last["loss"],
             "seconds": round(last["seconds"], 3),
@@ -151,7 +148,7 @@ class LatticeModel(Estimator):
     # -- what was learnt ----------------------------------------------------------------------------------------------
 
     def _is_fitted(self) -> bool:
-        return "trained_" in self.__dict__
+        return "_trained" in self.__dict__
 
     def _check_fitted(self) -> None:
         if not self._is_fitted():
@@ -161,7 +158,7 @@ class LatticeModel(Estimator):
 
     def _learnt(self) -> Trained:
         self._check_fitted()
-        return self.trained_
+        return self._trained
 
     @property
     def weights_(self) -> Array:
@@ -190,7 +187,7 @@ class LatticeModel(Estimator):
                 by_label[label].append((feature, weight))
         return description | {"features": by_label}
 
-    def summary(self) -> Summary:
+    def _summary(self) -> Summary:
         record = self.training_
         sizes = [
             counted(len(self.weights_), "weight"),
@@ -205,12 +202,12 @@ class LatticeModel(Estimator):
 
     def _compressed(self, prune: float, bits: int) -> Self:
         smaller = type(self)(**self.get_params(deep=False))
-        smaller.trained_, smaller.history_ = pruned(self._learnt(), prune, bits), self.history_
-        smaller.training_ = self.training_ | {"features": smaller.trained_.extractor.n_features}
+        smaller._trained, smaller.history_ = pruned(self._learnt(), prune, bits), self.history_
+        smaller.training_ = self.training_ | {"features": smaller._trained.extractor.n_features}
         smaller.training_ |= {"weights": len(smaller.weights_)}
         return smaller
 
-    def sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, int]:
         """How many features and weights other than 0 it has."""
         learnt = self._learnt()
         return {"features": learnt.extractor.n_features, "weights": int((learnt.weights != 0).sum())}
@@ -223,14 +220,14 @@ class LatticeModel(Estimator):
     def pack(self) -> Packed:
         """The tensors and the header of the model file."""
         tensors, header = pack_linear(self, self._learnt())
-        return tensors, header | {"pairs": bool(self.trained_.parameters.n_states)}
+        return tensors, header | {"pairs": bool(self._trained.parameters.n_states)}
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
         """The model that `pack` stored, after checking that everything fits together."""
         fields = HeaderReader.of(header)
         model: Self = constructed(cls, fields)
-        model.trained_ = read_trained(TensorReader.of(tensors), fields, _shape)
+        model._trained = read_trained(TensorReader.of(tensors), fields, _shape)
         model.training_, model.history_ = read_record(fields, ("sentences", "iterations", "seconds", "stopped"))
         return model
 

@@ -103,11 +103,11 @@ class LatticeTagger(LatticeModel, Calibratable):
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, LAYER, JOINT})
     decoders: ClassVar[tuple[str, ...]] = DECODERS
-    training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "sample_weight"})
-    rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
-    labels_as_columns: ClassVar[bool] = True
+    _training_options: ClassVar[frozenset[str]] = frozenset({"dev", "progress", "sample_weight"})
+    _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
+    _labels_as_columns: ClassVar[bool] = True
     reads_: InputSchema
-    _given: ArcLabels | None = None  # by `like`: the labels that fit shall use
+    _given: ArcLabels | None = None  # by `_like`: the labels that fit shall use
     _assemblies: None = None  # scores need none
 
     def __init__(
@@ -218,7 +218,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         check_lengths(gold, np.diff(data.offsets).tolist(), place="dev: y")
 
         def labels_of(batch: Batch) -> list[list[str]]:
-            return [record.labels for record in batch.decode(self.default_decoder, probabilities=False)]
+            return [record.labels for record in batch.decode(self._default_decoder, probabilities=False)]
 
         def score(weights: Array) -> float:
             predicted = self._ask_with(trained._replace(weights=weights), data, labels_of)
@@ -226,16 +226,16 @@ class LatticeTagger(LatticeModel, Calibratable):
 
         return score
 
-    def untrained(self) -> Self:
+    def _untrained(self) -> Self:
         """A copy with the same settings, to be trained."""
         copy = type(self)(**self.get_params(deep=False))
         if self._of_part:
             copy._of_part, copy._given = True, self._given
         return copy
 
-    def like(self) -> Self:
+    def _like(self) -> Self:
         """An untrained copy that will have the same labels, whatever part of its training data it is trained on."""
-        copy = self.untrained()
+        copy = self._untrained()
         copy._of_part, copy._given = True, _writing(self._learnt())
         return copy
 
@@ -281,7 +281,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         expect(len(data.lattices.arcs.label))
         permitted = permitted_labels(forced, offsets, writing.labels)
         if offsets[-1] == 0:
-            return question(Batch([None] * len(data), 0, True, self.calibration_))
+            return question(Batch([None] * len(data), 0, True, self._calibration))
         scored = scored_lattices(trained, data.lattices)
 
         def block(begin: int, end: int) -> list[R]:
@@ -291,17 +291,17 @@ class LatticeTagger(LatticeModel, Calibratable):
                 if sentence is not None and permitted is not None:
                     sentence = sentence.restricted(permitted[offsets[n] : offsets[n + 1]])
                 sentences.append(sentence)
-            return question(Batch(sentences, begin, True, self.calibration_))
+            return question(Batch(sentences, begin, True, self._calibration))
 
         answers = Workers(self.n_jobs).run(block, sentence_ranges(offsets, BLOCK_TOKENS))
         return [answer for part in answers for answer in part]
 
-    def why_one_decoder(self) -> str | None:
+    def _why_one_decoder(self) -> str | None:
         return "a LatticeTagger decodes exactly"
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------------
 
-    def objective(
+    def _joint_objective(
         self,
         X: Any,
         y: Sequence[Sequence[str]],
@@ -316,7 +316,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         sentences = sentences_of(X, self.reads_).sentences
         weights = self._weights(sample_weight, offsets_from([len(sentence) for sentence in sentences]))
         used = [n for n, sentence in enumerate(sentences) if len(sentence)]
-        trained, writing = self.trained_, _writing(self.trained_)
+        trained, writing = self._trained, _writing(self._trained)
         data = encoded_sentences(trained, writing, self.lattices, [sentences[n] for n in used])
         paths, reachable, _ = gold_paths(data.lattices.lattices, [y[n] for n in used], writing.scheme)
         weights = reachable * (1.0 if weights is None else weights[used])
@@ -329,13 +329,10 @@ class LatticeTagger(LatticeModel, Calibratable):
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         return passed_by(batch, _writing(self._learnt()).labels, cut, pairs=False)
 
-    def label_weights(self, y: Sequence[Sequence[Any]]) -> None:
-        """Labels have no weights of their own.
+    def _label_weights(self, y: Sequence[Sequence[Any]]) -> None:
+        """Labels have no weights of their own."""
 
-        y : the labels of all training data
-        """
-
-    def weights_of(self, other: "LatticeTagger") -> Array:
+    def _weights_of(self, other: "LatticeTagger") -> Array:
         """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
         learnt = self._learnt()
         return carry_over(other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights)))
@@ -353,7 +350,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         return self._learnt().scheme
 
     @property
-    def extractor_(self) -> Extractor:
+    def _extractor(self) -> Extractor:
         """What turns arcs into features."""
         return self._learnt().extractor
 
@@ -383,7 +380,7 @@ class LatticeTagger(LatticeModel, Calibratable):
         """The model that `pack` stored, after checking that everything fits together; `lattices` is missing."""
         fields = HeaderReader.of(header)
         model = super().unpack(tensors, fields)
-        if not all(isinstance(label, str) for label in model.trained_.space.labels):
+        if not all(isinstance(label, str) for label in model._trained.space.labels):
             raise fields.refuse("label_type", "strings")
         fields.one_of("scheme", (None, *WRITABLE))
         reads = fields.part("reads")

@@ -68,14 +68,14 @@ class LayerRun:
         layer, weights = self.fresh(model), self.sample_weight
         if weights is not None:
             weights = [*weights[: left_out[0]], *weights[left_out[1] :]]
-        if "progress" not in layer.training_options:  # it learns at once
+        if "progress" not in layer._training_options:  # it learns at once
             layer.fit(X, gold, sample_weight=weights)
             return layer
         limit = layer.max_iter
         layer.max_iter = 1 if self.interrupted else limit
         shown = self.progress(name, layer) if self.progress is not None else None
         place = self._place(name)
-        saved: dict[str, Any] = {"checkpoint": place} if "checkpoint" in layer.training_options else {}
+        saved: dict[str, Any] = {"checkpoint": place} if "checkpoint" in layer._training_options else {}
         try:
             layer.fit(X, gold, dev=dev, progress=shown, sample_weight=weights, **saved)
         finally:

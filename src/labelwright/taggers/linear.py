@@ -64,13 +64,13 @@ class LinearTagger(Calibratable):
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION})
     decoders: ClassVar[tuple[str, ...]] = CHAIN_DECODERS
-    of_iteration: ClassVar[tuple[str, ...]] = ("loss",)  # what the record of each iteration has
+    _of_iteration: ClassVar[tuple[str, ...]] = ("loss",)  # what the record of each iteration has
     _recorded: ClassVar[tuple[str, ...]] = ()  # and what it has beside that in checkpoints
     _inspection: ClassVar[Any] = inspection  # how it is shown to people
     _by_paths: ClassVar[bool] = False  # is a labelling worth its best path, not the sum over its paths?
 
     # What fit learns, and what it reports.
-    trained_: Trained
+    _trained: Trained
     training_: dict[str, Any]  # record of the run: sizes, loss, seconds, why it stopped
     history_: list[dict[str, Any]]  #: a record of each iteration, or of each pass
     _assemblies: tuple[Parameters, dict[str | None, Constrained]] | None = None
@@ -78,12 +78,12 @@ class LinearTagger(Calibratable):
     # -- what was learnt ----------------------------------------------------------------------------------------------
 
     def _is_fitted(self) -> bool:
-        return "trained_" in self.__dict__
+        return "_trained" in self.__dict__
 
     def _learnt(self) -> Trained:
         """What was learnt; an error, as for any attribute that is missing, where nothing was."""
         self._check_fitted()
-        return self.trained_
+        return self._trained
 
     @property
     def weights_(self) -> Array:
@@ -92,20 +92,20 @@ class LinearTagger(Calibratable):
 
     @weights_.setter
     def weights_(self, weights: Array) -> None:
-        self.trained_ = self._learnt()._replace(weights=weights)
+        self._trained = self._learnt()._replace(weights=weights)
 
     @property
-    def extractor_(self) -> Extractor:
+    def _extractor(self) -> Extractor:
         """What turns sentences into features."""
         return self._learnt().extractor
 
     @property
-    def space_(self) -> StateSpace:
+    def _space(self) -> StateSpace:
         """Labels, their states and the transitions between them."""
         return self._learnt().space
 
     @property
-    def parameters_(self) -> Parameters:
+    def _parameters(self) -> Parameters:
         """Which weights exist."""
         return self._learnt().parameters
 
@@ -126,7 +126,7 @@ class LinearTagger(Calibratable):
     # -- what was learnt, for people ----------------------------------------------------------------------------------
 
     def reads(self) -> InputSchema:
-        extractor = self.extractor_
+        extractor = self._extractor
         columns = getattr(extractor, "tokens", extractor)  # beside features of segments
         return InputSchema(columns.kind, tuple(getattr(columns, "names", ())) if columns.kind == "columns" else ())
 
@@ -134,13 +134,13 @@ class LinearTagger(Calibratable):
         self._check_fitted()
         return {"signature": signature(self), **self._inspection.describe(self, top)}
 
-    def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
+    def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         self._check_fitted()
         use: dict[str, Any] = self._inspection.describe_use(self, corpora, top)
         return use
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
-        return by_vocabulary(self.extractor_, words)
+        return by_vocabulary(self._extractor, words)
 
     @property
     def state_features_(self) -> list[StateFeature]:
@@ -157,7 +157,7 @@ class LinearTagger(Calibratable):
     def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
         return linear_explanation.explain(self, self.encode(X), words, asked)
 
-    def path_mass(self, X: Any, n: int = 2000) -> Array:
+    def _path_mass(self, X: Any, n: int = 2000) -> Array:
         """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""
         self._check_fitted()
         mass: Array = self._inspection.path_mass(self, X, n)
@@ -174,10 +174,10 @@ class LinearTagger(Calibratable):
         """The model that `pack` stored, after checking that everything fits together."""
         arrays, fields = TensorReader.of(tensors), HeaderReader.of(header)
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
-        model.trained_ = read_trained(arrays, fields, model._read_shape)
-        check_token_labels(arrays, model.trained_.space.labels)
-        model._take_back(model.trained_.extractor)
-        model.training_, model.history_ = read_record(fields, FITTED, cls.of_iteration)
+        model._trained = read_trained(arrays, fields, model._read_shape)
+        check_token_labels(arrays, model._trained.space.labels)
+        model._take_back(model._trained.extractor)
+        model.training_, model.history_ = read_record(fields, FITTED, cls._of_iteration)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
         return model
 
@@ -192,23 +192,23 @@ class LinearTagger(Calibratable):
     def _compressed(self, prune: float, bits: int) -> Self:
         trained = pruned(self._learnt(), prune, bits)
         smaller = type(self)(**self.get_params(deep=False))
-        smaller.trained_, smaller.history_ = trained, getattr(self, "history_", [])
+        smaller._trained, smaller.history_ = trained, getattr(self, "history_", [])
         sizes = {"features": trained.extractor.n_features, "weights": len(trained.weights)}
         smaller.training_ = getattr(self, "training_", {}) | sizes
         return smaller
 
-    def sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, int]:
         learnt = self._learnt()
         return {"features": learnt.extractor.n_features, "weights": int((learnt.weights != 0).sum())}
 
     def _weight_names(self) -> frozenset[str]:
-        return frozenset([*PLAIN, *(f"{kind}.weights" for kind in self.parameters_.cells)])
+        return frozenset([*PLAIN, *(f"{kind}.weights" for kind in self._parameters.cells)])
 
     def _read_shape(self, trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
         return chain_shape(trained, header)
 
     def _features_read(self) -> tuple[str, Mapping[str, str] | None]:
-        return self.extractor_.kind, self.extractor_.header().get("template")
+        return self._extractor.kind, self._extractor.header().get("template")
 
     # -- sentences in, scores out -------------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class LinearTagger(Calibratable):
 
     def _batch(self, sentences: Sequence[Any], first: int) -> Batch:
         """A batch of scored sentences, with the calibration of their scores."""
-        return Batch(sentences, first, self.probabilistic, self.calibration_)
+        return Batch(sentences, first, self._probabilistic, self._calibration)
 
     def _constrained(self, trained: Trained, constraints: str | None) -> Constrained:
         """What these constraints allow; kept until the next fit."""
@@ -295,18 +295,18 @@ class LinearTagger(Calibratable):
         space = trained.space if scheme is None else trained.space.constrained(scheme)
         return Constrained(space, Assembly(space, trained.parameters))
 
-    def ranks(self, decoder: str) -> bool:
+    def _ranks(self, decoder: str) -> bool:
         if decoder == "viterbi":  # of a latent model with probabilities, the best path
-            return self._by_paths or not self.space_.latent
-        return super().ranks(decoder)
+            return self._by_paths or not self._space.latent
+        return super()._ranks(decoder)
 
-    def decoder_options(self, decoder: str) -> list[str]:
+    def _decoder_options(self, decoder: str) -> list[str]:
         return decoder_options(decoder)
 
     @property
     def _state_names(self) -> Sequence[str]:
         """The names of the latent states."""
-        return state_names(self.space_)
+        return state_names(self._space)
 
     def predict_marginals(
         self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
@@ -317,7 +317,7 @@ class LinearTagger(Calibratable):
         latent : of latent states instead of labels
         forced, constraints : as for `decode`; no rules with latent=True
         """
-        if not latent or not self.probabilistic:
+        if not latent or not self._probabilistic:
             return super().predict_marginals(X, forced=forced, constraints=constraints)
         names = self._state_names
 

@@ -67,7 +67,7 @@ class LogLinearModel(TrainableModel):
             "dev_from": self._average_from or 1,
         }
 
-    def progress_bar(self, title: str = "training") -> ProgressBar:
+    def _progress_bar(self, title: str = "training") -> ProgressBar:
         return ProgressBar(self.max_iter, self.tol if self.optimizer == "lbfgs" else None, title)
 
     @property
@@ -144,7 +144,7 @@ class LogLinearModel(TrainableModel):
         with monitor, one_blas_thread():
             change = minimised(problem, np.zeros_like(start.weights), self.l1, self.l2, monitor, workers)
         before = self.training_
-        self.trained_ = start._replace(weights=start.weights + change)
+        self._trained = start._replace(weights=start.weights + change)
         self.history_ = [dict(record) for record in monitor.history]
         self.training_ = lasting(before) | self._record(data, monitor, [monitor])
         for name in ("sentences", "tokens"):
@@ -158,11 +158,11 @@ class LogLinearModel(TrainableModel):
         """Further sentences as integers, and this model with their features and labels added."""
         data, trained = grow(self, X, y, sample_weight)
         start = trained._replace(weights=self._start(trained, 0, split=True))
-        return data, start._replace(weights=carry_over(self.trained_, start))
+        return data, start._replace(weights=carry_over(self._trained, start))
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
-    def objective(
+    def _joint_objective(
         self,
         X: Any,
         y: Sequence[Sequence[str]] | None,
@@ -175,10 +175,10 @@ class LogLinearModel(TrainableModel):
         """The likelihood of labels as a layer of a cascade that passes `candidates`, and what the values of its
         features are made of; without labels, it can only pass."""
         self._check_fitted()
-        incidences, slots, offsets = encode_with_slots(self.extractor_, X)
+        incidences, slots, offsets = encode_with_slots(self._extractor, X)
         weights = self.class_weight if class_weight is None else class_weight
         data = self._data(y, incidences, offsets, weights, sample_weight)
-        return self._objective(self.trained_, data, workers, dtype, slots.places, candidates), slots.values
+        return self._objective(self._trained, data, workers, dtype, slots.places, candidates), slots.values
 
     def _data(
         self,
@@ -192,6 +192,6 @@ class LogLinearModel(TrainableModel):
         kept = np.unique(offsets)  # sentences without tokens teach nothing
         if y is None:
             return Data(incidences, kept, np.zeros(int(offsets[-1]), np.int32))
-        labels, gold, sets = codes_among(y, self.space_.labels)
+        labels, gold, sets = codes_among(y, self._space.labels)
         said = supervision_of(sets, gold, offsets, labels, class_weight, sample_weight, part=True)
         return Data(incidences, kept, gold, said)

@@ -81,8 +81,8 @@ class MemoryTagger(NgramModel):
     """
 
     can: ClassVar[frozenset[str]] = NgramModel.can | {NEIGHBOURS}
-    training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
-    searched: ClassVar[tuple[str, ...]] = SEARCHED
+    _training_options: ClassVar[frozenset[str]] = frozenset({"search", "sample_weight", "partial_fit"})
+    _searched: ClassVar[tuple[str, ...]] = SEARCHED
     learner_: MemoryBased
     windows_: Windows
 
@@ -269,13 +269,13 @@ class MemoryTagger(NgramModel):
         return by_memory(self.windows_, self.learner_.data_.values, words)
 
     @classmethod
-    def refusal(cls, setting: str) -> str | None:
+    def _refusal(cls, setting: str) -> str | None:
         return NO_VECTORS if setting in ("vectors", "arrays", "dev_arrays") else None
 
-    def searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _searchable_settings(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         return settings_with(self.algorithm, given)
 
-    def summary(self) -> Summary:
+    def _summary(self) -> Summary:
         record, memory = self.training_, self.memory_
         sizes = [
             counted(int(memory["instances"]), "instance"),

@@ -41,7 +41,7 @@ class NgramTagger(NgramModel):
     [['B', 'I']]
     """
 
-    extractor_: Extractor
+    _extractor: Extractor
     windows_: Windows  # instead of it, where the classifier is a MemoryBased
     dense_: bool  # does the classifier refuse sparse matrices?
     classifier_: Any  # trained; None where all tokens of the training data are of one class
@@ -103,8 +103,8 @@ class NgramTagger(NgramModel):
             self.windows_, data = windows(X, self.template, given)
             self.classifier_ = _copy_of(self.classifier).fit(data, classes, **weights)
             return
-        self.extractor_, incidences, _ = learn(X, self.template, self.min_count, given=given)
-        matrix = feature_matrix(incidences["state"], self.extractor_.n_features)
+        self._extractor, incidences, _ = learn(X, self.template, self.min_count, given=given)
+        matrix = feature_matrix(incidences["state"], self._extractor.n_features)
         if not matrix.nnz:
             raise OptionError("template: no token has a feature of its own; use U lines (or dicts that are not empty)")
         if n_classes == 1:
@@ -123,8 +123,8 @@ class NgramTagger(NgramModel):
         if self.compares_symbols:
             yield from remembered(self.classifier_, self.windows_, X)
             return
-        incidences, offsets = self.extractor_.encode(X)
-        matrix = feature_matrix(incidences["state"], self.extractor_.n_features)
+        incidences, offsets = self._extractor.encode(X)
+        matrix = feature_matrix(incidences["state"], self._extractor.n_features)
         for begin, end in sentence_ranges(offsets, max(1, BLOCK_NUMBERS // len(self.grams_))):
             bounds = offsets[begin : end + 1]
             t0, t1 = bounds[[0, -1]].tolist()

@@ -126,9 +126,9 @@ class NgramModel(ConfidentTagger):
 
     can: ClassVar[frozenset[str]] = frozenset({CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION, LAYER, SHARES})
     decoders: ClassVar[tuple[str, ...]] = DECODERS
-    default_decoder: ClassVar[str] = "csi"
-    decoder_flag: ClassVar[str] = "--inference"
-    rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
+    _default_decoder: ClassVar[str] = "csi"
+    _decoder_flag: ClassVar[str] = "--inference"
+    _rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
     ngram: int
     inference: str
     weighting: str | Weighting
@@ -213,11 +213,11 @@ class NgramModel(ConfidentTagger):
             raise CorpusError("X: got no tokens, expected at least one")
         return X, list(labels), gold, offsets
 
-    def like(self) -> Self:
+    def _like(self) -> Self:
         """An untrained copy, for a part of the training data."""
-        return self.untrained()
+        return self._untrained()
 
-    def untrained(self) -> Self:
+    def _untrained(self) -> Self:
         """A copy with the same settings, to be trained."""
         copy: Self = untrained(self)
         return copy
@@ -271,7 +271,7 @@ class NgramModel(ConfidentTagger):
         return True
 
     @property
-    def labels_as_columns(self) -> bool:  # type: ignore[override]
+    def _labels_as_columns(self) -> bool:  # type: ignore[override]
         """Whether it reads the labels of lower layers as columns."""
         return self.compares_symbols
 
@@ -332,7 +332,7 @@ class NgramModel(ConfidentTagger):
         for candidates, said in self._answered(X):
             scheme = self.scheme_, allowed_next, constraints
             block = ProposalBlock(candidates, self.labels_, *scheme, workers, first, said)
-            answers += question(Batch(block.sentences, first, probabilistic=False, calibration=self.calibration_))
+            answers += question(Batch(block.sentences, first, probabilistic=False, calibration=self._calibration))
             block.answers = None  # batches that are kept do not need them
             first += candidates.n_sentences
         return answers
@@ -380,18 +380,18 @@ class NgramModel(ConfidentTagger):
         **options : go to the decoder
         """
         self._check_fitted()
-        name = self.checked_decoder(decoder if inference is None else inference)
+        name = self._checked_decoder(decoder if inference is None else inference)
         check_seconds(time_limit)
         if time_limit is not None and rules_among(constraints)[1]:
             options["time_limit"] = time_limit
         return super().decode(X, name, forced=forced, constraints=constraints, **options)
 
-    def checked_decoder(self, decoder: str | None) -> str:
+    def _checked_decoder(self, decoder: str | None) -> str:
         name = self.inference if decoder is None else decoder
         inference_named(name)
         return name
 
-    def check_constraints(self, decoder: str, constraints: Any) -> None:
+    def _check_constraints(self, decoder: str, constraints: Any) -> None:
         if constraints is not None and decoder != "csi":
             raise OptionError(f"constraints: inference {decoder!r} looks at single tokens; use 'csi'")
 

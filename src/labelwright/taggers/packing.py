@@ -148,7 +148,7 @@ def check_token_labels(tensors: TensorReader, labels: Sequence[Any]) -> None:
 
 def with_text_labels(model: Any) -> Any:
     """The same model with strings for labels, as files have them."""
-    if all(label_type(layer.classes_) == "str" for layer in model.outputs.values()):
+    if all(label_type(layer.classes_) == "str" for layer in model._outputs.values()):
         return model
     tensors, header = model.pack()
     header = json.loads(json.dumps(header))  # as a file has it

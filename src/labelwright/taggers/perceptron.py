@@ -57,11 +57,11 @@ class Perceptron(ScoredModel):
     [['D', 'N', 'V']]
     """
 
-    trains_in: ClassVar[str] = "pass"
-    of_iteration: ClassVar[tuple[str, ...]] = ("loss", "mistakes")
+    _trains_in: ClassVar[str] = "pass"
+    _of_iteration: ClassVar[tuple[str, ...]] = ("loss", "mistakes")
     _recorded: ClassVar[tuple[str, ...]] = ("mistakes", "separable")
     _remedy: ClassVar[str] = "use a smaller margin and aggressiveness"
-    can_start_from: ClassVar[tuple[str, ...]] = ("perceptron",)
+    _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron",)
     _online: tuple[Averaged, UpdateRule] | None = None  # of partial_fit: weights in the order of weights_, its margin
     _norm: float | None = None  # of the features of a sentence, at most, where the theorems on mistakes apply
     _start_norm: float = 0.0
@@ -160,7 +160,7 @@ class Perceptron(ScoredModel):
         mistakes, loss, _ = passes.one_pass(run, EARLY)
         run = run.moved(passes.layout.taken_back)
         grown._online = run, passes.rule
-        grown.trained_ = trained._replace(weights=run.weights if self.averaging == "none" else run.mean())
+        grown._trained = trained._replace(weights=run.weights if self.averaging == "none" else run.mean())
         record = {
             "iteration": len(grown.history_) + 1,
             "loss": loss,
@@ -172,7 +172,7 @@ class Perceptron(ScoredModel):
         grown.training_ = lasting(grown.training_) | {
             "sentences": grown.training_.get("sentences", 0) + passes.n,
             "tokens": grown.training_.get("tokens", 0) + len(data.gold),
-            "features": grown.extractor_.n_features,
+            "features": grown._extractor.n_features,
             "weights": len(grown.weights_),
             "iterations": record["iteration"],
             "loss": loss,
@@ -187,7 +187,7 @@ class Perceptron(ScoredModel):
         def carried(old: Array, start: Array) -> Array:
             if not len(start):
                 return start
-            return carry_over(self.trained_._replace(weights=old), trained._replace(weights=start))
+            return carry_over(self._trained._replace(weights=old), trained._replace(weights=start))
 
         weights, sums = carried(run.weights, new.weights), carried(run.sums, new.sums)
         return Averaged(weights, sums, run.taken, carried(run.variances, new.variances))
@@ -253,14 +253,14 @@ class Perceptron(ScoredModel):
             self.training_["convergence"] = {"separable": self.history_[-1]["separable"]}
             return
         if "_norm" not in vars(self):  # the run was finished before it was resumed
-            self._norm = self._largest_norm(self._passes(self.trained_, data, Workers(self.n_jobs)))
+            self._norm = self._largest_norm(self._passes(self._trained, data, Workers(self.n_jobs)))
         gold, starts = data.gold, data.offsets
 
         def question(batch: Batch) -> list[Margins]:
             codes = (gold[starts[n] : starts[n + 1]] for n in range(batch.first, batch.first + len(batch)))
             return [margins(s.lattice, y) for s, y in zip(batch, codes, strict=True)]  # type: ignore[union-attr]
 
-        encoded = Encoded(data.incidences, data.offsets, self.extractor_.mark)
+        encoded = Encoded(data.incidences, data.offsets, self._extractor.mark)
         norm = float(np.linalg.norm(self.weights_.astype(np.float64)))
         seen = convergence(self._ask(encoded, question), norm, self._norm, len(self.history_), self._start_norm)
         self.training_["convergence"] = seen._asdict()
@@ -276,7 +276,7 @@ class LatentPerceptron(LatentStates, Perceptron):
     [['B', 'I', 'O']]
     """
 
-    can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
+    _can_start_from: ClassVar[tuple[str, ...]] = ("perceptron", "latent-perceptron")
     _first_states: dict[str, Any] | None = None  # where the states of the last fit came from
     _separating: Trained | None = None  # the plain perceptron of this fit, where it separates the data,
     _plain_margin: float = 0.0  # and its margin
@@ -345,7 +345,7 @@ class LatentPerceptron(LatentStates, Perceptron):
             plain = finished(self._plain(X, y, places))
             separable = plain.training_["convergence"]["separable"]
             self._plain_margin = plain.training_["convergence"].get("margin") or 0.0
-            self._separating = plain.trained_ if self._plain_margin > 0 else None
+            self._separating = plain._trained if self._plain_margin > 0 else None
             enough = self.start == "split" or separable >= GOOD
             self._first_states = {"of": "split" if enough else "likelihood", "plain_separable": separable}
         return plain if self._first_states["of"] == "split" else finished(self._likely(X, y, places), plain)
@@ -359,7 +359,7 @@ class LatentPerceptron(LatentStates, Perceptron):
         plain, self._separating = self._separating, None
         if plain is None or "margin" not in self.training_["convergence"]:
             return
-        copied = carry_over(plain, self.trained_._replace(weights=np.zeros_like(self.weights_)))
+        copied = carry_over(plain, self._trained._replace(weights=np.zeros_like(self.weights_)))
         norms = [float(np.linalg.norm(weights.astype(np.float64))) for weights in (copied, plain.weights)]
         seen = latent_separability(self._plain_margin, norms[0] / norms[1], self._norm, self._start_norm)
         self.training_["convergence"]["latent"] = seen._asdict()

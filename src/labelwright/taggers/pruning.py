@@ -143,9 +143,9 @@ class PrunableModel(LogLinearModel):
 
     def _record(self, data: Data, best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         record = super()._record(data, best, monitors)
-        if self.trained_.pruning is None:
+        if self._trained.pruning is None:
             return record
-        pruning = self.trained_.pruning
+        pruning = self._trained.pruning
         return record | {
             "pruning": {
                 "kept": pruning.share,
@@ -163,22 +163,22 @@ class PrunableModel(LogLinearModel):
         return [*super()._facts_of_run(), f"pruned to {pruning['candidates']:.1f} labels per token ({kept})"]
 
     def _check_can_grow(self) -> None:
-        if self.trained_.pruning is not None:
+        if self._trained.pruning is not None:
             raise OptionError("partial_fit: a model with pruned labels cannot grow; fit again on all data")
 
-    def objective(self, *arguments: Any, **options: Any) -> Any:
+    def _joint_objective(self, *arguments: Any, **options: Any) -> Any:
         self._check_fitted()
-        if self.trained_.pruning is not None:
+        if self._trained.pruning is not None:
             raise OptionError(
                 "joint training: a layer with pruned labels cannot learn with others; use prune_labels='off'"
             )
-        return super().objective(*arguments, **options)
+        return super()._joint_objective(*arguments, **options)
 
-    def describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
+    def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        if self.trained_.pruning is not None:
+        if self._trained.pruning is not None:
             return sparse_use.describe_use(self, corpora, top)
-        return super().describe_use(corpora, top)
+        return super()._describe_use(corpora, top)
 
     # -- scoring ------------------------------------------------------------------------------------------------------
 
@@ -212,9 +212,9 @@ class PrunableModel(LogLinearModel):
         if "pruning" not in fields:
             return super().unpack(tensors, header)
         model: Self = constructed(cls, fields, **template_setting(fields.part("features")))
-        model.trained_ = read_pruned(arrays, fields)
-        check_token_labels(arrays, model.trained_.space.labels)
-        model._take_back(model.trained_.extractor)
-        model.training_, model.history_ = read_record(fields, FITTED, cls.of_iteration)
+        model._trained = read_pruned(arrays, fields)
+        check_token_labels(arrays, model._trained.space.labels)
+        model._take_back(model._trained.extractor)
+        model.training_, model.history_ = read_record(fields, FITTED, cls._of_iteration)
         check_calibration(HeaderReader(model.training_, "header: training"), model.weights_)
         return model

@@ -18,7 +18,7 @@ class ConfidentTagger(Calibratable):
     says best how often it is right on held-out data: its answers are *confidences*, kept apart from probabilities."""
 
     @property
-    def is_sure(self) -> bool:
+    def _is_sure(self) -> bool:
         return self.temperature_ is not None
 
     def predict_confidences(
@@ -66,7 +66,7 @@ class ConfidentTagger(Calibratable):
 
     def _check_calibrated(self) -> None:
         if self.temperature_ is None:
-            lacks = self.lacks(PROBABILITY)
+            lacks = self._lacks(PROBABILITY)
             raise OptionError(f"{lacks}; calibrate it on held-out data first")
 
 
@@ -78,8 +78,8 @@ class ScoredModel(ConfidentTagger, TrainableModel):
     _by_paths: ClassVar[bool] = True
     calibration: bool = True  # calibrate on development data after training?
 
-    def why_one_decoder(self) -> str | None:
-        return self.lacks(PROBABILITY)
+    def _why_one_decoder(self) -> str | None:
+        return self._lacks(PROBABILITY)
 
     def _after(self, data: Data, development: Development | None) -> None:
         if development is not None and self.calibration:

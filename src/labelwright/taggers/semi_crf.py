@@ -119,14 +119,14 @@ class SemiCRF(LogLinearModel):
     [['B-PER', 'I-PER', 'O', 'B-PER', 'I-PER']]
     """
 
-    training_options: ClassVar[frozenset[str]] = LogLinearModel.training_options - {"init"}
+    _training_options: ClassVar[frozenset[str]] = LogLinearModel._training_options - {"init"}
     order = 1
     averaging = "none"
     constraints = None
     warm_start = False
-    rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
+    _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _inspection: ClassVar[Any] = inspection
-    _given: SegmentSpace | None = None  # by `like`: the space that fit shall use
+    _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
 
     def __init__(
         self,
@@ -170,9 +170,9 @@ class SemiCRF(LogLinearModel):
 
     # -- training ---------------------------------------------------------------------------------------------
 
-    def signed_settings(self) -> dict[str, Any]:
+    def _signed_settings(self) -> dict[str, Any]:
         """The settings that the signature shows: the number of latent states only where there are several."""
-        return {name: value for name, value in super().signed_settings().items() if (name, value) != ("n_latent", 1)}
+        return {name: value for name, value in super()._signed_settings().items() if (name, value) != ("n_latent", 1)}
 
     def _prepare(
         self,
@@ -230,8 +230,8 @@ class SemiCRF(LogLinearModel):
         return data, trained
 
     def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
-        data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self.trained_)
-        weights = carry_segments(self.trained_, trained)
+        data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self._trained)
+        weights = carry_segments(self._trained, trained)
         start = np.where(weights == 0, self._start(trained, 0, split=True), weights)
         return data, trained._replace(weights=start)
 
@@ -249,26 +249,26 @@ class SemiCRF(LogLinearModel):
         assert segments is not None
         return segments
 
-    def untrained(self) -> Self:
-        copy = super().untrained()
+    def _untrained(self) -> Self:
+        copy = super()._untrained()
         copy._given = self._given
         return copy
 
-    def like(self) -> Self:
+    def _like(self) -> Self:
         """An untrained copy of a trained model that will have the same labels, scheme, types and max_length, whatever
         part of its training data it is trained on."""
         self._check_fitted()
-        copy = super().like()
+        copy = super()._like()
         copy._given = self.segments_
         return copy
 
-    def weights_of(self, other: "SemiCRF") -> Array:
+    def _weights_of(self, other: "SemiCRF") -> Array:
         """The weights of another model of the same segments by the numbers of this one's; 0 for what it lacks."""
         for model in (self, other):
             model._check_fitted()
         mine, others = self.segments_, other.segments_
         if (mine.scheme, mine.states) != (others.scheme, others.states):
-            raise OptionError("weights_of: the other model has other types of segments; train it by `like`")
+            raise OptionError("weights_of: the other model has other types of segments; train it by `_like`")
         return carry_segments(other._learnt(), self._learnt())
 
     # -- files ------------------------------------------------------------------------------------------------
@@ -280,8 +280,8 @@ class SemiCRF(LogLinearModel):
     @classmethod
     def unpack(cls, tensors: Mapping[str, Array], header: Mapping[str, Any]) -> Self:
         model = super().unpack(tensors, header)
-        n_tokens = cast(SegmentFeatures, model.extractor_).tokens.n_features
-        if model.parameters_.cells["segment"].ptr[n_tokens]:
+        n_tokens = cast(SegmentFeatures, model._extractor).tokens.n_features
+        if model._parameters.cells["segment"].ptr[n_tokens]:
             raise ModelFileError("tensor segment.ptr: expected weights of segments at none of the features of tokens")
         return model
 
@@ -333,23 +333,23 @@ class SemiCRF(LogLinearModel):
         return LATENT_DECODERS if self._latent else DECODERS
 
     @property
-    def default_decoder(self) -> str:  # type: ignore[override]
+    def _default_decoder(self) -> str:  # type: ignore[override]
         """The one that `predict` uses."""
         return "exact" if self._latent else "viterbi"
 
-    def decoder_options(self, decoder: str) -> list[str]:
+    def _decoder_options(self, decoder: str) -> list[str]:
         searches = decoder == "exact" and self._latent
         return ["probabilities", "max_expansions", "time_limit"] if searches else ["probabilities"]
 
-    def why_one_decoder(self) -> str | None:
+    def _why_one_decoder(self) -> str | None:
         return None if self._latent else "a SemiCRF decodes exactly"
 
-    def summary(self) -> Summary:
-        sizes, run, stopped = super().summary()
+    def _summary(self) -> Summary:
+        sizes, run, stopped = super()._summary()
         latent = [f"{self.segments_.n_states} latent states"] if self._latent else []
         return Summary([*sizes, *latent], run, stopped)
 
-    def ranks(self, decoder: str) -> bool:
+    def _ranks(self, decoder: str) -> bool:
         return decoder == "exact" or not self._latent
 
     @property
@@ -399,7 +399,7 @@ class SemiCRF(LogLinearModel):
 
     def _passed_by(self, batch: Batch, cut: float) -> Passed:
         label_of_role(self.segments_)  # an error where labels depend on the neighbours
-        return passed_by(batch, self.space_.labels, cut, pairs=False)
+        return passed_by(batch, self._space.labels, cut, pairs=False)
 
 
 class SegmentScores:

@@ -16,7 +16,7 @@ def signature(model: Any) -> str:
     the program that it was imported from."""
     shown = [f"template:{_template_name(*model._features_read())}"]
     program = getattr(model, "training_", {}).get("imported_from")
-    for name, value in ({"imported_from": program} if program else model.signed_settings()).items():
+    for name, value in ({"imported_from": program} if program else model._signed_settings()).items():
         if isinstance(value, Mapping):
             shown.append(f"{name}:{','.join(f'{key}={number:g}' for key, number in value.items())}")
         elif isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
@@ -24,7 +24,7 @@ def signature(model: Any) -> str:
         elif value not in (None, 0.0, "none"):
             shown.append(f"{name}:{value}")
     shown += [
-        f"{name}:{value:g}" for name, value in model.compression.items() if (name, value) != ("bits", 32) and value
+        f"{name}:{value:g}" for name, value in model._compression.items() if (name, value) != ("bits", 32) and value
     ]
     return "|".join([type(model).__name__.lower(), *shown, f"labelwright:{__version__}"])
 

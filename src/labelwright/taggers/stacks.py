@@ -64,7 +64,7 @@ def stacks(
 
     With a jackknife (several versions of each lower layer), a stack for every layer and every part of the sentences:
     the loss of the layer itself, on what the layers below say of that part without having seen it."""
-    weights = {name: model.label_weights(gold[name]) for name, model in models.items()}
+    weights = {name: model._label_weights(gold[name]) for name, model in models.items()}
     counted = [float(shares.get(name, 1.0)) for name in models]
     parts = [(version.begin, version.end) for version in versions[0]]
     top = len(models) - 1
@@ -96,19 +96,21 @@ def _stack(
     a, b = (0, len(inputs[0])) if below is None else (below[0].begin, below[0].end)
     weights = None if sample_weight is None else sample_weight[a:b]
     names = list(models)[: top + 1]
-    read = {lower for name in names for lower in lower_layers_read(models[name].extractor_, names[: names.index(name)])}
+    read = {lower for name in names for lower in lower_layers_read(models[name]._extractor, names[: names.index(name)])}
     X = inputs[top] if below is None else some(inputs[top], [(a, b)])
     layers, reads, values, shifts = [], list[list[int]](), [], []
     for k, name in enumerate(names):
         model = models[name]
         above = X.passed[name].candidates if name in read else None
         of_labels = class_weight[name]
-        layer, made = model.objective(_up_to(X, names[:k]), gold[name][a:b], workers, above, dtype, weights, of_labels)
+        layer, made = model._joint_objective(
+            _up_to(X, names[:k]), gold[name][a:b], workers, above, dtype, weights, of_labels
+        )
         layers.append(layer)
         values.append(made)
         reads.append([names.index(lower) for lower in made.layers])
         other = model if below is None or k == top else below[k].model
-        shifts.append(None if other is model else model.weights_of(other) - model.weights_)
+        shifts.append(None if other is model else model._weights_of(other) - model.weights_)
     return Stack(layers, reads, values, [1.0] * (top + 1), shifts)
 
 

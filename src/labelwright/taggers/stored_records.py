@@ -186,6 +186,7 @@ TRAINING: dict[str, Check] = {
     "interrupted": _truth,
     "labelwright": _text,
     "imported_from": _text,
+    "seen": _text,
     **BEST,
     "columns": _maybe(_names),
     "label": _maybe(_text),

@@ -19,7 +19,7 @@ def entities_in(
         raise OptionError("texts: got one string, expected a list of texts")
     split = split_for(model, texts, tokenizer)
     if not split.texts:
-        return {name: [] for name in model.outputs}
+        return {name: [] for name in model._outputs}
     return {name: split.entities(spans) for name, spans in spans_in(model, split.words).items()}
 
 
@@ -27,11 +27,11 @@ def spans_in(model: Any, sentences: list[list[str]]) -> dict[str, list[list[Span
     """The spans of sentences by every output of a model, with probabilities or (calibrated) confidences."""
 
     def question(name: str, tagger: Any, batch: Any) -> list[list[Span]]:
-        decoded = batch.decode(tagger.checked_decoder(None), probabilities=False)
+        decoded = batch.decode(tagger._checked_decoder(None), probabilities=False)
         entities: list[list[Span]] = batch.entities([decoding.labels for decoding in decoded])
         return entities
 
-    answers: dict[str, list[list[Span]]] = model.ask(sentences, question)
+    answers: dict[str, list[list[Span]]] = model._ask_outputs(sentences, question)
     return answers
 
 

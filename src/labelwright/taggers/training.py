@@ -61,7 +61,7 @@ class TrainableModel(LinearTagger):
     """A linear model that learns its weights from data; subclasses say how (`_optimise`) and when to stop."""
 
     can: ClassVar[frozenset[str]] = LinearTagger.can | {LAYER}
-    training_options: ClassVar[frozenset[str]] = frozenset(
+    _training_options: ClassVar[frozenset[str]] = frozenset(
         {"dev", "init", "checkpoint", "progress", "memory_map", "sample_weight", "partial_labels", "partial_fit"}
     )
 
@@ -74,7 +74,7 @@ class TrainableModel(LinearTagger):
     warm_start: bool
     random_state: int | None
     verbose: int
-    n_restarts: int = 1
+    n_restarts: int  # of models with random starts
     dictionaries: Mapping[str, Any] | None
     clusters: Mapping[str, Mapping[str, str]] | None
     vectors: Any
@@ -104,7 +104,7 @@ class TrainableModel(LinearTagger):
         X, y : sentences and their labels, or a Corpus; a label may be None, where it is unknown, or a set of labels,
             one of which is right; in a corpus `_`, or labels separated by `|`
         dev : (X, y) or a Corpus; the weights that do best on it are kept, and training stops when it no longer improves
-        init : a trained model to start from, of a kind in `can_start_from`; labels that have more latent states here
+        init : a trained model to start from, of a kind with such weights; labels that have more latent states here
             get copies of its states, with small noise to break the symmetry, as do further restarts (warm_start=True
             starts from the last fit)
         checkpoint : a path where the state of the run is saved, after a second and then periodically; further random
@@ -136,7 +136,7 @@ class TrainableModel(LinearTagger):
             data = data._replace(incidences={name: folder.mapped(x) for name, x in data.incidences.items()})
         del X, y  # as far as the caller lets them go
         development = None if dev is None else self._development(trained, dev)
-        bar = self.progress_bar() if progress is None and self.verbose else None
+        bar = self._progress_bar() if progress is None and self.verbose else None
         if bar is not None:
             bar.lines = True
         try:
@@ -148,15 +148,15 @@ class TrainableModel(LinearTagger):
             if bar is not None:
                 bar.close()
         weights, best = max(runs, key=lambda run: run[1].merit)
-        self.trained_ = trained._replace(weights=weights)
-        self.history_ = [dict(record) for record in best.history if set(self.of_iteration) <= set(record)]
+        self._trained = trained._replace(weights=weights)
+        self.history_ = [dict(record) for record in best.history if set(self._of_iteration) <= set(record)]
         self.training_ = self._record(data, best, [monitor for _, monitor in runs])
         self._remember_tokenizer(tokenizer)
         if not runs[-1][1].interrupted:
             self._after(data, development)
         return self
 
-    def objective(
+    def _joint_objective(
         self,
         X: Any,
         y: Sequence[Sequence[str]] | None,
@@ -170,29 +170,27 @@ class TrainableModel(LinearTagger):
         made of; `candidates` are what it passes, `class_weight` has the weight of each label."""
         raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
 
-    def untrained(self) -> Self:
+    def _untrained(self) -> Self:
         """A copy with the same parameters, to be trained."""
         copy = type(self)(**self.get_params(deep=False))
         if self._of_part:
             copy._of_part = True
         return copy
 
-    def like(self) -> Self:
+    def _like(self) -> Self:
         """An untrained copy of this trained model, for a part of its training data."""
-        copy = self.untrained()
+        copy = self._untrained()
         copy._of_part = True
         return copy
 
-    def label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
-        """The weight of each label by `class_weight`; None where all weigh the same.
-
-        y : the labels of all training data
-        """
-        labels, codes, _ = codes_among(y, self.space_.labels)
+    def _label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
+        """The weight of each label by `class_weight`, given the labels of all training data; None where all weigh the
+        same."""
+        labels, codes, _ = codes_among(y, self._space.labels)
         weights = class_weights(self.class_weight, labels, codes, self._of_part)
         return None if weights is None else dict(zip(labels, weights.tolist(), strict=True))
 
-    def weights_of(self, other: Any) -> Array:
+    def _weights_of(self, other: Any) -> Array:
         """The weights of another model for the features and labels of this one; 0 for those that it lacks."""
         learnt = self._learnt()
         return carry_over(other._learnt(), learnt._replace(weights=np.zeros_like(learnt.weights)))
@@ -208,7 +206,7 @@ class TrainableModel(LinearTagger):
         except UnfinishedError as error:
             return error.learnt, [(error.learnt.weights, error.monitor())]
         runs: list[tuple[Array, Monitor]] = []
-        for restart in range(self.n_restarts):
+        for restart in range(getattr(self, "n_restarts", 1)):
             start = self._begun(trained, restart, before is not None)
             if before is not None:
                 start = start._replace(weights=carry_over(before, start, shake=restart > 0))
@@ -233,9 +231,9 @@ class TrainableModel(LinearTagger):
     ) -> Trained | None:
         """What the model to start from has learnt, if there is one."""
         if init is not None:
-            if "init" not in self.training_options:
+            if "init" not in self._training_options:
                 raise OptionError(f"init: a {type(self).__name__} starts from nothing; leave it out")
-            refusal = self.why_not_from(init)
+            refusal = self._why_not_from(init)
             if refusal is not None:
                 raise OptionError(f"init: got {refusal}")
         elif self.warm_start and self._is_fitted():
@@ -311,11 +309,11 @@ class TrainableModel(LinearTagger):
 
     def _record(self, data: "Data", best: Monitor, monitors: list[Monitor]) -> dict[str, Any]:
         """What is worth knowing about the training run, in the model file too."""
-        last, reason = best.history[-1], str(best.reason).replace("iterations", plural(self.trains_in))
+        last, reason = best.history[-1], str(best.reason).replace("iterations", plural(self._trains_in))
         record: dict[str, Any] = {
             "sentences": len(data.offsets) - 1,
             "tokens": int(data.offsets[-1]),
-            "features": self.extractor_.n_features,
+            "features": self._extractor.n_features,
             "weights": len(self.weights_),
             "iterations": last["iteration"],
             "loss": last["loss"],
@@ -370,24 +368,24 @@ class TrainableModel(LinearTagger):
         """When training stops: arguments of Monitor."""
         raise NotImplementedError
 
-    def progress_bar(self, title: str = "training") -> ProgressBar:
+    def _progress_bar(self, title: str = "training") -> ProgressBar:
         """A bar for `fit(progress=...)` that shows what this training is about."""
         return ProgressBar(self.max_iter, None, title)
 
-    def trouble(self) -> str | None:
+    def _trouble(self) -> str | None:
         lost = not np.isfinite(self.training_["loss"] or 0.0)
         return f"the loss is no longer a number; {self._remedy}" if lost else None
 
-    def summary(self) -> Summary:
+    def _summary(self) -> Summary:
         record, used = self.training_, int((self.weights_ != 0).sum())
         weights = counted(len(self.weights_), "weight")
         sizes = [
             weights if used == len(self.weights_) else f"{weights} ({used:,} not zero)",
             counted(record["features"], "feature"),
             counted(len(self.classes_), "label"),
-            *([f"{self.space_.n_states} latent states"] if self.space_.latent else []),
+            *([f"{self._space.n_states} latent states"] if self._space.latent else []),
         ]
-        turns = counted(record["iterations"], self.trains_in)
+        turns = counted(record["iterations"], self._trains_in)
         run = [counted(record["sentences"], "sentence"), turns, *self._facts_of_run(), f"{record['seconds']:.1f} s"]
         return Summary(sizes, [*run, *_spread(record)], str(record["stopped"]))
 
@@ -407,7 +405,7 @@ class TrainableModel(LinearTagger):
         """The score on development data of given weights."""
 
         def labels_of(batch: Batch) -> list[list[str]]:
-            return [record.labels for record in batch.decode(self.default_decoder, probabilities=False)]
+            return [record.labels for record in batch.decode(self._default_decoder, probabilities=False)]
 
         def score(weights: Array) -> float:
             predicted = self._ask_with(trained._replace(weights=weights), development.X, labels_of)

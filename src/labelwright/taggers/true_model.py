@@ -46,7 +46,7 @@ def true_model(
         here = slice(cells.ptr[feature], cells.ptr[feature + 1])
         own[here] = np.log(hmm.emission[cells.column[here], names.index(extractor.name(feature))])
     weights[parameters.slices["transitions"]] = np.log(np.where(space.arc, hmm.transition, 1.0)).reshape(-1)
-    model.trained_ = Trained(extractor, space, parameters, weights)
+    model._trained = Trained(extractor, space, parameters, weights)
     model.training_, model.history_ = {}, []  # nothing was trained
     return model
 
