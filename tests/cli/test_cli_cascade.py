@@ -156,7 +156,7 @@ BAD_RECIPES = {
     '[[layers]]\nname = "pos"\nmodel = "hmm"\n': ["r.toml: layer pos: model: expected one of crf,", "got 'hmm'"],
     '[[layers]]\nname = "pos"\nmodel = "cascade"\n': ["r.toml: layer pos: model: expected one of crf,"],
     '[[layers]]\nname = "pos"\nn_latent = 2\n': [
-        "r.toml: layer pos: n_latent: not for a crf, only for latent-crf, latent-perceptron or semi-crf"
+        "r.toml: layer pos: n_latent: not for a crf, only for latent-crf or latent-perceptron"
     ],
     '[[layers]]\nname = "pos"\nlambda = 2\n': ["r.toml: layer pos: unknown key 'lambda'"],
     '[[layers]]\nname = "pos"\nl2 = "much"\n': ["r.toml: layer pos: l2: expected a number of 0 or more, got 'much'"],

@@ -155,10 +155,10 @@ def test_bad_words_in_a_recipe(run, folder: Path, tmp_path: Path, line: str, par
         (["--l1", "1"], "--l1: not for --model perceptron, only for crf, latent-crf or semi-crf"),
         (["--optimizer", "sgd"], "--optimizer: not for --model perceptron, only for crf, latent-crf or semi-crf"),
         (["--tol", "1e-3"], "--tol: not for --model perceptron, only for crf, latent-crf, semi-crf or cascade"),
-        (["--latent", "2"], "--latent: not for --model perceptron, only for latent-crf, latent-perceptron or semi-crf"),
+        (["--latent", "2"], "--latent: not for --model perceptron, only for latent-crf or latent-perceptron"),
         (
             ["--restarts", "2"],
-            "--restarts: not for --model perceptron, only for latent-crf, latent-perceptron or semi-crf",
+            "--restarts: not for --model perceptron, only for latent-crf or latent-perceptron",
         ),
         (
             ["--model", "crf", "--margin", "1"],

@@ -25,17 +25,15 @@ WEIGHED = [
     "perceptron",
     "latent-perceptron",
     "semi-crf",
-    "latent-semi-crf",
     "crf-pruned",
 ]
 CASCADES = ["cascade", "cascade-segments"]
 NGRAMS = ["memory", "memory-dicts", "memory-igtree", "csi", "vote", "none", "classifier"]
-LATENT = ("latent-crf", "latent-order2", "latent-perceptron", "latent-semi-crf")
+LATENT = ("latent-crf", "latent-order2", "latent-perceptron")
 MADE: dict[str, tuple[Any, list[Any]]] = {}  # every model is trained once
 
 OTHERS = {
     "latent-order2": lambda: LatentCRF(2, f"{small_models.TEMPLATE}\nT", order=2, random_state=0, **small_models.SHORT),
-    "latent-semi-crf": lambda: SemiCRF(small_models.WORDS, n_latent=2, random_state=0, **small_models.SHORT),
     "crf-pruned": lambda: CRF(small_models.WORDS, prune_labels=1.0, **small_models.SHORT),
     "csi": lambda: MemoryTagger(3, inference="csi", n_jobs=1),
     "vote": lambda: MemoryTagger(3, inference="vote", n_jobs=1),
@@ -94,7 +92,7 @@ def test_log_odds_are_those_of_two_labellings(name: str) -> None:
             assert better[0] == each.runner_up_labels
 
 
-@pytest.mark.parametrize("name", ["crf", "crf-order2", "latent-crf", "perceptron", "semi-crf", "latent-semi-crf"])
+@pytest.mark.parametrize("name", ["crf", "crf-order2", "latent-crf", "perceptron", "semi-crf"])
 def test_transitions_into_a_token_are_one_net_contribution(name: str) -> None:
     model, X = made(name)
     nets = 0

@@ -48,7 +48,6 @@ TAGGERS = {
     "latent-perceptron-likelihood": ["--model", "latent-perceptron", "--latent", "2", "--template", "layer",
                                      "--start", "likelihood", "--iterations", "5"],
     "semi-crf": ["--model", "semi-crf", "--template", "layer", "--iterations", "8"],
-    "semi-crf-latent": ["--model", "semi-crf", "--template", "layer", "--latent", "2", "--iterations", "6"],
     "cascade-joint": ["--recipe", "joint.toml", *DEV],
     "cascade-jackknife": ["--recipe", "jackknife.toml"],
     "cascade-segments": ["--recipe", "segments.toml"],

@@ -31,23 +31,22 @@ def labelled(scheme):
     return [labels_of(own, len(x), scheme) for own, x in zip(spans, X, strict=True)]
 
 
-def random_model(scheme, n_latent=1, **settings):
+def random_model(scheme, **settings):
     """A segment model with weights that are far from any optimum."""
     settings |= {"template": TEMPLATE, "dictionaries": DICTIONARIES, "cells": "all", "max_iter": 1, "n_jobs": 1}
-    model = SemiCRF(**settings, n_latent=n_latent).fit(X, labelled(scheme))
+    model = SemiCRF(**settings).fit(X, labelled(scheme))
     assert model.scheme_ == scheme
     model.weights_ = np.random.default_rng(1).normal(size=len(model.weights_)).astype(np.float32)
     return model
 
 
 class Enumerated:
-    """All segmentations of one sentence, by the names of features: labellings with their scores (sums over the latent
-    states of their segments) and probabilities."""
+    """All segmentations of one sentence, by the names of features: labellings with their scores and probabilities."""
 
     def __init__(self, model, sentence, permitted=None):
         space, self.scheme, self.T = model.segments_, model.scheme_, len(sentence)
-        columns = {"state": space.roles, "segment": space.states}
-        names, parts = [*space.states, None], model._parameters.slices
+        columns = {"state": space.roles, "segment": space.types}
+        names, parts = [*space.types, None], model._parameters.slices
         weights = {}
         for kind, cells in model._parameters.cells.items():
             feature = np.repeat(np.arange(len(cells.ptr) - 1), np.diff(cells.ptr))
@@ -57,35 +56,29 @@ class Enumerated:
         weights |= {(a, b): float(transitions[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
         tokens = as_tokens([sentence], TEMPLATE)[0]
         lists = {name: {" ".join(p) if isinstance(p, list) else p for p in own} for name, own in DICTIONARIES.items()}
-        found, endings = {}, [""] if space.n_latent == 1 else [f"#{k + 1}" for k in range(space.n_latent)]
+        found = {}
 
-        def of_segment(start, end, kind, ending):
+        def of_segment(start, end, kind):
             total, places = 0.0, "S" if end - start == 1 else "B" + "I" * (end - start - 2) + "E"
             for t, place in zip(range(start, end), places, strict=True):
-                role = ("O" if self.scheme and kind == "O" else f"{place}-{kind}") + ending
+                role = "O" if self.scheme and kind == "O" else f"{place}-{kind}"
                 total += sum(weights.get(("state", name, role), 0.0) * n for name, n in tokens[t]["state"].items())
             text = " ".join(sentence[start:end])
             features = [f"length={end - start}", f"text={text}"]
             features += [f"dictionary={name}" for name, phrases in lists.items() if text in phrases]
-            return total + sum(weights.get(("segment", name, kind + ending), 0.0) for name in features)
+            return total + sum(weights.get(("segment", name, kind), 0.0) for name in features)
 
-        every = itertools.product(range(self.T), range(1, self.T + 1), space.types, endings)
+        every = itertools.product(range(self.T), range(1, self.T + 1), space.types)
         known = {each: of_segment(*each) for each in every if each[0] < each[1]}
-        self.paths = {}  # the score of the best latent path of each labelling
         for own in self.segmentations(0, None, space):
-            totals = []
-            for states in itertools.product(endings, repeat=len(own)):
-                total, before = 0.0, None
-                for segment, ending in zip(own, states, strict=True):
-                    state = segment[2] + ending
-                    total += known[*segment, ending] + weights[before, state]
-                    before = state
-                totals.append(total)
+            total, before = 0.0, None
+            for segment in own:
+                total += known[segment] + weights[before, segment[2]]
+                before = segment[2]
             labels = self.written(own)
             if permitted is None or all(p is None or y in p for y, p in zip(labels, permitted, strict=True)):
                 assert labels not in found  # one labelling is one segmentation
-                found[labels] = (oracles.log_sum(np.array(totals)) if len(totals) > 1 else totals[0], own)
-                self.paths[labels] = max(totals)
+                found[labels] = total, own
         self.labels = sorted(found, key=lambda y: -found[y][0])
         self.scores = np.array([found[y][0] for y in self.labels])
         self.segments = [found[y][1] for y in self.labels]

@@ -131,7 +131,6 @@ FURTHER = {
     "latent-perceptron-8-bits": (
         lambda: LatentPerceptron(2, TEMPLATE, max_iter=3, random_state=0, n_jobs=1), words, smaller(bits=8),
     ),
-    "semi-crf-latent": (lambda: SemiCRF(WORDS, n_latent=2, random_state=0, dictionaries=LISTS, **SHORT), words),
     "semi-crf-16-bits": (
         lambda: SemiCRF("U:%c[0,brown]\nU:%x[0,0]", clusters=BROWN, **SHORT), words, smaller(bits=16),
     ),

@@ -107,7 +107,7 @@ def test_numbers_of_numpy_are_settings_like_others(tmp_path):
     assert labelwright.load(tmp_path / "m")._compression == {"prune": pytest.approx(0.01), "bits": 16}
 
 
-@pytest.mark.parametrize("tagger", ["LatentCRF", "LatentPerceptron", "SemiCRF"])
+@pytest.mark.parametrize("tagger", ["LatentCRF", "LatentPerceptron"])
 def test_more_latent_states_than_there_is_room_for(tagger):
     with pytest.raises(OptionError, match=r"^n_latent: expected .*1,?000,?000.*, got 4294967296$"):
         made(tagger, n_latent=2**32).fit(X, Y)

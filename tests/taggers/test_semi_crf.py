@@ -230,7 +230,7 @@ def test_sentences_with_too_many_segments_are_not_tagged(model, monkeypatch):
 
 def test_sentences_with_too_many_arcs_are_not_tagged(model, monkeypatch):
     monkeypatch.setattr("labelwright.structures.segments.MAX_SENTENCE_ARCS", 20)
-    with pytest.raises(CorpusError, match=r"^X: a sentence of 30 tokens has a graph of .* \(max_length 3, 3 states\)"):
+    with pytest.raises(CorpusError, match=r"^X: a sentence of 30 tokens has a graph of .* \(max_length 3, 3 types\)"):
         model.predict([["a"] * 30])
 
 
@@ -278,7 +278,7 @@ def test_questions_that_cannot_be_answered(model):
         (lambda: model.decode([NEW], depth=3), r"^decoder viterbi: no option 'depth', expected probabilities$"),
         (
             lambda: model.predict_marginals([NEW], latent=True),
-            r"^latent: this SemiCRF has no latent states; leave it out, or train it with n_latent=2$",
+            r"^latent: a SemiCRF has no latent states; leave it out, or train a LatentCRF$",
         ),
         (lambda: model.predict_nbest([NEW], n=0), r"^n: expected a whole number, 1 to "),
         (lambda: model.decode([NEW], forced=[[None]]), r"^forced: sentence 0 has 4 tokens, got 1 entries"),

@@ -6,16 +6,13 @@ labelling, and its score is theirs plus the entropy of the paths:
     log sum_q exp score(q)  =  E[score(q)] + H(q)
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.structures.lattice import Lattice, best_path, posterior, posterior_arcs
 from labelwright.structures.segments import SegmentSpace, rows_of, segments_in
-
-if TYPE_CHECKING:
-    from labelwright.answers.segmentations import SegmentGraph
 
 Array = NDArray[Any]
 
@@ -84,8 +81,7 @@ def latent_counts(lattice: Lattice, labels: Array, by_paths: bool) -> LabelCount
 
 
 def segment_counts(space: SegmentSpace, labels: list[str]) -> LabelCounts:
-    """The counts of the segmentation that labels write down, where a type has one state: roles of tokens, types of
-    segments, transitions."""
+    """The counts of the segmentation that labels write down: roles of tokens, types of segments, transitions."""
     T, n, L = len(labels), space.n_long, space.n_types
     bounds = np.array([0, T])
     segments = segments_in(space, labels, np.arange(T), bounds)
@@ -102,20 +98,3 @@ def segment_counts(space: SegmentSpace, labels: list[str]) -> LabelCounts:
         "segment": Cells(rows, segments.kind, ones),
     }
     return LabelCounts(codes, {"transitions": Cells(segments.start, before * (L + 1) + segments.kind, ones)})
-
-
-def latent_segment_counts(paths: "SegmentGraph") -> LabelCounts:
-    """The expected counts of the latent paths of one labelling, given as the graph of these."""
-    arcs, S, (roles, segments, _) = paths.arcs, paths.space.n_states, paths.expected
-    p = np.where(arcs.length == 0, paths.probabilities, 0.0)
-    used = np.flatnonzero(p)
-    pair = arcs.before[used].astype(np.int64) * (S + 1) + arcs.kind[used]
-    transitions = Cells(arcs.first[used].astype(np.int64), pair, p[used])
-    return LabelCounts(
-        {"state": _filled(roles), "segment": _filled(segments)}, {"transitions": transitions}, paths.path_entropy()
-    )
-
-
-def _filled(table: Array) -> Cells:
-    row, column = np.nonzero(table)
-    return Cells(row, column, table[row, column])

@@ -18,13 +18,7 @@ from labelwright.inspection.explanation import (
     checked_tokens,
     ordered,
 )
-from labelwright.inspection.label_counts import (
-    LabelCounts,
-    latent_counts,
-    latent_segment_counts,
-    path_counts,
-    segment_counts,
-)
+from labelwright.inspection.label_counts import LabelCounts, latent_counts, path_counts, segment_counts
 from labelwright.inspection.occurrences import Occurrences, copies, occurrences, without
 from labelwright.inspection.weighed import WeighedSentence
 
@@ -55,11 +49,9 @@ class _Sentence:
         self.listed = occurrences(data)
         self.weighed = WeighedSentence(self.trained, self.listed, self.length)
         self.best = self._decoded(data)[0]
-        self.lattice = self.segments = None
+        self.lattice = None
         if self.trained.space.latent:
             self.lattice = model._ask(data, lambda batch: [s.lattice for s in batch], None, constraints)[0]
-        elif self.trained.segments is not None and self.trained.segments.n_latent > 1:
-            self.segments = model._ask(data, list, None, constraints)[0]
         self.counts = self._counts(self.best.labels)
         self.scores = self.weighed.feature_scores(self.counts)
         self.marginals = None
@@ -73,12 +65,10 @@ class _Sentence:
     def _counts(self, labels: list[Any]) -> LabelCounts:
         """The counts of a labelling."""
         trained = self.trained
-        if trained.segments is not None and self.segments is None:
+        if trained.segments is not None:
             return segment_counts(trained.segments, labels)
         index = {label: code for code, label in enumerate(trained.space.labels)}
         codes = np.array([index[label] for label in labels], np.int64)
-        if self.segments is not None:
-            return latent_segment_counts(self.segments.of_labelling(codes))
         if self.lattice is not None:
             return latent_counts(self.lattice, codes, self.model._by_paths)
         return path_counts(codes, trained.space.n_states, trained.parameters.order)

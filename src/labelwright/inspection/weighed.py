@@ -127,7 +127,7 @@ class WeighedSentence:
         """The label (or type of segment) of each state of transitions."""
         trained = self.trained
         if trained.segments is not None:
-            return [*(str(kind) for kind in trained.segments.types for _ in range(trained.segments.n_latent)), OUTSIDE]
+            return [*map(str, trained.segments.types), OUTSIDE]
         return [str(trained.space.labels[code]) for code in trained.space.label_of.tolist()]
 
     def _biases(self, one: LabelCounts, other: LabelCounts) -> list[Contribution]:

@@ -44,8 +44,8 @@ class WeightNames(NamedTuple):
 def weight_names(trained: Trained) -> WeightNames:
     """The names of states, types and transitions."""
     if trained.segments is not None:
-        states = list(trained.segments.states)
-        return WeightNames(list(trained.segments.roles), states, [*states, OUTSIDE])
+        types = list(trained.segments.types)
+        return WeightNames(list(trained.segments.roles), types, [*types, OUTSIDE])
     states = state_names(trained.space)
     return WeightNames(states, [], states)
 

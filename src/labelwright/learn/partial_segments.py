@@ -62,9 +62,9 @@ class PartialSegmentExpectations(SegmentExpectations):
     ) -> tuple[float, Array]:
         space, first = self.assembly.space, int(np.searchsorted(self.offsets, offsets[0]))
         shape = space.shape
-        scores = transitions.arc.reshape(space.n_states + 1, space.n_states + 1)
+        scores = transitions.arc.reshape(space.n_types + 1, space.n_types + 1)
         counts, loss, row = np.zeros_like(scores), 0.0, 0
-        inner = np.empty((int(np.diff(offsets).max()) + 1, space.n_long_states))
+        inner = np.empty((int(np.diff(offsets).max()) + 1, space.n_long))
         nothing, no_transition = np.zeros_like(rows["segment"]), np.zeros_like(scores)
         observing = len(gold) == 0  # else only probabilities are asked for
         for n, (a, b) in enumerate(pairwise((offsets - offsets[0]).tolist()), first):

@@ -59,11 +59,10 @@ def segment_parameters(
     before: Trained | None = None,
 ) -> Parameters:
     """Which weights exist; those of lengths and dictionaries always do, and all those of a model `before` it grows.
-    What one state of a type has, all have; the last state of transitions is outside."""
+    The last index of transitions is the outside of sentences."""
     n, L = features.n_features, space.n_types
     roles, types = _before(before, features)
-    role_space = state_space(space.roles_of_types, space.n_latent)
-    inputs = {"state": incidences["state"]}, n, gold.roles, offsets, role_space, cells
+    inputs = {"state": incidences["state"]}, n, gold.roles, offsets, state_space(space.roles), cells
     tokens = make_parameters(*inputs, roles)
     ptr, column = observed_cells(incidences["segment"], n, gold.kinds, L)
     every = features.always if cells == "observed" else range(features.always.start, n)
@@ -73,15 +72,7 @@ def segment_parameters(
     of_segments = Cells(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), column)
     if types is not None:
         of_segments = Cells(*united(*of_segments, *types.label_cells("state", space.types), L))
-    return Parameters(tokens.cells | {"segment": _of_states(of_segments, space.n_latent)}, space.n_states + 1)
-
-
-def _of_states(cells: Cells, n_latent: int) -> Cells:
-    """Cells on types as cells on all their states."""
-    if n_latent == 1:
-        return cells
-    column = cells.column[:, None] * n_latent + np.arange(n_latent)
-    return Cells(cells.ptr * n_latent, column.reshape(-1).astype(np.int32))
+    return Parameters(tokens.cells | {"segment": of_segments}, L + 1)
 
 
 def _before(old: Trained | None, features: SegmentFeatures) -> tuple[Before | None, Before | None]:
@@ -90,7 +81,7 @@ def _before(old: Trained | None, features: SegmentFeatures) -> tuple[Before | No
         return None, None
     assert old.segments is not None
     cells, number = old.parameters.cells, old.extractor.numbers_in(features)
-    roles, types = (state_space(x, old.segments.n_latent) for x in (old.segments.roles_of_types, old.segments.types))
+    roles, types = state_space(old.segments.roles), state_space(old.segments.types)
     return (
         Before(Parameters({"state": cells["state"]}, 1), roles, number),
         Before(Parameters({"state": cells["segment"]}, 1), types, number),
@@ -105,16 +96,16 @@ def carry_segments(before: Trained, now: Trained) -> Array:
     assert before.segments is not None
     assert now.segments is not None
     features = np.concatenate([old_features(old.tokens, new.tokens), new.segment_numbers_in(old)])
-    states = _places(now.segments.states, before.segments.states)
-    columns = {"state": _places(now.segments.roles, before.segments.roles), "segment": states}
+    types = _places(now.segments.types, before.segments.types)
+    columns = {"state": _places(now.segments.roles, before.segments.roles), "segment": types}
     parts, old_parts = now.parameters.slices, before.parameters.slices
     weights = np.zeros(now.parameters.n_weights, before.weights.dtype)
     for name, (ptr, column) in now.parameters.cells.items():
         number = old_cells(before.parameters.cells[name], Cells(ptr, columns[name][column]), features)
         weights[parts[name]] = np.append(before.weights[old_parts[name]], 0)[number]
-    S = before.segments.n_states
-    transitions = before.weights[old_parts["transitions"]].reshape(S + 1, S + 1)
-    known = np.append(states, S)  # and the outside of sentences
+    L = before.segments.n_types
+    transitions = before.weights[old_parts["transitions"]].reshape(L + 1, L + 1)
+    known = np.append(types, L)  # and the outside of sentences
     weights[parts["transitions"]] = np.where(
         (known[:, None] < 0) | (known < 0), 0, transitions[known[:, None], known]
     ).reshape(-1)
@@ -132,7 +123,7 @@ class SegmentAssembly:
 
     def __init__(self, space: SegmentSpace, parameters: Parameters):
         self.space, self.cells, self.parts = space, parameters.cells, parameters.slices
-        self.row_width = {"state": padded(space.n_roles), "segment": padded(space.n_states)}
+        self.row_width = {"state": padded(space.n_roles), "segment": padded(space.n_types)}
         self.forbidden = ~space.follows.reshape(-1)
 
     @property
@@ -141,7 +132,7 @@ class SegmentAssembly:
         return self.row_width["state"] + self.space.max_length * self.row_width["segment"]
 
     def plain(self, weights: Array) -> Plain:
-        """Scores of all plain transitions [(S+1)^2] in float64; minus infinity for those that cannot be."""
+        """Scores of all plain transitions [(L+1)^2] in float64; minus infinity for those that cannot be."""
         arc = weights[self.parts["transitions"]].astype(np.float64)
         arc[self.forbidden] = -np.inf
         return Plain(np.empty(0), arc)
@@ -197,9 +188,9 @@ class SegmentExpectations(GraphExpectations):
         self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
     ) -> tuple[float, Array]:
         space = self.assembly.space
-        scores = transitions.arc.reshape(space.n_states + 1, space.n_states + 1)
+        scores = transitions.arc.reshape(space.n_types + 1, space.n_types + 1)
         counts = np.zeros_like(scores)
-        through = space.n_long_states, space.max_length, offsets, gold, self.source, self.target, share, gains, counts
+        through = space.n_long, space.max_length, offsets, gold, self.source, self.target, share, gains, counts
         return float(kernels.expectations(rows["state"], rows["segment"], scores, *through)), counts
 
     def _slots(self, offsets: Array) -> tuple[Array, slice, Array]:
@@ -215,23 +206,3 @@ class SegmentExpectations(GraphExpectations):
         by_label = np.zeros((int(offsets[-1] - offsets[0]), len(self.assembly.space.labels)))
         by_label[token, label] = d_passed[slots]
         return np.ascontiguousarray(by_label[:, self.label])
-
-
-class LatentSegmentExpectations(SegmentExpectations):
-    """As SegmentExpectations, where types have several states: the true segments, too, are summed over, by the same
-    sums with all others forbidden."""
-
-    def _count(
-        self, rows: Rows, transitions: Plain, offsets: Array, gold: Array, share: float, gains: Array
-    ) -> tuple[float, Array]:
-        space, none = self.assembly.space, np.full_like(gold, -1)
-        true = {name: scores.copy() for name, scores in rows.items()}
-        loss, counts = super()._count(rows, transitions, offsets, none, share, gains)
-        if (gold < 0).all():  # only probabilities are asked for
-            return loss, counts
-        kind = np.arange(space.n_states) // space.n_latent
-        true["segment"][:, : space.n_states][gold[:, None] != kind] = -np.inf
-        observed = super()._count(true, transitions, offsets, none, share, np.empty((0, space.n_roles)))
-        for name in rows:
-            rows[name] -= true[name]
-        return loss - observed[0], counts - observed[1]

@@ -121,7 +121,7 @@ def graph_of_segments(arcs: Arcs, scores: Array, space: SegmentSpace) -> Labelle
         )
     first, length, kind = (array.astype(np.int64) for array in (arcs.first, arcs.length, arcs.kind))
     source, target, n_nodes = arcs.dag.source.astype(np.int64), arcs.dag.target.astype(np.int64), arcs.dag.n_nodes
-    inner = _InnerNodes(space, n_nodes, n_nodes // (2 * space.n_states))
+    inner = _InnerNodes(space, n_nodes, n_nodes // (2 * space.n_types))
     label = {place: label_table(space)[0, :, PLACES.index(place)] for place in PLACES}
     none, one, long = length == 0, length == 1, length > 1
     parts = [
@@ -140,7 +140,7 @@ def graph_of_segments(arcs: Arcs, scores: Array, space: SegmentSpace) -> Labelle
 
 
 class _InnerNodes:
-    """Nodes inside segments: of each state that may be long, from each token on, after each number of tokens."""
+    """Nodes inside segments: of each type that may be long, from each token on, after each number of tokens."""
 
     def __init__(self, space: SegmentSpace, first: int, T: int):
         (self.S, self.n_long, self.longest), self.T, self.first = space.shape, T, first

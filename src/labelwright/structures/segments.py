@@ -4,9 +4,6 @@ Labels of a chunk scheme are read as conlleval does: every chunk is a segment, a
 chunks (type O, the last of the types).  Other labels are the types themselves, and maximal runs of one are segments.
 Every candidate, a run of up to max_length tokens, has a row of scores, with a column for each type; kernels.segments
 says in which order.
-
-Latent states are defined only here: type k has the states k * n_latent, ..., and for rows, arcs and kernels a state is
-a type like any other.  The type of a state is state // n_latent, also outside of the sentence (S // n_latent = L).
 """
 
 import functools
@@ -56,7 +53,6 @@ class SegmentSpace(NamedTuple):
     scheme: str | None
     types: tuple[str, ...]  # [L]  the last is O where labels follow a scheme
     max_length: int
-    n_latent: int = 1  # states of each type
 
     @property
     def n_types(self) -> int:
@@ -68,28 +64,9 @@ class SegmentSpace(NamedTuple):
         return self.n_types - (self.scheme is not None)
 
     @property
-    def n_states(self) -> int:
-        return self.n_types * self.n_latent
-
-    @property
-    def n_long_states(self) -> int:
-        """How many states (the first ones) may have more than one token."""
-        return self.n_long * self.n_latent
-
-    @property
     def shape(self) -> tuple[int, int, int]:
-        """What kernels know of the space: states (which they call types), long ones, and the most tokens."""
-        return self.n_states, self.n_long_states, self.max_length
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        """A name for each state [S]: its type, and a number where a type has several."""
-        return self._named(self.types)
-
-    def _named(self, names: Sequence[str]) -> tuple[str, ...]:
-        if self.n_latent == 1:
-            return tuple(names)
-        return tuple(f"{name}#{number}" for name in names for number in range(1, self.n_latent + 1))
+        """What kernels know of the space: types, those that may be long, and the most tokens."""
+        return self.n_types, self.n_long, self.max_length
 
     @property
     def has_neighbours(self) -> bool:
@@ -97,30 +74,23 @@ class SegmentSpace(NamedTuple):
         return self.scheme not in (None, "io")
 
     @property
-    def roles_of_types(self) -> tuple[str, ...]:
-        """What a token can be in a segment of any type: its first, inner, last or only token."""
+    def roles(self) -> tuple[str, ...]:
+        """Names of the columns of rows of tokens [R]: first, inner, last or only token of a segment of each type."""
         long = self.types[: self.n_long]
         names = [join_label(place, kind) for place in PLACES for kind in long]
         return (*names, "O") if self.scheme is not None else tuple(names)
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """Names of the columns of rows of tokens [R]: the same by state."""
-        return self._named(self.roles_of_types)
-
-    @property
     def n_roles(self) -> int:
-        """How many roles there are, without making their names."""
-        return len(self.roles_of_types) * self.n_latent
+        return 3 * self.n_long + self.n_types
 
     @property
     def follows(self) -> Array:
-        """Which state may follow which [S+1, S+1]; the last index is the outside of the sentence, which begins it."""
-        permitted = np.ones((self.n_states + 1, self.n_states + 1), np.bool_)
+        """Which type may follow which [L+1, L+1]; the last index is the outside of the sentence, which begins it."""
+        permitted = np.ones((self.n_types + 1, self.n_types + 1), np.bool_)
         permitted[:, -1] = False
         if not self.has_neighbours:
-            kind = np.arange(self.n_states) // self.n_latent
-            permitted[:-1, :-1] = (kind[:, None] != kind) | (kind >= self.n_long)
+            np.fill_diagonal(permitted[: self.n_long, : self.n_long], False)
         return permitted
 
     def written(self, kind: int, length: int, before: bool = False, after: bool = False) -> tuple[str, ...]:
@@ -176,14 +146,14 @@ def spelling(space: SegmentSpace) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def label_table(space: SegmentSpace) -> Array:
-    """The label of each place of each state, not touching and touching a segment of the same type [2, S, 4]."""
+    """The label of each place of each type, not touching and touching a segment of the same type [2, L, 4]."""
     index = {label: code for code, label in enumerate(space.labels)}
     labels = np.empty((2, space.n_types, len(PLACES)), np.int64)
     for touching, kind in itertools.product((0, 1), range(space.n_types)):
         one, two, three = (space.written(kind, n, bool(touching), bool(touching)) for n in (1, 2, 3))
         # The labels of segments that are too long do not matter.
         labels[touching, kind] = [index.get(label, 0) for label in (two[0], three[1], two[-1], one[0])]
-    return np.repeat(labels, space.n_latent, axis=1)
+    return labels
 
 
 def label_of_role(space: SegmentSpace) -> Array:
@@ -199,8 +169,8 @@ def label_of_role(space: SegmentSpace) -> Array:
 
 def _untouched(space: SegmentSpace) -> Array:
     """The label that each role is written as [R] where no segment of its type is beside it."""
-    table = label_table(space)[0]  # [S, places]
-    return np.concatenate([table[: space.n_long_states, :3].T.reshape(-1), table[:, 3]])
+    table = label_table(space)[0]  # [L, places]
+    return np.concatenate([table[: space.n_long, :3].T.reshape(-1), table[:, 3]])
 
 
 def read_segments(
@@ -234,7 +204,6 @@ def segment_space(
     pairs: Any,
     max_length: int | None,
     unknown: Array | None = None,
-    n_latent: int = 1,
 ) -> tuple[SegmentSpace, Segments]:
     """The space of the labels of training data, and their segments; the codes of `unknown` tokens [T] are O."""
     scheme = detect_scheme(labels, pairs=pairs)
@@ -242,7 +211,7 @@ def segment_space(
     if len(types) < 2:
         raise OptionError(f"labels: segments need at least two types of labels, got only {labels[0]!r}")
     longest = max_length or int((segments.end - segments.start).max())
-    space = SegmentSpace(tuple(labels), scheme, types, longest, n_latent)
+    space = SegmentSpace(tuple(labels), scheme, types, longest)
     if max_length is None and unknown is not None and unknown.any():
         space = space._replace(max_length=max(longest, _longest_open(segments, offsets, unknown, space.n_long)))
     return _with_all_labels(space), segments
@@ -292,8 +261,9 @@ def read_segment_space(header: HeaderReader, labels: tuple[str, ...], scheme: st
     types = labels if scheme is None else (*boundaries(labels).types, "O")
     if text_of(header.listed("types")) != text_of(types) or len(types) < 2:
         raise header.refuse("types", f"two types or more, those of the labels ({', '.join(text_of(types)):.60})")
-    n_latent = header.whole("n_latent", 1) if "n_latent" in header else 1
-    return SegmentSpace(labels, scheme, types, header.whole("max_length", 1, LONGEST_SEGMENT), n_latent)
+    if header.get("n_latent", 1) != 1:
+        raise ModelFileError(f"{header.place}: latent states of segments (n_latent) are gone")
+    return SegmentSpace(labels, scheme, types, header.whole("max_length", 1, LONGEST_SEGMENT))
 
 
 def segments_in(space: SegmentSpace, labels: Sequence[str], codes: Array, offsets: Array) -> Segments:
@@ -334,7 +304,7 @@ def check_arcs(space: SegmentSpace, T: int) -> None:
     if n_arcs > MAX_SENTENCE_ARCS:
         raise CorpusError(
             f"X: a sentence of {T:,} tokens has a graph of {n_arcs:,} arcs (max_length {space.max_length:,}, "
-            f"{space.n_states:,} states), more than {MAX_SENTENCE_ARCS:,}; use shorter sentences, or train with a "
+            f"{space.n_types:,} types), more than {MAX_SENTENCE_ARCS:,}; use shorter sentences, or train with a "
             "smaller max_length or fewer types"
         )
 
@@ -397,26 +367,21 @@ class Arcs(NamedTuple):
     dag: Dag
     first: Array  # [A]  first token
     length: Array  # [A]  number of tokens; 0: a transition
-    kind: Array  # [A]  state
-    before: Array  # [A]  state before a transition, S at the beginning; -1 for a segment
+    kind: Array  # [A]  type
+    before: Array  # [A]  type before a transition, L at the beginning; -1 for a segment
 
     def of(self, T: int, space: SegmentSpace) -> "Arcs":
         """The arcs of a shorter sentence, which are the first of these."""
-        S = space.n_states
-        A, Q = kernels.before_transitions(*space.shape, T), 1 + 2 * T * S
-        sinks = np.arange(Q - S, Q, dtype=np.int32)
+        A, Q = kernels.before_transitions(*space.shape, T), 1 + 2 * T * space.n_types
+        sinks = np.arange(Q - space.n_types, Q, dtype=np.int32)
         whole = self.dag
         dag = Dag(whole.source[:A], whole.target[:A], Q, whole.sources, sinks)
         return Arcs(dag, self.first[:A], self.length[:A], self.kind[:A], self.before[:A])
 
-    def segments(self, path: Array, space: SegmentSpace) -> Segments:
-        """The segments on a path, by their types."""
+    def segments(self, path: Array) -> Segments:
+        """The segments on a path."""
         arcs = path[self.length[path] > 0]
-        return Segments(self.first[arcs], self.first[arcs] + self.length[arcs], self.kind[arcs] // space.n_latent)
-
-    def same_type(self, space: SegmentSpace) -> Array:
-        """Which arcs [A] are transitions between two segments of one type."""
-        return np.asarray(self.before // space.n_latent == self.kind // space.n_latent)
+        return Segments(self.first[arcs], self.first[arcs] + self.length[arcs], self.kind[arcs])
 
 
 def arcs_of(space: SegmentSpace, T: int) -> Arcs:
@@ -447,17 +412,17 @@ def permitted_arcs(space: SegmentSpace, arcs: Arcs, permitted: Array) -> Array:
     """Which arcs [A] leave every token one of its permitted labels [T, labels]."""
     table, touchy = label_table(space), TOUCHY.get(space.scheme or "")
     T = len(permitted)
-    free = permitted[:, table[0]] | permitted[:, table[1]]  # [T, S, places]
+    free = permitted[:, table[0]] | permitted[:, table[1]]  # [T, L, places]
     if touchy == "E":  # no segment follows the last token
         free[-1] = permitted[-1][table[0]]
     begin, inner, end, single = (free[:, :, PLACES.index(place)] for place in PLACES)
-    shut = np.concatenate([np.zeros((1, space.n_states), np.int64), np.cumsum(~inner, axis=0)])  # [T+1, S]
+    shut = np.concatenate([np.zeros((1, space.n_types), np.int64), np.cumsum(~inner, axis=0)])  # [T+1, L]
     first, length, kind = arcs.first, arcs.length, arcs.kind
     last = np.maximum(first + length - 1, first)
     long = begin[first, kind] & end[last, kind] & (shut[last, kind] == shut[np.minimum(first + 1, T), kind])
     allowed = np.where(length > 1, long, np.where(length == 1, single[first, kind], True))
     transition = length == 0
-    same = arcs.same_type(space).astype(np.int64)
+    same = (arcs.before == arcs.kind).astype(np.int64)
     if touchy == "B":
         allowed[transition] &= permitted[first, table[same, kind, PLACES.index("B")]][transition]
     elif touchy == "E":
@@ -471,13 +436,13 @@ def wrong_labels(space: SegmentSpace, arcs: Arcs, allowed: Array, cost: Array) -
     """The sum of costs [T] over the tokens of each arc [A] whose label is none of the allowed ones [T, labels]; a label
     that depends on the neighbour of a segment counts on the transition to it, or from it."""
     table, touchy, T = label_table(space), TOUCHY.get(space.scheme or ""), len(cost)
-    wrong = np.where(allowed[:, table], 0.0, cost[:, None, None, None])  # [T, 2, S, places]
+    wrong = np.where(allowed[:, table], 0.0, cost[:, None, None, None])  # [T, 2, L, places]
     begin, inner, end, single = (wrong[:, 0, :, PLACES.index(place)].copy() for place in PLACES)
     if touchy == "B":
         begin[:] = single[:] = 0.0
     elif touchy == "E":
         end[:-1] = single[:-1] = 0.0  # no segment follows the last token
-    before = np.concatenate([np.zeros((1, space.n_states)), np.cumsum(inner, axis=0)])  # [T+1, S]
+    before = np.concatenate([np.zeros((1, space.n_types)), np.cumsum(inner, axis=0)])  # [T+1, L]
     first, length, kind = arcs.first, arcs.length, arcs.kind
     last = np.maximum(first + length - 1, first)
     within = before[last, kind] - before[np.minimum(first + 1, T), kind]
@@ -485,7 +450,7 @@ def wrong_labels(space: SegmentSpace, arcs: Arcs, allowed: Array, cost: Array) -
     costs = np.where(length > 1, long, np.where(length == 1, single[first, kind], 0.0))
     if touchy is not None:
         transition = (length == 0) & ((touchy == "B") | (first > 0))
-        same = arcs.same_type(space).astype(np.int64)[transition]
+        same = (arcs.before == arcs.kind).astype(np.int64)[transition]
         token = first[transition] - (touchy == "E")
         of = (kind if touchy == "B" else arcs.before)[transition]
         costs[transition] = wrong[token, same, of, PLACES.index(touchy)]
@@ -494,12 +459,12 @@ def wrong_labels(space: SegmentSpace, arcs: Arcs, allowed: Array, cost: Array) -
 
 def label_marginals(space: SegmentSpace, roles: Array, arcs: Arcs, p: Array) -> Array:
     """P(label at t) [T, labels] from P(role at t) [T, R] and P(arc) [A]."""
-    table, touchy, n = label_table(space), TOUCHY.get(space.scheme or ""), space.n_long_states
+    table, touchy = label_table(space), TOUCHY.get(space.scheme or "")
     marginals = np.zeros((len(roles), len(space.labels)))
     np.add.at(marginals.T, _untouched(space), roles.T)
     if touchy is not None:  # segments that touch one of the same type have another label
         place = PLACES.index(touchy)
-        touching = np.flatnonzero((arcs.length == 0) & arcs.same_type(space) & (arcs.kind < n))
+        touching = np.flatnonzero((arcs.before == arcs.kind) & (arcs.kind < space.n_long))
         token, kind = arcs.first[touching] - (touchy == "E"), arcs.kind[touching]
         np.add.at(marginals, (token, table[0, kind, place]), -p[touching])
         np.add.at(marginals, (token, table[1, kind, place]), p[touching])

@@ -303,11 +303,6 @@ class LinearTagger(Calibratable):
     def _decoder_options(self, decoder: str) -> list[str]:
         return decoder_options(decoder)
 
-    @property
-    def _state_names(self) -> Sequence[str]:
-        """The names of the latent states."""
-        return state_names(self._space)
-
     def predict_marginals(
         self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
     ) -> list[list[dict[str, float]]]:
@@ -319,7 +314,9 @@ class LinearTagger(Calibratable):
         """
         if not latent or not self._probabilistic:
             return super().predict_marginals(X, forced=forced, constraints=constraints)
-        names = self._state_names
+        if self._learnt().segments is not None:
+            raise OptionError("latent: a SemiCRF has no latent states; leave it out, or train a LatentCRF")
+        names = state_names(self._space)
 
         def question(batch: Batch) -> list[list[dict[str, float]]]:
             batch.check_possible()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch, check_lengths
 from labelwright.answers.passed import passed_by
-from labelwright.answers.segmentations import DECODERS, LATENT_DECODERS, SegmentGraph
+from labelwright.answers.segmentations import DECODERS, SegmentGraph
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
 from labelwright.corpus.table import Corpus
@@ -25,7 +25,6 @@ from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
 from labelwright.learn.partial_segments import PartialSegmentExpectations
 from labelwright.learn.segments import (
-    LatentSegmentExpectations,
     SegmentAssembly,
     SegmentExpectations,
     carry_segments,
@@ -57,10 +56,7 @@ from labelwright.structures.segments import (
 from labelwright.structures.states import state_space
 from labelwright.structures.supervision import Supervision
 from labelwright.taggers import declared
-from labelwright.taggers.arguments import Constraints, Forced
-from labelwright.taggers.estimator import Summary
 from labelwright.taggers.growth import writes
-from labelwright.taggers.kinds import MOST_LATENT
 from labelwright.taggers.linear import Constrained
 from labelwright.taggers.loglinear import LogLinearModel
 from labelwright.taggers.packing import Packed, Shape, check_first_order
@@ -72,8 +68,6 @@ from labelwright.wording import counted
 Array = NDArray[Any]
 ROWS_PER_TOKEN = 64  # candidates that take as much room in a block as a token
 SEGMENT_COST = 3  # times the work of a CRF, without compiled code
-NOISE = 0.1  # standard deviation of the first weights of latent states
-SPLIT = 0.03  # and of what further data add to them
 
 MaxLength = Annotated[
     int | None,
@@ -83,14 +77,6 @@ MaxLength = Annotated[
     Flag("--max-length"),
     Help("Most tokens of a segment; longer ones of the training data are cut."),
     Default("the longest in the training data, or more (up to 8) where labels are unknown"),
-]
-Latent = Annotated[
-    int,
-    AtLeast(1),
-    AtMost(MOST_LATENT),
-    Signed(),
-    Flag("--latent"),
-    Help("Latent states of each type of segments."),
 ]
 OneOptimizer = Annotated[str, OneOf("lbfgs"), Signed(), Help("L-BFGS.")]
 
@@ -110,8 +96,7 @@ class SemiCRF(LogLinearModel):
 
     The score of a segment is that of its tokens (as first, inner, last or only token of its type, by the U lines of the
     template), of its length, of its text where that was a segment in training, and of the dictionaries that have it;
-    to that come the transitions from type to type.  With n_latent above 1, each type owns so many latent states, which
-    weights and transitions belong to, and the probability of a segmentation is the sum over the states of its segments.
+    to that come the transitions from type to type.
 
     >>> X = [["Ada", "Lovelace", "met", "Charles", "Babbage"], ["they", "met", "Ada", "Lovelace"]]
     >>> y = [["B-PER", "I-PER", "O", "B-PER", "I-PER"], ["O", "O", "B-PER", "I-PER"]]
@@ -120,6 +105,7 @@ class SemiCRF(LogLinearModel):
     """
 
     _training_options: ClassVar[frozenset[str]] = LogLinearModel._training_options - {"init"}
+    decoders: ClassVar[tuple[str, ...]] = DECODERS
     order = 1
     averaging = "none"
     constraints = None
@@ -146,8 +132,6 @@ class SemiCRF(LogLinearModel):
         clusters: declared.Clusters = None,
         vectors: declared.Vectors = None,
         class_weight: declared.ClassWeight = None,
-        n_latent: Latent = 1,
-        n_restarts: declared.Restarts = 1,
     ):
         self.template = template
         self.max_length = max_length
@@ -165,14 +149,8 @@ class SemiCRF(LogLinearModel):
         self.clusters = clusters
         self.vectors = vectors
         self.class_weight = class_weight
-        self.n_latent = n_latent
-        self.n_restarts = n_restarts
 
     # -- training ---------------------------------------------------------------------------------------------
-
-    def _signed_settings(self) -> dict[str, Any]:
-        """The settings that the signature shows: the number of latent states only where there are several."""
-        return {name: value for name, value in super()._signed_settings().items() if (name, value) != ("n_latent", 1)}
 
     def _prepare(
         self,
@@ -197,7 +175,7 @@ class SemiCRF(LogLinearModel):
             space, segments = grown_space(_fitting(old, known), known, filled, offsets, self.max_length)
         elif self._given is None:
             pairs = pairs_of_codes(labels, codes, offsets)
-            asked = pairs, self.max_length, codes >= len(labels), self.n_latent
+            asked = pairs, self.max_length, codes >= len(labels)
             space, segments = segment_space(known, filled, offsets, *asked)
         else:
             space, segments = self._given, segments_in(self._given, known, filled, offsets)
@@ -231,16 +209,7 @@ class SemiCRF(LogLinearModel):
 
     def _grown(self, X: Any, y: Sequence[Sequence[Any]] | None, sample_weight: Any) -> tuple[Data, Trained]:
         data, trained = self._prepare(X, y, sample_weight=sample_weight, old=self._trained)
-        weights = carry_segments(self._trained, trained)
-        start = np.where(weights == 0, self._start(trained, 0, split=True), weights)
-        return data, trained._replace(weights=start)
-
-    def _start(self, trained: Trained, restart: int, split: bool) -> Array:
-        """Small random weights where there are latent states: equal ones would stay equal for ever."""
-        if cast(SegmentSpace, trained.segments).n_latent == 1:
-            return super()._start(trained, restart, split)
-        rng = np.random.default_rng([self.random_state or 0, restart])
-        return rng.normal(0, SPLIT if split else NOISE, trained.parameters.n_weights).astype(np.float32)
+        return data, trained._replace(weights=carry_segments(self._trained, trained))
 
     @property
     def segments_(self) -> SegmentSpace:
@@ -267,7 +236,7 @@ class SemiCRF(LogLinearModel):
         for model in (self, other):
             model._check_fitted()
         mine, others = self.segments_, other.segments_
-        if (mine.scheme, mine.states) != (others.scheme, others.states):
+        if (mine.scheme, mine.types) != (others.scheme, others.types):
             raise OptionError("weights_of: the other model has other types of segments; train it by `_like`")
         return carry_segments(other._learnt(), self._learnt())
 
@@ -292,7 +261,7 @@ class SemiCRF(LogLinearModel):
         if not isinstance(features, SegmentFeatures) or features.max_length != segments.max_length:
             raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
         self.dictionaries = features.dictionary_phrases() or None
-        shape = Shape({"state": segments.n_roles, "segment": segments.n_states}, segments.n_states + 1, 1)
+        shape = Shape({"state": segments.n_roles, "segment": segments.n_types}, segments.n_types + 1, 1)
         return shape, trained._replace(segments=segments)
 
     def _take_back(self, extractor: Extractor) -> None:
@@ -306,8 +275,7 @@ class SemiCRF(LogLinearModel):
         if isinstance(data, SegmentData):
             _, offsets, _, said, codes = data
             return PartialSegmentExpectations(assembly, codes, said, offsets, candidates)
-        plain = SegmentExpectations if trained.segments.n_latent == 1 else LatentSegmentExpectations
-        return plain(assembly, data.gold, data.offsets, candidates)
+        return SegmentExpectations(assembly, data.gold, data.offsets, candidates)
 
     # -- graphs out ---------------------------------------------------------------------------------------------------
 
@@ -327,53 +295,11 @@ class SemiCRF(LogLinearModel):
         assert trained.segments is not None
         return Constrained(trained.space, SegmentAssembly(trained.segments, trained.parameters))
 
-    @property
-    def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names that `decode` takes: with latent states they differ."""
-        return LATENT_DECODERS if self._latent else DECODERS
-
-    @property
-    def _default_decoder(self) -> str:  # type: ignore[override]
-        """The one that `predict` uses."""
-        return "exact" if self._latent else "viterbi"
-
     def _decoder_options(self, decoder: str) -> list[str]:
-        searches = decoder == "exact" and self._latent
-        return ["probabilities", "max_expansions", "time_limit"] if searches else ["probabilities"]
+        return ["probabilities"]
 
     def _why_one_decoder(self) -> str | None:
-        return None if self._latent else "a SemiCRF decodes exactly"
-
-    def _summary(self) -> Summary:
-        sizes, run, stopped = super()._summary()
-        latent = [f"{self.segments_.n_states} latent states"] if self._latent else []
-        return Summary([*sizes, *latent], run, stopped)
-
-    def _ranks(self, decoder: str) -> bool:
-        return decoder == "exact" or not self._latent
-
-    @property
-    def _latent(self) -> bool:
-        """Whether types have several states: as trained, or as it will be."""
-        return (self.segments_.n_latent if self._is_fitted() else self.n_latent) > 1
-
-    def predict_marginals(
-        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
-    ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token; with latent=True of every latent state (`PER#2`).
-
-        X : sentences, a Corpus, or what `encode` returned
-        latent : of the latent states of segments instead of labels; refused where there are none
-        forced, constraints : as for `decode`; no rules with latent=True
-        """
-        self._check_fitted()
-        if latent and not self._latent:
-            raise OptionError("latent: this SemiCRF has no latent states; leave it out, or train it with n_latent=2")
-        return super().predict_marginals(X, latent=latent, forced=forced, constraints=constraints)
-
-    @property
-    def _state_names(self) -> Sequence[str]:
-        return self.segments_.states
+        return "a SemiCRF decodes exactly"
 
     # -- as a layer of a cascade --------------------------------------------------------------------------------
 
@@ -408,8 +334,8 @@ class SegmentScores:
     def __init__(self, trained: Trained, assembly: SegmentAssembly, data: Encoded, workers: Workers):
         assert trained.segments is not None
         self.space, self.offsets = trained.segments, data.offsets
-        S = self.space.n_states
-        self._transitions = assembly.plain(trained.weights).arc.reshape(S + 1, S + 1)
+        L = self.space.n_types
+        self._transitions = assembly.plain(trained.weights).arc.reshape(L + 1, L + 1)
         self._rows = Rows(trained, assembly, data, workers)
         self._row_offsets = row_offsets(data.offsets, self.space.max_length)
         self._longest = int(np.diff(data.offsets).max())
@@ -429,7 +355,7 @@ class SegmentScores:
         first = int(self.offsets[begin])
         tokens = self._rows.of("state", first, int(self.offsets[end]))
         segments = self._rows.of("segment", int(rows[0]), int(rows[-1]))
-        inner, graphs = np.empty((self._longest + 1, space.n_long_states)), list[SegmentGraph | None]()
+        inner, graphs = np.empty((self._longest + 1, space.n_long)), list[SegmentGraph | None]()
         for n, (t0, t1) in enumerate(pairwise(self.offsets[begin : end + 1].tolist())):
             if t0 == t1:
                 graphs.append(None)
