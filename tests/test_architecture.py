@@ -14,7 +14,7 @@ from labelwright.taggers import registry
 
 # A stage imports only from earlier lines (and from itself).
 STAGES = [
-    {"errors", "html_page", "signals", "storage", "wording"},
+    {"errors", "html_page", "locks", "signals", "storage", "wording"},
     {"settings", "engine"},
     {"kernels", "validation"},
     {"compact"},

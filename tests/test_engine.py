@@ -55,14 +55,65 @@ print(compiled(), "numba" in sys.modules)
 """
 
 
+BACKGROUND = "choice.expect(choice.ENOUGH); choice._State.loader and choice._State.loader.join()"
+
+
 @needs_numba
 def test_small_requests_are_answered_by_numpy_until_enough_has_come():
-    assert run(PROGRAM % "choice.expect(choice.ENOUGH - 1)") == "False False"
-    assert run(PROGRAM % "choice.expect(choice.ENOUGH - 1); choice.expect(1)") == "True True"
+    assert run(PROGRAM % "choice.expect(choice.ENOUGH - choice.REQUEST - 1)") == "False False"
+    assert run(PROGRAM % BACKGROUND) == "False True"
+    assert run(PROGRAM % BACKGROUND, LABELWRIGHT_ENGINE="numpy") == "False False"
+    assert run(PROGRAM % "choice.is_own_process(); choice.expect(choice.ENOUGH)") == "True True"
     assert run(PROGRAM % "choice.expect_much()") == "True True"
     assert run(PROGRAM % "choice.expect_much()", LABELWRIGHT_ENGINE="numpy") == "False False"
     assert run(PROGRAM % "choice.expect_much()", NUMBA_DISABLE_JIT="1") == "False False"
     assert run(PROGRAM % "", LABELWRIGHT_ENGINE="compiled") == "True True"
+
+
+SERVED = """
+import os, sys, warnings
+import numpy as np
+from labelwright.engine import choice
+from labelwright.kernels import heap
+def push():
+    heap_, ran = np.zeros(4, np.int64), []
+    heap.push.vectorised, vectorised = lambda *a: ran.append(1) or vectorised(*a), heap.push.vectorised
+    heap.push(np.array([1.0, 2.0]), np.array([0, 0]), heap_, 0, 1)
+    heap.push.vectorised = vectorised
+    assert heap_[0] == 1
+    return "numpy" if ran else "machine code"
+def refuse(*_):
+    raise AssertionError("compiled in a request")
+os.chdir(sys.argv[1])
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as told:
+    choice.expect(choice.ENOUGH)
+    answers = [push()]
+    choice._State.loader.join()
+    heap.push.dispatcher.compile = refuse
+    %s
+    answers += [push(), push()]
+    choice._State.loader.join()
+    answers += [push(), push()]
+    choice._State.loader is None or choice._State.loader.join()
+print(answers, *[str(w.message) for w in told])
+"""
+
+
+@needs_numba
+@pytest.mark.parametrize("failure", ["", "os.rmdir(os.getcwd())", "sys.executable = '/usr/sbin/httpd'"])
+def test_no_request_compiles_and_a_failure_is_one_warning(tmp_path, failure):
+    folder = tmp_path / "working"
+    folder.mkdir()
+    program = SERVED.replace("sys.argv[1]", repr(str(folder))) % failure
+    places = {name: str(tmp_path) for name in ("XDG_CACHE_HOME", "LOCALAPPDATA")} | {"LABELWRIGHT_CACHE": ""}
+    told = run(program, **places)
+    if failure:
+        assert told.startswith(str(["numpy"] * 5)), told
+        assert told.count("labelwright: no machine code (") == 1
+        assert told.endswith("NumPy goes on")
+    else:
+        assert told == str(["numpy"] * 3 + ["machine code"] * 2)
 
 
 def test_without_numba_everything_is_numpy():

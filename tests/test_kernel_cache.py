@@ -73,6 +73,25 @@ def test_a_named_folder_is_filled_and_read(places):
     assert files(home) == []
 
 
+def test_damaged_code_is_compiled_again(places):
+    run()
+    (file,) = places[0].rglob("*.kernel")
+    whole = file.read_bytes()
+    code, third = cache.read(file), len(whole) // 3
+    for damaged in (b"", whole[:20], whole[:third], whole[:-1], whole + b"\0", b"\0" * len(whole)):
+        file.write_bytes(damaged)
+        assert cache.read(file) is None
+    for at in (0, 31, 32, third, 2 * third, len(whole) - 1):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert cache.read(file) is None
+    run()
+    assert cache.read(file) is not None
+    assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
+    cache.write(file, code)
+    assert file.read_bytes() == whole
+    run()
+
+
 def test_code_for_every_processor_is_used_on_this_one(places):
     named, home = places
     run(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")

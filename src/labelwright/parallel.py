@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
-from threading import Lock
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
+from labelwright.locks import after_fork, renewed_lock
+from labelwright.locks import computed_once as computed_once
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -112,10 +114,10 @@ def _controller() -> Any:
 
 
 class _Blas:
-    """How many callers want BLAS on one thread now; the first of them limits it, the last restores it."""
+    """Who wants BLAS on one thread now; the first of them limits it, the last restores it."""
 
-    lock = Lock()
-    wanted = 0
+    lock = renewed_lock()
+    callers: list[int] = []  # noqa: RUF012  threads, of this process alone
     limit: Any = None
 
 
@@ -125,18 +127,19 @@ def one_blas_thread() -> Iterator[None]:
 
     May be nested and entered by several threads; afterwards BLAS has as many threads as before."""
     with _Blas.lock:
-        _Blas.wanted += 1
-        if _Blas.wanted == 1:
+        if _Blas.limit is None:
             _Blas.limit = _controller().limit(limits=1)
+        _Blas.callers.append(get_ident())
     try:
         yield
     finally:
         with _Blas.lock:
-            _Blas.wanted -= 1
-            if _Blas.wanted == 0:
+            _Blas.callers.remove(get_ident())
+            if not _Blas.callers:
                 _release()
                 _Blas.limit.restore_original_limits()
                 _release()
+                _Blas.limit = None
 
 
 def _release() -> None:
@@ -148,22 +151,10 @@ def _release() -> None:
         release(force=True)
 
 
-class computed_once(Generic[R]):  # noqa: N801  like a property
-    """functools.cached_property without a lock: before Python 3.12 all instances share one, and threads wait for it."""
-
-    def __init__(self, compute: Callable[[Any], R]):
-        self.compute, self.name = compute, compute.__name__
-        self.__doc__ = compute.__doc__
-
-    def __get__(self, instance: Any, owner: Any = None) -> R:
-        value = instance.__dict__[self.name] = self.compute(instance)
-        return value
-
-
 class _Pool:
     """The threads of this process, beside those that ask: as many as were ever wanted at once, made when needed."""
 
-    lock = Lock()
+    lock = renewed_lock()
     executor: "ThreadPoolExecutor | None" = None
     size = 0
 
@@ -179,14 +170,14 @@ class _Pool:
                 cls.executor, cls.size = ThreadPoolExecutor(size, "labelwright"), size
             return [cls.executor.submit(work) for _ in range(times)]
 
-    @classmethod
-    def forget(cls) -> None:
-        """In a process that was forked: the threads stayed behind."""
-        cls.lock, cls.executor, cls.size = Lock(), None, 0
+
+def _forget_threads() -> None:
+    """In a process that was forked: all threads but this one stayed behind."""
+    _Pool.executor, _Pool.size = None, 0
+    _Blas.callers = [thread for thread in _Blas.callers if thread == get_ident()]
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Pool.forget)
+after_fork(_forget_threads)
 
 
 class _Run(Generic[R]):

@@ -63,15 +63,9 @@ def candidates(lattice: Lattice, n: int = N_PATHS, alpha: float = 1.0, time_limi
                 break
             labels = np.concatenate([labels, np.empty_like(labels)])
             log_p = np.concatenate([log_p, np.empty_like(log_p)])
-            slots = _rehashed(labels[: len(labels) // 2], 4 * len(labels))
+            slots = np.full(4 * len(labels), -1, np.int32)
     m = int(pool.counts[kernels.LABELLINGS])
     return Listed(labels[:m], log_p[:m], log_z, int(pool.counts[kernels.TAKEN]), float(pool.last[1]))
-
-
-def _rehashed(labels: Array, size: int) -> Array:
-    slots = np.full(size, -1, np.int32)
-    kernels.enter_labellings(labels, slots, BASE)
-    return slots
 
 
 def ldi(

@@ -2,7 +2,7 @@
 
 A folder is named after a hash of *all* kernel sources (a kernel inlines the kernels it calls, so an edit in one file
 must also forget the others) and of the versions of Numba and Python.  Files appear by an atomic rename, so any number
-of processes may start at once.
+of processes may start at once.  Each begins with a checksum: damaged machine code would kill the process.
 
 LABELWRIGHT_CACHE names a folder that is looked at first.  It may be read-only and belong to root, as in an image of a
 container.  What it does not hold is compiled and kept in the user's cache folder.  Machine code is code: a folder or
@@ -16,7 +16,10 @@ import stat
 import sys
 import tempfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
+
+from labelwright.storage import replace_file
 
 GENERIC = ("generic", "")  # processor and features of code that runs on every processor of its kind
 SHARED_FOLDER, SHARED_FILE = 0o755, 0o644
@@ -127,23 +130,20 @@ def why_unsafe(path: Path) -> str | None:
 
 
 def read(file: Path) -> bytes | None:
-    """The machine code in a file; None where there is none that may be run."""
+    """The machine code in a file; None where there is none that may be run, or it is damaged."""
     try:
         with open(file, "rb") as opened:
             status = os.fstat(opened.fileno())
             if hasattr(os, "getuid") and (status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022):
                 return None
-            return opened.read()
+            checksum, code = opened.read(hashlib.sha256().digest_size), opened.read()
     except OSError:
         return None
+    return code if checksum == hashlib.sha256(code).digest() else None
 
 
 def write(file: Path, code: bytes) -> None:
     """Store machine code; a full disk only costs compiling again."""
-    fresh = file.with_suffix(f".{os.getpid()}-{id(code)}")
-    try:
-        fresh.write_bytes(code)
-        fresh.chmod(SHARED_FILE)
-        os.replace(fresh, file)
-    except OSError:
-        fresh.unlink(missing_ok=True)
+    with suppress(OSError):
+        replace_file(file, hashlib.sha256(code).digest() + code)
+        file.chmod(SHARED_FILE)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from labelwright.engine.choice import compiled, on_switch
+from labelwright.engine import choice
+from labelwright.locks import computed_once
 
 # Sums may be reordered and multiplications fused, which lets loops use vector instructions;
 # infinities and NaN keep their meaning.
@@ -21,7 +22,7 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.function, self.fast, self.options = function, fast, options
         self.restart()
-        on_switch(self.restart)
+        choice.on_switch(self.restart)
 
     def __call__(self, *arguments: Any) -> Any:
         return self._run(*arguments)
@@ -31,9 +32,9 @@ class Kernel:
         self._run: Callable[..., Any] = self._run_first
 
     def _run_first(self, *arguments: Any) -> Any:
-        by_machine = compiled()
+        by_machine = choice.takes_machine_code()
         self._run = run = self.dispatcher if by_machine else self._run_vectorised
-        if compiled() != by_machine:  # another thread has switched the engine meanwhile
+        if choice.takes_machine_code() != by_machine:  # another thread has switched the engine meanwhile
             self.restart()
         return run(*arguments)
 
@@ -42,15 +43,26 @@ class Kernel:
         with np.errstate(all="ignore"):
             return self.vectorised(*arguments)
 
-    @functools.cached_property
+    @computed_once
     def dispatcher(self) -> Any:
-        """Numba's form of the function, compiled at its first call or taken from the cache."""
+        """Numba's form of the function, which asks for the machine code that it lacks."""
         from labelwright.engine import machine
 
         machine.register(Kernel, Unsigned, Prefetch)
-        return machine.dispatcher(self.function, self.fast, self.options)
+        made = machine.dispatcher(self.function, self.fast, self.options)
+        compile_for = made._compile_for_args
 
-    @functools.cached_property
+        def form_for(*arguments: Any) -> Any:
+            """What Numba shall call with arguments of new types."""
+            if choice.compiled():
+                return compile_for(*arguments)
+            machine.want(self, arguments)
+            return self._run_vectorised
+
+        made._compile_for_args = form_for
+        return made
+
+    @computed_once
     def vectorised(self) -> Callable[..., Any]:
         """The NumPy form of the function, or the function itself."""
         name = "labelwright.kernels.vectorised." + self.function.__module__.rpartition(".")[2]

@@ -1,20 +1,27 @@
 """Machine code by Numba: the one module that imports it, when the first kernel is to be compiled."""
 
 import functools
+import importlib
+import os
 import pickle
+import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numba
 from llvmlite import ir
+from numba._dispatcher import compute_fingerprint
 from numba.core import caching, cgutils, config, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, typeof_impl
 
 from labelwright.engine import cache
+from labelwright.engine.choice import giving_way, start_loading
 
 # The cache rests on a few names of Numba that are not public.  These versions were tested; with others the kernels are
 # kept by Numba's own cache.
@@ -63,11 +70,90 @@ def dispatcher(function: Callable[..., Any], fast: set[str], options: dict[str, 
     return made
 
 
+# -- machine code for requests ----------------------------------------------------------------------------------------
+
+
+class _Wanted:
+    """Kernels that were called with arguments for whose types they have no machine code."""
+
+    signatures: dict[Any, tuple[Any, Any]] = {}  # noqa: RUF012  by what tells types apart quickly
+    n_loaded, failed = 0, False  # so many of the first of them are; one of the others cannot be
+
+
+def want(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    """Have machine code of a kernel for arguments of these types loaded in the background."""
+    if not _Wanted.failed:
+        key = kernel, compute_fingerprint(arguments)
+        if key not in _Wanted.signatures:
+            _Wanted.signatures[key] = kernel, tuple(map(numba.typeof, arguments))
+        start_loading()
+
+
+def load_wanted() -> bool:
+    """Load what is wanted; what no cache has is compiled before.  False where there is none, or it failed: a warning
+    says why, and NumPy goes on."""
+    wanted = list(_Wanted.signatures.values())[_Wanted.n_loaded :]
+    try:
+        if missing := _missing(wanted):
+            _compile_elsewhere(missing)
+            if _missing(missing):
+                raise OSError("no folder for it can be written; name one with LABELWRIGHT_CACHE")
+    except Exception as why:
+        _Wanted.failed = True
+        warnings.warn(f"labelwright: no machine code ({why}); NumPy goes on", RuntimeWarning, stacklevel=2)
+        return False
+    _Wanted.n_loaded += len(wanted)
+    return bool(wanted)
+
+
+def _missing(wanted: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Load what the caches have; the rest is returned."""
+    missing = []
+    with giving_way(), global_compiler_lock:
+        for kernel, signature in wanted:
+            made = kernel.dispatcher
+            stored = made.overloads.get(signature) or made._cache.load_overload(signature, made.targetctx)
+            if stored is None:
+                missing.append((kernel, signature))
+            elif signature not in made.overloads:
+                made.targetctx.insert_user_function(stored.entry_point, stored.fndesc, [stored.library])
+                made.add_overload(stored)
+    return missing
+
+
+def _compile_elsewhere(wanted: list[tuple[Any, Any]]) -> None:
+    """Compile kernels into a cache, by another process: compiling holds the GIL for longer than a request may wait."""
+    if "python" not in Path(sys.executable or "").name.lower():
+        raise OSError(f"{sys.executable} is no Python that could compile it; labelwright warmup can")
+    command = [sys.executable, "-P", "-c", "from labelwright.engine import machine; machine.compile_given()"]
+    given = pickle.dumps([(kernel.__module__, kernel.__name__, signature) for kernel, signature in wanted])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, input=given, capture_output=True, env=environment, check=False)  # noqa: S603
+    if done.returncode:
+        raise OSError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
+    cache.folders.cache_clear()
+
+
+def compile_given() -> None:
+    """Compile the kernels that the standard input lists, as long as the process lives that has asked."""
+    Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    for module, name, signature in pickle.load(sys.stdin.buffer):
+        getattr(importlib.import_module(module), name).dispatcher.compile(signature)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+# -- the cache --------------------------------------------------------------------------------------------------------
+
+
 def _is_tested() -> bool:
     """May the cache of our own be used with this version of Numba?"""
     version = tuple(int(part) for part in numba.__version__.split(".")[:2] if part.isdigit())
-    names = hasattr(caching, "_Cache") and hasattr(caching, "CompileResultCacheImpl")
-    return names and TESTED[0] <= version <= TESTED[1]
+    return hasattr(caching, "NullCache") and TESTED[0] <= version <= TESTED[1]
 
 
 OWN_CACHE = _is_tested()
@@ -99,23 +185,17 @@ if OWN_CACHE:
     from numba.core.compiler import CompileResult
     from numba.core.serialize import dumps
 
-    class _KernelCache(caching._Cache):
+    class _KernelCache(caching.NullCache):
         """Numba's cache protocol, one file per function and signature: no index that two processes could race for."""
 
         def __init__(self, function: Callable[..., Any]):
             self._name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
-            self._impl = caching.CompileResultCacheImpl
-            self._enabled = True
-
-        @property
-        def cache_path(self) -> str:
-            return str(cache.writable_folder(fingerprint()))
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             target_context.refresh()
             triple, *processor = target_context.codegen().magic_tuple()
             for target in ((triple, *processor), (triple, *cache.GENERIC)):
-                for folder in cache.folders(fingerprint()) if self._enabled else ():
+                for folder in cache.folders(fingerprint()):
                     stored = cache.read(folder / self._file(sig, target))
                     try:
                         if stored is not None:
@@ -128,18 +208,8 @@ if OWN_CACHE:
         def save_overload(self, sig: Any, data: Any) -> None:
             _tell_after(time.monotonic() - self._begun)
             folder = cache.writable_folder(fingerprint())
-            if self._enabled and folder is not None:
+            if folder is not None:
                 cache.write(folder / self._file(sig, data.codegen.magic_tuple()), dumps(data._reduce()))
 
         def _file(self, signature: Any, target: tuple[Any, ...]) -> str:
             return cache.file_name(self._name, f"{signature} {target}")
-
-        def enable(self) -> None:
-            self._enabled = True
-
-        def disable(self) -> None:
-            self._enabled = False
-
-        def flush(self) -> None:
-            for file in Path(self.cache_path).glob(f"{self._name}-*.kernel"):
-                file.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ For long input it is faster to look each key up once (features.vocabulary); a fe
 
 import itertools
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from labelwright.features.encoded import on_tokens
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
 from labelwright.features.template import Cell, Pattern, Reader, apply
 from labelwright.kernels import tables
+from labelwright.locks import renewed_lock
 
 REMEMBERED = 1 << 14  # values, of all columns together,
 MOST_NUMBERS = 1 << 22  # and what readers see of them
@@ -22,7 +22,7 @@ NEAR = 16  # rows up to which the features of boundary marks are remembered
 MOST_PARTS = 64  # of a value that is read in parts
 MOST_READ = 1 << 27  # numbers that are read of values with several parts
 
-_adding = Lock()
+_adding = renewed_lock()
 
 
 def seen_parts(reader: Reader, values: list[str]) -> list[list[str | None]]:

@@ -135,13 +135,6 @@ def best_paths(lattice, pool, paths, scores):
 
 
 @kernel
-def enter_labellings(labels, slots, base):
-    """Enter every labelling into the (larger) slots."""
-    for i in range(labels.shape[0]):
-        slots[row_slot(slots, labels, labels[i], base)] = i
-
-
-@kernel
 def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots, base):
     """Paper 000, figure 3: latent paths in order; each new labelling gets its exact probability; stop when
     p(best) >= alpha (1 - mass) or there are no more (DONE), after n latent paths (0: no LIMIT), or when pool or
@@ -150,6 +143,11 @@ def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha,
     counts[LABELLINGS] labellings are in labels and log_p; pool.last[1] is their mass, pool.last[2] the best p."""
     T = lattice.node.shape[0]
     path = np.empty(T, np.int32)
+    for i in range(pool.counts[LABELLINGS] - 1, -1, -1):  # new slots, or labellings that the NumPy form has added
+        at = row_slot(slots, labels, labels[i], base)
+        if slots[at] >= 0:
+            break
+        slots[at] = i
     while n == 0 or pool.counts[TAKEN] < n:
         new = pool.counts[LABELLINGS]
         if new == labels.shape[0]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from labelwright.kernels import neighbours as kernels
 from labelwright.kernels.neighbours import Queries, SearchScratch, Voting
 from labelwright.kernels.postings import SIGNED, Postings
 from labelwright.kernels.values import NUMERIC, OVERLAP, Distances, Tables, store_tables
+from labelwright.locks import renewed_lock
 from labelwright.memory.store import Memory
 from labelwright.memory.trie import entries_of
 from labelwright.parallel import Workers, computed_once, even_ranges
@@ -57,10 +57,11 @@ class _Workspace(NamedTuple):
 class Searcher:
     """A memory, with what all requests need; made when the first one comes."""
 
+    _lock = renewed_lock()
+
     def __init__(self, memory: Memory):
         self.memory = memory
         self._kept: list[_Workspace] = []
-        self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Searcher, (self.memory,)  # a pickle does without the rest

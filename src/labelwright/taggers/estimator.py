@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 from labelwright import modelfile
 from labelwright.compact import BITS
 from labelwright.corpus.token_records import listed
+from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.inspection import plain
@@ -201,6 +202,21 @@ class Estimator:
         self._check_fitted()
         tensors, header = self.pack()
         modelfile.write(path, tensors, header, self._weight_names() if self._compression else None)
+        return self
+
+    def warm_up(self, X: Any = None) -> Self:
+        """Load the machine code for labels, spans and marginals before a service takes requests.  Otherwise NumPy
+        answers them until it pays to load machine code in the background.
+
+        X : sentences like those of requests; needed where these are neither words nor columns nor feature dicts
+        """
+        self._check_fitted()
+        some = [[("a",) * (len(self.reads().columns) or 1)] * 9] if X is None else list(listed(X))
+        questions = ["predict", "predict_spans", *["predict_marginals"] * ("probability" in self.can)]
+        load_wanted()  # Numba itself,
+        for question, sentences in itertools.product(questions, (some[:1], some * 8)):  # one is not answered as several
+            getattr(self, question, list)(sentences)
+        load_wanted()  # then what kernels lacked
         return self
 
     def compressed(self, prune: float = 0.0, bits: int = 32) -> Self:

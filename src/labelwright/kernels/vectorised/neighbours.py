@@ -7,12 +7,12 @@ measured again in double, term by term in the same order, so that both give the 
 columns are compared by overlap, postings find the rows of each query instead.
 """
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.kernels import computed_once
 from labelwright.kernels.neighbours import EPSILON
 from labelwright.kernels.values import NUMERIC, OVERLAP
 from labelwright.kernels.vectorised.postings import search_postings
@@ -84,15 +84,15 @@ class _Searcher:
             order = np.argsort(number, kind="stable")
             self.numbers[i] = _Numbers(number[order], order)
 
-    @cached_property
+    @computed_once
     def n_children(self) -> Array:
         return np.diff(self.trie.child)
 
-    @cached_property
+    @computed_once
     def width(self) -> int:
         return int(np.diff(self.d.first).max()) + 1
 
-    @cached_property
+    @computed_once
     def child_keys(self) -> Array:
         """A number for each parent and code, in order: children stand by parent, then by code."""
         parent = np.repeat(np.arange(len(self.trie.code)), self.n_children)

@@ -123,10 +123,6 @@ def best_paths(lattice, pool, paths, scores):
     return FULL if status < 0 else DONE
 
 
-def enter_labellings(labels, slots, base):
-    """Nothing: in NumPy, labellings are found in a dictionary."""
-
-
 def latent_dynamic_inference(lattice, contexts, pool, label_of, log_z, n, alpha, labels, log_p, slots, base):
     """Paper 000, figure 3: latent paths in order; each new labelling gets its exact probability; stop when
     p(best) >= alpha (1 - mass) or there are no more (DONE), after n latent paths (0: no LIMIT), or when pool or
