@@ -440,7 +440,7 @@ def test_constructor_only_stores_and_fit_never_writes_it():
     assert set(vars(model)) == set(before)
     model.fit(X, Y)
     assert model.get_params() == before
-    assert all(name.endswith("_") for name in set(vars(model)) - set(before))
+    assert all(name.endswith("_") or name.startswith("_") for name in set(vars(model)) - set(before))
     assert repr(CRF(l2=0.5)) == "CRF(l2=0.5)"
     with pytest.raises(OptionError, match=r"no parameter 'c2', expected .*; did you mean 'l2'\?$"):
         CRF().set_params(c2=1.0)

@@ -37,7 +37,7 @@ def test_answers():
     best = tagger.decode(CASE.X)
     assert all(record.exact and record.log_probability <= 0 for record in best)
     assert tagger.decode(CASE.X, "marginal") is not None
-    assert cross_val_score(MostFrequent(), CASE.X, CASE.y, cv=3).min() > 0.4
+    assert cross_val_score(MostFrequent(), CASE.X, CASE.y, cv=3).min() > 0.25
     batch = tagger.scored(CASE.X)
     assert [record.labels for record in batch.decode("viterbi")] == tagger.predict(CASE.X)
 

@@ -309,9 +309,8 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     else:
         held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
     check_known_labels(held_out, schemes, data)
-    if not (has_attributes(held_out) or asked.get("quiet")) and (
-        line := trained_on("".join(hashes_of(data)), held_out)
-    ):
+    line = None if has_attributes(held_out) else trained_on("".join(hashes_of(data)), held_out)
+    if line and not asked.get("quiet"):
         say(f"labelwright: {line}")
     return data, _with_arrays(held_out, "dev_arrays", asked)
 

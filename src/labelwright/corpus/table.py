@@ -166,10 +166,7 @@ class Corpus:
             raise CorpusError(f"{self.source}: has no label column; name one of {', '.join(self.names)} with label=")
         return self.column(self.label)
 
-    @property
-    def iloc(self) -> "Corpus":
-        """The corpus itself; scikit-learn's tools then take sentences from it as they take rows from a data frame."""
-        return self
+    iloc = property(lambda self: self, doc="The corpus itself, as scikit-learn's tools expect it of what has `take`.")
 
     def take(self, indices: slice | Sequence[int] | np.ndarray, axis: int = 0) -> "Corpus":
         """Return some sentences as a corpus, with only the values that occur in them.

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,6 @@ from labelwright.engine.choice import giving_way, start_loading
 # The cache rests on a few names of Numba that are not public.  These versions were tested; with others the kernels are
 # kept by Numba's own cache.
 TESTED = ((0, 60), (0, 68))
-SILENCE = 2.0  # seconds of compiling after which somebody who waits is told
 
 
 @functools.cache
@@ -172,12 +170,10 @@ def fingerprint() -> str:
     return f"{numba.__version__} {getattr(config, 'BOUNDSCHECK', None)}"
 
 
-def _tell_after(seconds: float) -> None:
-    """Say once in a terminal or at a prompt that kernels are being compiled, which takes half a minute in all."""
-    global SILENCE
-    SILENCE -= seconds
-    if SILENCE < 0 and (hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty())):
-        SILENCE = float("inf")
+@functools.cache
+def _tell_once() -> None:
+    """Say in a terminal or at a prompt that kernels are being compiled, which takes half a minute in all."""
+    if hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty()):
         sys.stderr.write("labelwright: compiling kernels, once for this version on this machine ...\n")
 
 
@@ -202,11 +198,10 @@ if OWN_CACHE:
                             return CompileResult._rebuild(target_context, *pickle.loads(stored))
                     except Exception:  # damaged: compile again
                         continue
-            self._begun = time.monotonic()
+            _tell_once()
             return None
 
         def save_overload(self, sig: Any, data: Any) -> None:
-            _tell_after(time.monotonic() - self._begun)
             folder = cache.writable_folder(fingerprint())
             if folder is not None:
                 cache.write(folder / self._file(sig, data.codegen.magic_tuple()), dumps(data._reduce()))

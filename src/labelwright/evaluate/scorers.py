@@ -60,12 +60,11 @@ sentence_accuracy = Scorer("sentence_accuracy", "sentence_accuracy")
 
 Scoring = str | Callable[[Any, Any, Any], float] | None
 NAMED = {"f1": chunk_f1, "accuracy": token_accuracy, "sentence": sentence_accuracy}
-DEFAULT = Scorer("score", "score")  # F1 where labels make chunks, else the token accuracy
 
 
 def scorer_of(scoring: Scoring) -> Callable[[Any, Any, Any], float]:
-    """The scorer that a name stands for, or None; a callable is one."""
-    scorer = NAMED.get(scoring) if isinstance(scoring, str) else scoring or DEFAULT
+    """The scorer that a name stands for; a callable is one, and None is F1 where labels make chunks, else accuracy."""
+    scorer = NAMED.get(scoring) if isinstance(scoring, str) else scoring or Scorer("score", "score")
     if not callable(scorer):
         raise OptionError(f"scoring: expected one of {', '.join(NAMED)}, or a callable, got {scoring!r}")
     return scorer

@@ -39,19 +39,16 @@ class DictFeatures:
         names: list[str],
         separator: str = SEPARATOR,
         string_names: Iterable[str] | None = None,
+        mark: str | None = None,
     ):
-        self.names, self.separator, self.mark = names, separator, new_mark()
+        self.names, self.separator, self.mark = names, separator, mark or new_mark()
         self.string_names = None if string_names is None else dict.fromkeys(map(str, string_names))
         self._index = {name: i for i, name in enumerate(names)}
         self._forget()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is remembered."""
-        return {name: value for name, value in self.__dict__.items() if name != "_remembered"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What a pickle holds: nothing that is remembered."""
+        return DictFeatures, (self.names, self.separator, self.string_names, self.mark)
 
     @classmethod
     def learn(

@@ -34,8 +34,6 @@ SHARED_ENOUGH = 3  # a key is worth sharing when it stands for this many tokens 
 MOST_ROWS = 2  # for each key of groups that read the same window
 FEW = 256  # tokens that are looked up one by one
 
-MADE_AGAIN = ("_known", "_tables", "_index", "_firsts")
-KEYED = ("values", "rows", "first")  # whose keys are named tuples
 
 Place = tuple[int, bool, int]  # row, absolute, column
 
@@ -184,26 +182,22 @@ class Vocabulary:
     """The result of training on templates: the values of each reader, and a table of features for each shape of
     line."""
 
-    def __init__(self, template: Template, values: dict[Reader, list[str]], rows: dict[Table, Ints]):
+    def __init__(self, template: Template, values: Any, rows: Any):  # dicts, or pairs
         self.template = template
-        self.values = values  # strings of each reader, in order of their numbers
-        self.rows = rows  # [F_table, cells] value numbers of each feature
+        self.values: dict[Reader, list[str]] = dict(values)  # strings of each reader, in order of their numbers
+        self.rows: dict[Table, Ints] = dict(rows)  # [F_table, cells] value numbers of each feature
         self.reach = max([abs(c.row) + 1 for p in template.patterns for c in p.cells], default=1)
         self.first: dict[Table, int] = {}
         n = 0
-        for table, features in rows.items():
+        for table, features in self.rows.items():
             self.first[table] = n
             n += len(features)
         self.n_features = n
         self._lookup: Lookup | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a pickle holds: all but what is quickly made again; skops has no dicts whose keys are tuples."""
-        kept = {name: value for name, value in self.__dict__.items() if name not in MADE_AGAIN} | {"_lookup": None}
-        return kept | {name: list(kept[name].items()) for name in KEYED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {name: dict(state[name]) for name in KEYED})
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What a pickle holds: all but what is quickly made again, as pairs, since skops has no tuples as keys."""
+        return Vocabulary, (self.template, list(self.values.items()), list(self.rows.items()))
 
     @computed_once
     def _known(self) -> dict[Reader, dict[str, int]]:

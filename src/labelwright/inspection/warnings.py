@@ -16,6 +16,7 @@ ENOUGH = 100  # tokens to judge by how many are unknown
 ALIEN = 0.9  # share of unknown words that no text of the same language has
 BETTER = 0.3  # so many more words are known in the column where they belong
 LONG = 5  # tokens of a sentence that hardly occurs twice by chance
+HASH = re.compile("[0-9a-f]{8}")
 SAMPLE = 400  # such sentences of the training data that a model remembers, by their hashes
 
 
@@ -97,19 +98,15 @@ def hashes_of(corpus: Corpus) -> list[str]:
 
 def sample_of(corpus: Corpus, before: str = "") -> str:
     """What a model remembers of its training data, and of those before: the lowest hashes of their sentences."""
-    return "".join(sorted({*_hashes_in(before), *hashes_of(corpus)})[:SAMPLE])
+    return "".join(sorted({*HASH.findall(before), *hashes_of(corpus)})[:SAMPLE])
 
 
 def trained_on(seen: str, corpus: Corpus) -> str | None:
     """Whether more than a fifth of a file is training data, by the hashes of these, or by the lowest of them."""
-    known = _hashes_in(seen)
+    known = HASH.findall(seen)
     asked = [each for each in hashes_of(corpus) if len(known) < SAMPLE or each <= known[-1]]
     shared = len(set(known).intersection(asked))
     if shared < 3 or shared <= len(asked) / 5:
         return None
     share = f"about {100 * shared / len(asked):.0f} % of its sentences of {LONG} tokens or more"
     return f"{corpus.source}: {share} are in the training data; scores on these say nothing about new text"
-
-
-def _hashes_in(sample: str) -> list[str]:
-    return re.findall("[0-9a-f]{8}", sample)

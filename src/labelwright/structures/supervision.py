@@ -55,11 +55,6 @@ def kinds_of(gold: Array, offsets: Array, supervision: Supervision, n_labels: in
     return np.where(np.diff(known) == lengths, COMPLETE, kinds)
 
 
-def known_only(gold: Array, n_labels: int) -> Array:
-    """The labels of tokens [T], -1 where only a set is known."""
-    return np.where(gold < n_labels, gold, -1)
-
-
 def variants(gold: Array, sets: Array, n_labels: int, most: int, likely: int = -1) -> list[Array]:
     """Arrays of labels [T] in which every member of every small set occurs: the r-th has member number r of each set of
     up to `most` labels, but not all, and -1 where it has fewer; tokens with one label have it in all of them.  Larger

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.schemes import SAME_AS, SCHEMES
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, in_lists
 from labelwright.corpus.tabular import table_rows
-from labelwright.corpus.token_records import listed
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.passing import Layered
@@ -148,7 +147,7 @@ def true_labels(
     asker: str, X: Any, y: Sequence[Sequence[str]] | None, complete: bool = True
 ) -> Sequence[Sequence[str]]:
     """The true labels: given, or those of a corpus; `complete`: none may be open."""
-    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else listed(y)
+    gold: Sequence[Sequence[str]] | None = X.y if y is None and isinstance(X, Corpus) else in_lists(y)
     if gold is None:
         raise OptionError(f"{asker}: give the true labels y")
     if not hasattr(gold, "__len__"):

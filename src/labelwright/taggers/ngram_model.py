@@ -213,14 +213,12 @@ class NgramModel(ConfidentTagger):
             raise CorpusError("X: got no tokens, expected at least one")
         return X, list(labels), gold, offsets
 
-    def _like(self) -> Self:
-        """An untrained copy, for a part of the training data."""
-        return self._untrained()
-
     def _untrained(self) -> Self:
         """A copy with the same settings, to be trained."""
         copy: Self = untrained(self)
         return copy
+
+    _like = _untrained  # for a part of the training data
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -102,10 +102,8 @@ def _stack(
     for k, name in enumerate(names):
         model = models[name]
         above = X.passed[name].candidates if name in read else None
-        of_labels = class_weight[name]
-        layer, made = model._joint_objective(
-            _up_to(X, names[:k]), gold[name][a:b], workers, above, dtype, weights, of_labels
-        )
+        given = workers, above, dtype, weights, class_weight[name]
+        layer, made = model._joint_objective(_up_to(X, names[:k]), gold[name][a:b], *given)
         layers.append(layer)
         values.append(made)
         reads.append([names.index(lower) for lower in made.layers])
