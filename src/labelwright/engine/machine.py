@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
