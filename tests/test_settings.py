@@ -147,6 +147,7 @@ def test_the_help_of_train_imports_no_tagger_and_fits_three_screens() -> None:
         "Data:",
         "Features:",
         "Training:",
+        "Settings of crf:",
         "Output:",
     ]
 
