@@ -136,6 +136,8 @@ def _compile_elsewhere(wanted: list[tuple[Any, Any]]) -> None:
 def compile_given() -> None:
     """Compile the kernels that the standard input lists, as long as the process lives that has asked."""
     Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(19)  # requests come first
     for module, name, signature in pickle.load(sys.stdin.buffer):
         getattr(importlib.import_module(module), name).dispatcher.compile(signature)
 
