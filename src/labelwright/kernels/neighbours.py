@@ -11,7 +11,8 @@ and where only the best code of a column could stay below that, its child is fou
 float32; the rows that pass (a few more than the nearest) are measured again in double, column by column in one fixed
 order, so equal instances have equal distances whatever the search did (`literal_kernel`).  Where all columns are
 compared by overlap, kernels.postings finds the rows instead.  Rows that share nothing with a query (no value of a
-column that has weight) are all at the largest distance: to count their classes, none of them is looked at.
+column that has weight) are all at the largest distance.  Where only classes are asked for, one row M stands for them:
+all instances less those of the rows that share something.
 
 F columns, K codes of all columns together (those of column i are first[i]:first[i+1]), M rows, C classes.
 """
@@ -47,8 +48,8 @@ class Queries(NamedTuple):
     tables: Any
     postings: Any  # none: all rows are reached through the trie
     before: Any  # int64  how many queries the scratch has served before
-    known: Any  # [Q] float64  the weight of the columns whose values are known; 0: they share nothing with any row
-    most: Any  # int64  classes may be counted as those of all rows but some: so many
+    known: Any  # [Q] float64  the weight of the columns whose values are known; 0: no row shares anything
+    most: Any  # int64  how many rows may share something where the row M stands for all others
 
 
 class Voting(NamedTuple):
@@ -317,7 +318,7 @@ def _vote(groups, scratch, n, farthest, voting, n_votes):
             vote = np.exp(-voting.a * lost) if here > nearest and lost < np.inf else np.float64(here == nearest)
         n_present = 0
         while j < n and scratch.distance[j] - here < EPSILON:
-            last = -1 if scratch.row[j] == M else j - 1  # row M is all rows, but for those before
+            last = -1 if scratch.row[j] == M else j - 1  # row M: all instances less those of the rows before
             for i in range(j, last, -1):
                 r, sign = scratch.row[i], 1.0 if i == j else -1.0
                 for e in range(groups.ptr[r], groups.ptr[r + 1] if r < M else E + groups.frequency.shape[0]):
@@ -361,7 +362,7 @@ def _winner(groups, scratch, n_votes):
 def _look(trie, d, asked, q, k, most, scratch):
     """Find and sort the rows at the k nearest distances of a query whose tables are set; returns what `_count` does.
 
-    Where at most so many rows share something with the query, the row M stands for all others."""
+    Where at most `most` rows share something with the query, the row M may stand for all others."""
     n, others = trie.columns.shape[1] if asked.known[q] > 0.0 else 0, True
     if asked.postings.row.shape[0] > 0:
         n, others = search_postings(asked.postings, d.first, d.scaled, asked.codes[q], k, asked.tiny, scratch)

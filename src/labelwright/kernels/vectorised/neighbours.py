@@ -46,7 +46,7 @@ class Found(NamedTuple):
     """The rows at the k nearest distances of some queries: sorted by query, distance and row."""
 
     query: Array  # [n]
-    row: Array  # [n] int32
+    row: Array  # [n] int32  M: all that share nothing with the query
     distance: Array  # [n] float64
     group: Array  # [n]  0 for rows at the nearest distance, 1 for those at the next, ...
 
@@ -290,8 +290,8 @@ class _Block:
         return limit
 
     def within(self, k: int, queries: Array, most: int) -> Pairs:
-        """All rows whose distance may be among the k nearest of their query; where at most so many rows share something
-        with it, the row M stands for all others."""
+        """All rows whose distance may be among the k nearest of their query; where at most `most` rows share something
+        with it, the row M may stand for all others."""
         asked, d, scratch, M = self.searcher.asked, self.searcher.d, self.searcher.scratch, self.searcher.M
         rows, in_trie = list[Pairs](), list[int]()
         for q in queries.tolist():
@@ -447,8 +447,8 @@ def _votes(groups: Any, found: Found, n: int, voting: Any) -> _Votes:
     equal votes; then one distance is added after the other."""
     C = len(groups.frequency)
     M, E, N, last = len(groups.ptr) - 1, len(groups.classes), len(found.row), np.full(n, -1)
-    last[found.query[found.row == M]] = np.flatnonzero(found.row == M)  # all rows,
-    nearer = np.flatnonzero((last[found.query] >= 0) & (found.row < M))  # but for these
+    last[found.query[found.row == M]] = np.flatnonzero(found.row == M)  # all instances,
+    nearer = np.flatnonzero((last[found.query] >= 0) & (found.row < M))  # less those of these rows
     row, place = np.append(found.row, found.row[nearer]), np.append(np.arange(N), last[found.query[nearer]])
     begins = groups.ptr[row]
     entry, owner = _spread(begins, np.where(row < M, groups.ptr.take(row + 1, mode="clip") - begins, C))
