@@ -109,7 +109,7 @@ def set_rate(model: Any, dev: "Data | None", asked: Request) -> None:
     settings = model.get_params(deep=False)
     if asked.get("unmarked") != "unknown" or dev is None or settings.get("entity_rate", 0) is not None:
         return
-    labels = [label for sentence in dev.y for label in sentence]
+    labels = [label for sentence in dev.y for label in sentence if isinstance(label, str)]  # those that are known
     rate = round(1 - labels.count("O") / max(1, len(labels)), 4)
     if 0 < rate < 1 and settings["optimizer"] == "lbfgs":
         model.set_params(entity_rate=rate)

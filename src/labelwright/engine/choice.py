@@ -127,13 +127,18 @@ def start_loading() -> None:
     with _State.starting:
         if _State.loader is None and not compiled() and _State.waiting:
             _State.loader = Thread(target=_load, name="labelwright-loader", daemon=True)
-            _State.loader.start()
+            try:
+                _State.loader.start()
+            except RuntimeError:  # there is no thread to be had: NumPy goes on
+                _State.loader = None
 
 
 def _load() -> None:
-    while load_wanted(PAUSE):
-        pass
-    _State.loader = None
+    try:
+        while load_wanted(PAUSE):
+            pass
+    finally:
+        _State.loader = None
 
 
 def load_wanted(pause: float = 0.0) -> bool:
@@ -143,7 +148,10 @@ def load_wanted(pause: float = 0.0) -> bool:
         if not compiled() and _State.waiting and not _State.serving:
             with giving_way():
                 _State.serving = _loaded(required=False)
-            _switch(_State.compiled if _State.serving else False)
+            if _State.serving:
+                _tell_all()
+            elif _State.compiled is None:  # training may have decided meanwhile
+                _switch(False)
         return _State.serving and bool(importlib.import_module("labelwright.engine.machine").load_wanted())
 
 
@@ -203,6 +211,10 @@ def _no_scipy() -> Iterator[None]:
 
 def _switch(compiled: bool | None) -> None:
     _State.compiled = compiled
+    _tell_all()
+
+
+def _tell_all() -> None:
     for tell in _State.listeners:
         tell()
 
