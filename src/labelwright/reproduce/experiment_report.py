@@ -243,7 +243,7 @@ def page(title: str, blocks: Iterable[Block]) -> str:
                 data = base64.b64encode(file.read_bytes()).decode()
                 parts.append(f'<figure><img src="data:image/png;base64,{data}" alt="{escape(caption)}">')
                 parts.append(f"<figcaption>{escape(caption)}</figcaption></figure>")
-    return html_page(title, STYLE, "\n".join(parts), "", {})
+    return html_page(title, STYLE, "\n".join(parts))
 
 
 def _line(tag: str, cells: Sequence[str]) -> str:
