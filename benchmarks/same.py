@@ -31,7 +31,7 @@ Record = dict[str, Any]
 DECODERS: dict[str, list[dict[str, Any]]] = {
     "viterbi": [{}],
     "marginal": [{}],
-    "ldi": [{"n": 30}, {"n": 0}, {"n": 5, "alpha": 0.5}],
+    "ldi": [{"n": 30}, {"n": 200}, {"n": 5, "alpha": 0.5}],
     "exact": [{}, {"max_expansions": 2}],
     "mbr": [{"gain": "f1"}, {"gain": "accuracy"}],
     "csi": [{}],
