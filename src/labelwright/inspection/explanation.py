@@ -25,13 +25,6 @@ class Contribution(NamedTuple):
     for_runner_up: float  #: and to that of the runner-up
     below: bool = False  #: does it read labels of lower layers?
 
-    @classmethod
-    def of(
-        cls, name: str, kind: str, token: int | None, end: int | None, one: float, other: float, below: bool = False
-    ) -> "Contribution":
-        """What adds so much to the one labelling, and so much to the other."""
-        return cls(name, kind, token, end, one - other, one, other, below)
-
 
 class Flip(NamedTuple):
     """A feature without which the token has another label: the sentence was scored again without it."""
@@ -89,6 +82,13 @@ class Asked(NamedTuple):
     against: str | None = None  # the label to compare with instead of the runner-up
     constraints: str | None = None
     flips: bool = True
+
+
+def contribution(
+    name: str, kind: str, token: int | None, end: int | None, one: float, other: float, below: bool = False
+) -> Contribution:
+    """What adds so much to the one labelling, and so much to the other."""
+    return Contribution(name, kind, token, end, one - other, one, other, below)
 
 
 class Alternative(NamedTuple):

@@ -15,7 +15,7 @@ from labelwright.corpus.tabular import frame_names
 from labelwright.decode.checks import check_whole
 from labelwright.engine.choice import expect
 from labelwright.errors import CorpusError, ModelFileError, NotFittedError, OptionError
-from labelwright.inspection import memory as inspection
+from labelwright.inspection import facts
 from labelwright.memory import igtree as trees
 from labelwright.memory import store
 from labelwright.memory.classes import numbered_classes, sorted_classes
@@ -447,7 +447,9 @@ class MemoryBased(Estimator):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return {"signature": signature(self), **inspection.describe_classifier(self)}
+        weights = {f"column {i}": weight for i, weight in enumerate(self.feature_weights_.tolist())}
+        labels = [str(label) for label in self.classes_.tolist()]
+        return {"signature": signature(self), **facts.remembered(self, labels, len(labels), weights)}
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
