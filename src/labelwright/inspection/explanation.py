@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
+from labelwright.wording import plain
 
 TRANSITION = "transition"  # the kind of contributions that are shown as net ones
 
@@ -66,10 +67,7 @@ class Explanation(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        shown = self._asdict()
-        shown["contributions"] = [c._asdict() for c in self.contributions]
-        shown["flips"] = None if self.flips is None else [flip._asdict() for flip in self.flips]
-        return shown
+        return dict(plain(self))
 
 
 # -- one way for all taggers ------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from labelwright.inspection.use import OUTSIDE, latent_states
 from labelwright.scoring.parameters import REACH
 from labelwright.scoring.trained import Trained
 from labelwright.structures.states import state_names
+from labelwright.wording import plain as as_plain
 
 Array = NDArray[Any]
 ARROW = " → "
@@ -159,7 +160,7 @@ def weighted(model: Any, top: int) -> dict[str, Any]:
     if model._probabilistic:  # what has a probability
         facts["paths"] = "latent paths" if trained.space.latent else "labellings"
     if trained.space.latent:
-        facts["latent"] = [view._asdict() for view in latent_states(model, None, top)]
+        facts["latent"] = as_plain(latent_states(model, None, top))
     return facts if trained.segments is None else facts | {"segments": _segments(trained, top)}
 
 

@@ -13,6 +13,7 @@ from labelwright.errors import OptionError
 from labelwright.inspection.names import feature_names
 from labelwright.structures.lattice import Lattice, Posterior, best_path, posterior_arcs, state_marginals
 from labelwright.structures.states import state_names
+from labelwright.wording import plain
 
 Array = NDArray[Any]
 OUTSIDE = "(outside)"  # what precedes the first token and follows the last
@@ -43,14 +44,14 @@ def describe_use(model: Any, corpora: Sequence[Any], top: int) -> dict[str, Any]
         return answered_use(model, corpora, top, probabilistic=True)
     use = expected_use(model, corpora)
     if space.latent:
-        return {"latent": [view._asdict() for view in latent_states(model, use, top)]}
-    return {"use": [view._asdict() for view in label_views(use, space.labels, top)]}
+        return {"latent": plain(latent_states(model, use, top))}
+    return {"use": plain(label_views(use, space.labels, top))}
 
 
 def answered_use(model: Any, corpora: Sequence[Any], top: int, probabilistic: bool = False) -> dict[str, Any]:
     """The same of any tagger, by its answers alone."""
-    views = label_views(label_use(model, corpora, probabilistic), list(map(str, model.classes_)), top)
-    return {"use": [view._asdict() for view in views]}
+    use = label_use(model, corpora, probabilistic)
+    return {"use": plain(label_views(use, list(map(str, model.classes_)), top))}
 
 
 # -- counts -----------------------------------------------------------------------------------------------------------
