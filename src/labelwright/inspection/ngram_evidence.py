@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labelwright.decode.csi import csi
 from labelwright.inspection.explanation import Alternative, Asked, Contribution, Evidence, Explanation, contribution
 from labelwright.memory.instances import Instances
-from labelwright.memory.trie import entries_of
+from labelwright.memory.weights import entries_of
 from labelwright.memory.windows import OUTSIDE, lines_of
 from labelwright.structures.distributions import Distributions
 from labelwright.structures.proposals import Proposals

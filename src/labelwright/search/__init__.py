@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labelwright.memory.grid import memory_settings as memory_settings
+    from labelwright.memory.search import memory_settings as memory_settings
     from labelwright.search.folds import CrossValidation as CrossValidation
     from labelwright.search.folds import Tested as Tested
     from labelwright.search.folds import cross_validate as cross_validate
@@ -20,7 +20,7 @@ _HOMES = {
     "Tested": "labelwright.search.folds",
     "cross_validate": "labelwright.search.folds",
     "learning_curve": "labelwright.search.folds",
-    "memory_settings": "labelwright.memory.grid",
+    "memory_settings": "labelwright.memory.search",
 }
 
 __all__ = ["CrossValidation", "ProgressiveSearch", "Tested", "cross_validate", "learning_curve", "memory_settings"]

@@ -18,7 +18,7 @@ from labelwright.inspection import facts
 from labelwright.inspection.explanation import Asked, Evidence
 from labelwright.inspection.names import by_memory
 from labelwright.inspection.ngram_evidence import RememberedSentence
-from labelwright.memory.grid import SEARCHED, settings_with
+from labelwright.memory.search import SEARCHED, settings_with
 from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
 from labelwright.structures.distributions import Distributions
 from labelwright.structures.ngrams import check_order, gram_name, ngram_classes
