@@ -14,11 +14,11 @@ from labelwright.taggers import registry
 
 # A stage imports only from earlier lines (and from itself).
 STAGES = [
-    {"errors", "html_page", "locks", "signals", "storage", "wording"},
+    {"errors", "html_page", "signals", "storage", "wording"},
+    {"parallel"},
     {"settings", "engine"},
     {"kernels", "validation"},
-    {"compact"},
-    {"modelfile", "parallel"},
+    {"modelfile"},
     {"corpus"},
     {"structures"},
     {"features"},
