@@ -280,7 +280,7 @@ def _say_own_label(sentences: list[dict[str, Any]], against: str) -> None:
 
 
 def _write_page(facts: dict[str, Any], path: str, sentences: int) -> None:
-    from labelwright.inspection.explanation_page import page
+    from labelwright.inspection.explanation import page
 
     if not write_page(path, page(facts)):
         return
