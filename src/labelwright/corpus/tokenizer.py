@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from labelwright.corpus.sentences import ABBREVIATIONS, sentence_starts
 from labelwright.corpus.text import UNSPACED
-from labelwright.corpus.token_patterns import matches, why_slow
+from labelwright.corpus.token_patterns import TokenPattern
 from labelwright.errors import OptionError
 
 Place = tuple[int, int]  # where a token begins and ends in its text
@@ -28,8 +28,8 @@ class Tokenizer(NamedTuple):
     """How text is split; a model remembers it.
 
     characters : every character is a token, as for Chinese
-    pattern : a regular expression of your own; its matches are the tokens, and what is between them is left out; one
-        of more than 1,000 characters may be cut
+    pattern : a regular expression of your own, without backreferences; its matches are the tokens, and what is between
+        them is left out; one of more than 1,000 characters is cut
     sentences : "split" by punctuation, "lines" (each line is one), or "none" (each text is one)
     name : "words" of any language, or "ptb" (English treebanks: do n't, can not, New York-based, Mr.)
 
@@ -57,7 +57,7 @@ class Tokenizer(NamedTuple):
         ['Mr', '.', "O'Hara", ',', '1,5', '€']
         """
         if self.pattern is not None:
-            return list(matches(_own(self.pattern), text))
+            return list(_own(self.pattern).places(text))
         rule = _CHARACTER if self.characters else _rule_for(text, self.name)
         places = [match.span() for match in rule.finditer(text)]
         return places if text.isascii() else _with_marks(text, places, self.characters)
@@ -84,17 +84,7 @@ def tokenizer_of(settings: Any) -> Tokenizer:
     kinds = {"characters": bool, "pattern": str | None, "sentences": str, "name": str}
     if not all(isinstance(value, kinds[name]) for name, value in known.items()):  # type: ignore[arg-type]
         raise OptionError(f"tokenizer: expected settings of a tokenizer, got {settings!r:.80}")
-    return check_remembered(Tokenizer(**known).check())
-
-
-def check_remembered(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer, or an error where a model cannot remember its token pattern: one that some text makes slow."""
-    reason = None if tokenizer.pattern is None else why_slow(tokenizer.pattern)
-    if reason is not None:
-        raise OptionError(
-            f"token_pattern: no model may hold {tokenizer.pattern!r:.60}, which can be slow on some text: {reason}"
-        )
-    return tokenizer
+    return Tokenizer(**known).check()
 
 
 def shown_by(X: Any) -> Tokenizer | None:
@@ -105,12 +95,7 @@ def shown_by(X: Any) -> Tokenizer | None:
     return Tokenizer(name="ptb") if shown else None
 
 
-@lru_cache(maxsize=8)
-def _own(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise OptionError(f"token_pattern: {pattern!r} is no regular expression: {error}") from None
+_own = lru_cache(maxsize=8)(TokenPattern)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
