@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.docbin import read_docbin as read_docbin
     from labelwright.corpus.frames import read_frame as read_frame
     from labelwright.corpus.generated import builtin_corpus as builtin_corpus
+    from labelwright.corpus.generated import synthetic_hmm as synthetic_hmm
     from labelwright.corpus.limits import max_input as max_input
     from labelwright.corpus.parquet import read_parquet as read_parquet
     from labelwright.corpus.schemes import SCHEMES as SCHEMES
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from labelwright.corpus.spans import Span as Span
     from labelwright.corpus.spans import labels_of as labels_of
     from labelwright.corpus.spans import spans_of as spans_of
-    from labelwright.corpus.synthetic import synthetic_hmm as synthetic_hmm
     from labelwright.corpus.table import Column as Column
     from labelwright.corpus.table import Corpus as Corpus
     from labelwright.corpus.table import RawText as RawText
@@ -78,7 +78,7 @@ _HOMES = {
     "spans_of": "spans",
     "split_label": "schemes",
     "stream_columns": "columns",
-    "synthetic_hmm": "synthetic",
+    "synthetic_hmm": "generated",
     "unmarked_unknown": "unmarked",
     "validate": "schemes",
     "weighted": "weight_columns",
