@@ -7,7 +7,7 @@ import pytest
 
 import labelwright
 from labelwright.cli import compare
-from labelwright.corpus import pieces
+from labelwright.corpus import file_formats
 from labelwright.corpus.tokenizer import Tokenizer
 
 TEXTS = [
@@ -95,7 +95,7 @@ def test_other_forms_of_the_answer(run, place: Path, model: Path) -> None:
 def test_json_has_the_places_of_tokens(
     run, folder: Path, place: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces.pieces_of, "__defaults__", (None, False, 300))
+    monkeypatch.setattr(file_formats.pieces_of, "__defaults__", (None, False, 300))
     text = "Ada saw London.\n\n" * 100  # several pieces
     (tmp_path / "long.txt").write_text(text)
     for name in (model, folder / "two"):

@@ -26,9 +26,8 @@ from labelwright.errors import CorpusError, LabelwrightError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
-    from labelwright.corpus.split_texts import SplitTexts
     from labelwright.corpus.table import Corpus
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
 
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
 

@@ -11,7 +11,7 @@ from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.cli.reading import Data
-    from labelwright.corpus.allowed_labels import Allowed
+    from labelwright.corpus.open_labels import Allowed
 
 WEIGHTS = {"sentence_weight": "sentence", "token_weight": "token"}  # options, and what they give weights of
 SAMPLED = ("search", "folds", "learning_curve")  # options that train and score on samples
@@ -22,7 +22,7 @@ def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None
     named = _weight_columns(asked)
     if not named:
         return data, None
-    from labelwright.corpus.weight_columns import weighted
+    from labelwright.corpus.open_labels import weighted
 
     option, column = next(iter(named.items()))
     if has_attributes(data):
@@ -72,7 +72,7 @@ def opened_labels(data: "Data", asked: Request, labels: Collection[str] = ()) ->
         return data
     if has_attributes(data):
         raise OptionError(f"{asked.place('allowed_labels')}: CRFsuite's data have no words; leave it out")
-    from labelwright.corpus.allowed_labels import allowed_in, read_allowed_labels
+    from labelwright.corpus.open_labels import allowed_in, read_allowed_labels
 
     path = asked.values["allowed_labels"]
     allowed = read_allowed_labels(path)
@@ -99,7 +99,7 @@ def _unmarked(data: "Data", asked: Request) -> "Data":
     """The training data; with --unmarked unknown, O says nothing."""
     if asked.get("unmarked") != "unknown":
         return data
-    from labelwright.corpus.unmarked import unmarked_unknown, with_unmarked_unknown
+    from labelwright.corpus.open_labels import unmarked_unknown, with_unmarked_unknown
 
     return data._replace(y=unmarked_unknown(data.y)) if has_attributes(data) else with_unmarked_unknown(data)
 

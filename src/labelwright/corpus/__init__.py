@@ -7,23 +7,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labelwright.corpus.allowed_labels import read_allowed_labels as read_allowed_labels
-    from labelwright.corpus.allowed_labels import with_allowed_labels as with_allowed_labels
+    from labelwright.corpus.annotations import read_brat as read_brat
     from labelwright.corpus.annotations import read_doccano as read_doccano
     from labelwright.corpus.annotations import read_label_studio as read_label_studio
-    from labelwright.corpus.brat import read_brat as read_brat
+    from labelwright.corpus.binary_records import read_docbin as read_docbin
+    from labelwright.corpus.binary_records import read_parquet as read_parquet
+    from labelwright.corpus.columns import CONLLU_NAMES as CONLLU_NAMES
     from labelwright.corpus.columns import read_columns as read_columns
+    from labelwright.corpus.columns import read_conllu as read_conllu
     from labelwright.corpus.columns import stream_columns as stream_columns
     from labelwright.corpus.columns import write_columns as write_columns
-    from labelwright.corpus.conllu import CONLLU_NAMES as CONLLU_NAMES
-    from labelwright.corpus.conllu import read_conllu as read_conllu
-    from labelwright.corpus.conllu import write_conllu as write_conllu
-    from labelwright.corpus.docbin import read_docbin as read_docbin
-    from labelwright.corpus.frames import read_frame as read_frame
+    from labelwright.corpus.columns import write_conllu as write_conllu
     from labelwright.corpus.generated import builtin_corpus as builtin_corpus
     from labelwright.corpus.generated import synthetic_hmm as synthetic_hmm
     from labelwright.corpus.limits import max_input as max_input
-    from labelwright.corpus.parquet import read_parquet as read_parquet
+    from labelwright.corpus.open_labels import read_allowed_labels as read_allowed_labels
+    from labelwright.corpus.open_labels import unmarked_unknown as unmarked_unknown
+    from labelwright.corpus.open_labels import weighted as weighted
+    from labelwright.corpus.open_labels import with_allowed_labels as with_allowed_labels
     from labelwright.corpus.schemes import SCHEMES as SCHEMES
     from labelwright.corpus.schemes import Allowed as Allowed
     from labelwright.corpus.schemes import Boundaries as Boundaries
@@ -41,15 +42,14 @@ if TYPE_CHECKING:
     from labelwright.corpus.table import Column as Column
     from labelwright.corpus.table import Corpus as Corpus
     from labelwright.corpus.table import RawText as RawText
+    from labelwright.corpus.token_records import read_frame as read_frame
     from labelwright.corpus.token_records import read_jsonl as read_jsonl
     from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
-    from labelwright.corpus.unmarked import unmarked_unknown as unmarked_unknown
-    from labelwright.corpus.weight_columns import weighted as weighted
 
 _HOMES = {
     "Allowed": "schemes",
     "Boundaries": "schemes",
-    "CONLLU_NAMES": "conllu",
+    "CONLLU_NAMES": "columns",
     "Column": "table",
     "Corpus": "table",
     "Problem": "schemes",
@@ -64,27 +64,27 @@ _HOMES = {
     "detect_scheme": "schemes",
     "labels_of": "spans",
     "max_input": "limits",
-    "read_allowed_labels": "allowed_labels",
-    "read_brat": "brat",
+    "read_allowed_labels": "open_labels",
+    "read_brat": "annotations",
     "read_columns": "columns",
-    "read_conllu": "conllu",
-    "read_docbin": "docbin",
+    "read_conllu": "columns",
+    "read_docbin": "binary_records",
     "read_doccano": "annotations",
-    "read_frame": "frames",
+    "read_frame": "token_records",
     "read_jsonl": "token_records",
     "read_label_studio": "annotations",
-    "read_parquet": "parquet",
+    "read_parquet": "binary_records",
     "repair": "schemes",
     "spans_of": "spans",
     "split_label": "schemes",
     "stream_columns": "columns",
     "synthetic_hmm": "generated",
-    "unmarked_unknown": "unmarked",
+    "unmarked_unknown": "open_labels",
     "validate": "schemes",
-    "weighted": "weight_columns",
-    "with_allowed_labels": "allowed_labels",
+    "weighted": "open_labels",
+    "with_allowed_labels": "open_labels",
     "write_columns": "columns",
-    "write_conllu": "conllu",
+    "write_conllu": "columns",
 }
 
 __all__ = [

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from labelwright.corpus.text import joined_text
+from labelwright.corpus.tokenizer import joined_text
 from labelwright.evaluate.scores import align
 from labelwright.wording import shortened
 

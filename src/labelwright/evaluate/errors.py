@@ -12,7 +12,7 @@ import numpy as np
 
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.text import joined_text
+from labelwright.corpus.tokenizer import joined_text
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate.counts import Rules, Tokens, chunk_ends
 from labelwright.evaluate.error_page import page

@@ -31,8 +31,7 @@ from labelwright.taggers.texts import entities_in
 from labelwright.taggers.training import TrainableModel
 
 if TYPE_CHECKING:
-    from labelwright.corpus.split_texts import Entity
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import Entity, Tokenizer
 
 R = TypeVar("R")
 READINGS = 10  # labellings passed by "sample" and "nbest"
