@@ -86,6 +86,13 @@ def test_gold_labels_are_shown_and_wrong_tokens_marked(run, models: Path) -> Non
     assert [sentence["sentence"] for sentence in only] == with_mistakes
     assert all(each["wrong"] for sentence in only for each in sentence["layers"][""])
     n, wrong = with_mistakes[0], only[0]["layers"][""][0]
+    decoded, decode = [], labelwright.CRF.decode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            labelwright.CRF, "decode", lambda self, X, **how: decoded.append(len(X)) or decode(self, X, **how)
+        )
+        alone = run(*ask, "--wrong", "--sentence", n, "--json")
+    assert (json.loads(alone[1])["sentences"], decoded[0]) == (only[:1], 1)
     rows = run(*ask, "--sentence", n)[1].splitlines()
     assert sum("✗" in row for row in rows) == len(only[0]["layers"][""])
     assert f"  gold       {wrong['gold']}  (✗ the label" in run(*ask, "--sentence", n, "--token", wrong["token"])[1]

@@ -148,7 +148,8 @@ def test_the_tokenizer_is_that_of_the_training_tokens(run, tmp_path: Path) -> No
         (["--sentences", "lines"], "ptb", "I ca n't go . Mr. Smith left . "),
         (["--tokenizer", "words"], "words", "I can't go .  Mr . Smith left . "),
     ):
-        ok(run("train", tmp_path / "c.txt", "-o", tmp_path / "m", "-q", "--iterations", 3, *options))
+        code, _, err = run("train", tmp_path / "c.txt", "-o", tmp_path / "m", "--iterations", 3, *options)
+        assert (code, "labels, tokenizer ptb; 1 sentence, " in err) == (0, name == "ptb")
         assert labelwright.load(tmp_path / "m").tokenizer().name == name
         assert words(ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text", "--to", "columns"))) == tokens
     columns = ok(run("tag", tmp_path / "m", tmp_path / "t.txt", "--text", "--to", "columns", "--tokenizer", "ptb"))
@@ -205,6 +206,10 @@ def test_several_inputs_that_cannot_be(run, model: Path, tmp_path: Path) -> None
         ([x, y, "-o", y], "name a folder with -o DIR"),
         ([y, "-", "-o", out], "name a folder with -o DIR"),
         ([x, "-o", x], "would replace"),
+        ([x, tmp_path / "none.txt", "-o", out, "--nbest", 0], "--nbest: expected 1 or more"),
+        ([x, "-o", out, "--nbest", 2], "--nbest: entities have no place for several labellings"),
+        ([tmp_path / "none.txt", x, "-o", out / "new"], "none.txt: cannot read: no such file"),
+        ([x, "-o", y / "new"], "new: "),
     ):
         code, printed, err = run("tag", model, *arguments, "--text")
         assert (code, printed, err.count("\n")) == (2, "", 1)

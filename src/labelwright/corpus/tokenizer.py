@@ -23,6 +23,8 @@ from labelwright.errors import CorpusError, OptionError
 Place = tuple[int, int]  # where a token begins and ends in its text
 SPLITTINGS = ("split", "lines", "none")  # of a text into sentences
 NAMES = ("words", "ptb")  # of tokenizers
+KEPT_BY_PTB = """ala ariz ark calif colo conn cos del fla ga ill ind kan ky la mass md messrs mich minn miss mo mont neb
+    nev okla ore pa tenn tex va vt wash wis wyo"""  # with their period: states of the U.S., ...
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and zero-width (non-)joiner: they do not end a word
 
 
@@ -90,11 +92,13 @@ def tokenizer_of(settings: Any) -> Tokenizer:
 
 
 def shown_by(X: Any) -> Tokenizer | None:
-    """The tokenizer that the words of training data show: n't is a token of English treebanks; None where none is."""
-    sentences = [X.values(X.input_names[0])] if hasattr(X, "input_names") else X if isinstance(X, list) else ()
-    words = (word for sentence in sentences if isinstance(sentence, list) for word in sentence)
-    shown = any(isinstance(word, str) and word in ("n't", "n\u2019t") for word in words)
-    return Tokenizer(name="ptb") if shown else None
+    """The tokenizer that training data (a Corpus, or lists and tuples) show by their words, the first column: ptb where
+    n't is a token more often than the end of one; None where nothing is shown."""
+    sentences = [X.tokens(X.input_names[0])] if hasattr(X, "input_names") else X if isinstance(X, list | tuple) else ()
+    tokens = (token for sentence in sentences if isinstance(sentence, list | tuple) for token in sentence)
+    words = (token[0] if isinstance(token, list | tuple) and token else token for token in tokens)
+    lengths = [len(word) for word in words if isinstance(word, str) and word.endswith(("n't", "n\u2019t"))]
+    return Tokenizer(name="ptb") if 2 * lengths.count(3) > len(lengths) else None
 
 
 _own = lru_cache(maxsize=8)(TokenPattern)
@@ -135,7 +139,7 @@ def _ptb_rule(addresses: bool) -> re.Pattern[str]:
     letter, quote, closers = r"[^\W\d_]", r"['\u2019]", r"\"'\u2019\u201d)\]"
     part = rf"(?:[^\W_nN]++|[nN](?!{quote}[tT]\b))+"  # of a word: up to n't
     inner = rf"(?<=\d)[.,:](?=\d)|(?:[-./&]|_+)(?=[^\W_])|(?<={letter}){quote}(?!{_CLITIC})(?={letter})"
-    titles = "|".join(word.title() for word in sorted(ABBREVIATIONS - {"no"}))
+    titles = "|".join(word.title() for word in sorted({*ABBREVIATIONS, *KEPT_BY_PTB.split()} - {"no"}))
     goes_on = rf"(?!\w)(?=[{closers}]{{0,4}}[^\S\n]*[^\s{closers}])"  # after a period
     abbreviated = rf"(?:[A-Z]|{titles}|al|cf|etc|vs)\.{goes_on}|[Nn]o\.(?= ?\d)"
     contracted = rf"can(?=not\b)|(?:go|wa)n(?=na\b)|got(?=ta\b)|(?:gi|le)m(?=me\b)|more(?={quote}n\b)|d{quote}(?=ye\b)"
