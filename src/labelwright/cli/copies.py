@@ -21,10 +21,10 @@ from labelwright.cli.options import (
     changed,
     option,
 )
-from labelwright.cli.show import aligned, report, report_outputs, warn
+from labelwright.cli.show import report, report_outputs, warn
 from labelwright.errors import OptionError
 from labelwright.settings import REQUIRED, Number, OnlyWith, Whole
-from labelwright.wording import counted, percent
+from labelwright.wording import align, counted, percent
 
 if TYPE_CHECKING:
     from labelwright.cli.files import Data
@@ -152,7 +152,7 @@ def _calibration_lines(facts: dict[str, dict[str, Any]]) -> Iterator[str]:
         rows.append(("calibration error", *(f"{100 * each[column]['ece']:.2f} %" for column in columns)))
         for key, title in (("brier", "Brier score"), ("said", f"mean {each['measure']}"), ("right", "right")):
             rows.append((title, *(f"{each[column][key]:.4f}" for column in columns)))
-        yield from aligned(rows, {1, 2})
+        yield from align(rows)
 
 
 # -- labelwright export -----------------------------------------------------------------------------------------------
@@ -252,4 +252,4 @@ def _size_lines(facts: dict[str, Any]) -> list[str]:
                 rows.append((place + name, *(f"{100 * value:.2f}" for value in scores[key])))
         rows.append((f"{place}labels that agree", "", percent(scores["agreement"]["tokens"])))
         rows.append((f"{place}sentences that agree", "", percent(scores["agreement"]["sentences"])))
-    return aligned(rows, {1, 2})
+    return align(rows)

@@ -44,7 +44,7 @@ OPTIONS = [
     option(
         "--rule RULE",
         "Only labellings that satisfy a rule, as once (every label at most once) or 'at_most(2, \"PER\")'; may be "
-        "repeated; of a cascade LAYER:RULE (docs/constraints.md).",
+        "repeated; of a cascade LAYER:RULE (python -m pydoc labelwright.constraints).",
         DECODING,
         Texts(),
     ),

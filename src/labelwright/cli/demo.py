@@ -217,10 +217,10 @@ REPRODUCE_OPTIONS = [
 
 
 def _reproduce(o: Any) -> None:
-    from labelwright.reproduce.experiments import ALL, MODULES, experiment
+    from labelwright.reproduce import ALL, PAPERS, experiment
     from labelwright.reproduce.work import Work
 
-    experiments = [experiment(each) for each in (MODULES if o.name == ALL else [o.name])]
+    experiments = [experiment(each) for each in (PAPERS if o.name == ALL else [o.name])]
     place = o.corpora or os.environ.get(CORPORA)
     folder = Path(o.out)
     try:
@@ -242,14 +242,14 @@ def _run_experiment(work: "Work", folder: Path) -> None:
 
     experiment, quick = work.experiment, work.quick
     try:
-        results = work.run()
+        findings = work.run()
     except KeyboardInterrupt:
         done = f"{signals.what_happened()} after {counted(len(work.results), 'step')}"
         say(f"{experiment.name}: {done}; the same command resumes there")
         raise click.exceptions.Exit(signals.exit_status()) from None
     asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
     line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if quick else [])])
-    seconds = sum(result["step_seconds"] for result in results.values())
+    seconds = sum(result["step_seconds"] for result in work.results.values())
     run = Run(line, seconds, sorted(work.machines), quick)
-    for path in write_report(experiment, experiment.findings(results, quick), folder, run):
+    for path in write_report(experiment, findings, folder, run):
         show(str(path))

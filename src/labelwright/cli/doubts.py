@@ -11,12 +11,12 @@ from labelwright.cli.files import check_target, has_attributes
 from labelwright.cli.options import DATA, JSON, OUTPUT, POSITIVE, option
 from labelwright.cli.rank import TO, check_annotator_format, write_file
 from labelwright.cli.recipe import Request, request, tagger
-from labelwright.cli.show import aligned, report, say
+from labelwright.cli.show import report, say
 from labelwright.cli.train import TrainCommand, asked_tagger, read_data, settings_of_run
 from labelwright.cli.train_options import PLACES, QUIET, RUN, TRAIN, in_order, recipe_key
 from labelwright.errors import OptionError
 from labelwright.settings import AtLeast, Bounds, Choice, Setting, Whole
-from labelwright.wording import counted, shortened
+from labelwright.wording import align, counted, shortened
 
 if TYPE_CHECKING:
     from labelwright.active.annotator_files import ToAnnotate
@@ -218,7 +218,7 @@ def _lines(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", top: int
     if not chosen:
         return ["no doubts: the models agree with every label"]
     rows = [_row(result.by, each, _words(data, each)) for each in chosen]
-    lines = aligned([HEADS if result.by != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], {0, 1})
+    lines = align([HEADS if result.by != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], range(2, 6))
     if len(chosen) < len(result.doubts):
         more = counted(len(result.doubts) - len(chosen), "further doubt")
         lines.append(f"{more}; {'' if top else '--top N shows N, '}-o FILE writes them")

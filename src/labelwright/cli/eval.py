@@ -310,12 +310,12 @@ def _errors(o: Any) -> None:
     types = _named("--type", o.type, [name for each in analyses.values() for name in each.per_type])
     chosen = {name: _chosen(analysis, kinds, types, o.search) for name, analysis in analyses.items()}
     if o.html is not None:
-        from labelwright.evaluate.error_page import page
+        from labelwright.evaluate.error_views import page
 
         n_errors = counted(sum(len(each["errors"]) for each in chosen.values()), "error")
         write_page(o.html, page(chosen, f"Errors: {o.gold}, {o.predicted}"), f"{n_errors}; open it in a browser")
     if o.json or o.html is None:
-        from labelwright.evaluate.error_text import text_of
+        from labelwright.evaluate.error_views import text_of
 
         report_outputs(chosen, o.json, lambda facts: text_of(facts, o.top, o.examples))
 

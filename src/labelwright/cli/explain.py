@@ -1,7 +1,6 @@
 """labelwright explain: why a token has its label."""
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from labelwright.cli.explain_text import sentence_lines
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import Tokenizer
 
-Gold = dict[str, list[Any]]  # by output, of all tokens of the file; None or a set where it leaves a label open
+Gold = dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
 HELP = """\
 Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
@@ -111,14 +110,15 @@ def _explain(o: Options) -> None:
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
         raise CorpusError(f"{o.file}: has no tokens to explain")
-    gold = _gold(tagger, source, data.data, o, tokenizer)
-    if o.wrong and layers[0] not in gold:
-        raise OptionError(f"--wrong: {o.file} has no labels to compare with; leave it out")
     numbers = list(_numbers(data.data, o))
+    n_sentences, most = len(numbers), o.first or (ON_A_PAGE if o.wrong or o.html is not None else 1)
+    numbers = numbers if o.wrong else numbers[:most]
+    gold = _gold(tagger, source, data.data, o, tokenizer, numbers)
     if o.wrong:
+        if layers[0] not in gold:
+            raise OptionError(f"--wrong: {o.file} has no labels to compare with; leave it out")
         numbers = _with_mistakes(tagger, data.data, numbers, layers[0], gold, o)
-    n_sentences = len(numbers)
-    numbers = numbers[: o.first or (ON_A_PAGE if o.wrong or o.html is not None else 1)]
+        n_sentences, numbers = len(numbers), numbers[:most]
     facts: dict[str, Any] = {"model": o.model, "kind": type(tagger).__name__, "file": o.file}
     facts["sentences"] = [_explained(tagger, data, number, layers, gold, o) for number in numbers]
     if o.against is not None:
@@ -169,28 +169,31 @@ def _numbers(corpus: "Corpus", o: Options) -> range:
     return range(o.sentence, o.sentence + 1)
 
 
-def _gold(tagger: Any, file: "OpenFile", corpus: "Corpus", o: Options, tokenizer: "Tokenizer | None") -> Gold:
-    """The labels that a file has, in the scheme of the model."""
+def _gold(
+    tagger: Any, file: "OpenFile", corpus: "Corpus", o: Options, tokenizer: "Tokenizer | None", numbers: list[int]
+) -> Gold:
+    """The labels that a file has for some sentences, in the scheme of the model."""
     from labelwright.corpus.file_formats import RECORDS
     from labelwright.corpus.partial_labels import left_open
     from labelwright.corpus.schemes import convert
     from labelwright.inspection.warnings import scheme_differs
 
     labelled, gold = corpus, Gold()
-    if file.format in RECORDS:
-        try:
+    try:
+        if file.format in RECORDS:
             labelled = gold_for(tagger, file, o.columns, None, file_options(o, tokenizer or tagger.tokenizer()))
-        except LabelwrightError:  # it has none
-            if o.wrong:
-                raise
-            return gold
-    for name, output in tagger._outputs.items():
-        column = name or labelled.label or label_place(tagger)[1]
-        if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
-            sentences = labelled.column(column)
-            if scheme_differs(output, labelled, column):
-                sentences = convert(sentences, None, output.scheme_)
-            gold[name] = list(chain.from_iterable(left_open(sentences, output.classes_)))
+        for name, output in tagger._outputs.items():
+            column = name or labelled.label or label_place(tagger)[1]
+            if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
+                labels, bounds = labelled.tokens(column), corpus.offsets.tolist()
+                sentences = [labels[bounds[n] : bounds[n + 1]] for n in numbers]
+                if scheme_differs(output, labelled, column):
+                    sentences = convert(sentences, None, output.scheme_)
+                sentences.append(list(labelled.values(column)))  # which tell what is a set of labels
+                gold[name] = dict(zip(numbers, left_open(sentences, output.classes_), strict=False))
+    except LabelwrightError:  # it has none, or none in the scheme of the model
+        if o.wrong:
+            raise
     return gold
 
 
@@ -200,9 +203,10 @@ def _is_wrong(label: Any, gold: Any) -> bool:
 
 def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], layer: str, gold: Gold, o: Options) -> list[int]:
     """Those of some sentences that have a token with a wrong label."""
-    answers = tagger.decode(inputs_of(tagger, corpus), constraints=o.constraints, probabilities=False)
-    decoded, bounds = answers[layer] if layer else answers, corpus.offsets.tolist()
-    return [n for n in numbers if any(map(_is_wrong, decoded[n].labels, gold[layer][bounds[n] : bounds[n + 1]]))]
+    inputs = inputs_of(tagger, corpus).take(numbers)
+    answers = tagger.decode(inputs, constraints=o.constraints, probabilities=False)
+    decoded = answers[layer] if layer else answers
+    return [n for n, each in zip(numbers, decoded, strict=True) if any(map(_is_wrong, each.labels, gold[layer][n]))]
 
 
 def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Options) -> dict[str, Any]:
@@ -216,7 +220,7 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
         raise OptionError(f"--token: sentence {number} of {o.file} has {what}, got {o.token}")
     facts = sentence_facts(tagger, corpus, number, o.token, o.against, o.constraints)
     facts["layers"] = {name: facts["layers"][name] for name in layers}
-    _add_gold(facts, gold, int(corpus.offsets[number]), layers[0] if o.wrong else None)
+    _add_gold(facts, gold, layers[0] if o.wrong else None)
     if data.split is not None:
         facts["text"] = data.split.text_of[number] if len(data.split.texts) > 1 else None
         for tokens in facts["layers"].values():
@@ -225,14 +229,13 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
     return facts
 
 
-def _add_gold(facts: dict[str, Any], labels: Gold, begin: int, wrong_in: str | None) -> None:
-    """The gold labels of a sentence, whose first token in the file is `begin`; only tokens that are wrong in a layer,
-    if these are asked for."""
+def _add_gold(facts: dict[str, Any], labels: Gold, wrong_in: str | None) -> None:
+    """The gold labels of a sentence; only tokens that are wrong in a layer, if these are asked for."""
     from labelwright.corpus.partial_labels import written
 
     for name, tokens in facts["layers"].items():
         for each in tokens:
-            gold = labels[name][begin + each["token"]] if name in labels else None
+            gold = labels[name][facts["sentence"]][each["token"]] if name in labels else None
             each["gold"] = written(gold) if isinstance(gold, frozenset) else gold
             each["wrong"] = _is_wrong(each["label"], gold)
     if wrong_in is not None:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from labelwright.cli.show import BAR, HALF, Heading, aligned, bar, indented, named_rows, section, signed_bar
+from labelwright.cli.show import BAR, HALF, Heading, bar, indented, named_rows, section, signed_bar
 from labelwright.inspection.explanation import in_view
-from labelwright.wording import percent, shortened
+from labelwright.wording import align, percent, shortened
 
 Facts = dict[str, Any]
 REASONS = 3  # features of a token in short
@@ -47,8 +47,8 @@ def _all_tokens(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
     }
     names = ["", "place", "word", "gold", "label", "prob", "runner-up", measure]
     kept = [i for i, name in enumerate(names) if not left_out.get(name)]
-    right = {place for place, i in enumerate(kept) if names[i] in ("", "place", "prob", measure)}
-    table = aligned([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], right)
+    left = {place for place, i in enumerate(kept) if names[i] not in ("", "place", "prob", measure)}
+    table = align([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], left)
     reasons = [["strongest contributions"], *(_reasons(each, words) for each in tokens)]
     wide = max(map(len, table))
     pairs = list(zip(table, reasons, strict=True))
@@ -138,7 +138,9 @@ def _labellings(each: Facts, words: Sequence[str]) -> list[str]:
     unlike = [t for t, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
     part = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
     table = [["", *words[part]], ["label", *one[part]], ["runner-up", *other[part]]]
-    return section("the two labellings that are compared, where they differ", indented(aligned(table)))
+    return section(
+        "the two labellings that are compared, where they differ", indented(align(table, range(len(table[0]))))
+    )
 
 
 def _contributions(each: Facts, words: Sequence[str], top: int) -> list[str]:
@@ -183,7 +185,7 @@ def _details(details: Facts, top: int) -> Iterator[str]:
         for row in details["proposals"]
     ]
     title = f"predictions that cover it (inference {details['inference']})"
-    yield from section(title, indented(aligned(rows, {0})))
+    yield from section(title, indented(align(rows, {1, 2, 3})))
     votes = [
         f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}"
         for row in details["classes"][:top]

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from labelwright.cli.show import Heading, Row, aligned, bar, curves, indented, named_rows, section
+from labelwright.cli.show import Heading, Row, bar, curves, indented, named_rows, section
 from labelwright.structures.ngrams import gram_name
-from labelwright.wording import counted, percent
+from labelwright.wording import align, counted, percent
 
 Facts = dict[str, Any]
 NO_COLUMNS = "(no columns: trained on dicts or arrays)"
@@ -96,7 +96,7 @@ def _linear(facts: Facts, name: str, turns: Mapping[str, str], with_data: bool) 
         table = [["n", *map(str, numbers)]]
         table += [[path, *(f"{p:.1%}" for p in row.values())] for path, row in facts["path_mass"].items()]
         title = f"probability of the n best {facts['paths']} together, mean over the sentences"
-        yield from section(title, indented(aligned(table, right=range(1, len(numbers) + 1))))
+        yield from section(title, indented(align(table)))
 
 
 def _linear_rows(facts: Facts, turn: str) -> list[Row]:
@@ -210,7 +210,7 @@ def _by_type(title: str, rows: dict[str, dict[str, float]]) -> list[str]:
         part = types[begin : begin + TYPES]
         table = [["", *part]]
         table += [[name, *(f"{weights[kind]:+.3f}" for kind in part)] for name, weights in rows.items()]
-        lines += indented(aligned(table, right=range(1, len(part) + 1)))
+        lines += indented(align(table))
     return section(title, lines) if rows else []
 
 

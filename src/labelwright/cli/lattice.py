@@ -126,7 +126,7 @@ def _read(path: str) -> "LatticeData":
 def _answer(o: Any) -> None:
     """Write the lattices with their best paths, or score the model."""
     from labelwright.corpus.compressed import name_of, read_bytes, write_bytes
-    from labelwright.corpus.json_records import parse_json_lines
+    from labelwright.corpus.token_records import parse_json_lines
     from labelwright.structures.lattice_lines import lattices_in
 
     model = registry.load(o.model)

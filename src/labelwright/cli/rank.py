@@ -17,11 +17,11 @@ from labelwright.cli.options import (
     argument,
     option,
 )
-from labelwright.cli.show import aligned, say, show, warn
+from labelwright.cli.show import say, show, warn
 from labelwright.cli.tag import text_format
 from labelwright.cli.tag_input import Source, tokenizer_given
 from labelwright.errors import CorpusError, OptionError
-from labelwright.wording import counted, shortened
+from labelwright.wording import align, counted, shortened
 
 if TYPE_CHECKING:
     from labelwright.active.annotator_files import Place, ToAnnotate
@@ -205,7 +205,7 @@ def _lines(pool: Pool, ranked: "list[RankedSentence]", by: str, top: int | None)
     for number, each in enumerate(shown, 1):
         words = [row[0] for row in pool.rows[each.sentence]]
         table.append((str(number), f"{each.sentence:,}", f"{each.score:.4g}", _marked(words, each.labels)))
-    lines = aligned(table, {0, 1, 2})
+    lines = align(table, {3})
     if len(shown) < len(ranked):
         lines.append(f"{counted(len(ranked) - len(shown), 'further sentence')}; --top N shows N, -o FILE writes all")
     return lines

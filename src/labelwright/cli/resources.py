@@ -110,7 +110,7 @@ VECTORS_OPTIONS = [
 
 
 def _vectors(o: Any) -> None:
-    from labelwright.corpus.words import read_words
+    from labelwright.corpus.file_formats import read_words
     from labelwright.features.counting import BITS, cluster_words, count_vectors, write_clusters
     from labelwright.features.numbers import write_vectors
 
@@ -156,8 +156,8 @@ DICTIONARY_OPTIONS = [
 
 def _dictionary(o: Any) -> None:
     from labelwright.corpus.compressed import write_bytes
-    from labelwright.corpus.labelled_phrases import labelled_phrases
     from labelwright.corpus.partial_labels import check_known
+    from labelwright.corpus.tokenizer import labelled_phrases
 
     check_target(o.output, [o.source])
     corpus = read_labelled(o.source, o.columns, o.label, None, file_options(o))

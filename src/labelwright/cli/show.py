@@ -5,7 +5,7 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -95,22 +95,6 @@ def section(title: str, lines: Iterable[str]) -> list[str]:
 def indented(lines: Iterable[str]) -> list[str]:
     """Lines of a table within a section."""
     return [f"  {line}" for line in lines]
-
-
-def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
-    """Lines of a table; the columns of these numbers stand to the right.
-
-    >>> aligned([("name", "n"), ("a", "12")], {1})
-    ['name   n', 'a     12']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def named_rows(rows: Sequence[Row]) -> Iterator[str]:

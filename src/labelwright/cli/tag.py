@@ -1,6 +1,8 @@
 """labelwright tag: label a file or a stream."""
 
 import io
+import os
+from itertools import chain, islice
 from typing import Any
 
 from labelwright.cli import decoding as how
@@ -37,9 +39,9 @@ Label sentences: copies the input and adds a column with the predicted label (a 
   labelwright tag names.crf letters/ more.txt --text -o out/
   labelwright tag names.crf letter.txt --text --to brat -o letter.ann
 
-What is written by --json, --nbest and --probabilities: docs/probabilities.md. Plain text: docs/text.md. File formats
-and streams: docs/files.md. Decoders: docs/latent.md. Calibrate a model before you rely on --min-confidence:
-docs/confidence.md.
+File formats: `labelwright convert --help`. Calibrate a model before you rely on --min-confidence: `labelwright
+calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and --probabilities
+write, and describes plain text and decoders.
 """
 OPTIONS = [
     argument("model", "MODEL", "A model file that `labelwright train` wrote."),
@@ -104,7 +106,8 @@ def _tag(o: Any) -> None:
     for source, target in paths:
         if o.nbest is not None and (format == "conllu" or is_conllu(source)) and not o.json:
             raise OptionError("--nbest: CoNLL-U has no place for several labellings; add --json")
-        check_target(target, [o.model])
+        if target == o.output or os.path.isdir(o.output):  # else in a new folder
+            check_target(target, [o.model])
         if format == "text":  # which would be lost
             refuse_inputs(target, [source])
     model = how.uncalibrated(load_model(o.model, o.n_jobs, attributes=True), o.uncalibrated)
@@ -139,8 +142,11 @@ def _run(model: Any, source: Source, request: Request, output: str, unsummed: Un
     """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
 
+    pieces = source.pieces(model)
+    pieces = chain(list(islice(pieces, 1)), pieces)  # what cannot be read leaves no folder behind
+    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     with written(output) as write:
-        for piece in source.pieces(model):
+        for piece in pieces:
             answers, form = answers_about(model, piece, request), io.BytesIO()
             unsummed.add(model, answers, request)
             write_answers(model, piece, answers, request, form)

@@ -23,9 +23,8 @@ from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
-    from labelwright.corpus.split_texts import SplitTexts
     from labelwright.corpus.table import Corpus
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
 
 HEADLINE = 100  # tokens
 Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities; or the entities of texts
@@ -70,7 +69,7 @@ class Source(NamedTuple):
 
     def file_pieces(self, model: Any) -> Iterator[ToTag]:
         """A file, piece by piece; texts are split as those of the training data were, or by a tokenizer."""
-        from labelwright.corpus.pieces import pieces_of
+        from labelwright.corpus.file_formats import pieces_of
 
         format = self.format or ("crfsuite" if reads_attributes(model) else None)
         begin = 0
@@ -126,7 +125,6 @@ def with_targets(inputs: list[str], output: str, format: str | None, to: str | N
         if target in sources:
             raise OptionError(f"-o: {sources[target]} and {file} would both be written to {target}; rename one of them")
         sources[target] = file
-    os.makedirs(output, exist_ok=True)
     return [(file, target) for target, file in sources.items()]
 
 
@@ -201,7 +199,7 @@ def tokenizer_given(before: "Tokenizer", o: Any) -> "Tokenizer | None":
 
 def _label_lines(file: "OpenFile", added: Added) -> bytes:
     """One label in each line, a blank line after each sentence; a probability follows after a colon, as in CRFsuite."""
-    from labelwright.corpus.writable import check_written
+    from labelwright.corpus.labels import check_written
 
     columns = next(iter(added.values()))
     check_written((label for sentence in columns[0] for label in sentence), file.name)
@@ -232,7 +230,7 @@ def _write_jsonl(file: "OpenFile", added: Added) -> bytes:
 
 
 def _write_parquet(file: "OpenFile", added: Added) -> bytes:
-    from labelwright.corpus.parquet import extended, read_table
+    from labelwright.corpus.binary_records import extended, read_table
 
     return extended(read_table(file), _fields(added))
 

@@ -18,8 +18,8 @@ from labelwright.wording import counted
 if TYPE_CHECKING:
     from labelwright.answers.batch import Batch
     from labelwright.corpus.spans import Span
-    from labelwright.corpus.split_texts import Entity
     from labelwright.corpus.table import Corpus
+    from labelwright.corpus.tokenizer import Entity
     from labelwright.decode import Decoding
 
 FREE = "_"  # in the column of known labels: the model may choose
@@ -247,7 +247,7 @@ def _write_nbest(
 def _separator(corpus: "Corpus", columns: list[list[str]], labels: list[str]) -> str:
     """What separates the columns of a file with these labels; refuses what would be read back differently."""
     from labelwright.corpus.columns import separator_for
-    from labelwright.corpus.writable import check_column, check_written
+    from labelwright.corpus.labels import check_column, check_written
 
     separator = corpus.raw.separator.decode() if corpus.raw is not None else separator_for([*columns, labels])
     for column in columns if corpus.raw is None else ():
@@ -306,7 +306,7 @@ def _rounded(p: float | None) -> float | None:
 
 def _span(tagger: Any, span: "Span", words: list[str] | None) -> dict[str, Any]:
     """A span, ready for JSON."""
-    from labelwright.corpus.text import joined_text
+    from labelwright.corpus.tokenizer import joined_text
 
     shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
     if tagger._is_sure:
@@ -335,9 +335,9 @@ class EntityWriter:
 
     def written(self, piece: ToTag, spans: Mapping[str, Sequence[Sequence["Span"]]]) -> bytes:
         """The entities that the spans of a piece are."""
-        from labelwright.corpus.brat import brat_lines
-        from labelwright.corpus.json_records import dumped
-        from labelwright.corpus.writable import check_written
+        from labelwright.corpus.annotations import brat_lines
+        from labelwright.corpus.labels import check_written
+        from labelwright.corpus.token_records import dumped
 
         assert piece.split is not None
         if self._target == "words":

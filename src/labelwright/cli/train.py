@@ -469,4 +469,6 @@ def _summary(model: Any, on_dev: str) -> str:
     if "search" in model.training_:
         stopped = how_many(model.training_["search"])
     run = ", ".join(filter(None, [*summary.run, on_dev]))
-    return "; ".join(filter(None, [", ".join(summary.sizes), run])) + (f" ({stopped})" if stopped else "")
+    name = model.tokenizer().name
+    sizes = [*summary.sizes, f"tokenizer {name}"] if name != "words" else summary.sizes
+    return "; ".join(filter(None, [", ".join(sizes), run])) + (f" ({stopped})" if stopped else "")

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from labelwright.cli.files import has_attributes
 from labelwright.cli.recipe import Request
-from labelwright.cli.show import aligned, say
+from labelwright.cli.show import say
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Kind, OfTheRun, Place, Setting, Switch, refusal, settings_of, without_use
 from labelwright.taggers import registry
-from labelwright.wording import did_you_mean, duration, either, shown
+from labelwright.wording import align, did_you_mean, duration, either, shown
 
 FIRST = 500  # sentences of the first sample; the samples of a grid then double, or nearly
 SHOWN = 10  # settings of a search that are written out
@@ -355,8 +355,8 @@ def table(rows: Any, chosen: dict[str, Any]) -> list[str]:
     for row in ranked[:SHOWN]:
         values = [_short(row["setting"].get(name, "")) for name in names]
         lines.append([*values, f"{row['n_train'] + row['n_test']:,}", _score(row)])
-    right = [i for i, title in enumerate(lines[0]) if title in ("k", "threshold", "sentences", "score")]
-    return [*aligned(lines, right), *([f"... and {len(ranked) - SHOWN:,} more"] if len(ranked) > SHOWN else [])]
+    left = [i for i, title in enumerate(lines[0]) if title not in ("k", "threshold", "sentences", "score")]
+    return [*align(lines, left), *([f"... and {len(ranked) - SHOWN:,} more"] if len(ranked) > SHOWN else [])]
 
 
 def _score(row: Any) -> str:

@@ -34,8 +34,7 @@ from labelwright.taggers.estimator import Estimator
 from labelwright.taggers.texts import entities_in
 
 if TYPE_CHECKING:
-    from labelwright.corpus.split_texts import Entity
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import Entity, Tokenizer
 
 Array = NDArray[Any]
 R = TypeVar("R")

@@ -31,8 +31,7 @@ from labelwright.taggers.texts import entities_in
 from labelwright.taggers.training import TrainableModel
 
 if TYPE_CHECKING:
-    from labelwright.corpus.split_texts import Entity
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import Entity, Tokenizer
 
 R = TypeVar("R")
 READINGS = 10  # labellings passed by "sample" and "nbest"
@@ -277,17 +276,21 @@ class LayeredAnswers(Estimator):
         *,
         forced: Mapping[str, Forced] | None = None,
         constraints: str | Mapping[str, Constraints] | None = None,
+        distinct: Mapping[str, str] | None = None,
     ) -> dict[str, list[list[tuple[list[str], float]]]]:
         """Up to n labellings of each sentence with their probabilities, layer by layer.
 
         X : sentences, or a Corpus
         n : how many
         forced, constraints : as for `decode`
+        distinct : of some layers the label that stands for nothing, {name: label}, as for a single tagger
         """
         check_whole("n", n, 1, MOST)
         X = listed(X)
         schemes, ruled = self._layer_rules(X, constraints)
-        return self._ask_outputs(X, lambda name, model, batch: ruled[name](batch).nbest(n), forced, schemes)
+        _check_layers("distinct", distinct, self.layers_)
+        null = dict.fromkeys(self.layers_) | dict(distinct or {})
+        return self._ask_outputs(X, lambda name, _, b: ruled[name](b).nbest(n, None, null[name]), forced, schemes)
 
     def _layer_rules(self, X: Any, constraints: Any) -> tuple[dict[str, str], dict[str, Callable[[Batch], Batch]]]:
         """The label schemes, and for every layer what puts its batches under its rules."""

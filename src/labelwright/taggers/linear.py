@@ -15,9 +15,9 @@ from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor, columns_within
 from labelwright.inspection import linear as inspection
-from labelwright.inspection import linear_explanation
-from labelwright.inspection.explanation import Asked, Explanation
+from labelwright.inspection.explanation import Asked, Explanation, explained
 from labelwright.inspection.known import by_vocabulary
+from labelwright.inspection.weight_evidence import WeighedSentence
 from labelwright.inspection.weight_tables import StateFeature, TransitionFeature, state_features, transition_features
 from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly
@@ -155,7 +155,7 @@ class LinearTagger(Calibratable):
         return transition_features(self._learnt())
 
     def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        return linear_explanation.explain(self, self.encode(X), words, asked)
+        return explained(lambda: WeighedSentence(self, self.encode(X), asked), self.classes_, words, asked)
 
     def _path_mass(self, X: Any, n: int = 2000) -> Array:
         """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""
