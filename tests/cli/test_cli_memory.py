@@ -407,7 +407,7 @@ REFUSED_BY_TAG = [
         "--nbest: lists the best labellings as a whole, which --inference vote does not look for",
     ),
     (["--nbest", 2, "--verbose"], "--verbose: sums up what a decoder proves"),
-    (["--nbest", 0], "--nbest: expected 1 or more, got 0"),
+    (["--nbest", 0], "--nbest: expected a whole number of 1 or more, got 0"),
 ]
 
 

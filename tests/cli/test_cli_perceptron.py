@@ -302,7 +302,7 @@ def test_restarts(run, folder: Path, tmp_path: Path) -> None:
     code, _, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *options)
     assert code == 0
     assert err.count("start 2\n") == 1
-    assert re.search(r"\d+ latent states; .* 2 passes, .* best of 2 starts with losses of", err.splitlines()[-1])
+    assert re.search(r"\d+ latent states[;,] .* 2 passes, .* best of 2 starts with losses of", err.splitlines()[-1])
 
 
 # -- tagging --------------------------------------------------------------------------------------------------------

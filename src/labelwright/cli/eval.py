@@ -282,10 +282,7 @@ ERRORS_OPTIONS = [
     *LABELLED,
     ARRAYS,
     option(
-        "--train FILE",
-        "Training data: tokens that are not in them are unseen.",
-        DATA,
-        shown="what the model knows",
+        "--train FILE", "Training data: tokens that are not in them are unseen.", DATA, shown="what the model knows"
     ),
     MAX_INPUT,
     *STRICT,

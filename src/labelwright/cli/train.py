@@ -28,7 +28,20 @@ from labelwright.cli.files import (
 )
 from labelwright.cli.options import Command
 from labelwright.cli.plots import check_plot
-from labelwright.cli.recipe import Request, offered, read_recipe, request, start_model, tagger, unknown_option
+from labelwright.cli.recipe import (
+    RUN,
+    TRAIN,
+    Request,
+    for_tagger,
+    in_order,
+    offered,
+    read_recipe,
+    request,
+    settings_for_all,
+    start_model,
+    tagger,
+    unknown_option,
+)
 from labelwright.cli.show import ended_by_signal, say, warn
 from labelwright.cli.tag_input import tokenizer_given
 from labelwright.cli.train_labels import (
@@ -40,7 +53,6 @@ from labelwright.cli.train_labels import (
     set_rate,
     weighted_data,
 )
-from labelwright.cli.train_options import RUN, TRAIN, for_tagger, in_order, settings_for_all
 from labelwright.cli.train_reports import (
     Drawn,
     LayerProgress,

@@ -16,10 +16,9 @@ from labelwright.cli.files import (
     load_model,
     sentences_of,
 )
-from labelwright.cli.recipe import Request, request
+from labelwright.cli.recipe import RUN, Request, request
 from labelwright.cli.show import ended_by_signal, say
 from labelwright.cli.train_labels import check_known_labels, opened_labels, say_known, weighted_data
-from labelwright.cli.train_options import RUN
 from labelwright.cli.train_reports import score_name
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
