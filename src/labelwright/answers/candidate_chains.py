@@ -17,7 +17,7 @@ from labelwright.corpus.spans import Span, spans_of
 from labelwright.decode.costs import costs_among
 from labelwright.decode.record import Decoding
 from labelwright.kernels import candidate_chains as kernels
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.scoring.candidate_scores import MOST_NUMBERS, WIDEST, CandidateScores, Missed, ScoredChart
 from labelwright.scoring.sparse_parameters import by_slot
 from labelwright.structures.candidates import LabelLists, chart

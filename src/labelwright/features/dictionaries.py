@@ -28,7 +28,7 @@ from labelwright.features.phrases import (
     read_phrases,
     rows_of,
 )
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.structures.segments import read_segments
 from labelwright.validation import TensorReader
 

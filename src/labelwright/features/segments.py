@@ -25,7 +25,7 @@ from labelwright.features.phrases import (
     read_phrases,
     rows_of,
 )
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.structures.passing import Layered
 from labelwright.structures.segments import LONGEST_SEGMENT, Segments, SegmentSpace, check_sentences
 from labelwright.validation import HeaderReader, TensorReader

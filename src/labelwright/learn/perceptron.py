@@ -15,7 +15,8 @@ from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import RunState, UpdateRule
 from labelwright.kernels.tile_features import largest_norm
 from labelwright.learn.monitor import Monitor
-from labelwright.parallel import Workers, computed_once
+from labelwright.locks import computed_once
+from labelwright.parallel import Workers
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.tiles import TileLayout
 from labelwright.structures.states import StateSpace
