@@ -47,6 +47,8 @@ def command(cache: CacheFolder = None, only: Only = None, cpu: Processor = "nati
         _use(Path(cache))
     with choice.using("compiled"):
         exercise(training=only is None)
+        if not choice.may_compile():
+            raise OptionError("warmup: not all kernels could be compiled")
     _show_result(time.perf_counter() - begun, cache)
 
 
