@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from importlib.util import find_spec
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -124,6 +125,15 @@ def test_no_request_compiles_and_a_failure_is_one_warning(tmp_path, failure):
         assert {SLOW: "timed out after 0.1 seconds", STRANGE: "for this processor"}.get(failure, "") in told
     else:
         assert told == str(["numpy"] * 3 + ["machine code"] * 2)
+
+
+def test_no_request_waits_for_another_while_machine_code_is_loaded(monkeypatch):
+    monkeypatch.setattr(choice._State, "loader", Thread())
+    with choice._State.starting:
+        asking = Thread(target=choice.start_loading, daemon=True)
+        asking.start()
+        asking.join(10)
+        assert not asking.is_alive()
 
 
 IN_THE_FOREGROUND = """

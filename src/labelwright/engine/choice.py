@@ -54,23 +54,15 @@ def chosen() -> str:
 
 
 def available() -> bool:
-    """Is Numba installed, and not switched off (NUMBA_DISABLE_JIT=1)?"""
-    if _is_switched_off():
-        return False
-    if "numba" in sys.modules:
-        return sys.modules["numba"] is not None
-    return importlib.util.find_spec("numba") is not None
-
-
-def _is_switched_off() -> bool:
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    """Is Numba installed, and not switched off?"""
+    return not why_not_available()
 
 
 def why_not_available() -> str:
-    """Why nothing can be compiled, and what to do about it."""
-    if _is_switched_off():
+    """Why nothing can be compiled, and what to do about it; nothing where it can."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "Numba is switched off by NUMBA_DISABLE_JIT; unset it"
-    return "Numba is not installed; pip install 'labelwright[fast]'"
+    return "" if importlib.util.find_spec("numba") else "Numba is not installed; pip install 'labelwright[fast]'"
 
 
 def compiled() -> bool:
@@ -147,8 +139,10 @@ def warn_of_numpy(why: object) -> None:
 
 def start_loading() -> None:
     """Load Numba, and the machine code that kernels want, in the background."""
+    if _State.loader is not None or _State.stopped:  # requests that ask at each call do not wait for one another
+        return
     with _State.starting:
-        if _State.loader is None and not compiled() and _State.waiting and not _State.stopped:
+        if _State.loader is None and not compiled() and _State.waiting:
             _State.loader = Thread(target=_load, name="labelwright-loader", daemon=True)
             try:
                 _State.loader.start()
