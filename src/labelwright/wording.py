@@ -1,7 +1,7 @@
 """Numbers and names as sentences show them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 # What other programs call settings, and our options and settings for them.
@@ -119,3 +119,19 @@ def some_of(names: Iterable[Any], most: int = 20) -> str:
     """
     shown = [str(name) for name in names]
     return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
+
+
+def align(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
+    """Rows as lines with aligned columns: those of these numbers to the left, the others to the right.
+
+    >>> align([("name", "n"), ("a", "12")])
+    ['name   n', 'a     12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

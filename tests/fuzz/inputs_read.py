@@ -26,10 +26,8 @@ from labelwright.corpus import (
     write_columns,
     write_conllu,
 )
-from labelwright.corpus.file_formats import FileOptions, OpenFile, plain_text, read_corpus
-from labelwright.corpus.pieces import pieces_of
-from labelwright.corpus.split_texts import split_texts
-from labelwright.corpus.tokenizer import Tokenizer
+from labelwright.corpus.file_formats import FileOptions, OpenFile, pieces_of, plain_text, read_corpus
+from labelwright.corpus.tokenizer import Tokenizer, split_texts
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features import builtin
 from labelwright.features.attribute_data import read_crfsuite

@@ -64,7 +64,7 @@ def of_decoders(
         list[str] | None,
         option(
             "Only labellings that satisfy a rule, as once (every label at most once) or 'at_most(2, \"PER\")'; may be "
-            "repeated; of a cascade LAYER:RULE (docs/constraints.md).",
+            "repeated; of a cascade LAYER:RULE (python -m pydoc labelwright.constraints).",
             "RULE",
             DECODING,
         ),

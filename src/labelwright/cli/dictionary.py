@@ -43,8 +43,8 @@ def command(
         raise OptionError(f"min_count: expected a whole number of 1 or more, got {min_count}")
     from labelwright.corpus.compressed import write_bytes
     from labelwright.corpus.file_formats import FileOptions
-    from labelwright.corpus.labelled_phrases import labelled_phrases
     from labelwright.corpus.partial_labels import check_known
+    from labelwright.corpus.tokenizer import labelled_phrases
 
     corpus = read_labelled(source, columns, label, None, FileOptions(format, label_names, skip_bad_spans))
     check_known(corpus.y, corpus.source)

@@ -113,7 +113,7 @@ def _chosen(analysis: "ErrorAnalysis", kinds: list[str], types: list[str], searc
 
 
 def _write_page(path: str, chosen: dict[str, dict[str, Any]], title: str) -> None:
-    from labelwright.evaluate.error_page import page
+    from labelwright.evaluate.error_views import page
 
     if not write_page(path, page(chosen, title)):
         return
@@ -122,7 +122,7 @@ def _write_page(path: str, chosen: dict[str, dict[str, Any]], title: str) -> Non
 
 def _show(chosen: dict[str, dict[str, Any]], top: int, examples: int) -> None:
     """The text for every output."""
-    from labelwright.evaluate.error_text import text_of
+    from labelwright.evaluate.error_views import text_of
 
     for number, (name, facts) in enumerate(chosen.items()):
         if number:

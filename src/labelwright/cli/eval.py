@@ -376,7 +376,7 @@ def gold_for(
         trained_on = label_place(model)[1]
         if file.format in RECORDS and file.format not in TEXTS:
             columns = columns or ",".join(input_names(model))
-            label = label or (trained_on if trained_on in records_of(file).fields else None)
+            label = label or (trained_on if trained_on in records_of(file).names else None)
         elif columns is None and label is None and file.format not in TEXTS:
             columns, label = _columns_for(model, file.format)
         return read_labelled(file, columns, label, options=files)

@@ -1,6 +1,5 @@
 """labelwright explain: why a token has its label."""
 
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from labelwright.cli.arrays import Arrays, rows_for
@@ -26,9 +25,8 @@ from labelwright.errors import CorpusError, LabelwrightError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
-    from labelwright.corpus.split_texts import SplitTexts
     from labelwright.corpus.table import Corpus
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
 
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
 
@@ -40,7 +38,7 @@ class Question(NamedTuple):
     against: str | None
     constraints: str | None
     layers: list[str]  # of a cascade, the highest first
-    gold: dict[str, list[Any]]  # by output, of all tokens of the file; None or a set where it leaves a label open
+    gold: dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
     wrong: bool  # only tokens whose label (in the highest layer) is wrong
 
 
@@ -114,15 +112,16 @@ def command(
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
         raise CorpusError(f"{file}: has no tokens to explain")
-    gold = _gold(tagger, source, data.data, columns, splitter, wrong)
+    numbers = list(_numbers(data.data, file, sentence))
+    n_sentences, most = len(numbers), first or (ON_A_PAGE if wrong or html is not None else 1)
+    numbers = numbers if wrong else numbers[:most]
+    gold = _gold(tagger, source, data.data, columns, splitter, wrong, numbers)
     if wrong and layers[0] not in gold:
         raise OptionError(f"--wrong: {file} has no labels to compare with; leave it out")
     question = Question(token, against, constraints, layers, gold, wrong)
-    numbers = list(_numbers(data.data, file, sentence))
     if wrong:
         numbers = _with_mistakes(tagger, data.data, numbers, question)
-    n_sentences = len(numbers)
-    numbers = numbers[: first or (ON_A_PAGE if wrong or html is not None else 1)]
+        n_sentences, numbers = len(numbers), numbers[:most]
     facts: dict[str, Any] = {"model": model, "kind": type(tagger).__name__, "file": file}
     facts["sentences"] = [_explained(tagger, data, file, number, question) for number in numbers]
     if against is not None:
@@ -182,29 +181,36 @@ def _numbers(corpus: "Corpus", source: str, sentence: int | None) -> range:
 
 
 def _gold(
-    tagger: Any, file: "OpenFile", corpus: "Corpus", columns: str | None, tokenizer: "Tokenizer | None", needed: bool
-) -> dict[str, list[Any]]:
-    """The labels that a file has, in the scheme of the model: by output, of all tokens."""
+    tagger: Any,
+    file: "OpenFile",
+    corpus: "Corpus",
+    columns: str | None,
+    tokenizer: "Tokenizer | None",
+    needed: bool,
+    numbers: list[int],
+) -> dict[str, dict[int, list[Any]]]:
+    """The labels that a file has for some sentences, in the scheme of the model: by output and sentence."""
     from labelwright.corpus.file_formats import RECORDS, FileOptions
     from labelwright.corpus.partial_labels import left_open
     from labelwright.corpus.schemes import convert
     from labelwright.inspection.warnings import scheme_differs
 
-    labelled, gold = corpus, dict[str, list[Any]]()
-    if file.format in RECORDS:
-        try:
+    labelled, gold = corpus, dict[str, dict[int, list[Any]]]()
+    try:
+        if file.format in RECORDS:
             labelled = gold_for(tagger, file, columns, None, FileOptions(tokenizer=tokenizer or tagger.tokenizer()))
-        except LabelwrightError:  # it has none
-            if needed:
-                raise
-            return gold
-    for name, output in tagger._outputs.items():
-        column = name or labelled.label or label_place(tagger)[1]
-        if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
-            sentences = labelled.column(column)
-            if scheme_differs(output, labelled, column):
-                sentences = convert(sentences, None, output.scheme_)
-            gold[name] = list(chain.from_iterable(left_open(sentences, output.classes_)))
+        for name, output in tagger._outputs.items():
+            column = name or labelled.label or label_place(tagger)[1]
+            if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
+                labels, bounds = labelled.tokens(column), corpus.offsets.tolist()
+                sentences = [labels[bounds[n] : bounds[n + 1]] for n in numbers]
+                if scheme_differs(output, labelled, column):
+                    sentences = convert(sentences, None, output.scheme_)
+                sentences.append(list(labelled.values(column)))  # which tell what is a set of labels
+                gold[name] = dict(zip(numbers, left_open(sentences, output.classes_), strict=False))
+    except LabelwrightError:  # it has none, or none in the scheme of the model
+        if needed:
+            raise
     return gold
 
 
@@ -214,10 +220,10 @@ def _is_wrong(label: Any, gold: Any) -> bool:
 
 def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], question: Question) -> list[int]:
     """Those of some sentences that have a token with a wrong label."""
-    layer, inputs = question.layers[0], inputs_of(tagger, corpus)
+    layer, inputs = question.layers[0], inputs_of(tagger, corpus).take(numbers)
     answers = tagger.decode(inputs, constraints=question.constraints, probabilities=False)
-    decoded, gold, bounds = answers[layer] if layer else answers, question.gold[layer], corpus.offsets.tolist()
-    return [n for n in numbers if any(map(_is_wrong, decoded[n].labels, gold[bounds[n] : bounds[n + 1]]))]
+    decoded, gold = answers[layer] if layer else answers, question.gold[layer]
+    return [n for n, each in zip(numbers, decoded, strict=True) if any(map(_is_wrong, each.labels, gold[n]))]
 
 
 def _explained(tagger: Any, data: ToTag, source: str, number: int, question: Question) -> dict[str, Any]:
@@ -231,20 +237,19 @@ def _explained(tagger: Any, data: ToTag, source: str, number: int, question: Que
         raise OptionError(f"--token: sentence {number} of {source} has {what}, got {token}")
     facts = sentence_facts(tagger, corpus, number, token, question.against, question.constraints)
     facts["layers"] = {name: facts["layers"][name] for name in question.layers}
-    _add_gold(facts, question, int(corpus.offsets[number]))
+    _add_gold(facts, question)
     if data.split is not None:
         _add_places(facts, data.split, number)
     return facts
 
 
-def _add_gold(facts: dict[str, Any], question: Question, begin: int) -> None:
-    """The gold labels of a sentence, whose first token in the file is `begin`; only wrong tokens, if these are asked
-    for."""
+def _add_gold(facts: dict[str, Any], question: Question) -> None:
+    """The gold labels of a sentence; only wrong tokens, if these are asked for."""
     from labelwright.corpus.partial_labels import written
 
     for name, tokens in facts["layers"].items():
         for each in tokens:
-            gold = question.gold[name][begin + each["token"]] if name in question.gold else None
+            gold = question.gold[name][facts["sentence"]][each["token"]] if name in question.gold else None
             each["gold"] = written(gold) if isinstance(gold, frozenset) else gold
             each["wrong"] = _is_wrong(each["label"], gold)
     if question.wrong:

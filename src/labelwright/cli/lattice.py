@@ -169,7 +169,7 @@ def _answer(source: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
         show_json(report.as_dict()) if own["as_json"] else show(str(report))
         return
     from labelwright.corpus.compressed import name_of, read_bytes, write_bytes
-    from labelwright.corpus.json_records import parse_json_lines
+    from labelwright.corpus.token_records import parse_json_lines
     from labelwright.structures.lattice_lines import lattices_in
 
     target = own["output"] or "-"

@@ -10,9 +10,8 @@ from labelwright.errors import CorpusError, OptionError
 if TYPE_CHECKING:
     from labelwright.cli.recipe import Request
     from labelwright.corpus.file_formats import OpenFile
-    from labelwright.corpus.split_texts import SplitTexts
     from labelwright.corpus.table import Corpus
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
     from labelwright.features.attribute_data import AttributeData
 
 Data = Any  # a Corpus, or AttributeData
@@ -99,7 +98,7 @@ def pieces_to_tag(
     tokenizer: "Tokenizer | None" = None,
 ) -> Iterator[ToTag]:
     """A file to be tagged, piece by piece; texts are split as those of the training data were, or by a tokenizer."""
-    from labelwright.corpus.pieces import pieces_of
+    from labelwright.corpus.file_formats import pieces_of
 
     if reads_attributes(model):
         format = format or "crfsuite"
@@ -166,7 +165,7 @@ def to_tag(
 
 def _label_lines(file: "OpenFile", added: Added) -> bytes:
     """One label in each line, a blank line after each sentence; a probability follows after a colon, as in CRFsuite."""
-    from labelwright.corpus.writable import check_written
+    from labelwright.corpus.labels import check_written
 
     columns = next(iter(added.values()))
     check_written((label for sentence in columns[0] for label in sentence), file.name)
@@ -197,7 +196,7 @@ def _write_jsonl(file: "OpenFile", added: Added) -> bytes:
 
 
 def _write_parquet(file: "OpenFile", added: Added) -> bytes:
-    from labelwright.corpus.parquet import extended, read_table
+    from labelwright.corpus.binary_records import extended, read_table
 
     return extended(read_table(file), _fields(added))
 

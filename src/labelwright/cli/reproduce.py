@@ -47,10 +47,10 @@ def command(
 
     Writes NAME.md, NAME.html, NAME.results.json and figures.  An interrupted run resumes with the same command.
     """
-    from labelwright.reproduce.experiments import ALL, MODULES, experiment
+    from labelwright.reproduce import ALL, PAPERS, experiment
     from labelwright.reproduce.work import Work
 
-    experiments = [experiment(each) for each in (MODULES if name == ALL else [name])]
+    experiments = [experiment(each) for each in (PAPERS if name == ALL else [name])]
     place = corpora or os.environ.get(CORPORA)
     folder = Path(out)
     try:
@@ -68,14 +68,14 @@ def _reproduce(work: "Work", folder: Path) -> None:
 
     experiment, quick = work.experiment, work.quick
     try:
-        results = work.run()
+        findings = work.run()
     except KeyboardInterrupt:
         done = f"{signals.what_happened()} after {counted(len(work.results), 'step')}"
         say(f"{experiment.name}: {done}; the same command resumes there")
         raise typer.Exit(signals.exit_status()) from None
     asked = ["labelwright", "reproduce", experiment.name, *(["--corpora", "CORPORA"] if experiment.corpora else [])]
     line = shlex.join([*asked, "-o", "DIR", *(["--quick"] if quick else [])])
-    seconds = sum(result["step_seconds"] for result in results.values())
+    seconds = sum(result["step_seconds"] for result in work.results.values())
     run = Run(line, seconds, sorted(work.machines), quick)
-    for path in write_report(experiment, experiment.findings(results, quick), folder, run):
+    for path in write_report(experiment, findings, folder, run):
         show(str(path))

@@ -1,6 +1,8 @@
 """labelwright tag: label a file or a stream."""
 
 import io
+import os
+from itertools import chain, islice
 from typing import Annotated, Any
 
 from labelwright.cli import decoding as how
@@ -65,9 +67,9 @@ Label sentences: copies the input and adds a column with the predicted label (a 
   labelwright tag names.crf letters/ more.txt --text -o out/
   labelwright tag names.crf letter.txt --text --to brat -o letter.ann
 
-What is written by --json, --nbest and --probabilities: docs/probabilities.md. Plain text: docs/text.md. File formats
-and streams: docs/files.md. Decoders: docs/latent.md. Calibrate a model before you rely on --min-confidence:
-docs/confidence.md.
+File formats: `labelwright convert --help`. Calibrate a model before you rely on --min-confidence: `labelwright
+calibrate --help`. The documentation, in the folder docs of the source, shows what --json, --nbest and --probabilities
+write, and describes plain text and decoders.
 """
 
 
@@ -100,7 +102,8 @@ def _tag(
     paths = with_targets(input or ["-"], output, format, to)
     for source, target in paths:
         _check_options(nbest, source, format, as_json)
-        check_target(target, [model])
+        if target == output or os.path.isdir(output):  # else in a new folder
+            check_target(target, [model])
         if format == "text":  # which would be lost
             refuse_inputs(target, [source])
     tagger = load_model(model, threads, attributes=True)
@@ -192,8 +195,11 @@ def _run(model: Any, source: Source, request: Request, output: str, unsummed: Un
     """Read, label and write, piece by piece."""
     from labelwright.corpus.compressed import written
 
+    pieces = source.pieces(model)
+    pieces = chain(list(islice(pieces, 1)), pieces)  # what cannot be read leaves no folder behind
+    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     with written(output) as write:
-        for piece in source.pieces(model):
+        for piece in pieces:
             answers, form = answers_about(model, piece, request), io.BytesIO()
             unsummed.add(model, answers, request)
             write_answers(model, piece, answers, request, form)

@@ -12,7 +12,6 @@ from labelwright.cli.reading import ToTag, perhaps_text, pieces_to_tag, reads_at
 from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
-    from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import Tokenizer
 
 HEADLINE = 100  # tokens
@@ -34,7 +33,7 @@ class Source(NamedTuple):
         return pieces if self.rows is None else self.rows.pieces(pieces, self.path)
 
     def _pieces(self, model: Any) -> Iterator[ToTag]:
-        if _is_empty(self.path):
+        if os.path.isfile(self.path) and os.path.getsize(self.path) == 0:  # nothing to label, whatever its format
             return iter(())
         if self.path != "-" or self.format not in (None, "columns") or reads_attributes(model):
             pieces = pieces_to_tag(model, self.path, self.format, self.columns, self.known, self.tokenizer)
@@ -60,7 +59,6 @@ def with_targets(inputs: list[str], output: str, format: str | None, to: str | N
         if target in sources:
             raise OptionError(f"-o: {sources[target]} and {file} would both be written to {target}; rename one of them")
         sources[target] = file
-    os.makedirs(output, exist_ok=True)
     return [(file, target) for target, file in sources.items()]
 
 
@@ -71,11 +69,6 @@ def _files_of(path: str, format: str | None) -> list[str]:
         return [path]
     files = [os.path.join(path, name) for name in names if name[0] != "." and not name.endswith(".ann")]
     return [file for file in files if os.path.isfile(file)] or [path]
-
-
-def _is_empty(input: str) -> bool:
-    """Is it a file of no bytes?  Nothing is to be labelled, whatever its format."""
-    return os.path.isfile(input) and os.path.getsize(input) == 0
 
 
 def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
@@ -90,20 +83,14 @@ def _warned(model: Any, pieces: Iterator[ToTag]) -> Iterator[ToTag]:
 def _stream(model: Any, columns: str | None, format: str | None) -> Iterator[ToTag]:
     """Pieces of standard input as they come."""
     from labelwright.corpus import stream_columns
+    from labelwright.corpus.file_formats import format_of
 
     if sys.stdin.isatty():
         say("reading from the terminal: one token per line, a blank line after each sentence, Ctrl-D at the end")
     with perhaps_text(model, columns):
         for n, piece in enumerate(stream_columns(sys.stdin.buffer, names=columns, label=False)):
-            if n == 0 and columns is None and format is None:
-                _check_stream(piece)
+            if n == 0 and columns is None and format is None and piece.raw is not None:
+                likely = format_of(piece.source, piece.raw.text)
+                if likely != "columns":
+                    raise CorpusError(f"{piece.source}: looks like {likely}, not like columns; add --format {likely}")
             yield ToTag(piece if columns else named_for(model, piece), more=True)
-
-
-def _check_stream(first: "Corpus") -> None:
-    """Refuse a stream that has another format than columns."""
-    from labelwright.corpus.file_formats import format_of
-
-    format = "columns" if first.raw is None else format_of(first.source, first.raw.text)
-    if format != "columns":
-        raise CorpusError(f"{first.source}: looks like {format}, not like columns; add --format {format}")

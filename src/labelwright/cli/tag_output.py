@@ -113,7 +113,7 @@ def _write_nbest(
 def _separator(corpus: "Corpus", columns: list[list[str]], labels: list[str]) -> str:
     """What separates the columns of a file with these labels; refuses what would be read back differently."""
     from labelwright.corpus.columns import separator_for
-    from labelwright.corpus.writable import check_column, check_written
+    from labelwright.corpus.labels import check_column, check_written
 
     separator = corpus.raw.separator.decode() if corpus.raw is not None else separator_for([*columns, labels])
     for column in columns if corpus.raw is None else ():
@@ -172,7 +172,7 @@ def _rounded(p: float | None) -> float | None:
 
 def _span(tagger: Any, span: "Span", words: list[str] | None) -> dict[str, Any]:
     """A span, ready for JSON."""
-    from labelwright.corpus.text import joined_text
+    from labelwright.corpus.tokenizer import joined_text
 
     shown: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
     if tagger._is_sure:

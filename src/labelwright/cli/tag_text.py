@@ -10,8 +10,7 @@ from labelwright.wording import did_you_mean
 if TYPE_CHECKING:
     from labelwright.cli.reading import ToTag
     from labelwright.corpus.spans import Span
-    from labelwright.corpus.split_texts import Entity
-    from labelwright.corpus.tokenizer import Tokenizer
+    from labelwright.corpus.tokenizer import Entity, Tokenizer
 
 TARGETS = ("jsonl", "brat", "columns", "words")  # what the entities of a text are written as
 
@@ -69,9 +68,9 @@ class EntityWriter:
 
     def written(self, piece: "ToTag", spans: Mapping[str, Sequence[Sequence["Span"]]]) -> bytes:
         """The entities that the spans of a piece are."""
-        from labelwright.corpus.brat import brat_lines
-        from labelwright.corpus.json_records import dumped
-        from labelwright.corpus.writable import check_written
+        from labelwright.corpus.annotations import brat_lines
+        from labelwright.corpus.labels import check_written
+        from labelwright.corpus.token_records import dumped
 
         assert piece.split is not None
         if self._target == "words":

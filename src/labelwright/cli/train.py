@@ -201,7 +201,7 @@ def _train(source: str, name: str, options: dict[str, Any]) -> None:
     schemes = asked.kind._label_columns(asked.table)
     if asked.get("plot") is not None:
         _check_plot(asked, [*inputs, output])
-    tried = _to_try(model, asked)
+    tried = [] if asked.get("search") in (None, False) else settings_to_try(model, asked)
     data, dev = read_data(source, asked, schemes)
     data, weights = weighted_data(data, asked)
     check_calibrate(asked, weights is not None)
@@ -261,13 +261,6 @@ def _check_plot(asked: Request, inputs: Sequence[str]) -> None:
     if not (asked.can("progress") or asked.get("search") or asked.get("learning_curve")):
         raise OptionError(f"--plot: --model {asked.name} has no history of training to draw; add --learning-curve")
     check_plot(asked.values["plot"], inputs)
-
-
-def _to_try(model: Any, asked: Request) -> list[dict[str, Any]]:
-    """The settings that a search shall try; none without a search."""
-    if asked.get("search") in (None, False):
-        return []
-    return settings_to_try(model, asked)
 
 
 def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | None) -> "tuple[Data, Data | None]":
@@ -386,7 +379,7 @@ def _finish(
     drawn: Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
-    from labelwright.inspection.warnings import sample_of
+    from labelwright.inspection.warnings import few_features, sample_of
     from labelwright.learn.checkpoint import remove_checkpoints
     from labelwright.taggers.estimator import is_interrupted
 
@@ -397,8 +390,8 @@ def _finish(
     if not has_attributes(data):
         model._remember_input(list(data.names), data.label)
         model.training_["seen"] = sample_of(data)
-    if not quiet:
-        _warn(model)
+    for line in () if quiet else filter(None, map(few_features, model._outputs.values())):
+        say(f"labelwright: {line}")
     record = model.training_
     record |= more
     interrupted = is_interrupted(model)
@@ -477,14 +470,6 @@ def _summary(model: Any, on_dev: str) -> str:
     if "search" in model.training_:
         stopped = how_many(model.training_["search"])
     run = ", ".join(filter(None, [*summary.run, on_dev]))
-    return "; ".join(filter(None, [", ".join(summary.sizes), run])) + (f" ({stopped})" if stopped else "")
-
-
-def _warn(model: Any) -> None:
-    """Say what a user should know about a trained model, in one line."""
-    from labelwright.inspection.warnings import few_features
-
-    for part in model._outputs.values():
-        line = few_features(part)
-        if line is not None:
-            say(f"labelwright: {line}")
+    name = model.tokenizer().name
+    sizes = [*summary.sizes, f"tokenizer {name}"] if name != "words" else summary.sizes
+    return "; ".join(filter(None, [", ".join(sizes), run])) + (f" ({stopped})" if stopped else "")

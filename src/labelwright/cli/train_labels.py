@@ -11,7 +11,7 @@ from labelwright.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
     from labelwright.cli.reading import Data
-    from labelwright.corpus.allowed_labels import Allowed
+    from labelwright.corpus.open_labels import Allowed
 
 WEIGHTS = {"sentence_weight": "sentence", "token_weight": "token"}  # options, and what they give weights of
 SAMPLED = ("search", "folds", "learning_curve")  # options that train and score on samples
@@ -22,7 +22,7 @@ def weighted_data(data: "Data", asked: Request) -> "tuple[Data, list[Any] | None
     named = _weight_columns(asked)
     if not named:
         return data, None
-    from labelwright.corpus.weight_columns import weighted
+    from labelwright.corpus.open_labels import weighted
 
     option, column = next(iter(named.items()))
     if has_attributes(data):
@@ -67,12 +67,15 @@ def check_known_labels(dev: "Data", schemes: Mapping[str, Any] | None, data: "Da
 
 def opened_labels(data: "Data", asked: Request, labels: Collection[str] = ()) -> "Data":
     """The training data with labels as --unmarked and --allowed-labels have them; a model may have further labels."""
-    data = _unmarked(data, asked)
+    if asked.get("unmarked") == "unknown":  # then O says nothing
+        from labelwright.corpus.open_labels import unmarked_unknown, with_unmarked_unknown
+
+        data = data._replace(y=unmarked_unknown(data.y)) if has_attributes(data) else with_unmarked_unknown(data)
     if asked.get("allowed_labels") is None:
         return data
     if has_attributes(data):
         raise OptionError(f"{asked.place('allowed_labels')}: CRFsuite's data have no words; leave it out")
-    from labelwright.corpus.allowed_labels import allowed_in, read_allowed_labels
+    from labelwright.corpus.open_labels import allowed_in, read_allowed_labels
 
     path = asked.values["allowed_labels"]
     allowed = read_allowed_labels(path)
@@ -95,26 +98,23 @@ def _check_allowed(path: str, allowed: "Allowed", data: "Data", labels: Collecti
             raise CorpusError(f"{path}: {word}: no label {label!r} in {data.source}, {has}")
 
 
-def _unmarked(data: "Data", asked: Request) -> "Data":
-    """The training data; with --unmarked unknown, O says nothing."""
-    if asked.get("unmarked") != "unknown":
-        return data
-    from labelwright.corpus.unmarked import unmarked_unknown, with_unmarked_unknown
-
-    return data._replace(y=unmarked_unknown(data.y)) if has_attributes(data) else with_unmarked_unknown(data)
-
-
 def set_rate(model: Any, dev: "Data | None", asked: Request) -> None:
-    """With --unmarked unknown, estimate the entity rate of a CRF from development data, unless it is given."""
+    """With --unmarked unknown, estimate the entity rate of a CRF from development data, unless it is given; say
+    so, or why not."""
     settings = model.get_params(deep=False)
     if asked.get("unmarked") != "unknown" or dev is None or settings.get("entity_rate", 0) is not None:
         return
     labels = [label for sentence in dev.y for label in sentence if isinstance(label, str)]  # those that are known
     rate = round(1 - labels.count("O") / max(1, len(labels)), 4)
-    if 0 < rate < 1 and settings["optimizer"] == "lbfgs":
+    line = f"--entity-rate {rate}: estimated from {asked.values['dev']}"
+    if settings["optimizer"] != "lbfgs":
+        line = "--entity-rate: not estimated, since SGD has no term for it; use --optimizer lbfgs"
+    elif not 0 < rate < 1:
+        line = f"--entity-rate: not estimated, since it is {rate:g} in {asked.values['dev']}"
+    else:
         model.set_params(entity_rate=rate)
-        if not asked.get("quiet"):
-            say(f"--entity-rate {rate}: estimated from {asked.values['dev']}")
+    if not asked.get("quiet"):
+        say(line)
 
 
 def say_known(

@@ -43,7 +43,7 @@ def command(
         raise OptionError(f"--clusters: {output} gets the vectors; name another file")
     if bits is not None and clusters is None:
         raise OptionError("--bits: only with --clusters; add it")
-    from labelwright.corpus.words import read_words
+    from labelwright.corpus.file_formats import read_words
     from labelwright.features.counting import BITS, cluster_words, count_vectors, write_clusters
     from labelwright.features.numbers import write_vectors
 

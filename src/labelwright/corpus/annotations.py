@@ -1,7 +1,8 @@
-"""Texts with annotated places in them, as doccano and Label Studio export them: tokens with labels in IOB2.
+"""Texts with annotated places in them, as doccano, Label Studio and BRAT have them: tokens with labels in IOB2.
 
     doccano        {"text": "Ada Lovelace wrote", "label": [[0, 12, "PER"]]}       one object per line
     Label Studio   [{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, ...}}]}]}, ...]
+    BRAT           T1<tab>PER 0 12<tab>Ada Lovelace                                .ann, the text beside it in .txt
 
 Offsets count characters.  A Tokenizer splits texts into sentences of tokens.
 """
@@ -10,16 +11,16 @@ import itertools
 import re
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
-from labelwright.corpus.json_records import BOM, JsonLines, dumped, parsed
+from labelwright.corpus.limits import check_size
 from labelwright.corpus.spans import Span, labels_of
-from labelwright.corpus.split_texts import Entity, SplitTexts, checked_text
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.token_records import json_lines
-from labelwright.corpus.tokenizer import Place, Tokenizer
+from labelwright.corpus.token_records import BOM, JsonLines, dumped, json_lines, parsed
+from labelwright.corpus.tokenizer import Entity, Place, SplitTexts, Tokenizer, checked_text
 from labelwright.errors import CorpusError
 from labelwright.wording import counted
 
@@ -407,3 +408,84 @@ def _names_of(task: dict[str, Any]) -> dict[str, str]:
 def _objects(values: Any) -> list[dict[str, Any]]:
     """The objects of a list; none where it is something else."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
+# -- BRAT: relations, events, attributes and notes are skipped ---------------------------------------------------------
+
+_ENTITY = re.compile(r"T\S*\t(\S+) (\d{1,15} \d{1,15}(?:;\d{1,15} \d{1,15})*)(?:\t|$)")
+
+
+def read_brat(path: str | Path, skip_bad_spans: bool = False, tokenizer: Tokenizer = WORDS) -> Corpus:
+    """Read a folder of BRAT stand-off (.txt and .ann files), or one text of it.
+
+    Annotations that do not fit are treated as `read_doccano` does. One in several parts is read as one, from the
+    first part to the last.
+
+    path : a folder, or a .txt or .ann file
+    skip_bad_spans : leave out annotations that do not fit
+    tokenizer : how texts are split into tokens and sentences
+    """
+    return with_warnings(corpus_of(brat_texts(path), str(path), skip_bad_spans, tokenizer))
+
+
+def brat_texts(path: str | Path) -> list[AnnotatedText]:
+    """The texts of a folder in the order of their names, or one text; without an .ann file a text has no
+    annotations."""
+    if not isinstance(path, str | Path):
+        raise CorpusError(f"expected the path of a folder or of a text, got {type(path).__name__}")
+    place = Path(path)
+    files = sorted(place.rglob("*.txt")) if place.is_dir() else [place.with_suffix(".txt")]
+    if not files:
+        raise CorpusError(f"{place}: is a folder, expected a file, or a folder with .txt and .ann files of BRAT")
+    n_read = 0  # of all files together: a folder is one input
+
+    def read(file: Path) -> str:
+        """The characters of a file, as BRAT counts them: line ends stay as they are."""
+        nonlocal n_read
+        data = read_bytes(file)
+        n_read += len(data)
+        check_size(n_read, str(place), held=False)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{file}: byte {error.start + 1} is not UTF-8; convert the file first") from None
+
+    texts = []
+    for file in files:
+        text, ann = read(file), file.with_suffix(".ann")
+        if ann.exists():
+            texts.append(AnnotatedText(str(ann), text, list(_standoff(read(ann), ann))))
+        else:
+            texts.append(AnnotatedText(str(file), text, None))
+    return texts
+
+
+def _standoff(lines: str, file: Path) -> Iterator[Annotation]:
+    for number, line in enumerate(lines.split("\n"), 1):
+        if line.startswith("T"):
+            match = _ENTITY.match(line)
+            if match is None:
+                raise CorpusError(f"{file}:{number}: expected `T1<tab>TYPE START END<tab>TEXT`, got {line!r:.60}")
+            offsets = [int(offset) for offset in re.findall(r"\d+", match[2])]
+            yield Annotation(min(offsets), max(offsets), match[1])
+
+
+def brat_lines(entities: Iterable[Entity], first: int = 1) -> str:
+    """Entities as the lines of an .ann file, numbered from `first`; a probability becomes a note."""
+    lines = list[str]()
+    for number, entity in enumerate(entities, first):
+        kind = re.sub(r"\s+", "_", entity.type) or "_"
+        shown = " ".join(entity.text.split("\n")).replace("\t", " ").replace("\r", " ")
+        lines.append(f"T{number}\t{kind} {_fragments(entity)}\t{shown}\n")
+        if entity.probability is not None:
+            lines.append(f"#{number}\tAnnotatorNotes T{number}\t{entity.probability:.4f}\n")
+    return "".join(lines)
+
+
+def _fragments(entity: Entity) -> str:
+    """The place of an entity; one that goes on in the next line is in several parts."""
+    parts, begin = [], entity.start
+    for line in entity.text.split("\n"):
+        parts.append(f"{begin} {begin + len(line)}")
+        begin += len(line) + 1
+    return ";".join(parts)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.labels import plain_label, wrong_label
+from labelwright.corpus.labels import check_labels, plain_label, wrong_label
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import SET_TYPES, check_known, is_set, sets_among
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
-from labelwright.corpus.writable import check_labels
 from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import shown
 

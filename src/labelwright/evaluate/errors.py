@@ -12,12 +12,10 @@ import numpy as np
 
 from labelwright.corpus.spans import Span
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.text import joined_text
+from labelwright.corpus.tokenizer import joined_text
 from labelwright.errors import CorpusError, OptionError
-from labelwright.evaluate.counts import Rules, Tokens, chunk_ends
-from labelwright.evaluate.error_page import page
-from labelwright.evaluate.error_text import text_of
-from labelwright.evaluate.scores import Score, score_of
+from labelwright.evaluate.counts import Rules, Score, Tokens, chunk_ends, score_of
+from labelwright.evaluate.error_views import page, text_of
 
 Words = list[list[str]]  # [N][T]
 CHUNK_KINDS = {

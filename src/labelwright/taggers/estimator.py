@@ -114,10 +114,10 @@ class Estimator:
 
     def _tokenizer_of(self, X: Any) -> "Tokenizer | None":
         """How the texts of training data are split, where that is known; refused if no model could remember it."""
-        from labelwright.corpus.tokenizer import check_remembered, shown_by
+        from labelwright.corpus.tokenizer import shown_by
 
         tokenizer: Tokenizer | None = getattr(X, "tokenizer", None) or shown_by(X)
-        return None if tokenizer is None else check_remembered(tokenizer)
+        return None if tokenizer is None else tokenizer.check()
 
     def _remember_tokenizer(self, tokenizer: Any) -> None:
         """Keep in the record how the texts of the training data were split."""

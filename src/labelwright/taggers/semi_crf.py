@@ -112,7 +112,6 @@ class SemiCRF(LogLinearModel):
     warm_start = False
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _inspection: ClassVar[Any] = inspection
-    _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
 
     def __init__(
         self,
@@ -217,11 +216,6 @@ class SemiCRF(LogLinearModel):
         segments = self._learnt().segments
         assert segments is not None
         return segments
-
-    def _untrained(self) -> Self:
-        copy = super()._untrained()
-        copy._given = self._given
-        return copy
 
     def _like(self) -> Self:
         """An untrained copy of a trained model that will have the same labels, scheme, types and max_length, whatever

@@ -1,14 +1,16 @@
-"""Parquet files of sentences, as Hugging Face's datasets have them: a column with lists of tokens, others with tags."""
+"""Binary files of sentences: Parquet, as Hugging Face's datasets have it (a column with lists of tokens, others with
+tags), and spaCy's DocBin (tokens and entities of documents)."""
 
 import io
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from labelwright.corpus.compressed import Source, name_of, read_bytes
-from labelwright.corpus.json_records import dumped, parsed
 from labelwright.corpus.limits import DECOMPRESSED, check_size
 from labelwright.corpus.table import Corpus
-from labelwright.corpus.token_records import Fields, Names, TokenRecords, class_names_of, corpus_of
+from labelwright.corpus.token_records import Names, TokenRecords, class_names_of, corpus_of, dumped, parsed
 from labelwright.errors import CorpusError, OptionError
 
 MAGIC = b"PAR1"
@@ -28,7 +30,7 @@ def read_parquet(
     label : the column of the labels
     label_names : the names of labels that are numbers
     """
-    return corpus_of(records_of(read_table(path), name_of(path)), columns, label, label_names)
+    return corpus_of(parquet_records(read_table(path), name_of(path)), columns, label, label_names)
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -75,14 +77,19 @@ def _reason(error: BaseException) -> str:
     return (str(error).splitlines() or ["unreadable"])[0].rstrip(".")
 
 
-def records_of(table: Any, source: str) -> TokenRecords:
+def parquet_records(table: Any, source: str) -> TokenRecords:
     """The columns of a table as fields of records."""
     lists = [field.name for field in table.schema if _is_list(field.type)]
     if len(set(lists)) < len(lists):
         raise CorpusError(f"{source}: several columns have the same name, expected each name once")
-    fields = Fields(lists, lambda name: _values(table.column(name), f"{source}: {name!r:.40}"))
-    features = _description(table).get("info", {}).get("features")
-    return TokenRecords(source, fields, lists, lambda n: f"{source}: row {n + 1}", class_names_of(features))
+    return TokenRecords(
+        source,
+        lists,
+        lambda name: _values(table.column(name), f"{source}: {name!r:.40}"),
+        lists,
+        lambda n: f"{source}: row {n + 1}",
+        class_names_of(_description(table).get("info", {}).get("features")),
+    )
 
 
 def _values(column: Any, place: str) -> list[Any]:
@@ -125,3 +132,72 @@ def extended(table: Any, additions: Sequence[Mapping[str, Any]]) -> bytes:
     out = io.BytesIO()
     parquet.write_table(table, out)
     return out.getvalue()
+
+
+# -- DocBin ------------------------------------------------------------------------------------------------------------
+
+PIECE = 1 << 10  # bytes that are decompressed at a time: a megabyte, at most
+
+
+def read_docbin(path: Source) -> Corpus:
+    """Read a DocBin (.spacy): spaCy's tokens, and its entities as labels in IOB2.
+
+    Sentences are those of the documents, or whole documents where they are not set. A token without an annotation
+    counts as outside of entities.
+
+    path : a path, plain or compressed, or a binary file object
+    """
+    return corpus_of(docbin_records(read_bytes(path), name_of(path)), None, None, None)
+
+
+def docbin_records(data: bytes, source: str) -> TokenRecords:
+    """The sentences of a DocBin."""
+    DocBin, vocab = _spacy(source)
+    words, labels, numbers = list[list[str]](), list[list[str]](), list[int]()
+    with _explained(source):
+        _check_unpacked(data, source)
+        for number, doc in enumerate(DocBin().from_bytes(data).get_docs(vocab)):
+            for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
+                tokens = [token for token in sentence if not token.is_space]
+                words.append([token.text for token in tokens])
+                labels.append([_label(token) for token in tokens])
+                numbers.append(number)
+    if not any(words):
+        raise CorpusError(f"{source}: no tokens, expected documents of spaCy")
+    fields: dict[str, list[Any]] = {"tokens": words, "tags": labels}
+    place = lambda n: f"{source}: document {numbers[n] + 1}"  # noqa: E731
+    return TokenRecords(source, fields, fields.__getitem__, [*fields], place, {})
+
+
+def _spacy(source: str) -> tuple[Any, Any]:
+    """The class of such files, and a vocabulary for their documents."""
+    try:
+        import spacy
+        from spacy.tokens import DocBin
+    except ImportError:
+        raise OptionError(f"{source}: reading DocBin files needs spaCy: pip install 'labelwright[spacy]'") from None
+    return DocBin, spacy.blank("xx").vocab
+
+
+@contextmanager
+def _explained(source: str) -> Iterator[None]:
+    """Errors of zlib, msgpack and spaCy in one line; damage may only show when a token is asked for."""
+    try:
+        yield
+    except (CorpusError, MemoryError):
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CorpusError(f"{source}: not a DocBin of spaCy, or a damaged one: {reason}") from None
+
+
+def _check_unpacked(data: bytes, source: str) -> None:
+    """Refuse what is too large when decompressed, before spaCy does it at once."""
+    unpacker, n_bytes = zlib.decompressobj(), 0
+    for begin in range(0, len(data), PIECE):
+        n_bytes += len(unpacker.decompress(data[begin : begin + PIECE]))
+        check_size(n_bytes, source, held=True, what=DECOMPRESSED)
+
+
+def _label(token: Any) -> str:
+    return f"{token.ent_iob_}-{token.ent_type_}" if token.ent_iob_ in ("B", "I") else "O"
