@@ -18,7 +18,7 @@ from labelwright.engine import choice
 from labelwright.engine.kernel import Kernel
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.kernels import vectorised
-from labelwright.kernels.scoring import take_rows
+from labelwright.kernels.scoring import pool_rows
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")
 
@@ -76,7 +76,7 @@ PUSH = """
 import os, signal, sys, threading, warnings
 import numpy as np
 from labelwright.engine import choice
-from labelwright.kernels import heap
+from labelwright.kernels import common as heap
 def push():
     heap_, ran = np.zeros(4, np.int64), []
     heap.push.vectorised, vectorised = lambda *a: ran.append(1) or vectorised(*a), heap.push.vectorised
@@ -226,8 +226,35 @@ def test_an_unknown_engine_is_refused(monkeypatch):
 
 @needs_numba
 def test_asking_for_memory_ahead_changes_nothing():
-    rows, at = np.arange(2400, dtype=np.float32).reshape(100, 24), np.arange(99, -1, -1, dtype=np.int32)
-    for form in (take_rows.dispatcher, take_rows.function, take_rows.vectorised):
-        out = np.empty_like(rows)
-        form(rows, at, out)
+    rows, owner = np.arange(2400, dtype=np.float32).reshape(100, 24), np.arange(99, -1, -1, dtype=np.int32)
+    item, ptr, none = np.arange(100, dtype=np.int32), np.arange(101), np.empty(0, np.float32)
+    for form in (pool_rows.dispatcher, pool_rows.function, pool_rows.vectorised):
+        out = np.zeros_like(rows)
+        form(item, ptr, owner, none, rows, out, 0, 100)
         assert (out == rows[::-1]).all()
+
+
+REFUSED = """
+from labelwright import CRF, Perceptron, SemiCRF
+X, y = [["the", "dog"], ["a", "bird"]] * 4, [["B-NP", "I-NP"], ["B-NP", "I-NP"]] * 4
+CRF(max_iter=1).fit(X, y)
+for model in (Perceptron(), CRF(optimizer="sgd"), SemiCRF(), CRF(prune_labels=0.9)):
+    try:
+        model.fit(X, y)
+        print("trained")
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("hidden", "engine", "remedy"),
+    [
+        ("import sys; sys.modules['numba'] = None", "auto", "Numba is not installed; pip install 'labelwright[fast]'"),
+        ("", "numpy", "LABELWRIGHT_ENGINE=numpy; unset it"),
+    ],
+)
+def test_training_without_compiled_code_is_refused_in_one_line(hidden, engine, remedy):
+    names = ("a perceptron", "by optimizer='sgd'", "a segment model", "with pruned labels (prune_labels)")
+    lines = run(hidden + REFUSED, LABELWRIGHT_ENGINE=engine).splitlines()
+    assert lines == [f"OptionError training {name} needs compiled code, but {remedy}" for name in names]

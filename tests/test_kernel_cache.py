@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and pe
 
 PROGRAM = """
 import numpy as np
-from labelwright.kernels import heap
+from labelwright.kernels import common as heap
 heap_, priority, tie = np.zeros(4, np.int64), np.array([1.0, 2.0]), np.array([0, 0])
 heap.push(priority, tie, heap_, 0, 1)
 assert heap_[0] == 1

@@ -160,8 +160,8 @@ class _Calls:
             for kind in kinds:
                 for model in self._trained(kind(max_iter=3, **options), self.corpus, dev=self.corpus):
                     _ask(model, self.corpus)
-        for options in ({}, {"order": 2}, {"constraints": "scheme"}):
-            for model in self._trained(CRF(max_iter=3, prune_labels=0.9, **options), self.corpus, dev=self.corpus):
+        for pruned in (CRF(max_iter=3, prune_labels=0.9), CRF(max_iter=3, prune_labels=0.9, constraints="scheme")):
+            for model in self._trained(pruned, self.corpus, dev=self.corpus):
                 _ask(model, self.corpus)
         optimizers = ("lbfgs", "sgd") if self.training else ("lbfgs",)
         for X in (self.dicts, self.arrays):

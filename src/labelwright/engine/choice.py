@@ -34,6 +34,7 @@ class _State:
 
     compiled: bool | None = None  # None: not decided yet,
     waiting = False  # because Numba could be loaded, but is not worth it so far
+    trying = False  # has a test, or `warmup`, chosen the engine?
     work = 0.0  # tokens so far
     own_process = False  # is nobody else's code in this process, which might need SciPy, or have somebody wait?
     listeners: list[Callable[[], None]] = []  # noqa: RUF012  one list for the process
@@ -96,6 +97,16 @@ def expect_much() -> None:
         warn_of_numpy(_State.stopped)
     if not compiled() and _State.compiled is None:
         _switch(_loaded(required=False))
+
+
+def require_compiled(what: str) -> None:
+    """Refuse work that only compiled kernels do: training whose loops have no NumPy form.
+
+    `using("numpy")` runs them as the plain Python that they are written in."""
+    expect_much()
+    if not compiled() and not _State.trying:
+        numpy = "LABELWRIGHT_ENGINE=numpy; unset it" if chosen() == "numpy" else why_not_available()
+        raise OptionError(f"{what} needs compiled code, but {numpy}")
 
 
 def _loaded(required: bool) -> bool:
@@ -247,9 +258,11 @@ def on_switch(tell: Callable[[], None]) -> None:
 @contextmanager
 def using(name: str) -> Iterator[None]:
     """Run kernels by this engine for a while: for tests and for `warmup`, not for several threads."""
-    before = _State.compiled
+    before = _State.compiled, _State.trying
+    _State.trying = True
     _switch(_loaded(required=True) if name == "compiled" else False)
     try:
         yield
     finally:
-        _switch(before)
+        _State.trying = before[1]
+        _switch(before[0])
