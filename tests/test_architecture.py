@@ -42,7 +42,7 @@ SETTINGS_OF_THE_SAME_NAME = {"parameters['update'] != 'perceptron'"}  # these as
 SHARED_NAMES = {  # inspection has a file for each family of taggers; segments have features and learning of their own
     "cascade": {"inspection", "taggers"},
     "chains": {"answers", "interchange"},
-    "errors": {"cli", "errors", "evaluate"},  # of labels, and exceptions
+    "errors": {"errors", "evaluate"},  # of labels, and exceptions
     "estimator": {"compat", "taggers"},
     "lattice": {"cli", "structures"},
     "linear": {"inspection", "taggers"},
