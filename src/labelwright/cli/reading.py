@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import SplitTexts, Tokenizer
-    from labelwright.features.attribute_data import AttributeData
+    from labelwright.features.attributes import AttributeData
 
 Data = Any  # a Corpus, or AttributeData
 Added = dict[str, list[Any]]  # by output: its labels [N][T], and perhaps their probabilities; or the entities of texts
@@ -51,7 +51,7 @@ def sentences_of(data: Data) -> Any:
 def read_attributes(file: "OpenFile", asked: "Request") -> "AttributeData":
     """CRFsuite's data, to train on."""
     from labelwright.corpus.schemes import convert
-    from labelwright.features.attribute_data import read_crfsuite
+    from labelwright.features.attributes import read_crfsuite
 
     for name in ("columns", "label", "template"):
         if name in asked.values:
@@ -148,7 +148,7 @@ def to_tag(
     if tokenizer is not None:
         raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
     if file.format == "crfsuite":
-        from labelwright.features.attribute_data import read_crfsuite
+        from labelwright.features.attributes import read_crfsuite
 
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")

@@ -37,7 +37,7 @@ def command(
     parsed = template(name, n_columns, below=True)
     complaints: list[str] = []
     if name not in BUILTIN:
-        from labelwright.features.mistakes import mistakes
+        from labelwright.features.extract import mistakes
 
         complaints = mistakes(parsed)
     if as_json:

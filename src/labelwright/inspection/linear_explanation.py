@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
-from labelwright.features.encoded import Encoded
+from labelwright.features.incidence import Encoded
 from labelwright.inspection.explanation import (
     LOG_ODDS,
     MARGIN,

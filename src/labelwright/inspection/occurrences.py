@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.features.encoded import Encoded, on_tokens
-from labelwright.features.incidence import NO_VALUES, Incidence
+from labelwright.features.incidence import NO_VALUES, Encoded, Incidence, on_tokens
 
 Array = NDArray[Any]
 

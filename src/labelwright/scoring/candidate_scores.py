@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import boundaries
-from labelwright.features.encoded import Encoded
+from labelwright.features.incidence import Encoded
 from labelwright.kernels import candidate_chains, candidates, missed, zero_order
 from labelwright.parallel import Workers, computed_once, sentence_ranges
 from labelwright.scoring.sparse_parameters import (

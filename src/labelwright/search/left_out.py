@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
-from labelwright.features.dictionaries import (
+from labelwright.features.phrases import checked_dictionaries
+from labelwright.features.sources import (
     DictionaryWarning,
     Entities,
     Phrase,
@@ -25,7 +26,6 @@ from labelwright.features.dictionaries import (
     seen_in,
     share_of,
 )
-from labelwright.features.phrases import checked_dictionaries
 from labelwright.search.samples import SearchData
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from labelwright.engine.choice import expect_much
 from labelwright.errors import OptionError, TemplateError
 from labelwright.evaluate import evaluate
 from labelwright.features.layered import check_layers_read, refuse_labels
-from labelwright.features.lexicon import Lexicon, read_lexicon
+from labelwright.features.sources import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
 from labelwright.learn.checkpoint import EVERY, Checkpoints
 from labelwright.learn.joint import Joint

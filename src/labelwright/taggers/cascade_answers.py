@@ -12,7 +12,7 @@ from labelwright.decode import Decoding
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import CorpusError, NotFittedError, OptionError
 from labelwright.features.extract import few_tokens, kind_of
-from labelwright.features.lexicon import Lexicon
+from labelwright.features.sources import Lexicon
 from labelwright.inspection.explanation import Asked, Explanation
 from labelwright.settings import OfTheRun, settings_of
 from labelwright.structures.passing import Passed, certain, joined, mixed, over
