@@ -252,9 +252,9 @@ class SemiCRF(LogLinearModel):
         check_first_order(trained, header)
         segments = read_segment_space(header.part("segments"), trained.space.labels, trained.scheme)
         features = trained.extractor
-        if not isinstance(features, SegmentFeatures) or features.max_length != segments.max_length:
+        if not isinstance(features, SegmentFeatures) or features.texts.max_length != segments.max_length:
             raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
-        self.dictionaries = features.dictionary_phrases() or None
+        self.dictionaries = features.texts.lists() or None
         shape = Shape({"state": segments.n_roles, "segment": segments.n_types}, segments.n_types + 1, 1)
         return shape, trained._replace(segments=segments)
 
