@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from labelwright.corpus.tokenizer import Tokenizer as Tokenizer
     from labelwright.decode.record import Decoding as Decoding
     from labelwright.errors import LabelwrightError as LabelwrightError
-    from labelwright.features.attribute_data import read_crfsuite as read_crfsuite
+    from labelwright.features.attributes import read_crfsuite as read_crfsuite
     from labelwright.search.progressive import ProgressiveSearch as ProgressiveSearch
     from labelwright.structures.feature_lattice import FeatureLattice as FeatureLattice
     from labelwright.structures.lattice_lines import read_lattices as read_lattices
@@ -64,7 +64,7 @@ _HOMES = {
     "read_brat": "labelwright.corpus.annotations",
     "read_columns": "labelwright.corpus.columns",
     "read_conllu": "labelwright.corpus.columns",
-    "read_crfsuite": "labelwright.features.attribute_data",
+    "read_crfsuite": "labelwright.features.attributes",
     "read_docbin": "labelwright.corpus.binary_records",
     "read_doccano": "labelwright.corpus.annotations",
     "read_frame": "labelwright.corpus.token_records",

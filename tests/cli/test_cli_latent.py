@@ -60,7 +60,9 @@ def test_restarts_are_reported_and_leave_no_checkpoints(run, folder: Path, tmp_p
     code, out, err = run("train", folder / "train.txt", "-o", tmp_path / "m", *FAST, *options, "--verbose")
     assert (code, out) == (0, "")
     assert err.count("start 2\n") == err.count("start 3\n") == 1
-    assert re.search(r"labels, \d+ latent states[;,] .* best of 3 starts with losses of [\d,.]+ to", err.splitlines()[-1])
+    assert re.search(
+        r"labels, \d+ latent states[;,] .* best of 3 starts with losses of [\d,.]+ to", err.splitlines()[-1]
+    )
     assert os.listdir(tmp_path) == ["m"]
     model = labelwright.load(tmp_path / "m")
     assert (model.n_latent, model.n_restarts) == (2, 3)
@@ -317,7 +319,10 @@ def test_refused_decoder_options(run, folder: Path, options: list[object], part:
         (["inspect", "lat", "--plot", "m.png"], "--plot: only with --data FILE; add it"),
         (["inspect", "lat", "--data", "test.txt", "--plot", "m.doc"], "m.doc: expected the name of a file ending in"),
         (["inspect", "lat", "--data", "test.txt", "--paths", 3], "--paths: only with --plot FILE.png; add it"),
-        (["inspect", "lat", "--data", "test.txt", "--plot", "m.png", "--paths", 0], "--paths: expected a whole number of 1 or more"),
+        (
+            ["inspect", "lat", "--data", "test.txt", "--plot", "m.png", "--paths", 0],
+            "--paths: expected a whole number of 1 or more",
+        ),
         (["inspect", "lat", "--data", "nowhere.txt"], "nowhere.txt: cannot read: no such file"),
         (["inspect", "lat", "--data", "test.txt", "--plot", "no/m.png"], "no/m.png: cannot be written"),
     ],

@@ -30,8 +30,7 @@ from labelwright.corpus.file_formats import FileOptions, OpenFile, pieces_of, pl
 from labelwright.corpus.tokenizer import Tokenizer, split_texts
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.features import builtin
-from labelwright.features.attribute_data import read_crfsuite
-from labelwright.features.dicts import DictFeatures
+from labelwright.features.attributes import DictFeatures, read_crfsuite
 from labelwright.features.template import NUMBERS, apply, parse_template
 
 CONLLU = b"# newdoc\n1-2\tdel\t_\t_\t_\t_\t_\t_\t_\t_\n" + b"".join(

@@ -214,7 +214,7 @@ def gold_for(
 
     file = open_for(model, path, files.format, columns)
     if file.format == "crfsuite":
-        from labelwright.features.attribute_data import read_crfsuite
+        from labelwright.features.attributes import read_crfsuite
 
         return read_crfsuite(file)
     layers = layer_names(model)

@@ -47,7 +47,7 @@ TEMPLATES_OPTIONS = [
 
 def _templates(o: Any) -> None:
     from labelwright.features.builtin import BUILTIN, PAPERS, template
-    from labelwright.features.mistakes import mistakes
+    from labelwright.features.extract import mistakes
 
     if o.name is None:
         report(

@@ -148,7 +148,7 @@ def to_tag(
     if tokenizer is not None:
         raise OptionError(f"{file.name}: read as {file.format}, which has tokens; for plain text add --text")
     if file.format == "crfsuite":
-        from labelwright.features.attribute_data import read_crfsuite
+        from labelwright.features.attributes import read_crfsuite
 
         if known is not None:
             raise OptionError("--known: CRFsuite's data have no columns")

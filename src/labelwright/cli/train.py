@@ -323,7 +323,7 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
 def _read_attributes(file: "OpenFile", asked: Request) -> "Data":
     """CRFsuite's data."""
     from labelwright.corpus.schemes import convert
-    from labelwright.features.attribute_data import read_crfsuite
+    from labelwright.features.attributes import read_crfsuite
 
     for name in ("columns", "label", "template"):
         if name in asked.values:

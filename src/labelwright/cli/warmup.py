@@ -104,7 +104,7 @@ LOGLINEAR: list[dict[str, Any]] = [
     {"order": 2, **TRIPLES},
 ]
 LEARNT: list[dict[str, Any]] = [{"l1": 0.1}, SGD, {**ARCS, "l1": 0.1}, {**ARCS, **SGD}, {"order": 2, **SGD}]
-PRUNED: list[dict[str, Any]] = [{}, {"order": 2}, {"constraints": "scheme"}]
+PRUNED: list[dict[str, Any]] = [{}, {"constraints": "scheme"}]
 SCORED: list[dict[str, Any]] = [{}, ARCS, {"order": 2}, {"batch_size": 2}]
 MEMORIES: list[dict[str, Any]] = [
     {},
@@ -192,6 +192,7 @@ def _ask(model: Any, X: Any) -> None:
     """All that a model may be asked, by every decoder; what it has no answer to it refuses."""
     data = model.encode(X) if hasattr(model, "encode") else X
     calls: list[tuple[Any, ...]] = [("predict", X), ("predict_nbest", data, 2), ("predict_marginals", data)]
+    calls.append(("predict_proba", X))
     if hasattr(X, "names"):  # a corpus
         forced = {"constraints": "scheme", "forced": [[None] * len(words) for words in WORDS]}
         spans = model.predict_spans(data)

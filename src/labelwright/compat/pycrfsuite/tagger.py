@@ -13,7 +13,7 @@ from labelwright.answers.batch import Batch
 from labelwright.compat.pycrfsuite._dumpparser import ParsedDump
 from labelwright.compat.pycrfsuite.items import ItemSequence, item_error, items_of, text_of
 from labelwright.errors import CorpusError, ModelFileError
-from labelwright.features.encoded import Encoded
+from labelwright.features.incidence import Encoded
 from labelwright.interchange import crfsuite
 from labelwright.interchange.chains import ChainModel, to_crf
 from labelwright.taggers.crf import CRF
