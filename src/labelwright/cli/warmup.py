@@ -190,10 +190,11 @@ def _models(training: bool) -> Iterator[tuple[Any, Any, Any]]:
 
 def _ask(model: Any, X: Any) -> None:
     """All that a model may be asked, by every decoder; what it has no answer to it refuses."""
-    data = model.encode(X) if hasattr(model, "encode") else X
+    of_columns = hasattr(X, "names")
+    data = model.encode(X) if of_columns else X
     calls: list[tuple[Any, ...]] = [("predict", X), ("predict_nbest", data, 2), ("predict_marginals", data)]
     calls.append(("predict_proba", X))
-    if hasattr(X, "names"):  # a corpus
+    if of_columns:
         forced = {"constraints": "scheme", "forced": [[None] * len(words) for words in WORDS]}
         spans = model.predict_spans(data)
         calls += [("decode", data, decoder) for decoder in model.decoders]
