@@ -444,12 +444,15 @@ def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, Callab
     from labelwright.evaluate import evaluate
 
     if asked.kind._label_columns(asked.table) is not None:
-        predicted = predictions(model, dev)
+        before = vars(model).get("before_")  # the layers learnt together
+        predicted = {} if before is None else {"before": predictions(before, dev)}
+        predicted["after"] = predictions(model, dev)
         scores, phrase = dev_scores(dev, predicted)
         model.training_["dev"] = scores
         path, quiet = asked.get("plot"), bool(asked.get("quiet"))
         drawn = "before" in predicted and path is not None
-        return phrase, (lambda: plot_layers(path, scores, dev, predicted, quiet)) if drawn else None
+        told = f"on the development data {phrase}"
+        return told, (lambda: plot_layers(path, scores, dev, predicted, quiet)) if drawn else None
     seen = [entry["dev"] for entry in vars(model).get("history_", []) if "dev" in entry]
     if seen:
         return f"best {score_name(evaluate(dev.y, dev.y))} on the development data {100 * max(seen):.2f}", None

@@ -14,12 +14,11 @@ from labelwright.cli.files import (
     input_names,
     layer_names,
     load_model,
-    sentences_of,
 )
 from labelwright.cli.recipe import RUN, Request, request
 from labelwright.cli.show import ended_by_signal, say
 from labelwright.cli.train_labels import check_known_labels, opened_labels, say_known, weighted_data
-from labelwright.cli.train_reports import score_name
+from labelwright.cli.train_reports import dev_scores, predictions
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
 from labelwright.inspection.warnings import sample_of
@@ -57,16 +56,17 @@ def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     data = opened_labels(data, asked, known.get("", ()))
     schemes = dict.fromkeys(layer_names(model)) or None
     say_known(data, schemes, asked, known)
-    before, scores = _sizes(model), [] if dev is None else [_scores(model, dev)]
+    before, predicted = _sizes(model), {} if dev is None else {"before": predictions(model, dev)}
     begun = time.perf_counter()
     model.partial_fit(*(data if has_attributes(data) else [data]), sample_weight=weights)
     seconds = time.perf_counter() - begun
-    if dev is not None:
-        scores.append(_scores(model, dev))
     _write(model, data, asked)
     if not asked.get("quiet"):
-        learnt = f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s"
-        say(f"{output}: {'; '.join([_growth(before, _sizes(model)), learnt, *_on_dev(scores)])}")
+        told = [_growth(before, _sizes(model)), f"{counted(len(data.X), 'further sentence')}, {seconds:.1f} s"]
+        if dev is not None:
+            phrase = dev_scores(dev, predicted | {"after": predictions(model, dev)})[1]
+            told.append(f"{phrase} on the development data")
+        say(f"{output}: {'; '.join(told)}")
     if any(map(is_interrupted, model._outputs.values())):
         raise ended_by_signal(f"; {output} holds the model so far")
 
@@ -174,23 +174,3 @@ def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
             counts.append(f"{counted(features, 'feature')} ({features - (old_features or 0):,} new)")
         phrases.append(f"{name}{' ' if name else ''}{', '.join(counts)}")
     return "; ".join(phrases)
-
-
-def _scores(model: Any, dev: "Data") -> dict[str, Any]:
-    """The report of every output on development data."""
-    from labelwright.evaluate import evaluate
-
-    predicted = model.predict(sentences_of(dev))
-    by_output = predicted if layer_names(model) else {"": predicted}
-    return {name: evaluate(gold_of(dev, name), labels) for name, labels in by_output.items()}
-
-
-def _on_dev(scores: list[dict[str, Any]]) -> list[str]:
-    """The scores on development data before and after, in a phrase; none where there are no such data."""
-    if not scores:
-        return []
-    phrases = []
-    for name in scores[-1]:
-        numbers = " -> ".join(f"{100 * report[name].score:.2f}" for report in scores)
-        phrases.append(f"{name}{' ' if name else ''}{score_name(scores[-1][name])} {numbers}")
-    return [f"{', '.join(phrases)} on the development data"]
