@@ -53,8 +53,8 @@ columns (the input with one more column, ready for `labelwright train`), as JSON
 
 \b
   labelwright rank model.crf pool.txt --top 200 -o next.txt --rest rest.txt
-  labelwright rank model.crf pool.txt --by span --diverse --top 50 -o next.jsonl
-  labelwright rank model.crf letters.txt --text --top 50 --to label-studio -o tasks.json
+  labelwright rank model.crf pool.txt --by span --diverse --top 50 -o a.jsonl
+  labelwright rank model.crf texts.txt --text --to label-studio -o tasks.json
 
 sequence is exact for CRFs and segment models, and estimated from samples for latent models; token, span,
 least-confidence and margin are exact.  Perceptrons need calibration (train with --dev); they and memory-based models

@@ -161,7 +161,7 @@ EXPORT_HELP = """\
 Write a smaller copy of a model, and show what it saves and what it costs.
 
 \b
-  labelwright export model.crf small.crf                              indices in fewer bytes, weights as they are
+  labelwright export model.crf small.crf                  weights as they are
   labelwright export model.crf small.crf --bits 16 --data dev.txt
   labelwright export model.crf small.crf --prune 0.05 --bits 8 --data dev.txt
 

@@ -65,7 +65,7 @@ predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); -
 
 \b
   labelwright explain model.crf test.txt --sentence 3
-  labelwright explain model.crf test.txt --sentence 3 --token 0 --against B-ORG
+  labelwright explain model.crf test.txt --sentence 3 --token 0 --against O
   labelwright explain model.crf test.txt --wrong
   labelwright explain model.crf test.txt --first 50 --html why.html
 

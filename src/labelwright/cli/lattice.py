@@ -20,7 +20,7 @@ ABOUT = """Train a LatticeCRF on lattices, or find the best paths of lattices wi
 A lattice is one JSON object on a line: arcs with source, target, label and features, and in training the true path.
 
 \b
-  {"arcs": [[0, 1, "word", {"text": "a"}], [1, 2, "word", ["b"]], [0, 2, "word", ["ab"]]], "path": [2]}
+  {"arcs": [[0, 1, "a", {"text": "ab"}], [0, 1, "b", ["ab"]]], "path": [0]}
 
 \b
   labelwright lattice train.jsonl -o words.model

@@ -85,8 +85,8 @@ VECTORS_HELP = """\
 Make word vectors and clusters from text, labelled or not, by counting which words stand beside which.
 
 \b
-  labelwright vectors train.txt news.txt.xz -o vectors.txt --clusters clusters.txt
-  labelwright train train.txt -o model.crf --vectors vectors.txt --clusters c=clusters.txt
+  labelwright vectors train.txt news.txt.xz -o v.txt --clusters c.txt
+  labelwright train train.txt -o model.crf --vectors v.txt --clusters c=c.txt
 
 A file with the same number of columns on every line has a token on each line; others are text.
 """
