@@ -152,7 +152,6 @@ def test_interrupted_in_the_second_start(run, folder: Path, tmp_path: Path, monk
         (["--latent", "O=2,B-NP"], ["--latent: expected a number", "got 'O=2,B-NP'"]),
         (["--latent", "O=2,B-NP=0"], ["--latent: expected 1 or more states per label, got 0"]),
         (["--latent", "O=2,O=3"], ["--latent: two numbers for the label 'O'"]),
-        (["--restarts", "0"], ["--restarts: expected a whole number of 1 or more, got 0"]),
         (["--model", "crf", "--latent", "2"], ["--latent: not for --model crf, only for latent-crf"]),
         (["--model", "crf", "--restarts", "2"], ["--restarts: not for --model crf, only for latent-crf"]),
     ],
@@ -287,14 +286,9 @@ REFUSED = [
         "--max-expansions: limits the search for the n",
     ),
     (["--decoder", "ldi", "--n", -1], "n: expected a whole number, 0 or more, got -1"),
-    (["--decoder", "ldi", "--alpha", 0], "--alpha: expected a number above 0 and of 1 or less, got 0.0"),
-    (["--decoder", "ldi", "--alpha", "nan"], "--alpha: expected a number above 0 and of 1 or less, got nan"),
     (["--decoder", "mbr", "--n", 0], "n: expected a whole number, 1 to 2,000, got 0"),
     (["--decoder", "mbr", "--gain", "bleu"], "gain: expected one of f1, accuracy"),
     (["--decoder", "mbr", "--candidates", "some"], "candidates: expected 'nbest' or 'ldi', got 'some'"),
-    (["--max-expansions", -1], "--max-expansions: expected a whole number of 0 or more, got -1"),
-    (["--time-limit", -1], "--time-limit: expected a number of 0 or more, got -1.0"),
-    (["--time-limit", "nan"], "--time-limit: expected a number of 0 or more, got nan"),
     (["--max-expansions", "few"], "--max-expansions"),
 ]
 
@@ -316,9 +310,7 @@ def test_refused_decoder_options(run, folder: Path, options: list[object], part:
         (["tag", "lat", "test.txt", "--nbest", 3, "-v"], "--verbose: sums up what a decoder proves"),
         (["eval", "test.txt", "test.txt", "--decoder", "exact"], "--decoder: only with a model"),
         (["eval", "test.txt", "test.txt", "--max-expansions", 3], "--max-expansions: only with a model"),
-        (["inspect", "lat", "--plot", "m.png"], "--plot: only with --data FILE; add it"),
         (["inspect", "lat", "--data", "test.txt", "--plot", "m.doc"], "m.doc: expected the name of a file ending in"),
-        (["inspect", "lat", "--data", "test.txt", "--paths", 3], "--paths: only with --plot FILE.png; add it"),
         (
             ["inspect", "lat", "--data", "test.txt", "--plot", "m.png", "--paths", 0],
             "--paths: expected a whole number of 1 or more",

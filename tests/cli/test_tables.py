@@ -6,9 +6,10 @@ from command import one_line
 from labelwright.cli import COMMANDS, command_named
 from labelwright.cli.options import DATA, MAX_INPUT, Command, argument, option
 from labelwright.settings import Choice, NotWith, Number, OnlyWith, Positional, Switch, Whole
+from labelwright.taggers import registry
 
 TABLES = {name: command_named(name) for name in COMMANDS} | {
-    f"train --model {name}": command_named("train", ["--model", name]) for name in ("latent-perceptron", "memory")
+    f"train --model {name}": command_named("train", ["--model", name]) for name in registry.command_line_names()
 }
 
 
