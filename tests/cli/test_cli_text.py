@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import labelwright
-from labelwright.cli import eval as scores
+from labelwright.cli import files
 from labelwright.corpus import file_formats
 from labelwright.corpus.tokenizer import Tokenizer
 
@@ -316,7 +316,7 @@ def test_compare_splits_texts_as_the_models_do(place: Path, model: Path, run) ->
 
 def test_compare_loads_a_model_once(place: Path, model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = []
-    real = scores.load_model
-    monkeypatch.setattr(scores, "load_model", lambda path, *more: loaded.append(path) or real(path, *more))
+    real = files.load_model
+    monkeypatch.setattr(files, "load_model", lambda path, *more: loaded.append(path) or real(path, *more))
     ok(run("compare", place / "texts.jsonl", model, model))
     assert loaded == [str(model)]

@@ -4,19 +4,7 @@ from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.files import (
-    check_layer,
-    check_target,
-    file_options,
-    gold_for,
-    inputs_of,
-    label_place,
-    layer_names,
-    load_model,
-    open_for,
-    rows_for,
-    write_page,
-)
+from labelwright.cli import files
 from labelwright.cli.options import (
     ARRAYS,
     DATA,
@@ -107,11 +95,11 @@ OPTIONS = [
 
 def _explain(o: Options) -> None:
     if o.html is not None:
-        check_target(o.html, [o.model, o.file])
-    tagger = load_model(o.model, o.n_jobs)
+        files.check_target(o.html, [o.model, o.file])
+    tagger = files.load_model(o.model, o.n_jobs)
     layers = _layers(tagger, o)
-    tokenizer, rows = tokenizer_given(tagger.tokenizer(), o), rows_for(tagger, o.arrays)
-    source = open_for(tagger, o.file, "text" if o.text else None, o.columns)
+    tokenizer, rows = tokenizer_given(tagger.tokenizer(), o), files.rows_for(tagger, o.arrays)
+    source = files.open_for(tagger, o.file, "text" if o.text else None, o.columns)
     data = to_tag(tagger, source, o.columns, None, tokenizer)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
@@ -134,7 +122,7 @@ def _explain(o: Options) -> None:
 
         shown = len(numbers)
         more = "" if shown in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
-        write_page(o.html, page(facts), f"{shown} sentence{'s' if shown != 1 else ''}{more}")
+        files.write_page(o.html, page(facts), f"{shown} sentence{'s' if shown != 1 else ''}{more}")
     if o.json or o.html is None:
         report(facts, o.json, lambda facts: _lines(facts, o))
     if o.wrong and o.html is None:
@@ -147,10 +135,10 @@ explain_command = Command(HELP, OPTIONS, _explain)
 
 def _layers(tagger: Any, o: Options) -> list[str]:
     """The layers of a cascade that are shown, the highest first; of other models the one without a name."""
-    names, kind = layer_names(tagger), type(tagger).__name__
-    check_layer(o.layer, names, o.model, kind)
+    names, kind = files.layer_names(tagger), type(tagger).__name__
+    files.check_layer(o.layer, names, o.model, kind)
     if not names:
-        check_layer("" if o.below else None, names, o.model, kind, "--below")
+        files.check_layer("" if o.below else None, names, o.model, kind, "--below")
         return [""]
     highest = names.index(o.layer) if o.layer is not None else len(names) - 1
     return names[: highest + 1][::-1] if o.below else [names[highest]]
@@ -178,9 +166,11 @@ def _gold(
     labelled, gold = corpus, Gold()
     try:
         if file.format in RECORDS:
-            labelled = gold_for(tagger, file, o.columns, None, file_options(o, tokenizer or tagger.tokenizer()))
+            labelled = files.gold_for(
+                tagger, file, o.columns, None, files.file_options(o, tokenizer or tagger.tokenizer())
+            )
         for name, output in tagger._outputs.items():
-            column = name or labelled.label or label_place(tagger)[1]
+            column = name or labelled.label or files.label_place(tagger)[1]
             if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
                 labels, bounds = labelled.tokens(column), corpus.offsets.tolist()
                 sentences = [labels[bounds[n] : bounds[n + 1]] for n in numbers]
@@ -200,7 +190,7 @@ def _is_wrong(label: Any, gold: Any) -> bool:
 
 def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], layer: str, gold: Gold, o: Options) -> list[int]:
     """Those of some sentences that have a token with a wrong label."""
-    inputs = inputs_of(tagger, corpus).take(numbers)
+    inputs = files.inputs_of(tagger, corpus).take(numbers)
     answers = tagger.decode(inputs, constraints=o.constraints, probabilities=False)
     decoded = answers[layer] if layer else answers
     return [n for n, each in zip(numbers, decoded, strict=True) if any(map(_is_wrong, each.labels, gold[layer][n]))]
@@ -210,7 +200,7 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
     """One sentence, the layers that are shown; of texts with the places of tokens, in characters."""
     from labelwright.inspection.explanation import sentence_facts
 
-    corpus = inputs_of(tagger, data.data)
+    corpus = files.inputs_of(tagger, data.data)
     length = int(corpus.offsets[number + 1] - corpus.offsets[number])
     if o.token is not None and not 0 <= o.token < length:
         what = f"tokens 0 to {length - 1}" if length else "no tokens"
