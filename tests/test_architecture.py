@@ -43,13 +43,10 @@ SHARED_NAMES = {  # inspection has a file for each family of taggers; segments h
     "cascade": {"inspection", "taggers"},
     "chains": {"answers", "interchange"},
     "errors": {"errors", "evaluate"},  # of labels, and exceptions
-    "estimator": {"compat", "taggers"},
     "lattice": {"cli", "structures"},
     "linear": {"inspection", "taggers"},
     "memory": {"inspection", "taggers"},
-    "parameters": {"compat", "scoring"},
     "perceptron": {"learn", "taggers"},
-    "scorers": {"compat", "evaluate"},
     "segments": {"features", "inspection", "learn", "structures"},
 }
 
