@@ -507,7 +507,7 @@ def test_warmup_calls_models_of_every_kind():
     ("arguments", "message"),
     [
         (["--only", "train"], "--only: expected tag, got 'train'"),
-        (["--cpu", "pentium"], "--cpu: expected native or generic, got 'pentium'"),
+        (["--cpu", "pentium"], "--cpu: expected one of native, generic, got 'pentium'"),
     ],
 )
 def test_warmup_says_what_it_expects(run, arguments, message):
@@ -521,7 +521,7 @@ def test_ctrl_c_while_the_command_line_is_imported() -> None:
         "import sys\n"
         "class Interrupted:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'typer':\n"
+        "        if name == 'click':\n"
         "            raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupted())\n"
         "from labelwright.__main__ import main\n"

@@ -136,11 +136,10 @@ def read_as_recipe(data: bytes) -> None:
     from labelwright.taggers import registry
 
     with _file(data, ".toml") as path:
-        table = read_recipe(path)
-        name = table.pop("model", "crf")
+        name = read_recipe(path).get("model", "crf")
         if name not in registry.command_line_names():
             raise OptionError("model: unknown")
-        asked = request(name, RUN, {}, path, table)
+        asked = request(name, RUN, {"recipe": path})
         tagger(asked, {})
         asked.files()
 

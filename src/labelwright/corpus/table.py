@@ -453,6 +453,11 @@ def check_label(label: str | None, names: Sequence[str], source: str) -> None:
         raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
 
 
+def taken(X: Any, which: Any) -> Any:
+    """The sentences of these numbers, or what is said of each."""
+    return X.take(which) if isinstance(X, Corpus) else [X[n] for n in which]
+
+
 def in_lists(X: Any) -> Any:
     """Sentences that can be read twice: an iterator over them becomes a list, as does a sentence that is an iterator.
 

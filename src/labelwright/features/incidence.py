@@ -84,18 +84,14 @@ class Transposer:
 
     def __init__(self, n_items: int):
         self._slot_of = np.empty(n_items, np.int32)
-        self._stamp = np.full(n_items, -1, np.int32)
-        self._uses = 0
 
     def transpose(self, ptr: Longs, items: Ints, value: Floats = NO_VALUES) -> Transposed:
         """Transpose owner -> items to item -> owners, keeping only items that occur."""
-        distinct = np.empty(min(len(items), len(self._stamp)), np.int32)
-        n = tables.distinct(items, self._stamp, self._uses, distinct)
-        self._uses += 1
-        item = np.sort(distinct[:n])
-        starts = np.zeros(n + 1, np.int64)
-        owners, places = np.empty(len(items), np.int32), np.empty(len(items), np.int32)
-        tables.transpose_part(ptr, items, self._slot_of, item, starts, owners, places)
+        place = np.arange(len(items), dtype=np.int32)
+        self._slot_of[items] = place  # of equal items the last one stays
+        item = np.sort(items[self._slot_of[items] == place])
+        self._slot_of[item] = np.arange(len(item), dtype=np.int32)
+        starts, owners, places = invert(ptr, self._slot_of[items], len(item))
         return Transposed(item, starts, owners, value[places] if len(value) else value)
 
 

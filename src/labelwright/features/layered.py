@@ -184,7 +184,8 @@ class LabelReading:
         n = int(sizes.sum())
         labels = np.empty((2, n), np.int32)
         slot, number = np.empty(n, np.int64), self._label_numbers(pattern.cells[factor.cells[0]], factor.layer)
-        kernels.alternatives(slots.offsets, slots.ptr, slots.pair_ptr, number, row, pair, reach, *labels, slot)
+        where = slots.offsets, slots.ptr, slots.pair_ptr, number, row, pair, reach
+        kernels.alternatives(*where, labels[0], labels[1], slot)
         first = self.first[factor.layer]
         place = np.where(slot < 0, -1, slot + first) if first else slot
         return Alternatives(sizes, dict(zip(factor.cells, labels, strict=False)), place[:, None])

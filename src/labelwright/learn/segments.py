@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.engine.choice import require_compiled
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.features.segments import SegmentFeatures
 from labelwright.kernels import segments as kernels
@@ -148,6 +149,7 @@ class SegmentExpectations(GraphExpectations):
     """Makes rows of counts from rows of scores of tokens and segments."""
 
     def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
+        require_compiled("training a segment model")
         self.rows = row_offsets(offsets, assembly.space.max_length)
         super().__init__(assembly, {"state": offsets, "segment": self.rows}, candidates)
         self.gold = gold

@@ -1,7 +1,7 @@
 """Dictionaries in a test on held-out sentences: without the phrases that only these sentences could have told.
 
 A dictionary made from all the data names the entities of the test part, and the score would be too high.  So where a
-dictionary looks as if it was made from the entities of some types (by the rule of features.dictionaries), a phrase that
+dictionary looks as if it was made from the entities of some types (by the rule of features.sources), a phrase that
 is one of these in the test part alone is left out of it, as if it had been made from the other parts.
 """
 
