@@ -310,7 +310,6 @@ def test_tag_refuses_in_one_line(run, place: Path) -> None:
             [place / "crf", test, "--min-confidence", 1.5],
             "--min-confidence: expected a number of 0 or more and of 1 or less, got 1.5",
         ),
-        ([place / "crf", test, "--min-confidence", 0.5, "--nbest", 2], "--min-confidence: not together with --nbest"),
         ([place / "perceptron", test, "--min-confidence", 0.5], "or calibrate it"),
         ([place / "memory", test, "--min-confidence", 0.5], "--min-confidence: a MemoryTagger has scores"),
     ]:

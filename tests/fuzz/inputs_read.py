@@ -131,8 +131,7 @@ def read_as_template(data: bytes) -> None:
 
 
 def read_as_recipe(data: bytes) -> None:
-    from labelwright.cli.recipe import read_recipe, request, tagger
-    from labelwright.cli.train_options import RUN
+    from labelwright.cli.recipe import RUN, read_recipe, request, tagger
     from labelwright.taggers import registry
 
     with _file(data, ".toml") as path:

@@ -23,7 +23,7 @@ from labelwright.cli.options import (
 )
 from labelwright.cli.show import report, report_outputs, warn
 from labelwright.errors import OptionError
-from labelwright.settings import REQUIRED, Number, OnlyWith, Whole
+from labelwright.settings import REQUIRED, AtLeast, Bounds, Number, OnlyWith, Whole
 from labelwright.wording import align, counted, percent
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ EXPORT_HELP = """\
 Write a smaller copy of a model, and show what it saves and what it costs.
 
 \b
-  labelwright export model.crf small.crf                              indices in fewer bytes, weights as they are
+  labelwright export model.crf small.crf                  weights as they are
   labelwright export model.crf small.crf --bits 16 --data dev.txt
   labelwright export model.crf small.crf --prune 0.05 --bits 8 --data dev.txt
 
@@ -179,7 +179,7 @@ EXPORT_OPTIONS = [
     option(
         "--prune X",
         "Remove weights of features from -X to X, and features that have none left.",
-        kind=Number(),
+        kind=Number(Bounds(AtLeast(0))),
         default=0.0,
     ),
     option("--bits N", "Bits of each weight: 32, 16 or 8.", kind=Whole(), default=32),

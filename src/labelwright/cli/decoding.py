@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli.files import inputs_of
-from labelwright.cli.options import DECODING, option
+from labelwright.cli.options import DECODING, NOT_NEGATIVE, option
 from labelwright.cli.show import warn
 from labelwright.errors import OptionError
-from labelwright.settings import Number, Texts, Whole
+from labelwright.settings import NOT_NEGATIVE as SECONDS
+from labelwright.settings import Above, AtMost, Bounds, Number, Texts, Whole
 from labelwright.wording import counted, either
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from labelwright.decode import Decoding
     from labelwright.rules.rules import Rule
 
+SHARE = Number(Bounds(Above(0), AtMost(1)))
 OPTIONS = [
     option(
         "--decoder NAME",
@@ -28,12 +30,12 @@ OPTIONS = [
         shown="exact on latent CRFs, otherwise viterbi",
     ),
     option("--n N", "ldi: latent paths, 0 for no limit; mbr: candidates.", DECODING, Whole(), shown="30"),
-    option("--alpha A", "ldi: stop sooner, A above 0 and up to 1.", DECODING, Number(), shown="1"),
+    option("--alpha A", "ldi: stop sooner, A above 0 and up to 1.", DECODING, SHARE, shown="1"),
     option("--gain NAME", "mbr: f1 or accuracy.", DECODING, shown="f1"),
     option("--candidates NAME", "mbr: nbest labellings, or those that ldi meets.", DECODING, shown="nbest"),
     option("--costs B-PER>O=5,...", "mbr: costs of wrong labels, RIGHT>PREDICTED=X; all others cost 1.", DECODING),
-    option("--max-expansions N", "exact, mbr: limit of the search.", DECODING, Whole(), shown="100000"),
-    option("--time-limit S", "exact, mbr, ldi: seconds per sentence.", DECODING, Number(), shown="none"),
+    option("--max-expansions N", "exact, mbr: limit of the search.", DECODING, NOT_NEGATIVE, shown="100000"),
+    option("--time-limit S", "exact, mbr, ldi: seconds per sentence.", DECODING, SECONDS, shown="none"),
     option(
         "--inference NAME",
         "Memory-based models: csi (satisfies the most constraints, proven), vote or none.",

@@ -7,22 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli import decoding as how
-from labelwright.cli.files import (
-    check_target,
-    file_options,
-    gold_for,
-    gold_of,
-    has_attributes,
-    inputs_for,
-    is_model,
-    layer_names,
-    load_model,
-    predicted_labels,
-    read_labelled,
-    rows_for,
-    split_names,
-    write_page,
-)
+from labelwright.cli import files
 from labelwright.cli.options import (
     ARRAYS,
     COLUMNS,
@@ -175,29 +160,29 @@ def scored_on(o: Any) -> Tested:
     """Score a model on a test file, or predictions; in either order."""
     from labelwright.inspection.warnings import trained_on
 
-    if not is_model(o.gold) and not is_model(o.predicted):
+    if not files.is_model(o.gold) and not files.is_model(o.predicted):
         for name in o.given:
             if name in (*how.NAMES, *OF_MODELS):
                 raise OptionError(f"{how.flag(name)}: only with a model, as in: labelwright eval MODEL TEST")
-        truth = read_labelled(o.gold, o.columns, o.label, options=file_options(o))
-        return Tested({"": Scored(_evaluated(truth, "", predicted_labels(o.predicted, truth), o))}, truth)
-    model_path, gold_path = (o.gold, o.predicted) if is_model(o.gold) else (o.predicted, o.gold)
-    model = load_model(model_path, o.n_jobs, attributes=True)
+        truth = files.read_labelled(o.gold, o.columns, o.label, options=files.file_options(o))
+        return Tested({"": Scored(_evaluated(truth, "", files.predicted_labels(o.predicted, truth), o))}, truth)
+    model_path, gold_path = (o.gold, o.predicted) if files.is_model(o.gold) else (o.predicted, o.gold)
+    model = files.load_model(model_path, o.n_jobs, attributes=True)
     model = how.uncalibrated(model, "uncalibrated" in o.given)
     choices = how.chosen(model, how.decoding_of(o))
     if "oracle" in o.given:
         _check_oracle(model)
     if "calibration" in o.given:
         how.check_sure(model, "--calibration")
-    rows = rows_for(model, o.arrays)
-    data = gold_for(model, gold_path, o.columns, o.label, file_options(o, model.tokenizer()))
+    rows = files.rows_for(model, o.arrays)
+    data = files.gold_for(model, gold_path, o.columns, o.label, files.file_options(o, model.tokenizer()))
     if rows is not None:
         data = rows.whole(data)
-    if not has_attributes(data):
+    if not files.has_attributes(data):
         how.warn_about(model, data, scored=True)
         warn(trained_on(model.training_.get("seen", ""), data))
     how.show_progress(model, True)
-    inputs = inputs_for(model, data)
+    inputs = files.inputs_for(model, data)
     return Tested(_scores(model, data, inputs, choices, o), inputs, model)
 
 
@@ -236,7 +221,11 @@ def _scores(model: Any, test: "Data", inputs: Any, choices: Mapping[str, how.Cho
         word = tagger._decoder_flag.removeprefix("--")
         described: dict[str, Any] = {word: choice.decoder} | ({"options": choice.options} if word == "decoder" else {})
         scored = _evaluated(test, name, [each.labels for each in decodings], o, tagger)
-        best = _evaluated(test, name, tagger.predict_oracle(data, gold_of(test, name)), o, tagger) if oracle else None
+        best = (
+            _evaluated(test, name, tagger.predict_oracle(data, files.gold_of(test, name)), o, tagger)
+            if oracle
+            else None
+        )
         trust = _reliability(name, tagger, test, [each for _, each in answers[name]]) if calibration else None
         scores[name] = Scored(scored, described | tally.as_dict(), tally, best, trust)
     return scores
@@ -247,7 +236,7 @@ def _evaluated(test: "Data", name: str, labels: list[list[str]], o: Any, tagger:
     from labelwright.corpus.partial_labels import check_known
     from labelwright.evaluate import evaluate
 
-    gold, source = gold_of(test, name), getattr(test, "source", "gold")
+    gold, source = files.gold_of(test, name), getattr(test, "source", "gold")
     check_known(gold, f"{source}: column {name}" if name else source)
     strict = o.strict and not (name and tagger.scheme_ is None)
     scheme = o.scheme if strict or not name else None
@@ -258,7 +247,7 @@ def _reliability(name: str, tagger: Any, test: "Data", entities: list[Any]) -> "
     """How far the probabilities of one output can be trusted."""
     from labelwright.evaluate.calibration import judged, measure_of, reliability
 
-    return reliability(judged(entities, gold_of(test, name), tagger.classes_), measure=measure_of(tagger))
+    return reliability(judged(entities, files.gold_of(test, name), tagger.classes_), measure=measure_of(tagger))
 
 
 # -- labelwright errors -----------------------------------------------------------------------------------------------
@@ -282,10 +271,7 @@ ERRORS_OPTIONS = [
     *LABELLED,
     ARRAYS,
     option(
-        "--train FILE",
-        "Training data: tokens that are not in them are unseen.",
-        DATA,
-        shown="what the model knows",
+        "--train FILE", "Training data: tokens that are not in them are unseen.", DATA, shown="what the model knows"
     ),
     MAX_INPUT,
     *STRICT,
@@ -303,8 +289,10 @@ ERRORS_OPTIONS = [
 
 def _errors(o: Any) -> None:
     if o.html is not None:
-        check_target(o.html, [o.gold, o.predicted, o.train])
-    trained_on = None if o.train is None else read_labelled(o.train, o.columns, o.label, options=file_options(o))
+        files.check_target(o.html, [o.gold, o.predicted, o.train])
+    trained_on = (
+        None if o.train is None else files.read_labelled(o.train, o.columns, o.label, options=files.file_options(o))
+    )
     analyses = scored_on(o).errors(trained_on)
     kinds = _named("--kind", o.kind, [name for each in analyses.values() for name in each.kinds])
     types = _named("--type", o.type, [name for each in analyses.values() for name in each.per_type])
@@ -313,7 +301,7 @@ def _errors(o: Any) -> None:
         from labelwright.evaluate.error_views import page
 
         n_errors = counted(sum(len(each["errors"]) for each in chosen.values()), "error")
-        write_page(o.html, page(chosen, f"Errors: {o.gold}, {o.predicted}"), f"{n_errors}; open it in a browser")
+        files.write_page(o.html, page(chosen, f"Errors: {o.gold}, {o.predicted}"), f"{n_errors}; open it in a browser")
     if o.json or o.html is None:
         from labelwright.evaluate.error_views import text_of
 
@@ -325,7 +313,7 @@ errors_command = Command(ERRORS_HELP, ERRORS_OPTIONS, _errors)
 
 def _named(flag: str, given: str | None, known: list[str]) -> list[str]:
     """The names that an option gives, each of which some output must know."""
-    names = split_names(given)
+    names = files.split_names(given)
     for name in names:
         if name not in known:
             raise OptionError(f"{flag}: no {name!r} here, expected one of {', '.join(dict.fromkeys(known))}")
@@ -383,9 +371,9 @@ compare_command = Command(COMPARE_HELP, COMPARE_OPTIONS, _compare)
 
 def _models(paths: Iterable[str], gold: str, threads: int | None) -> dict[str, Any]:
     """The models among the predictions, each loaded once."""
-    models = {path: load_model(path, threads) for path in dict.fromkeys(paths) if is_model(path)}
+    models = {path: files.load_model(path, threads) for path in dict.fromkeys(paths) if files.is_model(path)}
     for path, model in models.items():
-        if layer_names(model):
+        if files.layer_names(model):
             raise OptionError(
                 f"{path}: a cascade gives labels for each layer, and this command compares one; tag first, as in: "
                 f"labelwright tag {path} {gold} -o tagged.txt"
@@ -396,8 +384,8 @@ def _models(paths: Iterable[str], gold: str, threads: int | None) -> dict[str, A
 def _predicted(path: str, model: Any, gold: "Corpus") -> list[list[str]]:
     """What a model says about the gold corpus, or what a file of predictions holds."""
     if model is None:
-        return predicted_labels(path, gold)
-    labellings: list[list[str]] = model.predict(inputs_for(model, gold))
+        return files.predicted_labels(path, gold)
+    labellings: list[list[str]] = model.predict(files.inputs_for(model, gold))
     return labellings
 
 
@@ -410,4 +398,4 @@ def _gold(o: Any, models: Mapping[str, Any]) -> "Corpus":
     if len(tokenizers) > 1:
         both = " and ".join(tokenizers.values())
         raise OptionError(f"{both} split texts differently; tag with both, and compare the files")
-    return read_labelled(file, o.columns, o.label, options=file_options(o, next(iter(tokenizers), None)))
+    return files.read_labelled(file, o.columns, o.label, options=files.file_options(o, next(iter(tokenizers), None)))

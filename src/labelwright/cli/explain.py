@@ -1,22 +1,10 @@
 """labelwright explain: why a token has its label."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.explain_text import sentence_lines
-from labelwright.cli.files import (
-    check_layer,
-    check_target,
-    file_options,
-    gold_for,
-    inputs_of,
-    label_place,
-    layer_names,
-    load_model,
-    open_for,
-    rows_for,
-    write_page,
-)
+from labelwright.cli import files
 from labelwright.cli.options import (
     ARRAYS,
     DATA,
@@ -33,18 +21,24 @@ from labelwright.cli.options import (
     argument,
     option,
 )
-from labelwright.cli.show import report, say
+from labelwright.cli.show import BAR, HALF, Heading, bar, indented, named_rows, report, say, section, signed_bar
 from labelwright.cli.tag_input import ToTag, to_tag, tokenizer_given
 from labelwright.errors import CorpusError, LabelwrightError, OptionError
 from labelwright.settings import Whole
-from labelwright.wording import counted
+from labelwright.wording import align, counted, percent, shortened
 
 if TYPE_CHECKING:
     from labelwright.corpus.file_formats import OpenFile
     from labelwright.corpus.table import Corpus
     from labelwright.corpus.tokenizer import Tokenizer
 
+Facts = dict[str, Any]
 Gold = dict[str, dict[int, list[Any]]]  # by output and sentence; None or a set where the file leaves a label open
+REASONS = 3  # features of a token in short
+LONG = 48  # letters of a name in short
+ALIGNED = 32  # of a name up to which places stand below each other
+SHOWN_WORDS = 4  # around a neighbour in its sentence
+TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}  # measures in other words
 ON_A_PAGE = 20  # sentences of a page, or with wrong labels, where none is named
 HELP = """\
 Show why a token has its label: the runner-up, and what each feature and transition adds to their log-odds.
@@ -59,7 +53,7 @@ predictions weigh. Cascades: labels of the layer below are features (y[0]=NN); -
 
 \b
   labelwright explain model.crf test.txt --sentence 3
-  labelwright explain model.crf test.txt --sentence 3 --token 0 --against B-ORG
+  labelwright explain model.crf test.txt --sentence 3 --token 0 --against O
   labelwright explain model.crf test.txt --wrong
   labelwright explain model.crf test.txt --first 50 --html why.html
 
@@ -101,11 +95,11 @@ OPTIONS = [
 
 def _explain(o: Options) -> None:
     if o.html is not None:
-        check_target(o.html, [o.model, o.file])
-    tagger = load_model(o.model, o.n_jobs)
+        files.check_target(o.html, [o.model, o.file])
+    tagger = files.load_model(o.model, o.n_jobs)
     layers = _layers(tagger, o)
-    tokenizer, rows = tokenizer_given(tagger.tokenizer(), o), rows_for(tagger, o.arrays)
-    source = open_for(tagger, o.file, "text" if o.text else None, o.columns)
+    tokenizer, rows = tokenizer_given(tagger.tokenizer(), o), files.rows_for(tagger, o.arrays)
+    source = files.open_for(tagger, o.file, "text" if o.text else None, o.columns)
     data = to_tag(tagger, source, o.columns, None, tokenizer)
     data = data if rows is None else data._replace(data=rows.whole(data.data))
     if not data.data.n_tokens:
@@ -119,7 +113,7 @@ def _explain(o: Options) -> None:
             raise OptionError(f"--wrong: {o.file} has no labels to compare with; leave it out")
         numbers = _with_mistakes(tagger, data.data, numbers, layers[0], gold, o)
         n_sentences, numbers = len(numbers), numbers[:most]
-    facts: dict[str, Any] = {"model": o.model, "kind": type(tagger).__name__, "file": o.file}
+    facts: Facts = {"model": o.model, "kind": type(tagger).__name__, "file": o.file}
     facts["sentences"] = [_explained(tagger, data, number, layers, gold, o) for number in numbers]
     if o.against is not None:
         _say_own_label(facts["sentences"], o.against)
@@ -128,7 +122,7 @@ def _explain(o: Options) -> None:
 
         shown = len(numbers)
         more = "" if shown in (1, n_sentences) else f" of {n_sentences:,}; --first N shows more"
-        write_page(o.html, page(facts), f"{shown} sentence{'s' if shown != 1 else ''}{more}")
+        files.write_page(o.html, page(facts), f"{shown} sentence{'s' if shown != 1 else ''}{more}")
     if o.json or o.html is None:
         report(facts, o.json, lambda facts: _lines(facts, o))
     if o.wrong and o.html is None:
@@ -139,21 +133,12 @@ def _explain(o: Options) -> None:
 explain_command = Command(HELP, OPTIONS, _explain)
 
 
-def _lines(facts: dict[str, Any], o: Options) -> Iterator[str]:
-    """All sentences as text."""
-    for position, each in enumerate(facts["sentences"]):
-        yield from [""] if position else []
-        yield from sentence_lines(each, o.file, o.token is not None, o.top)
-    if o.token is None and facts["sentences"]:
-        yield f"\none token in full: add --sentence {facts['sentences'][-1]['sentence']} --token N"
-
-
 def _layers(tagger: Any, o: Options) -> list[str]:
     """The layers of a cascade that are shown, the highest first; of other models the one without a name."""
-    names, kind = layer_names(tagger), type(tagger).__name__
-    check_layer(o.layer, names, o.model, kind)
+    names, kind = files.layer_names(tagger), type(tagger).__name__
+    files.check_layer(o.layer, names, o.model, kind)
     if not names:
-        check_layer("" if o.below else None, names, o.model, kind, "--below")
+        files.check_layer("" if o.below else None, names, o.model, kind, "--below")
         return [""]
     highest = names.index(o.layer) if o.layer is not None else len(names) - 1
     return names[: highest + 1][::-1] if o.below else [names[highest]]
@@ -181,9 +166,11 @@ def _gold(
     labelled, gold = corpus, Gold()
     try:
         if file.format in RECORDS:
-            labelled = gold_for(tagger, file, o.columns, None, file_options(o, tokenizer or tagger.tokenizer()))
+            labelled = files.gold_for(
+                tagger, file, o.columns, None, files.file_options(o, tokenizer or tagger.tokenizer())
+            )
         for name, output in tagger._outputs.items():
-            column = name or labelled.label or label_place(tagger)[1]
+            column = name or labelled.label or files.label_place(tagger)[1]
             if column in labelled.names and labelled.n_tokens == corpus.n_tokens:
                 labels, bounds = labelled.tokens(column), corpus.offsets.tolist()
                 sentences = [labels[bounds[n] : bounds[n + 1]] for n in numbers]
@@ -203,17 +190,17 @@ def _is_wrong(label: Any, gold: Any) -> bool:
 
 def _with_mistakes(tagger: Any, corpus: "Corpus", numbers: list[int], layer: str, gold: Gold, o: Options) -> list[int]:
     """Those of some sentences that have a token with a wrong label."""
-    inputs = inputs_of(tagger, corpus).take(numbers)
+    inputs = files.inputs_of(tagger, corpus).take(numbers)
     answers = tagger.decode(inputs, constraints=o.constraints, probabilities=False)
     decoded = answers[layer] if layer else answers
     return [n for n, each in zip(numbers, decoded, strict=True) if any(map(_is_wrong, each.labels, gold[layer][n]))]
 
 
-def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Options) -> dict[str, Any]:
+def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: Gold, o: Options) -> Facts:
     """One sentence, the layers that are shown; of texts with the places of tokens, in characters."""
     from labelwright.inspection.explanation import sentence_facts
 
-    corpus = inputs_of(tagger, data.data)
+    corpus = files.inputs_of(tagger, data.data)
     length = int(corpus.offsets[number + 1] - corpus.offsets[number])
     if o.token is not None and not 0 <= o.token < length:
         what = f"tokens 0 to {length - 1}" if length else "no tokens"
@@ -229,7 +216,7 @@ def _explained(tagger: Any, data: ToTag, number: int, layers: list[str], gold: G
     return facts
 
 
-def _add_gold(facts: dict[str, Any], labels: Gold, wrong_in: str | None) -> None:
+def _add_gold(facts: Facts, labels: Gold, wrong_in: str | None) -> None:
     """The gold labels of a sentence; only tokens that are wrong in a layer, if these are asked for."""
     from labelwright.corpus.partial_labels import written
 
@@ -244,7 +231,7 @@ def _add_gold(facts: dict[str, Any], labels: Gold, wrong_in: str | None) -> None
             facts["layers"][name] = [each for each in tokens if each["token"] in kept]
 
 
-def _say_own_label(sentences: list[dict[str, Any]], against: str) -> None:
+def _say_own_label(sentences: list[Facts], against: str) -> None:
     """Say how many tokens have the label that they shall be compared with; the runner-up takes its place."""
     tokens = [each for facts in sentences for layer in facts["layers"].values() for each in layer]
     same = sum(each["label"] == against for each in tokens)
@@ -253,3 +240,228 @@ def _say_own_label(sentences: list[dict[str, Any]], against: str) -> None:
     elif same:
         what = "is" if same == 1 else "are"
         say(f"--against: {against} is predicted at {counted(same, 'token')}, which {what} compared with the runner-up")
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+def _lines(facts: Facts, o: Options) -> Iterator[str]:
+    """All sentences as text."""
+    for position, each in enumerate(facts["sentences"]):
+        yield from [""] if position else []
+        yield from _sentence_lines(each, o.file, o.token is not None, o.top)
+    if o.token is None and facts["sentences"]:
+        yield f"\none token in full: add --sentence {facts['sentences'][-1]['sentence']} --token N"
+
+
+def _sentence_lines(facts: Facts, source: str, in_full: bool, top: int) -> Iterator[str]:
+    """One sentence: all its tokens in short, or the one that was asked about in full."""
+    for position, (layer, tokens) in enumerate(facts["layers"].items()):
+        yield from [""] if position else []
+        of = f"{source}, layer {layer}" if layer else source
+        if facts.get("text") is not None:
+            of = f"{of}, text {facts['text']}"
+        if in_full:
+            token = tokens[0]
+            yield Heading(f"sentence {facts['sentence']}, token {token['token']} of {of}: {token['word'] or ''}")
+            yield from _token(token, facts["words"], top)
+        else:
+            yield Heading(f"sentence {facts['sentence']} of {of}")
+            yield from _all_tokens(tokens, facts["words"])
+
+
+# -- text: tokens in short --------------------------------------------------------------------------------------------
+
+
+def _all_tokens(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
+    """A line for each token: its label, the runner-up, and the strongest reasons."""
+    if not tokens:
+        return ["  no tokens"]
+    measure = tokens[0]["measure"]
+    left_out = {
+        "place": all("start" not in each for each in tokens),
+        "gold": all(each["gold"] is None for each in tokens),
+        "prob": all(each["probability"] is None for each in tokens),
+    }
+    names = ["", "place", "word", "gold", "label", "prob", "runner-up", measure]
+    kept = [i for i, name in enumerate(names) if not left_out.get(name)]
+    left = {place for place, i in enumerate(kept) if names[i] not in ("", "place", "prob", measure)}
+    table = align([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], left)
+    reasons = [["strongest contributions"], *(_reasons(each, words) for each in tokens)]
+    wide = max(map(len, table))
+    pairs = list(zip(table, reasons, strict=True))
+    lines = [f"  {cells:<{wide}}  {'  '.join(why)}".rstrip() for cells, why in pairs]
+    width = get_terminal_size((max(map(len, lines)), 0)).columns  # a pipe is as wide as the table
+    if max(map(len, lines)) > width:  # the reasons follow below each token
+        lines = [line for cells, why in pairs for line in (f"  {cells}", *_filled(why, width))]
+    return lines
+
+
+def _filled(parts: Sequence[str], width: int) -> list[str]:
+    """Lines of at most this width, where no part alone is longer."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= width:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(f"{'':8}{part}")
+    return lines
+
+
+def _cells(each: Facts) -> list[str]:
+    chance = "" if each["probability"] is None else f"{each['probability']:.3f}"
+    odds = "" if each["log_odds"] is None else f"{each['log_odds']:.3f}"
+    return [
+        f"✗ {each['token']}" if each["wrong"] else str(each["token"]),
+        f"{each['start']}-{each['end']}" if "start" in each else "",
+        _short(each["word"] or ""),
+        each["gold"] or "",
+        each["label"],
+        chance,
+        each["runner_up"] or "-",
+        odds,
+    ]
+
+
+def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
+    """The strongest features, with their place where it is not the token, and the net contributions of transitions."""
+    from labelwright.inspection.explanation import in_view
+
+    features, transitions = in_view(each)
+    reasons = []
+    for row in features[:REASONS]:
+        here = row["token"] is None or row["token"] <= each["token"] < row["end"]
+        reasons.append(f"{row['value']:+.2f} {_short(row['name'])}{'' if here else ' ' + _short(_place(row, words))}")
+    if transitions:
+        reasons.append("transitions " + ", ".join(f"{row['value']:+.2f} {row['where']}" for row in transitions))
+    return [*reasons, "(flips)"] if each["flips"] else reasons
+
+
+def _short(name: str) -> str:
+    return shortened(name, LONG)
+
+
+# -- text: a token in full --------------------------------------------------------------------------------------------
+
+
+def _token(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
+    rows = [("place", f"characters {each['start']} to {each['end']}")] if "start" in each else []
+    rows.append(("label", _with_chance(each["label"], each["probability"])))
+    if each["gold"] is not None:
+        rows.append(("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}"))
+    if each["runner_up"] is None:
+        rows.append(("runner-up", "none: no other label is possible, or none was proposed"))
+        yield from named_rows(rows)
+    else:
+        rows.append(("runner-up", _with_chance(each["runner_up"], each["runner_up_probability"])))
+        yield from named_rows([*rows, (each["measure"], f"{each['log_odds']:.4f}")])
+        yield from _labellings(each, words)
+        yield from _contributions(each, words, top)
+    if each["flips"]:
+        flips = [f"  {row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in each["flips"]]
+        yield from section("without one of these the label would be another", flips)
+    elif each["flips"] is not None:
+        yield from ("", "no single feature decides: without any one of them the label is the same")
+    if each["details"]:
+        yield from _details(each["details"], top)
+
+
+def _with_chance(label: str, chance: float | None) -> str:
+    return label if chance is None else f"{label}  (probability {chance:.4f})"
+
+
+def _labellings(each: Facts, words: Sequence[str]) -> list[str]:
+    """The two labellings where they differ, with a token on each side."""
+    one, other = each["labels"], each["runner_up_labels"]
+    if other is None:
+        return []
+    unlike = [t for t, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
+    part = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
+    table = [["", *words[part]], ["label", *one[part]], ["runner-up", *other[part]]]
+    return section(
+        "the two labellings that are compared, where they differ", indented(align(table, range(len(table[0]))))
+    )
+
+
+def _contributions(each: Facts, words: Sequence[str], top: int) -> list[str]:
+    """The strongest features, then the net contributions of transitions, with bars from one axis."""
+    measure = TOTALS.get(each["measure"], each["measure"])
+    from labelwright.inspection.explanation import in_view
+
+    features, transitions = in_view(each)
+    shown, rest = features[:top], features[top:]
+    largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
+    width = min(max((len(row["name"]) for row in shown), default=0), ALIGNED)
+
+    def line(value: float, text: str, bars: str = f"{'│':^{2 * HALF + 1}}") -> str:
+        return f"  {value:+9.4f}  {bars}  {text}".rstrip()
+
+    def total(rows: Sequence[Facts], text: str) -> str:
+        return line(sum(row["value"] for row in rows), text)
+
+    lines = []
+    for row in shown:
+        text = f"{row['name']:<{width}}  {_place(row, words)}"
+        lines.append(line(row["value"], text, signed_bar(row["value"], largest)))
+    lines += [total(rest, f"{len(rest):,} more")] if rest else []
+    lines += [line(row["value"], row["name"], signed_bar(row["value"], largest)) for row in transitions]
+    lines.append(total(each["contributions"], f"sum: the {measure}"))
+    below = [row for row in features if row["below"]]
+    lines += [total(below, "of it from the labels of lower layers (--below explains these)")] if below else []
+    return section(f"contributions to the {measure}", lines)
+
+
+def _place(row: Facts, words: Sequence[str]) -> str:
+    """The words that a contribution is about."""
+    if row["token"] is None:
+        return ""
+    return f"at {' '.join(words[row['token'] : row['end']])!r}"
+
+
+# -- n-gram and memory-based taggers ----------------------------------------------------------------------------------
+
+
+def _details(details: Facts, top: int) -> Iterator[str]:
+    rows = [
+        [str(row["token"]), row["word"] or "", _gram(row["labels"]), f"confidence {row['confidence']:.3f}"]
+        for row in details["proposals"]
+    ]
+    title = f"predictions that cover it (inference {details['inference']})"
+    yield from section(title, indented(align(rows, {1, 2, 3})))
+    votes = [
+        f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}"
+        for row in details["classes"][:top]
+    ]
+    yield from section("votes of its own prediction", votes)
+    if details.get("neighbours"):
+        yield from section("nearest neighbours in the training data", _neighbours(details["neighbours"], top))
+    elif "neighbours" in details:
+        yield "\nno neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1"
+
+
+def _neighbours(rows: Sequence[Facts], top: int) -> Iterator[str]:
+    for row in rows[:top]:
+        alike = f", {len(row['instances']):,} alike" if len(row["instances"]) > 1 else ""
+        yield f"  distance {row['distance']:.4f}  {_gram(row['labels'])}{alike}"
+        yield from (f"    {_source(place)}" for place in row["places"])
+        unlike = ", ".join(f"{name} {value}" for name, value in list(row["differs"].items())[:6])
+        yield f"    differs in {unlike}" if unlike else "    the same in all columns"
+    if len(rows) > top:
+        yield f"  ... and {len(rows) - top:,} more, with --json all"
+
+
+def _source(place: Facts) -> str:
+    """The sentence of a neighbour, which is in brackets."""
+    if place["sentence"] is None:
+        return "its sentence is not known"
+    text = f"sentence {place['sentence']:,}, token {place['token']}"
+    if place["words"] is None:
+        return text
+    t, words = place["token"], place["words"]
+    begin, end = max(0, t - SHOWN_WORDS), t + SHOWN_WORDS + 1
+    around = [f"[{word}]" if begin + i == t else word for i, word in enumerate(words[begin:end])]
+    return f"{text}: {'... ' if begin else ''}{' '.join(around)}{' ...' if end < len(words) else ''}"
+
+
+def _gram(labels: Sequence[str | None]) -> str:
+    return " ".join("_" if label is None else str(label) for label in labels)

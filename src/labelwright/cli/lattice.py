@@ -20,7 +20,7 @@ ABOUT = """Train a LatticeCRF on lattices, or find the best paths of lattices wi
 A lattice is one JSON object on a line: arcs with source, target, label and features, and in training the true path.
 
 \b
-  {"arcs": [[0, 1, "word", {"text": "a"}], [1, 2, "word", ["b"]], [0, 2, "word", ["ab"]]], "path": [2]}
+  {"arcs": [[0, 1, "a", {"text": "ab"}], [0, 1, "b", ["ab"]]], "path": [0]}
 
 \b
   labelwright lattice train.jsonl -o words.model
@@ -32,12 +32,7 @@ OPTIONS = [
     option(
         "--model MODEL", "A trained model, which adds its best path to every lattice; without, one is trained.", DATA
     ),
-    option(
-        "--dev FILE",
-        "Training: keep the weights that do best on these lattices.",
-        DATA,
-        not_with="model",
-    ),
+    option("--dev FILE", "Training: keep the weights that do best on these lattices.", DATA, not_with="model"),
     MAX_INPUT,
 ]
 OF_OUTPUT = [
@@ -57,18 +52,9 @@ OF_OUTPUT = [
         not_with="score",
     ),
     option(
-        "--probabilities",
-        "With --model: the probability of every arc.",
-        OUTPUT,
-        only_with="model",
-        not_with="score",
+        "--probabilities", "With --model: the probability of every arc.", OUTPUT, only_with="model", not_with="score"
     ),
-    option(
-        "--score",
-        "With --model: precision, recall and F1 of arcs by the true paths.",
-        OUTPUT,
-        only_with="model",
-    ),
+    option("--score", "With --model: precision, recall and F1 of arcs by the true paths.", OUTPUT, only_with="model"),
     option("--json", "With --score: print JSON.", OUTPUT, only_with="score"),
     option("-q --quiet", "No progress, no summary.", OUTPUT),
 ]

@@ -111,9 +111,7 @@ ARRAYS = option(
 MAX_INPUT = option("--max-input SIZE", "Refuse larger inputs.", DATA, shown="1G if compressed")
 STRICT = [
     option(
-        "--strict",
-        "Count only chunks that are written as the scheme requires. [default: as conlleval counts]",
-        SCORING,
+        "--strict", "Count only chunks that are written as the scheme requires. [default: as conlleval counts]", SCORING
     ),
     option("--scheme NAME", "The scheme of strict reading.", SCORING, shown="as the labels look"),
 ]

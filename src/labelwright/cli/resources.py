@@ -10,6 +10,7 @@ from labelwright.cli.options import (
     JSON,
     LABELLED,
     MAX_INPUT,
+    NOT_NEGATIVE,
     OUTPUT,
     POSITIVE,
     Command,
@@ -85,8 +86,8 @@ VECTORS_HELP = """\
 Make word vectors and clusters from text, labelled or not, by counting which words stand beside which.
 
 \b
-  labelwright vectors train.txt news.txt.xz -o vectors.txt --clusters clusters.txt
-  labelwright train train.txt -o model.crf --vectors vectors.txt --clusters c=clusters.txt
+  labelwright vectors train.txt news.txt.xz -o v.txt --clusters c.txt
+  labelwright train train.txt -o model.crf --vectors v.txt --clusters c=c.txt
 
 A file with the same number of columns on every line has a token on each line; others are text.
 """
@@ -99,12 +100,12 @@ VECTORS_OPTIONS = [
     COLUMNS,
     FORMAT,
     MAX_INPUT,
-    option("--words N", "How many words have a vector: the most frequent ones.", COUNTING, Whole(), 20000),
-    option("--dimensions N", "How many numbers a vector has.", COUNTING, Whole(), 50),
-    option("--window N", "How many words to either side are neighbours.", COUNTING, Whole(), 2),
-    option("--min-count N", "Leave out words that occur less often.", COUNTING, Whole(), 2),
+    option("--words N", "How many words have a vector: the most frequent ones.", COUNTING, POSITIVE, 20000),
+    option("--dimensions N", "How many numbers a vector has.", COUNTING, POSITIVE, 50),
+    option("--window N", "How many words to either side are neighbours.", COUNTING, POSITIVE, 2),
+    option("--min-count N", "Leave out words that occur less often.", COUNTING, POSITIVE, 2),
     option("--bits N", "Length of the bit strings of clusters.", COUNTING, Whole(), only_with="clusters", shown="10"),
-    option("--seed N", "Seed of all randomness.", COUNTING, Whole(), 0, name="random_state"),
+    option("--seed N", "Seed of all randomness.", COUNTING, NOT_NEGATIVE, 0, name="random_state"),
     option("-q --quiet", "No summary.", OUTPUT),
 ]
 

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labelwright.cli import train_labels as labels
+from labelwright.cli import train_reports as reports
+from labelwright.cli import train_search as search
 from labelwright.cli.files import (
     TokenRows,
     check_target,
@@ -28,43 +31,22 @@ from labelwright.cli.files import (
 )
 from labelwright.cli.options import Command
 from labelwright.cli.plots import check_plot
-from labelwright.cli.recipe import Request, offered, read_recipe, request, start_model, tagger, unknown_option
+from labelwright.cli.recipe import (
+    RUN,
+    TRAIN,
+    Request,
+    for_tagger,
+    in_order,
+    offered,
+    read_recipe,
+    request,
+    settings_for_all,
+    start_model,
+    tagger,
+    unknown_option,
+)
 from labelwright.cli.show import ended_by_signal, say, warn
 from labelwright.cli.tag_input import tokenizer_given
-from labelwright.cli.train_labels import (
-    check_known_labels,
-    opened_labels,
-    read_dev,
-    read_layers,
-    say_known,
-    set_rate,
-    weighted_data,
-)
-from labelwright.cli.train_options import RUN, TRAIN, for_tagger, in_order, settings_for_all
-from labelwright.cli.train_reports import (
-    Drawn,
-    LayerProgress,
-    Lines,
-    calibrated,
-    check_calibrate,
-    check_divisible,
-    cross_validated,
-    curve_of,
-    dev_scores,
-    draw,
-    plot_layers,
-    predictions,
-    say_beforehand,
-    score_name,
-)
-from labelwright.cli.train_search import (
-    check_choices,
-    how_many,
-    joined_grid,
-    searched,
-    settings_by_name,
-    settings_to_try,
-)
 from labelwright.engine import choice
 from labelwright.errors import LabelwrightError, OptionError
 from labelwright.settings import Setting, settings_of
@@ -113,7 +95,7 @@ class TrainCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if any(argument.startswith("--search") for argument in args):
-            args = joined_grid(args, settings_by_name(registry.model_class(self.tagger)))
+            args = search.joined_grid(args, search.settings_by_name(registry.model_class(self.tagger)))
         return super().parse_args(ctx, args)
 
 
@@ -215,27 +197,27 @@ def _train(source: str, name: str, options: Mapping[str, Any]) -> None:
         if not (asked.can("progress") or asked.get("search") or asked.get("learning_curve")):
             raise OptionError(f"--plot: --model {asked.name} has no history of training to draw; add --learning-curve")
         check_plot(asked.values["plot"], [*inputs, output])
-    tried = settings_to_try(model, asked)
+    tried = search.settings_to_try(model, asked)
     data, dev = read_data(source, asked, schemes)
-    data, weights = weighted_data(data, asked)
-    check_calibrate(asked, weights is not None)
-    data = opened_labels(data, asked)
-    say_known(data, schemes, asked)
-    set_rate(model, dev, asked)
+    data, weights = labels.weighted_data(data, asked)
+    reports.check_calibrate(asked, weights is not None)
+    data = labels.opened_labels(data, asked)
+    labels.say_known(data, schemes, asked)
+    labels.set_rate(model, dev, asked)
     begun = time.perf_counter()
     record: dict[str, Any] = {}
     trials = Path(f"{output}.search")
-    drawn = Drawn()
-    check_divisible(data, asked)
-    check_choices(model, tried, data, asked)
+    drawn = reports.Drawn()
+    reports.check_divisible(data, asked)
+    search.check_choices(model, tried, data, asked)
     with asked.named():
         if tried:
-            drawn = Drawn(searched(model, tried, data, dev, asked, trials, weights))
+            drawn = reports.Drawn(search.searched(model, tried, data, dev, asked, trials, weights))
             model, record["search"] = drawn.search.model, drawn.search.record
         if "folds" in asked.values:
-            record["folds"] = cross_validated(model, data, asked, weights)
-        drawn = drawn._replace(curve=curve_of(model, data, dev, asked, weights))
-        say_beforehand(model, data, asked)
+            record["folds"] = reports.cross_validated(model, data, asked, weights)
+        drawn = drawn._replace(curve=reports.curve_of(model, data, dev, asked, weights))
+        reports.say_beforehand(model, data, asked)
         _fit(model, data, dev, start, checkpoint, asked, weights)
     if tried:
         record["seconds"] = round(time.perf_counter() - begun, 3)
@@ -283,7 +265,7 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
 
     def read(part: "OpenFile", names: str | None, name: str | None) -> Any:
         if schemes is not None:
-            return read_layers(part, names, schemes, files)
+            return labels.read_layers(part, names, schemes, files)
         if file.format == "crfsuite":
             return _read_attributes(part, asked)
         return read_labelled(part, names, name, scheme, files)
@@ -301,8 +283,8 @@ def read_data(source: str, asked: Request, schemes: Mapping[str, str | None] | N
     if has_attributes(data) or dev.format in TEXTS:
         held_out: Any = read(dev, None, None)
     else:
-        held_out = read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
-    check_known_labels(held_out, schemes, data)
+        held_out = labels.read_dev(lambda names: read(dev, names, data.label), columns or ",".join(data.names), asked)
+    labels.check_known_labels(held_out, schemes, data)
     if not has_attributes(held_out) and not asked.get("quiet"):
         warn(trained_on("".join(hashes_of(data)), held_out))
     return data, _with_arrays(held_out, "dev_arrays", asked)
@@ -359,10 +341,10 @@ def _fit(
     if asked.get("memory_map") is not None:
         options["memory_map"] = asked.get("memory_map")
     if asked.can("layer_progress"):
-        layers = LayerProgress(quiet, verbose)
+        layers = reports.LayerProgress(quiet, verbose)
         options |= {"layer_progress": layers.started, "progress": layers.started("all layers", model)}
     elif asked.can("progress") and not quiet:
-        options["progress"] = Lines() if verbose else model._progress_bar()
+        options["progress"] = reports.Lines() if verbose else model._progress_bar()
     try:
         model.fit(*(data if has_attributes(data) else [data]), **options)
     except KeyboardInterrupt:
@@ -384,7 +366,7 @@ def _finish(
     dev: "Data | None",
     checkpoint: Path | None,
     asked: Request,
-    drawn: Drawn,
+    drawn: reports.Drawn,
 ) -> None:
     """Write the model; then the checkpoint goes, unless the run was interrupted."""
     from labelwright.inspection.warnings import few_features, sample_of
@@ -406,7 +388,7 @@ def _finish(
     on_dev, draw_joint = _on_dev(model, dev, asked)
     try:
         if not interrupted:
-            calibrated(model, data, dev, asked)
+            reports.calibrated(model, data, dev, asked)
     finally:  # what was trained is kept
         model._forget_run()
         model.save(output)
@@ -420,7 +402,7 @@ def _finish(
     if draw_joint is not None:
         draw_joint()
     elif asked.get("plot") is not None:
-        draw(asked.values["plot"], model, drawn)
+        reports.draw(asked.values["plot"], model, drawn)
         if not quiet:
             say(f"{asked.values['plot']}: drawn")
 
@@ -432,22 +414,25 @@ def _on_dev(model: Any, dev: "Data | None", asked: Request) -> tuple[str, Callab
     from labelwright.evaluate import evaluate
 
     if asked.kind._label_columns(asked.table) is not None:
-        predicted = predictions(model, dev)
-        scores, phrase = dev_scores(dev, predicted)
+        before = vars(model).get("before_")  # the layers learnt together
+        predicted = {} if before is None else {"before": reports.predictions(before, dev)}
+        predicted["after"] = reports.predictions(model, dev)
+        scores, phrase = reports.dev_scores(dev, predicted)
         model.training_["dev"] = scores
         path, quiet = asked.get("plot"), bool(asked.get("quiet"))
         drawn = "before" in predicted and path is not None
-        return phrase, (lambda: plot_layers(path, scores, dev, predicted, quiet)) if drawn else None
+        told = f"on the development data {phrase}"
+        return told, (lambda: reports.plot_layers(path, scores, dev, predicted, quiet)) if drawn else None
     seen = [entry["dev"] for entry in vars(model).get("history_", []) if "dev" in entry]
     if seen:
-        return f"best {score_name(evaluate(dev.y, dev.y))} on the development data {100 * max(seen):.2f}", None
+        return f"best {reports.score_name(evaluate(dev.y, dev.y))} on the development data {100 * max(seen):.2f}", None
     if asked.can("dev"):
         return "", None
     if "verbose" in model.get_params(deep=False):
         model.set_params(verbose=0 if asked.get("quiet") else 1)
     report = evaluate(dev.y, model.predict(sentences_of(dev)))
     model.training_["dev"] = report.score
-    return f"{score_name(report)} {100 * report.score:.2f} on the development data", None
+    return f"{reports.score_name(report)} {100 * report.score:.2f} on the development data", None
 
 
 def _left_behind(model: Any, output: str, resumable: bool) -> str:
@@ -467,7 +452,7 @@ def _summary(model: Any, on_dev: str) -> str:
     summary = model._summary()
     stopped = summary.stopped
     if "search" in model.training_:
-        stopped = how_many(model.training_["search"])
+        stopped = search.how_many(model.training_["search"])
     run = ", ".join(filter(None, [*summary.run, on_dev]))
     name = model.tokenizer().name
     sizes = [*summary.sizes, f"tokenizer {name}"] if name != "words" else summary.sizes

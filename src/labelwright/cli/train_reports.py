@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labelwright.cli.copies import calibrate_on, fitted_text
-from labelwright.cli.files import has_attributes
+from labelwright.cli.files import gold_of, has_attributes, layer_names, sentences_of
 from labelwright.cli.plots import draw_changes, draw_training
 from labelwright.cli.recipe import Request
 from labelwright.cli.show import say
@@ -14,6 +14,7 @@ from labelwright.errors import LabelwrightError, OptionError
 from labelwright.wording import counted, duration, percent
 
 if TYPE_CHECKING:
+    from labelwright.cli.files import Data
     from labelwright.corpus.table import Corpus
     from labelwright.evaluate.changes import LabelChange
 
@@ -139,12 +140,15 @@ def draw(path: str, model: Any, drawn: Drawn) -> None:
 
 
 class Lines:
-    """One line per iteration on stderr, and one before each further random start."""
+    """One line per iteration on stderr, perhaps under a title, and one before each further random start."""
 
-    def __init__(self) -> None:
-        self._last, self._starts = -1, 1
+    def __init__(self, title: str | None = None) -> None:
+        self._title, self._last, self._starts = title, -1, 1
 
     def __call__(self, record: Any, max_iter: int) -> None:
+        if self._title is not None:
+            say(self._title)
+            self._title = None
         if record["iteration"] <= self._last:
             self._starts += 1
             say(f"start {self._starts}")
@@ -172,32 +176,18 @@ class LayerProgress:
         title = f"{name} without part {part}" if part else name
         if self._quiet:
             return None
-        return _Titled(title) if self._verbose else model._progress_bar(title)
-
-
-class _Titled(Lines):
-    """Lines on stderr under a title."""
-
-    def __init__(self, title: str) -> None:
-        super().__init__()
-        self._title: str | None = title
-
-    def __call__(self, record: Any, max_iter: int) -> None:
-        if self._title is not None:
-            say(self._title)
-        self._title = None
-        super().__call__(record, max_iter)
+        return Lines(title) if self._verbose else model._progress_bar(title)
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------
 
-Predictions = dict[str, dict[str, list[list[str]]]]  # "before" and "after" joint training: labels by layer
+Predictions = dict[str, dict[str, list[list[str]]]]  # "before" and "after": labels by output
 
 
-def predictions(model: Any, dev: "Corpus") -> Predictions:
-    """What the layers say of the development data, and what they said before they learnt together."""
-    before = vars(model).get("before_")
-    return ({} if before is None else {"before": before.predict(dev)}) | {"after": model.predict(dev)}
+def predictions(model: Any, dev: "Data") -> dict[str, list[list[str]]]:
+    """What a model says of the development data, by output."""
+    predicted = model.predict(sentences_of(dev))
+    return predicted if layer_names(model) else {"": predicted}
 
 
 def score_name(report: Any) -> str:
@@ -205,20 +195,20 @@ def score_name(report: Any) -> str:
     return "accuracy" if report.f1 is None else "F1"
 
 
-def dev_scores(dev: "Corpus", predicted: Predictions) -> tuple[dict[str, Any], str]:
-    """The scores of every layer, and all of them in a phrase."""
+def dev_scores(dev: "Data", predicted: Predictions) -> tuple[dict[str, Any], str]:
+    """The scores of every output, and all of them in a phrase."""
     from labelwright.evaluate import evaluate
 
     reports = {
-        when: {layer: evaluate(dev.column(layer), labels) for layer, labels in by_layer.items()}
-        for when, by_layer in predicted.items()
+        when: {name: evaluate(gold_of(dev, name), labels) for name, labels in by_output.items()}
+        for when, by_output in predicted.items()
     }
     phrases = []
-    for layer in predicted["after"]:
-        scores = " -> ".join(f"{100 * reports[when][layer].score:.2f}" for when in reports)
-        phrases.append(f"{layer} {score_name(reports['after'][layer])} {scores}")
-    scores_of = {when: {layer: report.score for layer, report in by.items()} for when, by in reports.items()}
-    return scores_of, f"on the development data {', '.join(phrases)}"
+    for name, report in reports["after"].items():
+        scores = " -> ".join(f"{100 * reports[when][name].score:.2f}" for when in reports)
+        phrases.append(f"{name}{' ' if name else ''}{score_name(report)} {scores}")
+    scores_of = {when: {name: report.score for name, report in by.items()} for when, by in reports.items()}
+    return scores_of, ", ".join(phrases)
 
 
 def plot_layers(path: str, scores: dict[str, Any], dev: "Corpus", predicted: Predictions, quiet: bool) -> None:

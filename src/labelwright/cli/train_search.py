@@ -13,48 +13,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from labelwright.cli.files import has_attributes
-from labelwright.cli.recipe import Request
+from labelwright.cli.recipe import IN_OPTIONS, IN_RECIPES, Request
 from labelwright.cli.show import say
 from labelwright.errors import LabelwrightError, OptionError
-from labelwright.settings import Kind, OfTheRun, Place, Setting, Switch, refusal, settings_of, without_use
+from labelwright.settings import OfTheRun, Place, Setting, Switch, refusal, settings_of, without_use
 from labelwright.taggers import registry
-from labelwright.wording import align, did_you_mean, duration, either, shown
+from labelwright.wording import align, did_you_mean, duration, either
 
 FIRST = 500  # sentences of the first sample; the samples of a grid then double, or nearly
 SHOWN = 10  # settings of a search that are written out
 SWITCH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 NONE = "none"  # the value of a setting that may be left out
-IN_OPTIONS, IN_RECIPES = "--search l2=0.1,1,10", "search = {l2 = [0.1, 1.0, 10.0]}"  # examples
 ASSIGNED = r"[A-Za-z]\w*([-.]\w+)*="
-
-
-class Grid(Kind):
-    """Settings and the values to try: l1=0,0.5 l2=0.1,1,10; in a recipe a table of lists, or true."""
-
-    expected = f"settings with values to try, as in {IN_OPTIONS}"
-    metavar = "NAME=X,Y"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, dict | bool)
-
-    def from_text(self, text: str) -> dict[str, list[str]]:
-        grid: dict[str, list[str]] = {}
-        for name, _, values in (part.partition("=") for part in text.split()):
-            if not name or not values:
-                raise OptionError(f"search: {name or text}: no values to try; give them as in {IN_OPTIONS}")
-            if name in grid:
-                both = ",".join([*grid[name], values])
-                raise OptionError(f"search: {name} is there twice; write --search {name}={both}")
-            grid[name] = values.split(",")
-        return grid
-
-    def from_recipe(self, value: Any, place: Place) -> Any:
-        if not self.accepts(value):
-            raise OptionError(
-                f"{place.name}: expected true, or settings with values to try, as in {IN_RECIPES}; got "
-                f"{shown(value, 60)}"
-            )
-        return value
 
 
 def joined_grid(arguments: list[str], settings: Container[str] = ()) -> list[str]:
