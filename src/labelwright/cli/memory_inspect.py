@@ -108,7 +108,7 @@ def _training(training: dict[str, Any], scheme: str | None) -> list[tuple[str, s
 
 
 def _search(search: dict[str, Any]) -> str:
-    from labelwright.search.shown import tried
+    from labelwright.search.trials import tried
 
     how_many = tried(search.get("tried", search["settings"]), search["settings"])
     return f"the best of {how_many}, {100 * search['score']:.2f} in the last step; {search['stopped']}"
