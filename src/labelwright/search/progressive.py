@@ -15,7 +15,7 @@ from labelwright.errors import LabelwrightError, NotFittedError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.evaluate.scorers import NAMED, scorer_of
 from labelwright.learn.monitor import Monitor
-from labelwright.memory.grid import memory_settings as memory_settings
+from labelwright.memory.search import memory_settings as memory_settings
 from labelwright.parallel import n_threads
 from labelwright.search.samples import (
     PARTS,
