@@ -39,18 +39,12 @@ RANK = {name: i for i, stage in enumerate(STAGES) for name in stage}
 SETTINGS_OF_THE_SAME_NAME = {"parameters['update'] != 'perceptron'"}  # these ask for no kind of tagger
 
 # Two files of one name: a kernel file is named like its caller; the others are listed here.
-SHARED_NAMES = {  # inspection has a file for each family of taggers; segments have features and learning of their own
-    "cascade": {"inspection", "taggers"},
+SHARED_NAMES = {  # segments have features and learning of their own
     "chains": {"answers", "interchange"},
     "errors": {"errors", "evaluate"},  # of labels, and exceptions
-    "estimator": {"compat", "taggers"},
     "lattice": {"cli", "structures"},
-    "linear": {"inspection", "taggers"},
-    "memory": {"inspection", "taggers"},
-    "parameters": {"compat", "scoring"},
     "perceptron": {"learn", "taggers"},
-    "scorers": {"compat", "evaluate"},
-    "segments": {"features", "inspection", "learn", "structures"},
+    "segments": {"features", "learn", "structures"},
 }
 
 # The longest parameter list of a kernel.

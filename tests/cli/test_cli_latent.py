@@ -17,7 +17,7 @@ from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.decode import DECODERS
 from labelwright.decode.paths import best_paths
-from labelwright.inspection import linear as inspection
+from labelwright.inspection import use as inspection
 from labelwright.learn.monitor import Monitor
 from labelwright.structures.lattice import posterior
 from labelwright.structures.states import state_names

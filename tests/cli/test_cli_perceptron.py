@@ -16,7 +16,7 @@ import labelwright
 from labelwright.cli import main
 from labelwright.corpus import builtin_corpus, read_columns, write_columns
 from labelwright.decode import DECODERS
-from labelwright.inspection import linear as inspection
+from labelwright.inspection import use as inspection
 from labelwright.learn.monitor import Monitor, ProgressBar
 from labelwright.structures.lattice import best_path
 from labelwright.taggers import registry

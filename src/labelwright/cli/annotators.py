@@ -350,7 +350,7 @@ def _column(data: "Corpus", asked: Request) -> str:
 
 def _apply(source: str, asked: Request) -> None:
     """Write the data with corrected labels."""
-    from labelwright.active.corrections import corrected, read_corrections
+    from labelwright.active.annotator_files import corrected, read_corrections
     from labelwright.corpus import write_columns
 
     path, output = str(asked.get("apply")), asked.get("output")

@@ -96,7 +96,7 @@ def _convert_model(source: str, target: str, quiet: bool) -> None:
     elif _is_foreign(source):
         n_features = model.save(target)._extractor.n_features
     else:
-        suffixes = ", ".join(known.suffix for known in formats.FORMATS.values())
+        suffixes = ", ".join(formats.FORMATS.values())
         raise OptionError(f"{source}: is a model of labelwright already; name an OUT that ends with {suffixes}")
     if not quiet:
         say(f"{target}: {counted(len(model.classes_), 'label')}, {counted(n_features, 'feature')}")

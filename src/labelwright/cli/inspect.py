@@ -489,7 +489,7 @@ def _size(memory: dict[str, float], algorithm: str) -> str:
 
 def _memorised(training: Facts, scheme: str | None) -> list[Row]:
     """How the training went; models made in Python know less about it."""
-    from labelwright.search.shown import tried
+    from labelwright.search.trials import tried
 
     if "sentences" not in training:
         return []

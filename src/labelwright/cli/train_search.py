@@ -288,7 +288,7 @@ def searched(
 
 def how_many(record: dict[str, Any]) -> str:
     """How many settings were tried, and why no more."""
-    from labelwright.search.shown import tried
+    from labelwright.search.trials import tried
 
     return f"the best of {tried(record['tried'], record['settings'])}; {record['stopped']}"
 
@@ -300,7 +300,7 @@ class _Lines:
         self._search = search
 
     def __call__(self, row: Any, total: int) -> None:
-        from labelwright.search.shown import seconds_left
+        from labelwright.search.trials import seconds_left
 
         sizes, rows = self._search.sizes_, self._search.table_
         settings = ", ".join(f"{name.replace('__', '.')} {_short(value)}" for name, value in row["setting"].items())

@@ -73,13 +73,9 @@ def collected(X: Any) -> Any:
         if not hasattr(sentence, "__len__") or len(sentence):
             break
     every = itertools.chain(first, sentences)
-    return Collected.of(every) if first and _has_dicts(first[-1]) else list(every)
-
-
-def _has_dicts(sentence: Any) -> bool:
-    """Whether there are dicts or sets among its tokens."""
-    tokens = sentence if isinstance(sentence, Iterable) else ()
-    return any(isinstance(token, Mapping | AbstractSet) for token in tokens)
+    tokens = first[-1] if first and isinstance(first[-1], Iterable) else ()
+    has_dicts = any(isinstance(token, Mapping | AbstractSet) for token in tokens)
+    return Collected.of(every) if has_dicts else list(every)
 
 
 def _kind_of_lists(X: Iterable[Any]) -> str:
@@ -148,15 +144,10 @@ class ColumnFeatures(Composed):
         else:
             corpus = Corpus.from_sequences(X, reads=self.names)
             names = corpus.names
-        if len(names) < len(self.names):
-            raise CorpusError(
-                f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
-            )
-        if len(names) > len(self.names):
-            raise CorpusError(
-                f"{corpus.source}: the model reads {len(self.names)} columns ({','.join(self.names)}), got {len(names)}"
-                " besides the label"
-            )
+        if len(names) != len(self.names):
+            reads = f"the model reads {len(self.names)} columns ({','.join(self.names)})"
+            beside = " besides the label" if len(names) > len(self.names) else ""
+            raise CorpusError(f"{corpus.source}: {reads}, got {len(names)}{beside}")
         columns = self.sources.extended(columns_of(corpus, names))
         incidences = self.vocabulary.encode(columns)
         self.numbers.added(incidences, columns, corpus.arrays, self.vocabulary.n_features)

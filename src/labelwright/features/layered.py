@@ -31,6 +31,7 @@ from labelwright.features.incidence import (
     Part,
     Tensors,
     new_mark,
+    on_tokens,
 )
 from labelwright.features.sources import NOTHING, Given
 from labelwright.features.template import BELOW, Cell, Pattern, Reader, Template, apply, parse_template
@@ -272,16 +273,18 @@ class LayeredFeatures(Composed):
         self, X: Layered, base: dict[str, Incidence], offsets: Longs
     ) -> tuple[dict[str, Incidence], Slots, Longs]:
         """The features of the input, and those of the labels below."""
-        _check_sentences(X.passed, offsets)
+        if not all(np.array_equal(offsets, each.candidates.offsets) for each in X.passed.values()):
+            raise CorpusError("X: the labels below belong to other sentences")
         incidences, places = {}, {}
         lines, constants = patterns_of(self.above.template), list[np.ndarray]()
-        columns = _columns_of(X.X if any(map(_reads_input, self.above.template.patterns)) else [])
+        reads_input = not all(reads_labels(cell) for line in self.above.template.patterns for cell in line.cells)
+        columns = _columns_of(X.X if reads_input else [])
         reading = LabelReading(X.passed, self.above, columns)
         of_kind = {name: lines.get(name, ()) for name in [*base, *lines]}
         made = {patterns: self._rows_below(patterns, reading, offsets) for patterns in set(of_kind.values())}
         first = reading.n_values
         for name, patterns in of_kind.items():
-            incidence = base.get(name) or _nothing(int(offsets[-1]))
+            incidence = base.get(name) or on_tokens(np.zeros(int(offsets[-1]) + 1), [], NO_VALUES)
             n_valued = len(incidence.token_value)
             incidences[name], places[name] = _merged(
                 incidence, *made[patterns], self.base.n_features, first if n_valued else -1
@@ -339,11 +342,10 @@ BASES = tuple(EXTRACTORS)  # what a layer may read besides the labels below
 EXTRACTORS[LayeredFeatures.kind] = LayeredFeatures
 
 
-def encode_with_slots(extractor: Extractor, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
+def encode_with_slots(extractor: Any, X: Any) -> tuple[dict[str, Incidence], Slots, Longs]:
     """The features of every token, and where their values come from: no slots if no layer below is read."""
-    method = getattr(extractor, "encode_with_slots", None)
-    if method is not None:
-        encoded: tuple[dict[str, Incidence], Slots, Longs] = method(X)
+    if hasattr(extractor, "encode_with_slots"):
+        encoded: tuple[dict[str, Incidence], Slots, Longs] = extractor.encode_with_slots(X)
         return encoded
     incidences, offsets = extractor.encode(X)
     return incidences, Slots({}, NOTHING_BELOW), offsets
@@ -389,17 +391,6 @@ def _split(template: str | Template, X: Any, usual: list[str]) -> tuple[Template
     return parse_template(text, parsed.name), above
 
 
-def _reads_input(pattern: Pattern) -> bool:
-    """Does a line read more than the labels below?"""
-    return not all(map(reads_labels, pattern.cells))
-
-
-def _check_sentences(passed: Mapping[str, Passed], offsets: Longs) -> None:
-    for each in passed.values():
-        if not np.array_equal(offsets, each.candidates.offsets):
-            raise CorpusError("X: the labels below belong to other sentences")
-
-
 def _columns_of(X: Any) -> Columns:
     if kind_of(X) != "columns" or not len(X):
         return Columns([], [], np.zeros(1, np.int64))
@@ -428,12 +419,6 @@ def _learn(template: Template, columns: Columns, passed: Mapping[str, Passed], m
             firsts = firsts[np.bincount(ids, weights=weight, minlength=len(firsts)) >= min_count]
         rows[table] = stacked[firsts]
     return Vocabulary(template, values, rows)
-
-
-def _nothing(n_tokens: int) -> Incidence:
-    none: Ints = np.empty(0, np.int32)
-    keys: Ints = np.empty((n_tokens, 0), np.int32)
-    return Incidence(keys, np.zeros(1, np.int64), none, np.zeros(n_tokens + 1, np.int64), none, NO_VALUES)
 
 
 def _merged(

@@ -13,17 +13,14 @@ from labelwright.features.extract import EXTRACTORS, ColumnFeatures, few_tokens,
 from labelwright.features.incidence import NO_VALUES, Bools, Composed, Extractor, Incidence, Longs, Part, Tensors
 from labelwright.features.layered import Slots, encode_with_slots
 from labelwright.features.phrases import (
-    PhraseIndex,
     Phrases,
     checked_dictionaries,
     features_by_phrase,
-    index_of,
     make_phrases,
     read_phrases,
     rows_of,
 )
 from labelwright.features.sources import Entities, HeldOut, hold_out
-from labelwright.locks import computed_once
 from labelwright.structures.passing import Layered
 from labelwright.structures.segments import LONGEST_SEGMENT, Segments, SegmentSpace, check_sentences
 from labelwright.validation import HeaderReader, TensorReader
@@ -59,14 +56,6 @@ class SegmentTexts:
     @property
     def n_features(self) -> int:
         return self.n_always + self.n_texts
-
-    @computed_once
-    def index(self) -> PhraseIndex:
-        return index_of(self.phrases)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a pickle holds: all but what is quickly made again."""
-        return {name: value for name, value in self.__dict__.items() if name != "index"}
 
     @property
     def names(self) -> list[tuple[str, Any]]:
@@ -118,7 +107,7 @@ class SegmentTexts:
         keys = np.arange(rows[-1], dtype=np.int32) - np.repeat(rows[:-1].astype(np.int32), np.diff(rows))
         counts, feature = np.zeros(len(keys), np.int64), np.empty(0, np.int32)
         if words is not None:
-            ends = self.index.find(words, offsets, longest, len(keys))
+            ends = self.phrases.index.find(words, offsets, longest, len(keys))
             row = np.flatnonzero(ends)
             ptr, node = self.phrases.ptr, ends[row]
             sizes = ptr[node + 1] - ptr[node]
@@ -200,7 +189,7 @@ class SegmentFeatures(Composed):
         chunks = segments.kind < space.n_long
         found = (part[chunks] for part in segments)
         entities = Entities(words.tokens(words.input_names[0]), words.offsets, space.types, *found)
-        return hold_out(self.texts.lists(), self.texts.index, entities, fold=False)
+        return hold_out(self.texts.lists(), self.texts.phrases.index, entities, fold=False)
 
     def incidence(self, X: Any, offsets: Longs, held: HeldOut | None = None) -> Incidence:
         """The features of all candidates."""
@@ -209,7 +198,7 @@ class SegmentFeatures(Composed):
 
     def _word_numbers(self, X: Any) -> Longs | None:
         """The number of each word [T], -1 where it is unknown; None where there are no words."""
-        number = self.texts.index.number
+        number = self.texts.phrases.index.number
         few = few_tokens(X, len(self.tokens.names)) if isinstance(self.tokens, ColumnFeatures) else None
         if few is not None:
             return np.array([number.get(word, -1) for word in few[0][0]], np.int64)

@@ -34,7 +34,6 @@ from labelwright.features.phrases import (
     Phrases,
     checked_dictionaries,
     features_by_phrase,
-    index_of,
     make_phrases,
     read_phrases,
     rows_of,
@@ -213,11 +212,11 @@ class Dictionaries:
 
     def held_out(self, entities: Entities) -> HeldOut | None:
         """What does not count in training."""
-        return hold_out(self.lists(), self._index, entities, fold=True)
+        return hold_out(self.lists(), self.phrases.index, entities, fold=True)
 
     def tags(self, words: Sequence[str], codes: Array, offsets: Array, held: HeldOut | None = None) -> list[Array]:
         """The tag [T] of each token for each dictionary, as numbers of TAGS; codes [T] are those of words."""
-        number = self._index.number
+        number = self.phrases.index.number
         known = np.array([number.get(word.casefold(), -1) for word in words], np.int64)
         tags = [np.zeros(int(offsets[-1]), np.int32) for _ in self.names]
         if not self.longest:
@@ -239,7 +238,7 @@ class Dictionaries:
         first = int(offsets[0])
         local = offsets - first
         rows = rows_of(local, self.longest)
-        nodes = self._index.find(numbers[first : int(offsets[-1])], local, self.longest, int(rows[-1]))
+        nodes = self.phrases.index.find(numbers[first : int(offsets[-1])], local, self.longest, int(rows[-1]))
         row = np.flatnonzero(nodes)
         last = np.searchsorted(rows, row, side="right") - 1
         start = last - (row - rows[last]) + first
@@ -248,10 +247,6 @@ class Dictionaries:
             if held is not None:
                 chosen &= held.counts(number, nodes[row], start)
             _mark(start[chosen], last[chosen] + first, tags[number])
-
-    @computed_once
-    def _index(self) -> PhraseIndex:
-        return index_of(self.phrases)
 
     @computed_once
     def _marks(self) -> list[Array]:
@@ -263,7 +258,7 @@ class Dictionaries:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle holds: all but what is quickly made again."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_index", "_marks")}
+        return {name: value for name, value in self.__dict__.items() if name != "_marks"}
 
     @classmethod
     def restore(cls, tensors: TensorReader, names: list[str]) -> "Dictionaries":
@@ -317,16 +312,12 @@ class Given(NamedTuple):
 NOTHING = Given()
 
 
-class Clusters:
-    """Words with the names of their clusters; a word that is missing is looked up in lower case."""
+Clusters = Mapping[str, str]  # word -> its cluster; a word that is missing is looked up in lower case
 
-    def __init__(self, cluster_of: Mapping[str, str]):
-        self.cluster_of = dict(cluster_of)
 
-    def of(self, words: Sequence[str]) -> list[str]:
-        """The cluster of each word."""
-        known = self.cluster_of
-        return [known.get(word) or known.get(word.lower(), UNKNOWN) for word in words]
+def clusters_of(words: Sequence[str], clusters: Clusters) -> list[str]:
+    """The cluster of each word."""
+    return [clusters.get(word) or clusters.get(word.lower(), UNKNOWN) for word in words]
 
 
 class Sources:
@@ -375,7 +366,9 @@ class Sources:
         """The column of each source: its values, and their numbers [T]."""
         tags = dict(zip(self.dictionaries.names, self.dictionaries.tags(words, codes, offsets, held), strict=True))
         return [
-            (TAGS, tags[source.name]) if source.kind == "dictionary" else (self.clusters[source.name].of(words), codes)
+            (TAGS, tags[source.name])
+            if source.kind == "dictionary"
+            else (clusters_of(words, self.clusters[source.name]), codes)
             for source in self.order
         ]
 
@@ -387,7 +380,7 @@ class Sources:
         if self.dictionaries.names:
             stored |= {f"dictionaries.{name}": array for name, array in self.dictionaries.phrases.tensors().items()}
         for i, clusters in enumerate(self.clusters.values()):
-            for name, strings in (("words", clusters.cluster_of), ("names", clusters.cluster_of.values())):
+            for name, strings in (("words", clusters), ("names", clusters.values())):
                 place = f"clusters{i}.{name}"
                 stored[f"{place}.text"], stored[f"{place}.offsets"] = pack_strings(list(strings))
         return stored
@@ -411,8 +404,7 @@ class Sources:
 
     def settings(self) -> dict[str, Any]:
         """The sources as settings of a tagger."""
-        clusters = {name: each.cluster_of for name, each in self.clusters.items()}
-        return {"dictionaries": self.dictionaries.lists() or None, "clusters": clusters or None}
+        return {"dictionaries": self.dictionaries.lists() or None, "clusters": self.clusters or None}
 
 
 NO_SOURCES = Sources((), Dictionaries.of({}), {})
@@ -469,7 +461,7 @@ def _clusters(name: str, given: Any) -> Clusters:
     table = given[name]
     if not isinstance(table, Mapping) or not all(isinstance(s, str) for pair in table.items() for s in pair):
         raise OptionError(f"clusters: {name!r}: expected {{word: cluster}} of strings, got {table!r:.40}")
-    return Clusters(table)
+    return dict(table)
 
 
 def _read_clusters(tensors: TensorReader, name: str) -> Clusters:
@@ -477,7 +469,7 @@ def _read_clusters(tensors: TensorReader, name: str) -> Clusters:
     check_distinct(f"{tensors.prefix}{name}.words", words)
     if len(words) != len(names):
         raise ModelFileError(f"tensor {tensors.prefix}{name}.names: expected {len(words)} strings, got {len(names)}")
-    return Clusters(dict(zip(words, names, strict=True)))
+    return dict(zip(words, names, strict=True))
 
 
 # -- lexicon: the labels that each word had in training, as a column which `%each` reads one by one -------------------

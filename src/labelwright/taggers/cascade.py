@@ -19,7 +19,7 @@ from labelwright.evaluate import evaluate
 from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.layered import check_layers_read, lower_layers_read, refuse_labels
 from labelwright.features.sources import Lexicon, read_lexicon
-from labelwright.inspection import cascade as inspection
+from labelwright.inspection import facts
 from labelwright.learn.checkpoint import EVERY, Checkpoints
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs
@@ -674,7 +674,7 @@ class Cascade(Tagger):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return inspection.describe(self, {name: signature(layer) for name, layer in self.layers_.items()})
+        return facts.layered(self, {name: signature(layer) for name, layer in self.layers_.items()})
 
     def _signature(self) -> str:
         """One line that says how each layer was made."""

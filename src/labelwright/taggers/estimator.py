@@ -15,7 +15,7 @@ from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import Scoring, scorer_of
-from labelwright.inspection import plain
+from labelwright.inspection import facts, use
 from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
 from labelwright.wording import did_you_mean, either
@@ -283,12 +283,12 @@ class Estimator:
         top : features to show for each label
         """
         self._check_fitted()
-        return plain.describe(self)
+        return facts.plain(self)
 
     def _describe_use(self, corpora: Sequence[Any], top: int = 5) -> dict[str, Any]:
         """How the model uses its labels on data, ready for JSON."""
         self._check_fitted()
-        return plain.describe_use(self, corpora, top)
+        return use.answered_use(self, corpora, top)
 
     def knows(self, words: Sequence[str]) -> list[bool] | None:
         """Which of these words were in the training data; None where the model does not tell.

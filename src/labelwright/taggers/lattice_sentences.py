@@ -13,7 +13,7 @@ from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import kind_of
-from labelwright.memory.label_columns import with_label_columns
+from labelwright.memory.windows import with_label_columns
 from labelwright.scoring.trained import Trained
 from labelwright.structures.arc_labels import OUTSIDE, WRITABLE, ArcLabels, ArcTokens, ends_of
 from labelwright.structures.feature_lattice import FeatureLattice

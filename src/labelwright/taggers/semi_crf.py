@@ -21,7 +21,6 @@ from labelwright.features.incidence import Incidence
 from labelwright.features.layered import LayeredFeatures
 from labelwright.features.segments import SegmentFeatures
 from labelwright.features.template import Pattern
-from labelwright.inspection import segments as inspection
 from labelwright.kernels import segments as kernels
 from labelwright.learn.partial_segments import PartialSegmentExpectations
 from labelwright.learn.segments import (
@@ -111,7 +110,7 @@ class SemiCRF(LogLinearModel):
     constraints = None
     warm_start = False
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
-    _inspection: ClassVar[Any] = inspection
+    _given: SegmentSpace | None = None  # by `_like`: the space that fit shall use
 
     def __init__(
         self,
