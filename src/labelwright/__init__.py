@@ -74,39 +74,7 @@ _HOMES = {
     "read_parquet": "labelwright.corpus.binary_records",
 }
 
-__all__ = [
-    "CRF",
-    "Cascade",
-    "Corpus",
-    "Decoding",
-    "FeatureLattice",
-    "LabelwrightError",
-    "LatentCRF",
-    "LatentPerceptron",
-    "LatticeCRF",
-    "LatticeTagger",
-    "MemoryBased",
-    "MemoryTagger",
-    "NgramTagger",
-    "Perceptron",
-    "ProgressiveSearch",
-    "SemiCRF",
-    "Span",
-    "Tokenizer",
-    "__version__",
-    "load",
-    "read_brat",
-    "read_columns",
-    "read_conllu",
-    "read_crfsuite",
-    "read_docbin",
-    "read_doccano",
-    "read_frame",
-    "read_jsonl",
-    "read_label_studio",
-    "read_lattices",
-    "read_parquet",
-]
+__all__ = ["__version__", *(name for name in _HOMES if name != "dag")]
 
 
 def __getattr__(name: str) -> Any:

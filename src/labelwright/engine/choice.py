@@ -20,7 +20,7 @@ from contextlib import contextmanager, nullcontext
 from threading import Lock, Thread
 
 from labelwright.errors import OptionError
-from labelwright.locks import after_fork, renewed_lock
+from labelwright.parallel import after_fork, renewed_lock
 
 ENGINES = ("auto", "numpy", "compiled")
 ENOUGH = 150_000  # tokens of a CRF: machine code saves 4 microseconds of each, and takes 0.6 seconds to load

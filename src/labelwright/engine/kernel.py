@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from labelwright.engine import choice
-from labelwright.locks import computed_once
+from labelwright.parallel import computed_once
 
 # Sums may be reordered and multiplications fused, which lets loops use vector instructions;
 # infinities and NaN keep their meaning.

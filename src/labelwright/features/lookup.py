@@ -13,7 +13,7 @@ from labelwright.errors import CorpusError
 from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs, on_tokens
 from labelwright.features.template import Cell, Pattern, Reader, apply
 from labelwright.kernels import tables
-from labelwright.locks import renewed_lock
+from labelwright.parallel import renewed_lock
 
 REMEMBERED = 1 << 14  # values, of all columns together,
 MOST_NUMBERS = 1 << 22  # and what readers see of them

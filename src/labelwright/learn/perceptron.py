@@ -15,8 +15,7 @@ from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
 from labelwright.kernels.perceptron import RunState, UpdateRule, largest_norm
 from labelwright.learn.monitor import Monitor
-from labelwright.locks import computed_once
-from labelwright.parallel import Workers
+from labelwright.parallel import Workers, computed_once
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.tiles import TileLayout
 from labelwright.structures.states import StateSpace

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import compacted
 from labelwright.corpus.tabular import is_frame, is_missing
 from labelwright.errors import CorpusError
-from labelwright.locks import computed_once
+from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
 

@@ -13,10 +13,9 @@ from labelwright.kernels import compiled
 from labelwright.kernels import neighbours as kernels
 from labelwright.kernels.neighbours import SIGNED, Postings, Queries, SearchScratch, Voting
 from labelwright.kernels.values import NUMERIC, OVERLAP, Distances, Tables, store_tables
-from labelwright.locks import computed_once, renewed_lock
 from labelwright.memory.store import Answers, Memory
 from labelwright.memory.weights import WEIGHTS, entries_of
-from labelwright.parallel import Workers, even_ranges
+from labelwright.parallel import Workers, computed_once, even_ranges, renewed_lock
 
 Array = NDArray[Any]
 

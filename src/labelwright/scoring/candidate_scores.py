@@ -13,8 +13,7 @@ from labelwright.corpus.schemes import boundaries
 from labelwright.features.incidence import Encoded, Incidence
 from labelwright.kernels import candidates as kernels
 from labelwright.kernels import compiled, missed
-from labelwright.locks import computed_once
-from labelwright.parallel import Workers, sentence_ranges
+from labelwright.parallel import Workers, computed_once, sentence_ranges
 from labelwright.scoring.parameters import Cells
 from labelwright.scoring.trained import Pruning, Trained
 from labelwright.structures.candidates import (

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.compact import rounded
 from labelwright.corpus.offsets import offsets_from
+from labelwright.modelfile import rounded
 from labelwright.scoring.parameters import Cells
 from labelwright.scoring.trained import Trained
 

@@ -9,13 +9,13 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from labelwright import modelfile
-from labelwright.compact import BITS
 from labelwright.corpus.table import taken
 from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
 from labelwright.evaluate.scorers import Scoring, scorer_of
 from labelwright.inspection import facts, use
+from labelwright.modelfile import BITS
 from labelwright.settings import NOT_NEGATIVE, Help, OfTheRun, Signed, plain_signature, settings_of
 from labelwright.taggers.registry import name_of
 from labelwright.wording import did_you_mean, either

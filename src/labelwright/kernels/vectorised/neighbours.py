@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from labelwright.kernels.neighbours import EPSILON
 from labelwright.kernels.values import NUMERIC, OVERLAP
 from labelwright.kernels.vectorised.values import _by_classes, _class_tables, _numeric, _second, _spread
-from labelwright.locks import computed_once
+from labelwright.parallel import computed_once
 
 Array = NDArray[Any]
 BLOCK = 128  # queries that are searched together
