@@ -68,7 +68,7 @@ def test_bad_training_input(
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["tga"], ["No such command 'tga'", "labelwright --help"]),
+        (["tga"], ["No such command 'tga'; did you mean 'tag'?", "labelwright --help"]),
         (["train"], ["TRAIN", "labelwright train --help"]),
         (["train", "nowhere.txt", "-o", "m"], ["nowhere.txt: cannot read: no such file"]),
         (["train", ".", "-o", "m"], [".: is a folder, expected a file, or a folder with"]),
@@ -171,7 +171,7 @@ def test_nothing_to_tag_is_answered_by_nothing(run, data: Path, tmp_path: Path) 
 def test_bad_tagging_options(run, data: Path) -> None:
     for options, part in (
         (["--decoder", "best"], "decoder: expected one of viterbi, marginal"),
-        (["--nbest", 0], "--nbest: expected 1 or more, got 0"),
+        (["--nbest", 0], "--nbest: expected a whole number of 1 or more, got 0"),
         (["--nbest", "many"], "--nbest"),
         (["--known", "hint"], "no column 'hint'"),
         (["--threads", -5], "--threads: expected a number of threads"),

@@ -58,8 +58,8 @@ def test_a_page_of_chosen_errors(folder, tmp_path, capsys):
     assert told.out == ""
     assert "open it in a browser" in told.err
     text = target.read_text(encoding="utf-8")
-    assert '"kind":"boundary"' in text
-    assert '"kind":"missed"' not in text
+    assert '<article data-kind="boundary"' in text
+    assert '<article data-kind="missed"' not in text
 
 
 @pytest.mark.parametrize(

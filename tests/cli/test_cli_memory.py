@@ -516,7 +516,7 @@ def test_explain_a_token(run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (["near", "--columns", "word"], "--columns: nothing to look at; name the sentences with --data FILE"),
+        (["near", "--columns", "word"], "--columns: only with --data FILE; add it"),
         (
             ["near", "--data", "test.txt", "--plot", "x.png"],
             "--plot: draws probabilities of labellings, and a MemoryTagger has none",

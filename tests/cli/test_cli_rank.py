@@ -120,7 +120,7 @@ def test_a_cascade_and_an_empty_file(run, folder, model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--top", 0], "--top: expected 1 or more, got 0"),
+        (["--top", 0], "--top: expected a whole number of 1 or more, got 0"),
         (["--by", "entropy"], "--by: expected one of sequence, "),
         (["--layer", "pos"], "--layer: got 'pos', this model has no layers"),
         (["--to", "doccano"], "--to: says what -o writes; add -o FILE"),

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 from labelwright.corpus.annotations import with_predictions
 from labelwright.corpus.columns import read_columns, write_columns
-from labelwright.corpus.json_records import dumped
 from labelwright.corpus.partial_labels import known_labels
-from labelwright.corpus.split_texts import Entity, labelled_spans
 from labelwright.corpus.table import Corpus, intern_labels
-from labelwright.corpus.text import joined_text
-from labelwright.corpus.token_records import json_lines
+from labelwright.corpus.token_records import dumped, json_lines
+from labelwright.corpus.tokenizer import Entity, joined_text, labelled_spans
 from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import did_you_mean
 

@@ -4,19 +4,19 @@ As for `train`, the command is made for the tagger that is asked for, with the s
 """
 
 import io
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import aligned, check_target, counted, say, show, show_json
-from labelwright.cli.options import DATA, OUTPUT, GroupedCommand, command_of
-from labelwright.cli.reading import has_attributes
-from labelwright.cli.recipe import Request, offered, read_recipe, request, tagger
-from labelwright.cli.train import asked_tagger, command_class, read_data
-from labelwright.cli.train_options import PLACES, RUN, TRAIN, for_tagger
+from labelwright.cli.files import check_target, has_attributes
+from labelwright.cli.options import DATA, JSON, OUTPUT, POSITIVE, option
+from labelwright.cli.rank import TO, check_annotator_format, write_file
+from labelwright.cli.recipe import Request, request, tagger
+from labelwright.cli.show import report, say
+from labelwright.cli.train import TrainCommand, asked_tagger, read_data, settings_of_run
+from labelwright.cli.train_options import PLACES, QUIET, RUN, TRAIN, in_order, recipe_key
 from labelwright.errors import OptionError
-from labelwright.settings import AtLeast, Default, Flag, Group, Help, OneOf, OptionOnly, Setting, settings_of
-from labelwright.taggers import registry
-from labelwright.wording import shortened
+from labelwright.settings import AtLeast, Bounds, Choice, Setting, Whole
+from labelwright.wording import align, counted, shortened
 
 if TYPE_CHECKING:
     from labelwright.active.annotator_files import ToAnnotate
@@ -47,94 +47,54 @@ column there, and --apply puts these labels back into TRAIN.  Labels that no oth
 Of labels that are known in part, those that are unknown (_) are never doubted, and sets (B-PER|B-ORG) by the
 probability of the whole set.  Settings of a recipe for a search or development data are not used.
 """
-
-
-def of_doubts(
-    *,
-    by: Annotated[
-        str | None,
-        OneOf("span", "token", "sentence"),
-        OptionOnly(),
-        Group(LOOKING),
-        Flag(metavar="NAME"),
-        Help("span, token or sentence."),
-        Default("span where labels follow a scheme, otherwise token"),
-    ] = None,
-    folds: Annotated[int, AtLeast(2), Group(LOOKING), Flag(metavar="K"), Help("Folds of the cross-validation.")] = 5,
-    layer: Annotated[
-        str | None,
-        OptionOnly(),
-        Group(LOOKING),
-        Help("The layer of a cascade whose labels are looked at."),
-        Default("the highest"),
-    ] = None,
-    top: Annotated[
-        int | None, AtLeast(1), OptionOnly(), Group(LOOKING), Help("The first N doubts."), Default("all")
-    ] = None,
-    apply: Annotated[
-        str | None,
-        OptionOnly(),
-        Group(LOOKING),
-        Flag(metavar="FILE"),
-        Help("Look for no doubts: FILE, which -o wrote, is corrected; write TRAIN with its labels to -o, as columns."),
-    ] = None,
-    output: Annotated[
-        str | None,
-        OptionOnly(),
-        Group(OUTPUT),
-        Flag("-o", "--output", metavar="FILE"),
-        Help("Write the sentences with doubts, for annotators."),
-    ] = None,
-    to: Annotated[
-        str | None,
-        OptionOnly(),
-        Group(OUTPUT),
-        Help("What -o writes: columns, jsonl, doccano or label-studio."),
-        Default("as the name of FILE says"),
-    ] = None,
-    as_json: Annotated[
-        bool, OptionOnly(), Group(OUTPUT), Flag("--json"), Help("Print JSON instead of text."), Default("")
-    ] = False,
-    quiet: Annotated[
-        bool, OptionOnly(), Group(OUTPUT), Flag("-q", "--quiet"), Help("No progress, no summary."), Default("")
-    ] = False,
-) -> None:
-    """What is asked beside the data and the settings of the tagger."""
-
-
-OWN = settings_of(of_doubts)
+OWN = [
+    option(
+        "--by NAME",
+        "span, token or sentence.",
+        LOOKING,
+        Choice(["span", "token", "sentence"]),
+        shown="span where labels follow a scheme, otherwise token",
+    ),
+    recipe_key(option("--folds K", "Folds of the cross-validation.", LOOKING, Whole(Bounds(AtLeast(2))), 5)),
+    option("--layer NAME", "The layer of a cascade whose labels are looked at.", LOOKING, shown="the highest"),
+    option("--top N", "The first N doubts.", LOOKING, POSITIVE, shown="all"),
+    option(
+        "--apply FILE",
+        "Look for no doubts: FILE, which -o wrote, is corrected; write TRAIN with its labels to -o, as columns.",
+        LOOKING,
+    ),
+    option("-o --output FILE", "Write the sentences with doubts, for annotators.", OUTPUT),
+    TO,
+    JSON,
+    QUIET,
+]
 NOT_USED = ("dev", "search", "learning_curve", "start_from", "calibrate")  # of recipes
 
 
-def command_for(given: Sequence[str]) -> tuple[Callable[..., None], type[GroupedCommand]]:
+def doubts_command(given: Sequence[str]) -> TrainCommand:
     """The command for the tagger that these arguments ask for."""
     name = asked_tagger(given)
-    kind = registry.model_class(name)
-    of_data = {
-        key: for_tagger(kind, setting)
-        for key, setting in RUN.items()
-        if ((setting.group == DATA and key != "dev") or key == "random_state") and offered(kind, setting)
-    }
-    of_tagger = {key: setting for key, setting in settings_of(kind).items() if setting.in_options}
-    settings: dict[str, Setting] = {**of_data, **of_tagger, **OWN}
-    shown = sorted(settings.values(), key=lambda s: 0.5 if s.group == LOOKING else PLACES.get(s.group or "", 3))
 
-    def run(train: str, **values: Any) -> None:
-        _doubts(train, name, {key: value for key, value in values.items() if value not in (None, [])})
+    def of_data(setting: Setting) -> bool:
+        return (setting.group == DATA and setting.name != "dev") or setting.name == "random_state"
 
-    return command_of(run, [TRAIN], shown, f"Settings of {name}", ABOUT), command_class(name)
+    settings = {each.name: each for each in (*settings_of_run(name, of_data), *OWN)}
+    shown = in_order(settings.values(), {**PLACES, LOOKING: 0.5})
+    return TrainCommand(name, ABOUT, shown, lambda o: _doubts(o.train, name, o.given))
 
 
-def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
+def _doubts(source: str, name: str, options: Mapping[str, Any]) -> None:
     """Cross-validate, and show or write what is doubtful."""
     from labelwright.active.annotator_files import annotator_file, format_for
     from labelwright.active.suspicious import doubts
 
-    recipe = options.get("recipe")
-    asked = request(name, {**RUN, **OWN}, options, recipe, read_recipe(recipe) if recipe else {})
+    options = {key: value for key, value in options.items() if key != TRAIN.name}
+    asked = request(name, {**RUN, **{each.name: each for each in OWN}}, options)
     asked = asked._replace(values={key: value for key, value in asked.values.items() if key not in NOT_USED})
-    output, top = asked.get("output"), asked.get("top")
-    format = _checked_format(asked, [source, *asked.files()])
+    output, top, to, folds = asked.get("output"), asked.get("top"), asked.get("to"), asked.get("folds", 5)
+    check_annotator_format(to, output, False)
+    if output is not None:
+        check_target(output, [source, *asked.files()])
     if asked.get("apply") is not None:
         _apply(source, asked)
         return
@@ -145,23 +105,23 @@ def _doubts(source: str, name: str, options: dict[str, Any]) -> None:
             model,
             data,
             by=asked.get("by"),
-            folds=asked.get("folds", 5),
+            folds=folds,
             layer=asked.get("layer"),
             random_state=asked.get("random_state"),
-            progress=None if asked.get("quiet") else _Progress(asked.get("folds", 5)),
+            progress=None if asked.get("quiet") else _Progress(folds),
         )
     chosen = result.doubts[:top]
     column = _column(data, asked)
     if output is not None:
         names = [each for each in data.names if each != column]
         items = _items(data, result, chosen, column)
-        _write(output, annotator_file(items, names, format_for(output, format)))
+        write_file(output, annotator_file(items, names, format_for(output, to)))
         if output != "-" and not asked.get("quiet"):
             say(f"{output}: {counted(len(chosen), 'doubt')} in {counted(len(items), 'sentence')}")
-    if asked.get("as_json"):
-        show_json({"by": result.by, "sentences": len(data), "doubts": [_fact(data, each) for each in chosen]})
-    elif output is None:
-        _show(data, result, chosen[: top or SHOWN], top)
+    if asked.get("json") or output is None:
+        facts = {"by": result.by, "sentences": len(data), "doubts": [_fact(data, each) for each in chosen]}
+        lines = _lines(data, result, chosen[: top or SHOWN], top)
+        report(facts, bool(asked.get("json")), lambda _: lines)
 
 
 def _column(data: "Corpus", asked: Request) -> str:
@@ -186,27 +146,13 @@ def _apply(source: str, asked: Request) -> None:
     changed = sum(old != new for old, new in zip(data.tokens(column), made.tokens(column), strict=True))
     buffer = io.BytesIO()
     write_columns(made, buffer)
-    _write(output, buffer.getvalue())
+    write_file(output, buffer.getvalue())
     if output != "-" and not asked.get("quiet"):
         say(f"{output}: {counted(changed, 'label')} of {counted(made.n_tokens, 'token')} changed")
 
 
-def _checked_format(asked: Request, inputs: Sequence[str]) -> str | None:
-    """The format that -o writes, after a check that it can be written."""
-    from labelwright.active.annotator_files import format_for
-
-    output, to = asked.get("output"), None if asked.get("to") is None else str(asked.get("to"))
-    format_for("", to)
-    if to is not None and output is None:
-        raise OptionError("--to: says what -o writes; add -o FILE, or -o - for standard output")
-    if output is not None:
-        check_target(output, inputs)
-    return to
-
-
 def _read(source: str, asked: Request) -> "Corpus":
-    schemes = asked.kind._label_columns(asked.table)
-    data, _ = read_data(source, asked, schemes)
+    data, _ = read_data(source, asked, asked.kind._label_columns(asked.table))
     if has_attributes(data):
         raise OptionError(f"{source}: CRFsuite's data have no words to show; use labelwright.active.doubts in Python")
     corpus: Corpus = data
@@ -225,7 +171,7 @@ class _Progress:
         say(f"fold {self.done}/{self.folds}  {sizes}  {counted(part.n_doubts, 'doubt')}  {part.seconds:.2f} s")
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- files and lines --------------------------------------------------------------------------------------------------
 
 
 def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: str) -> "list[ToAnnotate]":
@@ -254,16 +200,6 @@ def _items(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", column: 
     return items
 
 
-def _write(path: str, data: bytes) -> None:
-    from labelwright.corpus.compressed import written
-
-    with written(path) as write:
-        write(data)
-
-
-# -- text -------------------------------------------------------------------------------------------------------------
-
-
 def _fact(data: "Corpus", doubt: "Doubt") -> dict[str, Any]:
     """A doubt, ready for JSON, with its words."""
     words = _words(data, doubt)
@@ -277,17 +213,16 @@ def _words(data: "Corpus", doubt: "Doubt") -> list[str]:
     return [column.values[code] for code in column.codes[begin:end].tolist()]
 
 
-def _show(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", top: int | None) -> None:
+def _lines(data: "Corpus", result: "Doubts", chosen: "Sequence[Doubt]", top: int | None) -> list[str]:
     """A table of doubts, each with some words around it."""
     if not chosen:
-        show("no doubts: the models agree with every label")
-        return
+        return ["no doubts: the models agree with every label"]
     rows = [_row(result.by, each, _words(data, each)) for each in chosen]
-    for line in aligned([HEADS if result.by != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], {0, 1}):
-        show(line)
+    lines = align([HEADS if result.by != "sentence" else (*HEADS[:2], HEADS[-1]), *rows], range(2, 6))
     if len(chosen) < len(result.doubts):
         more = counted(len(result.doubts) - len(chosen), "further doubt")
-        show(f"{more}; {'' if top else '--top N shows N, '}-o FILE writes them")
+        lines.append(f"{more}; {'' if top else '--top N shows N, '}-o FILE writes them")
+    return lines
 
 
 def _row(by: str, doubt: "Doubt", words: Sequence[str]) -> tuple[str, ...]:

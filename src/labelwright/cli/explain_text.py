@@ -1,44 +1,44 @@
-"""Explanations as text: a sentence in short, or one token in full."""
+"""Explanations as lines of text: a sentence in short, or one token in full."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from labelwright.cli.common import aligned, heading, percent, show
-from labelwright.cli.layout import BAR, HALF, bar, show_rows, signed_bar
+from labelwright.cli.show import BAR, HALF, Heading, bar, indented, named_rows, section, signed_bar
 from labelwright.inspection.explanation import in_view
-from labelwright.wording import shortened
+from labelwright.wording import align, percent, shortened
 
+Facts = dict[str, Any]
 REASONS = 3  # features of a token in short
 LONG = 48  # letters of a name in short
 ALIGNED = 32  # of a name up to which places stand below each other
 SHOWN_WORDS = 4  # around a neighbour in its sentence
-TOTALS = {"log-odds": "log-odds", "margin": "margin of scores", "weight": "weight of constraints"}
+TOTALS = {"margin": "margin of scores", "weight": "weight of constraints"}  # measures in other words
 
 
-def show_sentence(facts: dict[str, Any], source: str, in_full: bool, top: int) -> None:
+def sentence_lines(facts: Facts, source: str, in_full: bool, top: int) -> Iterator[str]:
     """One sentence: all its tokens in short, or the one that was asked about in full."""
     for position, (layer, tokens) in enumerate(facts["layers"].items()):
-        if position:
-            show()
+        yield from [""] if position else []
         of = f"{source}, layer {layer}" if layer else source
         if facts.get("text") is not None:
             of = f"{of}, text {facts['text']}"
         if in_full:
-            _show_token(tokens[0], facts, f"sentence {facts['sentence']}, token {{}} of {of}", top)
+            token = tokens[0]
+            yield Heading(f"sentence {facts['sentence']}, token {token['token']} of {of}: {token['word'] or ''}")
+            yield from _token(token, facts["words"], top)
         else:
-            _show_all(tokens, facts["words"], f"sentence {facts['sentence']} of {of}")
+            yield Heading(f"sentence {facts['sentence']} of {of}")
+            yield from _all_tokens(tokens, facts["words"])
 
 
 # -- in short ---------------------------------------------------------------------------------------------------------
 
 
-def _show_all(tokens: Sequence[dict[str, Any]], words: Sequence[str], title: str) -> None:
+def _all_tokens(tokens: Sequence[Facts], words: Sequence[str]) -> list[str]:
     """A line for each token: its label, the runner-up, and the strongest reasons."""
-    heading(title)
     if not tokens:
-        show("  no tokens")
-        return
+        return ["  no tokens"]
     measure = tokens[0]["measure"]
     left_out = {
         "place": all("start" not in each for each in tokens),
@@ -47,17 +47,16 @@ def _show_all(tokens: Sequence[dict[str, Any]], words: Sequence[str], title: str
     }
     names = ["", "place", "word", "gold", "label", "prob", "runner-up", measure]
     kept = [i for i, name in enumerate(names) if not left_out.get(name)]
-    right = {place for place, i in enumerate(kept) if names[i] in ("", "place", "prob", measure)}
-    table = aligned([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], right)
+    left = {place for place, i in enumerate(kept) if names[i] not in ("", "place", "prob", measure)}
+    table = align([[row[i] for i in kept] for row in [names, *map(_cells, tokens)]], left)
     reasons = [["strongest contributions"], *(_reasons(each, words) for each in tokens)]
     wide = max(map(len, table))
-    lines = [f"  {cells:<{wide}}  {'  '.join(why)}".rstrip() for cells, why in zip(table, reasons, strict=True)]
+    pairs = list(zip(table, reasons, strict=True))
+    lines = [f"  {cells:<{wide}}  {'  '.join(why)}".rstrip() for cells, why in pairs]
     width = get_terminal_size((max(map(len, lines)), 0)).columns  # a pipe is as wide as the table
     if max(map(len, lines)) > width:  # the reasons follow below each token
-        pairs = zip(table, reasons, strict=True)
         lines = [line for cells, why in pairs for line in (f"  {cells}", *_filled(why, width))]
-    for line in lines:
-        show(line)
+    return lines
 
 
 def _filled(parts: Sequence[str], width: int) -> list[str]:
@@ -71,7 +70,7 @@ def _filled(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def _cells(each: dict[str, Any]) -> list[str]:
+def _cells(each: Facts) -> list[str]:
     chance = "" if each["probability"] is None else f"{each['probability']:.3f}"
     odds = "" if each["log_odds"] is None else f"{each['log_odds']:.3f}"
     return [
@@ -86,7 +85,7 @@ def _cells(each: dict[str, Any]) -> list[str]:
     ]
 
 
-def _reasons(each: dict[str, Any], words: Sequence[str]) -> list[str]:
+def _reasons(each: Facts, words: Sequence[str]) -> list[str]:
     """The strongest features, with their place where it is not the token, and the net contributions of transitions."""
     features, transitions = in_view(each)
     reasons = []
@@ -105,126 +104,111 @@ def _short(name: str) -> str:
 # -- in full ----------------------------------------------------------------------------------------------------------
 
 
-def _show_token(each: dict[str, Any], facts: dict[str, Any], title: str, top: int) -> None:
-    heading(f"{title.format(each['token'])}: {each['word'] or ''}")
-    measure = TOTALS.get(each["measure"], each["measure"])
-    rows = [("label", _with_chance(each["label"], each["probability"]))]
+def _token(each: Facts, words: Sequence[str], top: int) -> Iterator[str]:
+    rows = [("place", f"characters {each['start']} to {each['end']}")] if "start" in each else []
+    rows.append(("label", _with_chance(each["label"], each["probability"])))
     if each["gold"] is not None:
         rows.append(("gold", f"{each['gold']}{'  (✗ the label is wrong)' if each['wrong'] else ''}"))
-    if "start" in each:
-        rows = [("place", f"characters {each['start']} to {each['end']}"), *rows]
     if each["runner_up"] is None:
-        show_rows([*rows, ("runner-up", "none: no other label is possible, or none was proposed")])
+        rows.append(("runner-up", "none: no other label is possible, or none was proposed"))
+        yield from named_rows(rows)
     else:
         rows.append(("runner-up", _with_chance(each["runner_up"], each["runner_up_probability"])))
-        show_rows([*rows, (each["measure"], f"{each['log_odds']:.4f}")])
-        _show_labellings(each, facts["words"])
-        _show_contributions(each, facts["words"], measure, top)
-    _show_flips(each, facts["words"])
+        yield from named_rows([*rows, (each["measure"], f"{each['log_odds']:.4f}")])
+        yield from _labellings(each, words)
+        yield from _contributions(each, words, top)
+    if each["flips"]:
+        flips = [f"  {row['label']:<10} without {row['name']}  at {words[row['token']]!r}" for row in each["flips"]]
+        yield from section("without one of these the label would be another", flips)
+    elif each["flips"] is not None:
+        yield from ("", "no single feature decides: without any one of them the label is the same")
     if each["details"]:
-        _show_details(each["details"], top)
+        yield from _details(each["details"], top)
 
 
 def _with_chance(label: str, chance: float | None) -> str:
     return label if chance is None else f"{label}  (probability {chance:.4f})"
 
 
-def _show_labellings(each: dict[str, Any], words: Sequence[str]) -> None:
+def _labellings(each: Facts, words: Sequence[str]) -> list[str]:
     """The two labellings where they differ, with a token on each side."""
     one, other = each["labels"], each["runner_up_labels"]
     if other is None:
-        return
+        return []
     unlike = [t for t, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
-    begin, end = max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2)
-    show()
-    heading("the two labellings that are compared, where they differ")
-    part = slice(begin, end)
+    part = slice(max(0, unlike[0] - 1), min(len(words), unlike[-1] + 2))
     table = [["", *words[part]], ["label", *one[part]], ["runner-up", *other[part]]]
-    for line in aligned(table):
-        show(f"  {line}")
+    return section(
+        "the two labellings that are compared, where they differ", indented(align(table, range(len(table[0]))))
+    )
 
 
-def _show_contributions(each: dict[str, Any], words: Sequence[str], measure: str, top: int) -> None:
+def _contributions(each: Facts, words: Sequence[str], top: int) -> list[str]:
     """The strongest features, then the net contributions of transitions, with bars from one axis."""
-    show()
-    heading(f"contributions to the {measure}")
+    measure = TOTALS.get(each["measure"], each["measure"])
     features, transitions = in_view(each)
     shown, rest = features[:top], features[top:]
     largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
     width = min(max((len(row["name"]) for row in shown), default=0), ALIGNED)
-    blank = f"{'│':^{2 * HALF + 1}}"
 
-    def line(value: float, bars: str, text: str) -> None:
-        show(f"  {value:+9.4f}  {bars}  {text}".rstrip())
+    def line(value: float, text: str, bars: str = f"{'│':^{2 * HALF + 1}}") -> str:
+        return f"  {value:+9.4f}  {bars}  {text}".rstrip()
 
+    def total(rows: Sequence[Facts], text: str) -> str:
+        return line(sum(row["value"] for row in rows), text)
+
+    lines = []
     for row in shown:
-        line(row["value"], signed_bar(row["value"], largest), f"{row['name']:<{width}}  {_place(row, words)}")
-    if rest:
-        line(sum(row["value"] for row in rest), blank, f"{len(rest):,} more")
-    for row in transitions:
-        line(row["value"], signed_bar(row["value"], largest), row["name"])
-    line(sum(row["value"] for row in each["contributions"]), blank, f"sum: the {measure}")
-    below = [row["value"] for row in features if row["below"]]
-    if below:
-        line(sum(below), blank, "of it from the labels of lower layers (--below explains these)")
+        text = f"{row['name']:<{width}}  {_place(row, words)}"
+        lines.append(line(row["value"], text, signed_bar(row["value"], largest)))
+    lines += [total(rest, f"{len(rest):,} more")] if rest else []
+    lines += [line(row["value"], row["name"], signed_bar(row["value"], largest)) for row in transitions]
+    lines.append(total(each["contributions"], f"sum: the {measure}"))
+    below = [row for row in features if row["below"]]
+    lines += [total(below, "of it from the labels of lower layers (--below explains these)")] if below else []
+    return section(f"contributions to the {measure}", lines)
 
 
-def _place(row: dict[str, Any], words: Sequence[str]) -> str:
+def _place(row: Facts, words: Sequence[str]) -> str:
     """The words that a contribution is about."""
     if row["token"] is None:
         return ""
     return f"at {' '.join(words[row['token'] : row['end']])!r}"
 
 
-def _show_flips(each: dict[str, Any], words: Sequence[str]) -> None:
-    if each["flips"] is None:
-        return
-    show()
-    if not each["flips"]:
-        show("no single feature decides: without any one of them the label is the same")
-        return
-    heading("without one of these the label would be another")
-    for flip in each["flips"]:
-        show(f"  {flip['label']:<10} without {flip['name']}  at {words[flip['token']]!r}")
-
-
 # -- n-gram and memory-based taggers ----------------------------------------------------------------------------------
 
 
-def _show_details(details: dict[str, Any], top: int) -> None:
-    show()
-    heading(f"predictions that cover it (inference {details['inference']})")
+def _details(details: Facts, top: int) -> Iterator[str]:
     rows = [
         [str(row["token"]), row["word"] or "", _gram(row["labels"]), f"confidence {row['confidence']:.3f}"]
         for row in details["proposals"]
     ]
-    for line in aligned(rows, {0}):
-        show(f"  {line}")
-    show()
-    heading("votes of its own prediction")
-    for row in details["classes"][:top]:
-        show(f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}")
+    title = f"predictions that cover it (inference {details['inference']})"
+    yield from section(title, indented(align(rows, {1, 2, 3})))
+    votes = [
+        f"  {percent(row['share']):>8}  {bar(row['share'], 1.0):<{BAR}}  {_gram(row['labels'])}"
+        for row in details["classes"][:top]
+    ]
+    yield from section("votes of its own prediction", votes)
     if details.get("neighbours"):
-        _show_neighbours(details["neighbours"], top)
+        yield from section("nearest neighbours in the training data", _neighbours(details["neighbours"], top))
     elif "neighbours" in details:
-        show("\nno neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1")
+        yield "\nno neighbours: an igtree answers by classes, not by instances; train with --algorithm ib1"
 
 
-def _show_neighbours(rows: Sequence[dict[str, Any]], top: int) -> None:
-    show()
-    heading("nearest neighbours in the training data")
+def _neighbours(rows: Sequence[Facts], top: int) -> Iterator[str]:
     for row in rows[:top]:
         alike = f", {len(row['instances']):,} alike" if len(row["instances"]) > 1 else ""
-        show(f"  distance {row['distance']:.4f}  {_gram(row['labels'])}{alike}")
-        for place in row["places"]:
-            show(f"    {_source(place)}")
+        yield f"  distance {row['distance']:.4f}  {_gram(row['labels'])}{alike}"
+        yield from (f"    {_source(place)}" for place in row["places"])
         unlike = ", ".join(f"{name} {value}" for name, value in list(row["differs"].items())[:6])
-        show(f"    differs in {unlike}" if unlike else "    the same in all columns")
+        yield f"    differs in {unlike}" if unlike else "    the same in all columns"
     if len(rows) > top:
-        show(f"  ... and {len(rows) - top:,} more, with --json all")
+        yield f"  ... and {len(rows) - top:,} more, with --json all"
 
 
-def _source(place: dict[str, Any]) -> str:
+def _source(place: Facts) -> str:
     """The sentence of a neighbour, which is in brackets."""
     if place["sentence"] is None:
         return "its sentence is not known"

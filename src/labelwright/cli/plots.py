@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import check_target
+from labelwright.cli.files import check_target
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:

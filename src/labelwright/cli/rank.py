@@ -1,38 +1,82 @@
 """labelwright rank: unlabelled sentences in the order in which to label them."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from labelwright.cli.common import (
-    Format,
-    Threads,
-    aligned,
-    check_target,
-    counted,
-    input_names,
-    inputs_of,
-    load_model,
-    say,
-    show,
+from labelwright.cli.files import check_target, input_names, inputs_of, load_model
+from labelwright.cli.options import (
+    ALL_COLUMNS,
+    DATA,
+    FORMAT,
+    MAX_INPUT,
+    OUTPUT,
+    POSITIVE,
+    SPLITTING,
+    THREADS,
+    Command,
+    argument,
+    option,
 )
-from labelwright.cli.options import DATA, OUTPUT, argument, option
-from labelwright.cli.reading import pieces_to_tag
-from labelwright.cli.tag_text import Characters, Sentences, TokenizerName, TokenPattern, text_format, tokenizer_given
+from labelwright.cli.show import say, show, warn
+from labelwright.cli.tag import text_format
+from labelwright.cli.tag_input import Source, tokenizer_given
 from labelwright.errors import CorpusError, OptionError
-from labelwright.wording import shortened
+from labelwright.wording import align, counted, shortened
 
 if TYPE_CHECKING:
     from labelwright.active.annotator_files import Place, ToAnnotate
     from labelwright.active.ranking import RankedSentence
-    from labelwright.corpus.tokenizer import Tokenizer
 
 SHOWN = 20  # sentences of the table, where no number is asked for
 WIDTH = 90  # characters of a sentence in the table
-To = Annotated[
-    str | None,
+RANKING = "Ranking"
+HELP = """\
+Rank unlabelled sentences: what to label next, the most uncertain first.
+
+Without -o, a table of the first sentences is shown.  -o writes them with the predicted labels, to be corrected: as
+columns (the input with one more column, ready for `labelwright train`), as JSON lines, or for doccano or Label Studio.
+--rest writes the others, to choose from in the next round.
+
+\b
+  labelwright rank model.crf pool.txt --top 200 -o next.txt --rest rest.txt
+  labelwright rank model.crf pool.txt --by span --diverse --top 50 -o next.jsonl
+  labelwright rank model.crf letters.txt --text --top 50 --to label-studio -o tasks.json
+
+sequence is exact for CRFs and segment models, and estimated from samples for latent models; token, span,
+least-confidence and margin are exact.  Perceptrons need calibration (train with --dev); they and memory-based models
+can be asked by margin, a difference of scores.  sequence and span prefer long sentences, which hold more to learn;
+where the effort is counted in words, use sequence-mean.
+"""
+TO = option(
+    "--to NAME",
+    "What -o writes: columns, jsonl, doccano or label-studio.",
+    OUTPUT,
+    shown="as the name of FILE says",
+)
+OPTIONS = [
+    argument("model", "MODEL", "A model file that `labelwright train` wrote."),
+    argument("input", "UNLABELLED", "Unlabelled sentences: column file, text (--text), JSON lines, or -."),
+    ALL_COLUMNS,
+    FORMAT,
+    option("--text", "UNLABELLED is plain text.", DATA),
+    *SPLITTING,
+    MAX_INPUT,
     option(
-        "What -o writes: columns, jsonl, doccano or label-studio. [default: as the name of FILE says]", "NAME", OUTPUT
+        "--by NAME",
+        "sequence (entropy of all labellings), sequence-mean (per token), token, token-max (mean, largest entropy of a "
+        "token), span (entropies of all spans), least-confidence, margin.",
+        RANKING,
+        default="sequence",
     ),
+    option("--diverse", "Uncertain, and unlike the sentences ranked before.", RANKING),
+    option("--layer NAME", "The layer of a cascade that is asked.", RANKING, shown="the highest"),
+    option("--top N", "The first N sentences.", RANKING, POSITIVE, shown="all"),
+    option("-o --output FILE", "Write the sentences with predicted labels, for annotators.", OUTPUT),
+    TO,
+    option("--scores", "Column files: one more column, the score of the sentence.", OUTPUT),
+    option("--rest FILE", "Write the sentences that are not among the first N as columns.", OUTPUT),
+    option("--json", "One JSON object per sentence.", OUTPUT),
+    THREADS,
 ]
 
 
@@ -45,96 +89,38 @@ class Pool(NamedTuple):
     texts: "list[tuple[str, list[Place]] | None]"  # [N]  the text of a sentence, where there is one
 
 
-def command(
-    model: Annotated[str, argument("A model file that `labelwright train` wrote.", "MODEL")],
-    input: Annotated[
-        str, argument("Unlabelled sentences: column file, text (--text), JSON lines, or -.", "UNLABELLED")
-    ],
-    columns: Annotated[
-        str | None, option("Names of all input columns. [default: as in training, by their number]", "NAMES", DATA)
-    ] = None,
-    format: Format = None,
-    text: Annotated[bool, option("UNLABELLED is plain text.", None, DATA, "--text")] = False,
-    tokenizer: TokenizerName = None,
-    characters: Characters = False,
-    token_pattern: TokenPattern = None,
-    sentences: Sentences = None,
-    by: Annotated[
-        str,
-        option(
-            "sequence (entropy of all labellings), sequence-mean (per token), token, token-max (mean, largest entropy "
-            "of a token), span (entropies of all spans), least-confidence, margin.",
-            "NAME",
-            "Ranking",
-        ),
-    ] = "sequence",
-    diverse: Annotated[
-        bool, option("Uncertain, and unlike the sentences ranked before.", None, "Ranking", "--diverse")
-    ] = False,
-    layer: Annotated[
-        str | None, option("The layer of a cascade that is asked. [default: the highest]", "NAME", "Ranking")
-    ] = None,
-    top: Annotated[int | None, option("The first N sentences. [default: all]", "N", "Ranking")] = None,
-    output: Annotated[
-        str | None,
-        option("Write the sentences with predicted labels, for annotators.", "FILE", OUTPUT, "-o", "--output"),
-    ] = None,
-    to: To = None,
-    scores: Annotated[
-        bool, option("Column files: one more column, the score of the sentence.", None, OUTPUT, "--scores")
-    ] = False,
-    rest: Annotated[
-        str | None, option("Write the sentences that are not among the first N as columns.", "FILE", OUTPUT)
-    ] = None,
-    as_json: Annotated[bool, option("One JSON object per sentence.", None, OUTPUT, "--json")] = False,
-    threads: Threads = None,
-) -> None:
-    """Rank unlabelled sentences: what to label next, the most uncertain first.
-
-    Without -o, a table of the first sentences is shown.  -o writes them with the predicted labels, to be corrected: as
-    columns (the input with one more column, ready for `labelwright train`), as JSON lines, or for doccano or Label
-    Studio.  --rest writes the others, to choose from in the next round.
-
-    \b
-      labelwright rank model.crf pool.txt --top 200 -o next.txt --rest rest.txt
-      labelwright rank model.crf pool.txt --by span --diverse --top 50 -o next.jsonl
-      labelwright rank model.crf letters.txt --text --top 50 --to label-studio -o tasks.json
-
-    sequence is exact for CRFs and segment models, and estimated from samples for latent models; token, span,
-    least-confidence and margin are exact.  Perceptrons need calibration (train with --dev); they and memory-based
-    models can be asked by margin, a difference of scores.  sequence and span prefer long sentences, which hold more to
-    learn; where the effort is counted in words, use sequence-mean.
-    """
+def _rank(o: Any) -> None:
     from labelwright.active.annotator_files import annotator_file, format_for
     from labelwright.active.ranking import rank
 
-    if top is not None and top < 1:
-        raise OptionError(f"--top: expected 1 or more, got {top}")
-    target = _target(output, to, as_json)
-    for path in (output, rest):
-        if path is not None:
-            check_target(path, [model, input])
-    tagger = load_model(model, threads)
-    splitter = tokenizer_given(tagger.tokenizer(), tokenizer, characters, token_pattern, sentences)
-    pool = _read(tagger, input, text_format(text, format, None, as_json), columns, splitter)
-    ranked = rank(tagger, pool.inputs, by, top=top, diverse=diverse, layer=layer)
+    check_annotator_format(o.to, o.output, o.json)
+    target = "-" if o.json and o.output is None else o.output  # None: a table is shown
+    for path in filter(None, (o.output, o.rest)):
+        check_target(path, [o.model, o.input])
+    tagger = load_model(o.model, o.n_jobs)
+    source = Source(o.input, text_format(o), o.columns, None, tokenizer_given(tagger.tokenizer(), o))
+    pool = _read(tagger, source)
+    ranked = rank(tagger, pool.inputs, o.by, top=o.top, diverse=o.diverse, layer=o.layer)
     if target is not None:
-        items = [_item(pool, number, each, by, scores) for number, each in enumerate(ranked, 1)]
-        _write(target, annotator_file(items, pool.names, "jsonl" if as_json else format_for(target, to)))
+        items = [_item(pool, number, each, o.by, o.scores) for number, each in enumerate(ranked, 1)]
+        write_file(target, annotator_file(items, pool.names, "jsonl" if o.json else format_for(target, o.to)))
     else:
-        _show(pool, ranked, by, top)
+        show(*_lines(pool, ranked, o.by, o.top))
     if not pool.rows:
-        say(f"labelwright: {input}: no sentences to rank")
-    if rest is not None:
-        if top is None or len(ranked) == len(pool.rows):
-            say(f"labelwright: {rest}: no sentences are left over; --top N says how many are chosen")
-        _write_rest(rest, pool, {each.sentence for each in ranked})
-    if output is not None and output != "-":
-        say(f"{output}: {_summary(pool, ranked, by)}")
+        warn(f"{o.input}: no sentences to rank")
+    if o.rest is not None:
+        if o.top is None or len(ranked) == len(pool.rows):
+            warn(f"{o.rest}: no sentences are left over; --top N says how many are chosen")
+        _write_rest(o.rest, pool, {each.sentence for each in ranked})
+    if o.output is not None and o.output != "-":
+        say(f"{o.output}: {_summary(pool, ranked, o.by)}")
 
 
-def _target(output: str | None, to: str | None, as_json: bool) -> str | None:
-    """Where sentences are written; None: a table is shown."""
+rank_command = Command(HELP, OPTIONS, _rank)
+
+
+def check_annotator_format(to: str | None, output: str | None, as_json: bool) -> None:
+    """Refuse a format for annotators that is none, or that nothing is written in."""
     from labelwright.active.annotator_files import format_for
 
     format_for("", to)
@@ -142,21 +128,22 @@ def _target(output: str | None, to: str | None, as_json: bool) -> str | None:
         raise OptionError(f"--json: writes JSON lines, but --to says {to}; leave one of both out")
     if to is not None and output is None and not as_json:
         raise OptionError("--to: says what -o writes; add -o FILE, or -o - for standard output")
-    return "-" if as_json and output is None else output
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _read(model: Any, path: str, format: str | None, columns: str | None, tokenizer: "Tokenizer | None") -> Pool:
+def _read(model: Any, source: Source) -> Pool:
     """All sentences of a file."""
     pool = Pool([], [], [], [])
-    if os.path.isfile(path) and os.path.getsize(path) == 0:
+    if os.path.isfile(source.path) and os.path.getsize(source.path) == 0:
         return pool._replace(names=input_names(model))
-    for piece in pieces_to_tag(model, path, format, columns, None, tokenizer):
+    for piece in source.file_pieces(model):
         corpus = piece.corpus
         if corpus is None:
-            raise CorpusError(f"{path}: CRFsuite's data have no words to show; use labelwright.active.rank in Python")
+            raise CorpusError(
+                f"{source.path}: CRFsuite's data have no words to show; use labelwright.active.rank in Python"
+            )
         inputs = inputs_of(model, corpus)
         shown = inputs if "form" in corpus.names and "upos" in corpus.names else corpus  # of CoNLL-U not all columns
         pool.names[:] = shown.names
@@ -193,7 +180,7 @@ def _item(pool: Pool, number: int, each: "RankedSentence", by: str, scores: bool
     return ToAnnotate(pool.rows[each.sentence], each.labels, facts, more, text, places)
 
 
-def _write(path: str, data: bytes) -> None:
+def write_file(path: str, data: bytes) -> None:
     from labelwright.corpus.compressed import written
 
     with written(path) as write:
@@ -206,22 +193,22 @@ def _write_rest(path: str, pool: Pool, chosen: set[int]) -> None:
 
     left = [rows for number, rows in enumerate(pool.rows) if number not in chosen and rows]
     if not left:
-        _write(path, b"")
+        write_file(path, b"")
         return
     write_columns(Corpus.from_sequences(left, names=pool.names, source=path), path)
 
 
-def _show(pool: Pool, ranked: "list[RankedSentence]", by: str, top: int | None) -> None:
+def _lines(pool: Pool, ranked: "list[RankedSentence]", by: str, top: int | None) -> list[str]:
     """A table of the first sentences, with what the model would mark in them."""
     shown = ranked[: top or SHOWN]
     table = [("rank", "sentence", by, "predicted")]
     for number, each in enumerate(shown, 1):
         words = [row[0] for row in pool.rows[each.sentence]]
         table.append((str(number), f"{each.sentence:,}", f"{each.score:.4g}", _marked(words, each.labels)))
-    for line in aligned(table, {0, 1, 2}):
-        show(line)
+    lines = align(table, {3})
     if len(shown) < len(ranked):
-        show(f"{counted(len(ranked) - len(shown), 'further sentence')}; --top N shows N, -o FILE writes all")
+        lines.append(f"{counted(len(ranked) - len(shown), 'further sentence')}; --top N shows N, -o FILE writes all")
+    return lines
 
 
 def _marked(words: list[str], labels: list[str]) -> str:

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from labelwright.errors import LabelwrightError, OptionError, unreadable
-from labelwright.settings import Needs, NotInherited, Place, Setting, read_table, settings_of, without_use
+from labelwright.settings import (
+    Needs,
+    NotInherited,
+    Place,
+    Setting,
+    read_table,
+    refusal,
+    settings_of,
+    without_use,
+)
 from labelwright.taggers import registry
 from labelwright.wording import did_you_mean, either, shortened
 
@@ -64,34 +73,22 @@ class Request(NamedTuple):
         return files
 
 
-def request(
-    name: str,
-    run: Mapping[str, Setting],
-    options: Mapping[str, Any],
-    recipe: str | None,
-    table: Mapping[str, Any],
-    complete: bool = True,
-) -> Request:
+def request(name: str, run: Mapping[str, Setting], options: Mapping[str, Any], complete: bool = True) -> Request:
     """The settings of a run with this tagger: those of the recipe, and over them those of the options.  With
     `complete`, those that every tagger of its kind needs must be there."""
-    kind = registry.model_class(name)
+    kind, recipe = registry.model_class(name), options.get("recipe")
     of_tagger = {key: each for key, each in settings_of(kind).items() if each.in_options or each.in_recipes}
-    all_of_run = run
-    run = {key: setting for key, setting in run.items() if offered(kind, setting)}
-    settings = {**run, **of_tagger}
-    values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, all_of_run))
-    for key, value in options.items():
-        values[key] = settings[key].parsed(value) if isinstance(value, str | list) else value
-    asked = Request(name, kind, run, of_tagger, values, frozenset(options), recipe, table)
+    of_run = {key: setting for key, setting in run.items() if offered(kind, setting)}
+    settings = {**of_run, **of_tagger}
+    table = read_recipe(recipe) if recipe else {}
+    values = read_table(table, settings, recipe or "", lambda key: unknown_key(key, name, settings, run))
+    values |= options
+    asked = Request(name, kind, of_run, of_tagger, values, frozenset(options), recipe, table)
     for setting in of_tagger.values():
         if complete and setting.required and setting.name not in values:
-            where = f"{recipe}: no {setting.name}" if recipe else _in_a_recipe(name, setting)
-            raise OptionError(f"{where}; {setting.kind.hint}")
+            in_recipe = f"--model {name}: its {setting.name} stand in a recipe; add --recipe FILE.toml"
+            raise OptionError(f"{f'{recipe}: no {setting.name}' if recipe else in_recipe}; {setting.kind.hint}")
     return asked
-
-
-def _in_a_recipe(name: str, setting: Setting) -> str:
-    return f"--model {name}: its {setting.name} stand in a recipe; add --recipe FILE.toml"
 
 
 def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
@@ -99,34 +96,27 @@ def tagger(asked: Request, kept: Mapping[str, Any]) -> Any:
     model = asked.kind(**{**kept, **asked.parameters})
     values, grid = model.get_params(deep=False), asked.get("search")
     searched = () if grid is None else (*asked.kind._searched, *(grid if isinstance(grid, dict) else ()))
-    for setting in without_use(values, asked.settings, asked.parameters):
-        wanted = setting.only_with
-        if wanted.setting not in searched or wanted.setting in asked.values:
-            value = f"{asked.settings[wanted.setting].flag} {either(wanted.values)}"
-            raise OptionError(f"{asked.place(setting.name)}: only with {value}, got {values[wanted.setting]!r}")
+    for setting, only in without_use(values, asked.settings, asked.parameters):
+        if only.setting not in searched or only.setting in asked.values:
+            why = refusal(only, asked.settings, values[only.setting])
+            raise OptionError(f"{asked.place(setting.name)}: {why}")
     with asked.named():
         model._check_parameters()
     return model
 
 
-def start_model(asked: Request) -> Any:
-    """The trained model to start from, if there is one, and if this tagger can start from it."""
+def start_model(asked: Request) -> tuple[Any, dict[str, Any]]:
+    """The trained model to start from, if there is one and this tagger can start from it; and its settings that this
+    tagger takes over, but for those at their defaults."""
     path = asked.get("start_from")
     if path is None:
-        return None
+        return None, {}
     old = registry.load(path)
-    refusal = asked.kind._why_not_from(old)
-    if refusal is not None:
-        raise OptionError(f"{asked.place('start_from')}: {path} is {refusal}")
-    return old
-
-
-def kept_settings(old: Any, kind: type[Any]) -> dict[str, Any]:
-    """The settings of a model that another tagger takes over; what is at its default there is so here."""
-    if old is None:
-        return {}
-    theirs, ours = settings_of(type(old)), settings_of(kind)
-    return {
+    why_not = asked.kind._why_not_from(old)
+    if why_not is not None:
+        raise OptionError(f"{asked.place('start_from')}: {path} is {why_not}")
+    theirs, ours = settings_of(type(old)), settings_of(asked.kind)
+    return old, {
         name: value
         for name, value in old.get_params(deep=False).items()
         if name in ours and not theirs[name].has(NotInherited) and value != theirs[name].default
@@ -155,9 +145,9 @@ def takers(setting: str, run: Mapping[str, Setting]) -> list[str]:
 def only_for(setting: Setting | str, name: str, run: Mapping[str, Setting], place: str) -> str | None:
     """What to say of a setting that this tagger does not have, if others do."""
     key = setting if isinstance(setting, str) else setting.name
-    refusal = registry.model_class(name)._refusal(key)
-    if refusal is not None:
-        return f"{place}: {refusal}"
+    why_not = registry.model_class(name)._refusal(key)
+    if why_not is not None:
+        return f"{place}: {why_not}"
     others = takers(key, run)
     return f"{place}: not for --model {name}, only for {either(others)}" if others and name not in others else None
 

@@ -4,12 +4,23 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from labelwright.cli.common import check_target, counted, ended_by_signal, input_names, layer_names, load_model, say
-from labelwright.cli.eval import gold_for
-from labelwright.cli.reading import has_attributes, sentences_of
+from labelwright.cli.files import (
+    check_target,
+    check_writable,
+    file_options,
+    gold_for,
+    gold_of,
+    has_attributes,
+    input_names,
+    layer_names,
+    load_model,
+    sentences_of,
+)
 from labelwright.cli.recipe import Request, request
+from labelwright.cli.show import ended_by_signal, say
 from labelwright.cli.train_labels import check_known_labels, opened_labels, say_known, weighted_data
 from labelwright.cli.train_options import RUN
+from labelwright.cli.train_reports import score_name
 from labelwright.corpus.schemes import is_chunk_label
 from labelwright.errors import CorpusError, OptionError
 from labelwright.inspection.warnings import sample_of
@@ -17,20 +28,21 @@ from labelwright.settings import OfTheRun
 from labelwright.taggers.estimator import is_interrupted
 from labelwright.taggers.growth import writes
 from labelwright.taggers.registry import name_of
+from labelwright.wording import counted
 
 if TYPE_CHECKING:
-    from labelwright.cli.reading import Data
+    from labelwright.cli.files import Data
 
 TAKEN = (  # options of the run that say something of the data or of the output
     "continue_from", "model", "columns", "label", "format", "label_names", "skip_bad_spans", "scheme", "dev",
-    "unmarked", "allowed_labels", "sentence_weight", "token_weight", "output", "quiet",
+    "unmarked", "allowed_labels", "sentence_weight", "token_weight", "output", "quiet", "max_input",
 )  # fmt: skip
 SHOWN = 5  # new labels that are named
 
 
 def train_further(source: str, name: str, options: dict[str, Any]) -> None:
     """Continue a trained model with the sentences of a file, write it, and say what is new."""
-    asked = request(name, RUN, options, None, {}, complete=False)
+    asked = request(name, RUN, options, complete=False)
     path, output = asked.values["continue_from"], asked.values["output"]
     _check_options(asked)
     check_target(output, [source, *asked.files()], for_model=True)  # the model may be replaced
@@ -87,13 +99,8 @@ def _check_model(model: Any, path: str, asked: Request) -> None:
 
 def _read(model: Any, path: str, asked: Request, held_out: bool = False) -> "Data":
     """A file with labels, its columns named as in the training of the model."""
-    from labelwright.corpus.file_formats import FileOptions
-
-    files = FileOptions(
-        asked.get("format"), asked.get("label_names"), bool(asked.get("skip_bad_spans")), model.tokenizer()
-    )
     named = None if held_out else asked.get("columns")
-    data = gold_for(model, path, named, asked.get("label"), files)
+    data = gold_for(model, path, named, asked.get("label"), file_options(asked.values, model.tokenizer()))
     if not len(data.X):
         raise CorpusError(f"{path}: no sentences to {'score' if held_out else 'learn from'}")
     if asked.get("scheme") is not None:
@@ -126,7 +133,7 @@ def _columns(model: Any, data: "Data") -> "Data":
 def _check_scheme(model: Any, data: "Data") -> None:
     """Refuse labels in another scheme than the model has: it would learn both."""
     for name, part in model._outputs.items():
-        labels = {label for sentence in (data.column(name) if name else data.y) for label in sentence}
+        labels = {label for sentence in gold_of(data, name) for label in sentence}
         known = {str(label) for label in labels} - set(part.classes_)
         unfit = sorted(label for label in known if is_chunk_label(label) and not writes(part.scheme_, label))
         if part.scheme_ is not None and unfit:
@@ -142,9 +149,7 @@ def _check_scheme(model: Any, data: "Data") -> None:
 
 def _write(model: Any, data: "Data", asked: Request) -> None:
     """Write the model, which remembers the columns of its first training where they are the same."""
-    trouble = model._trouble()
-    if trouble is not None:
-        raise OptionError(f"{asked.values['output']}: not written, {trouble}")
+    check_writable(model, asked.values["output"])
     if not has_attributes(data) and "columns" not in model.training_:
         model._remember_input(list(data.names), data.label)
     if not has_attributes(data):
@@ -178,7 +183,7 @@ def _scores(model: Any, dev: "Data") -> dict[str, Any]:
 
     predicted = model.predict(sentences_of(dev))
     by_output = predicted if layer_names(model) else {"": predicted}
-    return {name: evaluate(dev.column(name) if name else dev.y, labels) for name, labels in by_output.items()}
+    return {name: evaluate(gold_of(dev, name), labels) for name, labels in by_output.items()}
 
 
 def _on_dev(scores: list[dict[str, Any]]) -> list[str]:
@@ -187,7 +192,6 @@ def _on_dev(scores: list[dict[str, Any]]) -> list[str]:
         return []
     phrases = []
     for name in scores[-1]:
-        kind = "accuracy" if scores[-1][name].f1 is None else "F1"
         numbers = " -> ".join(f"{100 * report[name].score:.2f}" for report in scores)
-        phrases.append(f"{name}{' ' if name else ''}{kind} {numbers}")
+        phrases.append(f"{name}{' ' if name else ''}{score_name(scores[-1][name])} {numbers}")
     return [f"{', '.join(phrases)} on the development data"]

@@ -5,49 +5,52 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from labelwright.cli.common import show
-from labelwright.cli.options import option
+from labelwright.cli.options import Command, option
+from labelwright.cli.show import show
 from labelwright.errors import OptionError
+from labelwright.settings import Choice
 
 WORDS = [["the", "old", "dog", "barks"], ["she", "sings"], ["a", "bird", "sings", "today"]]
 LABELS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"], ["B-NP", "I-NP", "O", "B-NP"]]
-PROCESSORS = ("native", "generic")
-
-CacheFolder = Annotated[
-    str | None,
+HELP = "Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."
+OPTIONS = [
     option(
-        "Where to store machine code, for LABELWRIGHT_CACHE to name later. [default: the user's cache folder]", "DIR"
+        "--cache DIR",
+        "Where to store machine code, for LABELWRIGHT_CACHE to name later.",
+        shown="the user's cache folder",
+    ),
+    option("--only tag", "tag: only what trained models need, not what training needs.", kind=Choice(["tag"])),
+    option(
+        "--cpu native|generic",
+        "native: for this processor. generic: for every processor of its kind, somewhat slower.",
+        kind=Choice(["native", "generic"]),
+        default="native",
     ),
 ]
-Only = Annotated[str | None, option("tag: only what trained models need, not what training needs.", "tag")]
-Processor = Annotated[
-    str,
-    option("native: for this processor. generic: for every processor of its kind, somewhat slower.", "native|generic"),
-]
 
 
-def command(cache: CacheFolder = None, only: Only = None, cpu: Processor = "native") -> None:
-    """Compile kernels (a minute or two, once per version and machine) and show where the machine code is stored."""
+def _warmup(o: Any) -> None:
     from labelwright.engine import choice
 
-    if only not in (None, "tag"):
-        raise OptionError(f"--only: expected tag, got {only!r}")
-    if cpu not in PROCESSORS:
-        raise OptionError(f"--cpu: expected native or generic, got {cpu!r}")
     if not choice.available():
         raise OptionError(f"warmup: nothing to compile: {choice.why_not_available()}")
     begun = time.perf_counter()
-    if cpu == "generic":
+    if o.cpu == "generic":
         _compile_for_all()
-    if cache is not None:
-        if not cache:
+    if o.cache is not None:
+        if not o.cache:
             raise OptionError("--cache: got nothing, expected the name of a folder")
-        _use(Path(cache))
+        _use(Path(o.cache))
     with choice.using("compiled"):
-        exercise(training=only is None)
-    _show_result(time.perf_counter() - begun, cache)
+        exercise(training=o.only is None)
+        if not choice.may_compile():
+            raise OptionError("warmup: not all kernels could be compiled")
+    _show_result(time.perf_counter() - begun, o.cache)
+
+
+warmup_command = Command(HELP, OPTIONS, _warmup)
 
 
 def _compile_for_all() -> None:
@@ -158,8 +161,8 @@ class _Calls:
             for kind in kinds:
                 for model in self._trained(kind(max_iter=3, **options), self.corpus, dev=self.corpus):
                     _ask(model, self.corpus)
-        for options in ({}, {"order": 2}, {"constraints": "scheme"}):
-            for model in self._trained(CRF(max_iter=3, prune_labels=0.9, **options), self.corpus, dev=self.corpus):
+        for pruned in (CRF(max_iter=3, prune_labels=0.9), CRF(max_iter=3, prune_labels=0.9, constraints="scheme")):
+            for model in self._trained(pruned, self.corpus, dev=self.corpus):
                 _ask(model, self.corpus)
         optimizers = ("lbfgs", "sgd") if self.training else ("lbfgs",)
         for X in (self.dicts, self.arrays):

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from labelwright.corpus.labels import plain_label, wrong_label
+from labelwright.corpus.labels import check_labels, plain_label, wrong_label
 from labelwright.corpus.limits import LONGEST_VALUE, too_long
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.partial_labels import SET_TYPES, check_known, is_set, sets_among
 from labelwright.corpus.schemes import convert_codes
 from labelwright.corpus.tabular import frame_names, is_frame, table_rows
-from labelwright.corpus.writable import check_labels
 from labelwright.errors import CorpusError, OptionError
 from labelwright.wording import shown
 
@@ -458,6 +457,11 @@ def check_label(label: str | None, names: Sequence[str], source: str) -> None:
     """Refuse a label column that is missing."""
     if label is not None and label not in names:
         raise CorpusError(f"{source}: no column {label!r} to be the label, expected one of {', '.join(names)}")
+
+
+def taken(X: Any, which: Any) -> Any:
+    """The sentences of these numbers, or what is said of each."""
+    return X.take(which) if isinstance(X, Corpus) else [X[n] for n in which]
 
 
 def in_lists(X: Any) -> Any:

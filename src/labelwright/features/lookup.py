@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelwright.errors import CorpusError
-from labelwright.features.encoded import on_tokens
-from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs
+from labelwright.features.incidence import NO_VALUES, Incidence, Ints, Longs, on_tokens
 from labelwright.features.template import Cell, Pattern, Reader, apply
 from labelwright.kernels import tables
 from labelwright.locks import renewed_lock

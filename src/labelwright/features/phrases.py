@@ -1,6 +1,6 @@
 """Phrases as a tree of words, found in sentences: of dictionaries, and the texts of segments."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,11 +44,15 @@ class Phrases(NamedTuple):
             depths.append(depths[parent] + 1)
         return depths
 
+    def owned(self) -> Iterator[tuple[int, int]]:
+        """Nodes with their features."""
+        nodes = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+        return zip(nodes.tolist(), self.feature.tolist(), strict=True)
+
     def by_owner(self, n: int) -> list[list[tuple[str, ...]]]:
         """The phrases that have each of the first n features."""
         owned: list[list[tuple[str, ...]]] = [[] for _ in range(n)]
-        nodes = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
-        for node, feature in zip(nodes.tolist(), self.feature.tolist(), strict=True):
+        for node, feature in self.owned():
             if feature < n:
                 owned[feature].append(self.text(node))
         return owned

@@ -31,8 +31,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from labelwright.errors import TemplateError
-from labelwright.features.bounded_search import BoundedSearch
-from labelwright.features.expressions import RegexError, translate
+from labelwright.features.expressions import BoundedSearch, RegexError, translate
 
 KINDS = "UBT*"
 MOST_BYTES = 1 << 24  # of a file with a template

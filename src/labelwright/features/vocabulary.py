@@ -25,8 +25,8 @@ from labelwright.features.lookup import (
 )
 from labelwright.features.template import NUMBERS, Cell, Pattern, Reader, Template
 from labelwright.kernels import tables
+from labelwright.locks import computed_once
 from labelwright.modelfile import pack_strings, read_strings
-from labelwright.parallel import computed_once
 from labelwright.validation import HeaderReader, TensorReader, check_distinct, check_indices
 
 LINES = {"state": "U*", "edge": "B*", "triple": "T"}  # the lines of a template for state, pair and triple features
@@ -199,6 +199,10 @@ class Vocabulary:
         """What a pickle holds: all but what is quickly made again, as pairs, since skops has no tuples as keys."""
         return Vocabulary, (self.template, list(self.values.items()), list(self.rows.items()))
 
+    @property
+    def cell_kinds(self) -> tuple[str, ...]:
+        return tuple(patterns_of(self.template))
+
     @computed_once
     def _known(self) -> dict[Reader, dict[str, int]]:
         """The number of each string that a reader may see."""
@@ -321,8 +325,8 @@ class Vocabulary:
 
     # -- shrinking --------------------------------------------------------------------------------------------
 
-    def reduced(self, used: NDArray[np.bool_]) -> "Vocabulary":
-        """The vocabulary of the features [F] that are used, with the values that these read."""
+    def reduced(self, used: NDArray[np.bool_]) -> "tuple[Vocabulary, NDArray[np.bool_]]":
+        """The vocabulary of the features [F] that are used, with the values that these read; and these features."""
         marks = 2 * self.reach
         rows = {t: r[used[self.first[t] : self.first[t] + len(r)]] for t, r in self.rows.items()}
         values, number = {}, {}
@@ -338,7 +342,7 @@ class Vocabulary:
         for table, features in rows.items():
             for i, reader in enumerate(table.readers):
                 features[:, i] = number[reader][features[:, i]]
-        return Vocabulary(self.template, values, rows)
+        return Vocabulary(self.template, values, rows), used
 
     # -- use --------------------------------------------------------------------------------------------------
 

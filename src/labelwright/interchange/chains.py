@@ -12,7 +12,7 @@ from labelwright.corpus.labels import text_of
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme
 from labelwright.errors import ModelFileError
-from labelwright.features.dicts import DictFeatures
+from labelwright.features.attributes import DictFeatures
 from labelwright.features.incidence import Incidence
 from labelwright.scoring.parameters import Cells, Parameters
 from labelwright.scoring.trained import Trained

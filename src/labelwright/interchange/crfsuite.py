@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.labels import unwritable_label
 from labelwright.corpus.offsets import offsets_from
-from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError
 from labelwright.interchange.chains import ChainModel, check_pairs
 from labelwright.validation import LARGEST_WEIGHT

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.corpus.labels import unwritable_label
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme
 from labelwright.corpus.table import default_names
-from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError, TemplateError
 from labelwright.features.extract import ColumnFeatures
 from labelwright.features.incidence import Ints, Longs

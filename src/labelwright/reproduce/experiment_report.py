@@ -42,7 +42,7 @@ def write_report(experiment: Experiment, findings: Findings, folder: Path, run: 
     contents = {
         f"{name}.results.json": json.dumps(_results(experiment, findings, run), indent=1, ensure_ascii=False) + "\n",
         f"{name}.md": "\n\n".join([f"# {title}", *(block.markdown for block in blocks)]) + "\n",
-        f"{name}.html": html_page(title, STYLE, body, "", {}),
+        f"{name}.html": html_page(title, STYLE, body),
     }
     for file, text in contents.items():
         replace_file(folder / file, text.encode())

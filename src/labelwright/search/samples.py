@@ -1,7 +1,7 @@
 """Nested samples of data for a search, of sentences or rows, split into training and test parts.
 
 A dictionary made from all the data names the entities of the test part, and the score would be too high.  So where a
-dictionary looks as if it was made from the entities of some types (by the rule of features.dictionaries), a phrase that
+dictionary looks as if it was made from the entities of some types (by the rule of features.sources), a phrase that
 is one of these in the test part alone is left out of it, as if it had been made from the other parts.
 """
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
-from labelwright.features.dictionaries import (
+from labelwright.features.phrases import checked_dictionaries
+from labelwright.features.sources import (
     DictionaryWarning,
     Entities,
     Phrase,
@@ -26,7 +27,6 @@ from labelwright.features.dictionaries import (
     seen_in,
     share_of,
 )
-from labelwright.features.phrases import checked_dictionaries
 from labelwright.memory.instances import Instances
 from labelwright.taggers.sample_weights import listed_weights
 from labelwright.taggers.training import labelled_pair, no_labels

@@ -18,7 +18,7 @@ from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
-from labelwright.features.encoded import Extractor
+from labelwright.features.incidence import Extractor
 from labelwright.learn.arc_slots import LabelsOfArcs
 from labelwright.learn.monitor import Record
 from labelwright.learn.objective import LogLikelihood
@@ -33,8 +33,7 @@ from labelwright.structures.feature_values import NOTHING_BELOW, FeatureValues
 from labelwright.structures.passing import Candidates, Passed
 from labelwright.taggers import declared
 from labelwright.taggers.arguments import Forced, permitted_labels, true_labels
-from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY
-from labelwright.taggers.calibrating import Calibratable
+from labelwright.taggers.base import FORCED, JOINT, LAYER, NBEST, PROBABILITY, Tagger
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.lattice_data import arc_slots, scored_lattices, true_arcs
 from labelwright.taggers.lattice_model import LatticeModel, Transitions
@@ -85,7 +84,7 @@ Unreachable = Annotated[
 ]
 
 
-class LatticeTagger(LatticeModel, Calibratable):
+class LatticeTagger(LatticeModel, Tagger):
     """A LatticeCRF that labels sentences: a function of yours makes a lattice of each, and its paths are labellings.
 
     An arc with the label X is a chunk of type X, written as B-X, I-X (or in the scheme of the training labels); one
@@ -107,7 +106,6 @@ class LatticeTagger(LatticeModel, Calibratable):
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities",)
     _labels_as_columns: ClassVar[bool] = True
     reads_: InputSchema
-    _given: ArcLabels | None = None  # by `_like`: the labels that fit shall use
     _assemblies: None = None  # scores need none
 
     def __init__(
@@ -226,17 +224,10 @@ class LatticeTagger(LatticeModel, Calibratable):
 
         return score
 
-    def _untrained(self) -> Self:
-        """A copy with the same settings, to be trained."""
-        copy = type(self)(**self.get_params(deep=False))
-        if self._of_part:
-            copy._of_part, copy._given = True, self._given
-        return copy
-
     def _like(self) -> Self:
         """An untrained copy that will have the same labels, whatever part of its training data it is trained on."""
-        copy = self._untrained()
-        copy._of_part, copy._given = True, _writing(self._learnt())
+        copy = super()._like()
+        copy._given = _writing(self._learnt())
         return copy
 
     # -- sentences in, scores out -------------------------------------------------------------------------------------

@@ -8,16 +8,15 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.answers.chains import CHAIN_DECODERS, Chains, decoder_options
-from labelwright.answers.labellings import Labellings
 from labelwright.corpus.table import Corpus
 from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import expect
 from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor, columns_within
 from labelwright.inspection import linear as inspection
-from labelwright.inspection import linear_explanation
-from labelwright.inspection.explanation import Asked, Explanation
+from labelwright.inspection.explanation import Asked, Explanation, explained
 from labelwright.inspection.known import by_vocabulary
+from labelwright.inspection.weight_evidence import WeighedSentence
 from labelwright.inspection.weight_tables import StateFeature, TransitionFeature, state_features, transition_features
 from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly
@@ -26,9 +25,8 @@ from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.trained import Trained
 from labelwright.scoring.weight_pruning import pruned
 from labelwright.structures.states import StateSpace, state_names
-from labelwright.taggers.arguments import Constraints, Forced, permitted_labels
-from labelwright.taggers.base import EXPLANATION, FORCED, NBEST, PROBABILITY, RULES
-from labelwright.taggers.calibrating import Calibratable
+from labelwright.taggers.arguments import Forced, permitted_labels
+from labelwright.taggers.base import EXPLANATION, FORCED, NBEST, PROBABILITY, RULES, Tagger
 from labelwright.taggers.estimator import InputSchema
 from labelwright.taggers.packing import (
     FITTED,
@@ -59,7 +57,7 @@ class Constrained(NamedTuple):
     assembly: Any  # how weights become scores of its lattices, or of segment graphs
 
 
-class LinearTagger(Calibratable):
+class LinearTagger(Tagger):
     """A tagger with weights; subclasses say how they are found."""
 
     can: ClassVar[frozenset[str]] = frozenset({PROBABILITY, NBEST, FORCED, RULES, EXPLANATION})
@@ -155,7 +153,7 @@ class LinearTagger(Calibratable):
         return transition_features(self._learnt())
 
     def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        return linear_explanation.explain(self, self.encode(X), words, asked)
+        return explained(lambda: WeighedSentence(self, self.encode(X), asked), self.classes_, words, asked)
 
     def _path_mass(self, X: Any, n: int = 2000) -> Array:
         """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""
@@ -220,14 +218,8 @@ class LinearTagger(Calibratable):
         """
         return encode(self._learnt().extractor, X if arrays is None else with_arrays(X, arrays))
 
-    def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Labellings:
-        """The best labels of each sentence: a list of lists, which NumPy takes for an array of lists; `arrays` as in
-        `encode`.
-
-        X : sentences, a Corpus, or what `encode` returned
-        arrays : an array [tokens, D] of numbers for each sentence
-        """
-        return super().predict(X if arrays is None else self.encode(X, arrays=arrays))
+    def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Encoded:
+        return self.encode(X, arrays=arrays)
 
     def _ask(
         self,
@@ -303,27 +295,8 @@ class LinearTagger(Calibratable):
     def _decoder_options(self, decoder: str) -> list[str]:
         return decoder_options(decoder)
 
-    def predict_marginals(
-        self, X: Any, *, latent: bool = False, forced: Forced | None = None, constraints: Constraints = None
-    ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token; with latent=True of every latent state (`B-NP#2`).
-
-        X : sentences, a Corpus, or what `encode` returned
-        latent : of latent states instead of labels
-        forced, constraints : as for `decode`; no rules with latent=True
-        """
-        if not latent or not self._probabilistic:
-            return super().predict_marginals(X, forced=forced, constraints=constraints)
-        if self._learnt().segments is not None:
-            raise OptionError("latent: a SemiCRF has no latent states; leave it out, or train a LatentCRF")
-        names = state_names(self._space)
-
-        def question(batch: Batch) -> list[list[dict[str, float]]]:
-            batch.check_possible()
-            rows: list[Any] = [[] if s is None else s.state_marginals().tolist() for s in batch.sure]  # type: ignore[attr-defined]
-            return [[dict(zip(names, row, strict=True)) for row in sentence] for sentence in rows]
-
-        return self._ask(X, question, forced, constraints)
+    def _state_names(self) -> list[str]:
+        return super()._state_names() if self._learnt().segments is not None else state_names(self._space)
 
 
 def with_arrays(X: Any, arrays: Sequence[Any], y: Sequence[Sequence[Any]] | None = None) -> Corpus:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.batch import Batch, check_lengths
-from labelwright.answers.labellings import Labellings
 from labelwright.answers.proposed import DECODERS, ProposalBlock
 from labelwright.corpus.partial_labels import check_complete
 from labelwright.corpus.schemes import Allowed, allowed, detect_scheme, pairs_of_codes
@@ -26,13 +25,11 @@ from labelwright.corpus.token_records import listed
 from labelwright.decode.checks import check_seconds
 from labelwright.decode.csi import ANYTHING
 from labelwright.decode.inference import inference_named
-from labelwright.decode.record import Decoding
 from labelwright.decode.vote import oracle
 from labelwright.errors import CorpusError, OptionError
 from labelwright.features.sources import Given
-from labelwright.inspection import proposal_explanation as explanation
-from labelwright.inspection.explanation import Asked, Explanation
-from labelwright.inspection.proposal_explanation import Predictions
+from labelwright.inspection.explanation import Asked, Evidence, Explanation, explained
+from labelwright.inspection.ngram_evidence import Predictions, ProposedSentence
 from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
@@ -43,14 +40,12 @@ from labelwright.structures.ngrams import LONGEST, ngram_classes
 from labelwright.structures.passing import Layered, Passed, likely
 from labelwright.structures.passing import certain as passed_labels
 from labelwright.structures.proposals import Proposals, Weighting
-from labelwright.taggers.arguments import rules_among, true_labels
-from labelwright.taggers.base import CONFIDENCE, EXPLANATION, FORCED, LAYER, NBEST, ORACLE, RULES, SHARES
+from labelwright.taggers.arguments import true_labels
+from labelwright.taggers.base import CONFIDENCE, EXPLANATION, FORCED, LAYER, NBEST, ORACLE, RULES, SHARES, Tagger
 from labelwright.taggers.calibrating import Question
-from labelwright.taggers.estimator import untrained
 from labelwright.taggers.kinds import WholeNumbers
 from labelwright.taggers.linear import with_arrays
 from labelwright.taggers.sample_weights import token_weights
-from labelwright.taggers.score_based import ConfidentTagger
 from labelwright.taggers.training import labelled
 from labelwright.wording import shown
 
@@ -121,7 +116,7 @@ class Proposed:
         return sum(block.n_sentences for block in self.blocks)
 
 
-class NgramModel(ConfidentTagger):
+class NgramModel(Tagger):
     """A tagger over label n-grams; subclasses say how their classes are learnt and predicted (two methods)."""
 
     can: ClassVar[frozenset[str]] = frozenset({CONFIDENCE, NBEST, ORACLE, RULES, EXPLANATION, LAYER, SHARES})
@@ -129,6 +124,7 @@ class NgramModel(ConfidentTagger):
     _default_decoder: ClassVar[str] = "csi"
     _decoder_flag: ClassVar[str] = "--inference"
     _rule_options: ClassVar[tuple[str, ...]] = ("probabilities", "time_limit")
+    _further_options: ClassVar[frozenset[str]] = frozenset({"inference", "time_limit"})
     ngram: int
     inference: str
     weighting: str | Weighting
@@ -213,13 +209,6 @@ class NgramModel(ConfidentTagger):
             raise CorpusError("X: got no tokens, expected at least one")
         return X, list(labels), gold, offsets
 
-    def _untrained(self) -> Self:
-        """A copy with the same settings, to be trained."""
-        copy: Self = untrained(self)
-        return copy
-
-    _like = _untrained  # for a part of the training data
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         proposals.check_lengths(self.lengths, self.ngram)
@@ -249,13 +238,8 @@ class NgramModel(ConfidentTagger):
             return X
         return Proposed(list(self._blocks(X)), self.mark_)
 
-    def predict(self, X: Any, *, arrays: Sequence[Any] | None = None) -> Labellings:
-        """The best labels of each sentence.
-
-        X : sentences, or a Corpus
-        arrays : as in `encode`
-        """
-        return super().predict(X if arrays is None else self.encode(X, arrays=arrays))
+    def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Proposed:
+        return self.encode(X, arrays=arrays)
 
     def _with_arrays(self, X: Any, arrays: Sequence[Any], y: Any = None) -> Corpus:
         """A corpus of these sentences with numbers beside their columns."""
@@ -354,35 +338,11 @@ class NgramModel(ConfidentTagger):
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def decode(
-        self,
-        X: Any,
-        decoder: str | None = None,
-        *,
-        inference: str | None = None,
-        forced: Any = None,
-        constraints: Any = None,
-        time_limit: float | None = None,
-        **options: Any,
-    ) -> list[Decoding]:
-        """The labelling of each sentence; its score is the weight of the constraints that it satisfies.
-
-        X : sentences, a Corpus, or what `encode` returned
-        decoder, inference : two names for one thing: none, vote or csi (None: as the model says); only the labelling
-            of csi is a proven optimum
-        forced : refused: known labels are for taggers with weights
-        constraints : "scheme" (or a scheme's name) allows only valid labellings (where the proposals make none, every
-            label of the model is a candidate); rules (labelwright.constraints: one, a list, functions of the sentence)
-            go to a solver, for `time_limit` seconds a sentence at most (both with csi only)
-        time_limit : seconds for each sentence, with rules
-        **options : go to the decoder
-        """
-        self._check_fitted()
-        name = self._checked_decoder(decoder if inference is None else inference)
-        check_seconds(time_limit)
-        if time_limit is not None and rules_among(constraints)[1]:
-            options["time_limit"] = time_limit
-        return super().decode(X, name, forced=forced, constraints=constraints, **options)
+    def _chosen(self, decoder: str | None, options: Mapping[str, Any], ruled: bool) -> tuple[str, dict[str, Any]]:
+        """`inference` is another name for the decoder; seconds are those of the solver that keeps rules."""
+        named = options.get("inference")
+        check_seconds(options.get("time_limit"))
+        return super()._chosen(decoder if named is None else named, options, ruled)
 
     def _checked_decoder(self, decoder: str | None) -> str:
         name = self.inference if decoder is None else decoder
@@ -412,13 +372,17 @@ class NgramModel(ConfidentTagger):
         return answers
 
     def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        if not words:
-            return []
+        return explained(lambda: self._evidence(X, words, asked), self.labels_, words, asked)
+
+    def _evidence(self, X: Any, words: Sequence[str | None], asked: Asked) -> Evidence:
+        """What speaks for the labels of one sentence."""
+        return ProposedSentence(self, self._predictions(X, asked), words, asked)
+
+    def _predictions(self, X: Any, asked: Asked) -> Predictions:
         ((distributions, offsets),) = self._distributions(X)
         proposed = proposals.propose(distributions, self.grams_, offsets, self.weighting, self.lengths)
         (decoded,) = self.decode(Proposed([proposed], self.mark_), constraints=asked.constraints)
-        predictions = Predictions(distributions, proposed, decoded.labels, decoded.score)
-        return explanation.explain(self, predictions, words, asked)
+        return Predictions(distributions, proposed, decoded.labels, decoded.score)
 
     def _names(self, codes: list[int]) -> list[str]:
         return [self.labels_[code] for code in codes]

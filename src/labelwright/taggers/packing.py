@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.calibrated import kinds_of
-from labelwright.corpus.labels import READ_LABEL, label_type, text_of
+from labelwright.corpus.labels import READ_LABEL, label_type, text_of, unwritable_label
 from labelwright.corpus.schemes import SCHEMES
-from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template

@@ -3,7 +3,6 @@
 state.ptr [F+1]  state.column  state.weights  pruning.weights   cells of features on a label, in both models
 pruning.bias [L]                                                of labels, in the zero-order model
 transitions.ptr [L+1]  transitions.label  transitions           pairs of labels by their first
-triples.ptr [P+1]  triples.label  triples                       of order 2: triples by their pair
 space.start [L]  space.arc [L, L]  space.end [L]                only where a label scheme forbids some
 """
 
@@ -13,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import ModelFileError
+from labelwright.scoring.candidate_scores import PrunedParameters
 from labelwright.scoring.parameters import Cells
-from labelwright.scoring.sparse_parameters import PrunedParameters, Pruning
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.trained import Pruning, Trained
 from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import StateSpace
 from labelwright.taggers.packing import (
@@ -40,11 +39,8 @@ def pack_pruned(model: Any, trained: Trained) -> Packed:
     tensors: dict[str, Array] = dict(labels)
     tensors |= _state_cells(parameters.cells["state"], trained.weights[parts["state"]], pruning.weights)
     tensors["pruning.bias"] = pruning.bias
-    tensors |= {"transitions.ptr": sparse.pair_ptr, "transitions.label": sparse.second}
+    tensors |= {"transitions.ptr": sparse.ptr, "transitions.label": sparse.second}
     tensors["transitions"] = trained.weights[parts["transitions"]]
-    if parameters.order == 2:
-        tensors |= {"triples.ptr": sparse.triple_ptr, "triples.label": sparse.third}
-        tensors["triples"] = trained.weights[parts["triples"]]
     if not (space.arc.all() and space.start.all() and space.end.all()):
         tensors |= {"space.start": space.start, "space.arc": space.arc, "space.end": space.end}
     tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
@@ -68,7 +64,8 @@ def _state_cells(cells: Cells, weights: Array, zero_order: Array) -> dict[str, A
 
 def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
     """What `pack_pruned` stored, after checking that everything fits together."""
-    order = header.whole("order", 1, 2)
+    if header.whole("order", 1, 2) == 2:
+        raise ModelFileError(f"{header.place}: pruned labels of order 2 are gone; train again with order=1")
     labels = read_labels(tensors, header)
     L = len(labels)
     extractor = read_extractor(tensors, header)
@@ -77,8 +74,9 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
     column = tensors.indices("state.column", np.int32, L, None)
     ptr = tensors.pointers("state.ptr", extractor.n_features, len(column))
     check_rising_within(f"{tensors.prefix}state.column", column, ptr[:-1])
-    sparse, plain = _read_transitions(tensors, L, order)
-    weights = [tensors.weights("state.weights", np.float32, len(column)), *plain]
+    sparse = _read_transitions(tensors, L)
+    parts = ("state.weights", len(column)), ("transitions", len(sparse.second))
+    weights = [tensors.weights(name, np.float32, size) for name, size in parts]
     fields = header.part("pruning")
     pruning = Pruning(
         tensors.weights("pruning.weights", np.float32, len(column)),
@@ -88,30 +86,22 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
         fields.number("share", 0.0, 1.0),
         fields.number("prior", 0.0, LARGEST_WEIGHT) if "prior" in fields else 0.0,
     )
-    parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, order, sparse)
-    space = _read_space(tensors, labels, order)
+    parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, sparse)
+    space = _read_space(tensors, labels)
     return Trained(extractor, space, parameters, np.concatenate(weights), read_scheme(header), pruning=pruning)
 
 
-def _read_transitions(tensors: TensorReader, L: int, order: int) -> tuple[SparseTransitions, list[Array]]:
-    """The pairs and triples that have a weight, and their weights."""
+def _read_transitions(tensors: TensorReader, L: int) -> SparseTransitions:
+    """The pairs that have a weight."""
     second = tensors.indices("transitions.label", np.int32, L, None)
-    pair_ptr = tensors.pointers("transitions.ptr", L, len(second))
-    check_rising_within(f"{tensors.prefix}transitions.label", second, pair_ptr[:-1])
-    weights = [tensors.weights("transitions", np.float32, len(second))]
-    if order == 1:
-        none = np.zeros(len(second) + 1, np.int64), np.empty(0, np.int32)
-        return SparseTransitions(pair_ptr, second, *none), weights
-    third = tensors.indices("triples.label", np.int32, L, None)
-    triple_ptr = tensors.pointers("triples.ptr", len(second), len(third))
-    check_rising_within(f"{tensors.prefix}triples.label", third, triple_ptr[:-1])
-    weights.append(tensors.weights("triples", np.float32, len(third)))
-    return SparseTransitions(pair_ptr, second, triple_ptr, third), weights
+    ptr = tensors.pointers("transitions.ptr", L, len(second))
+    check_rising_within(f"{tensors.prefix}transitions.label", second, ptr[:-1])
+    return SparseTransitions(ptr, second)
 
 
-def _read_space(tensors: TensorReader, labels: list[Any], order: int) -> StateSpace:
+def _read_space(tensors: TensorReader, labels: list[Any]) -> StateSpace:
     """The labels, and which transitions are allowed."""
-    space, L = label_space(labels, order), len(labels)
+    space, L = label_space(labels), len(labels)
     if "space.arc" not in tensors:
         return space
     start, end = (tensors.array(f"space.{name}", np.bool_, L) for name in ("start", "end"))

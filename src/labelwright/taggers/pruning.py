@@ -13,14 +13,14 @@ from labelwright.errors import OptionError
 from labelwright.features.extract import Encoded, Extractor
 from labelwright.features.incidence import Incidence
 from labelwright.inspection import sparse_use
+from labelwright.kernels import compiled
 from labelwright.learn.monitor import Monitor
 from labelwright.learn.owlqn import minimised
 from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
-from labelwright.scoring.candidate_scores import CandidateScores
+from labelwright.scoring.candidate_scores import CandidateScores, pruned_parameters
 from labelwright.scoring.parameters import make_parameters
-from labelwright.scoring.sparse_parameters import pruned_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.candidates import LabelLists, label_space, pieces_between
 from labelwright.structures.supervision import Supervision
@@ -42,7 +42,7 @@ from labelwright.validation import HeaderReader, TensorReader
 Array = NDArray[Any]
 SHORT = 0.01  # a share that is missing and worth a warning
 SHARE = 0.999  # of gold labels that are kept, by default
-MANY = {1: 200, 2: 64}  # labels from which "auto" prunes, by order
+MANY = 200  # labels from which "auto" prunes
 ARCS_PER_SECOND = 1e9  # of an unpruned model: about what one core sums in training
 PATIENCE = 10.0  # seconds of one iteration of an unpruned model that are worth a warning
 
@@ -71,15 +71,15 @@ class PrunableModel(LogLinearModel):
         if share is None:
             self._warn_of_size(len(labels.labels), int(data.offsets[-1]))
             return super()._with_parameters(data, labels, extractor)
-        space = label_space(labels.labels, self.order, labels.constraints)
+        space = label_space(labels.labels, labels.constraints)
         incidences, offsets, gold, _ = data
         cells = make_parameters(incidences, extractor.n_features, gold, offsets, space, self.cells).cells
         L, seed = space.n_labels, self.random_state or 0
         workers = Workers(self.n_jobs)
         features = incidences["state"], cells["state"], gold, offsets
-        pruning, lists, scores, lost = learn_pruning(*features, L, self.order, share, seed, workers)
+        pruning, lists, scores, lost = learn_pruning(*features, L, share, seed, workers)
         self._warn_of_share(pruning.share)
-        parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L, self.order)
+        parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L)
         none = np.zeros(parameters.n_weights, np.float32)
         trained = Trained(extractor, space, parameters, none, labels.scheme, pruning=pruning)
         return cast(
@@ -92,7 +92,7 @@ class PrunableModel(LogLinearModel):
             return None
         why_not = self._why_not_pruned(extractor, said)
         if self.prune_labels == "auto":
-            return SHARE if n_labels >= MANY[self.order] and why_not is None else None
+            return SHARE if n_labels >= MANY and why_not is None and compiled() else None
         if why_not is not None:
             raise OptionError(f"prune_labels: {why_not}; use prune_labels='off'")
         return float(self.prune_labels)
@@ -109,6 +109,8 @@ class PrunableModel(LogLinearModel):
 
     def _why_not_pruned(self, extractor: Extractor, said: Supervision) -> str | None:
         """What the candidates of a token cannot have."""
+        if self.order != 1:
+            return f"candidates are pairs of labels, got order={self.order}"
         if not said.plain or self.entity_rate is not None:
             return "candidates are trained on complete labels that all count alike, without entity_rate"
         if self.forbidden_transitions or self.required_transitions:
@@ -125,7 +127,8 @@ class PrunableModel(LogLinearModel):
         if seconds > PATIENCE:
             warnings.warn(
                 f"{n_labels:,} labels without pruning: about {seconds:,.0f} s for each iteration over {n_tokens:,} "
-                f"tokens; use prune_labels={SHARE} (which needs optimizer='lbfgs' and no features on pairs of labels)",
+                f"tokens; use prune_labels={SHARE} (which needs order 1, optimizer='lbfgs' and no features on pairs of "
+                "labels)",
                 RuntimeWarning,
                 stacklevel=5,
             )

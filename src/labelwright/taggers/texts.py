@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from labelwright.corpus.spans import Span
-from labelwright.corpus.split_texts import Entity, SplitTexts, split_texts
+from labelwright.corpus.tokenizer import Entity, SplitTexts, split_texts
 from labelwright.errors import OptionError
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from labelwright.engine.choice import expect_much
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, collected, kind_of, learn
-from labelwright.features.incidence import Incidence
-from labelwright.features.mapped import Folder
+from labelwright.features.incidence import Folder, Incidence
 from labelwright.features.sources import Given
 from labelwright.features.template import Template
 from labelwright.learn.checkpoint import EVERY, Checkpoints
@@ -169,19 +168,6 @@ class TrainableModel(LinearTagger):
         """What joint training minimises (learn.joint.Layer) on these sentences, and what the values of its features are
         made of; `candidates` are what it passes, `class_weight` has the weight of each label."""
         raise OptionError(f"a {type(self).__name__} cannot learn together with other layers; use passing='best'")
-
-    def _untrained(self) -> Self:
-        """A copy with the same parameters, to be trained."""
-        copy = type(self)(**self.get_params(deep=False))
-        if self._of_part:
-            copy._of_part = True
-        return copy
-
-    def _like(self) -> Self:
-        """An untrained copy of this trained model, for a part of its training data."""
-        copy = self._untrained()
-        copy._of_part = True
-        return copy
 
     def _label_weights(self, y: Sequence[Sequence[Any]]) -> dict[Any, float] | None:
         """The weight of each label by `class_weight`, given the labels of all training data; None where all weigh the

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labelwright.answers.batch import Batch
 from labelwright.features.attributes import Collected
-from labelwright.features.encoded import Encoded
+from labelwright.features.incidence import Encoded
 from labelwright.interchange.chains import ChainModel
 from labelwright.learn.monitor import Monitor
 from labelwright.scoring.trained import Trained

@@ -13,7 +13,7 @@ from typing import Any
 from labelwright.answers.batch import Batch
 from labelwright.errors import CorpusError, ModelFileError
 from labelwright.features.attributes import AttributeList, attributes_of
-from labelwright.features.encoded import Encoded
+from labelwright.features.incidence import Encoded
 from labelwright.interchange import crfsuite
 from labelwright.interchange.chains import ChainModel, to_crf
 from labelwright.taggers.crf import CRF
