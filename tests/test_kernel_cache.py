@@ -14,9 +14,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and pe
 
 PROGRAM = """
 import numpy as np
-from labelwright.kernels import common as heap
+from labelwright.kernels import common
 heap_, priority, tie = np.zeros(4, np.int64), np.array([1.0, 2.0]), np.array([0, 0])
-heap.push(priority, tie, heap_, 0, 1)
+common.push(priority, tie, heap_, 0, 1)
 assert heap_[0] == 1
 """
 
@@ -66,7 +66,7 @@ def test_a_named_folder_is_filled_and_read(places):
     named, home = places
     run()
     stored = files(named)
-    assert [name.split("-")[0] for name in stored] == ["heap.push"]
+    assert [name.split("-")[0] for name in stored] == ["common.push"]
     assert {path.stat().st_mode & 0o777 for path in named.rglob("*.kernel")} == {0o644}
     run()
     assert files(named) == stored

@@ -746,7 +746,7 @@ class Cascade(Tagger):
             _check_layer(i, tagger, list(layers))
             layers[layer.text("name")] = tagger
         if not layers or len(layers) != len(header.listed("layers")):
-            raise header.refuse("layers", "a name of its own for each layer")
+            raise header.refuse("layers", "one layer or more, each with a name of its own")
         check_run(header.part("parameters"))
         layers_to_train = [(name, model._untrained()) for name, model in layers.items()]
         cascade = cls(**settings_in(header.part("parameters"), cls) | {"layers": layers_to_train})
