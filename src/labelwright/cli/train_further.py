@@ -15,8 +15,8 @@ from labelwright.errors import CorpusError, OptionError
 from labelwright.inspection.warnings import sample_of
 from labelwright.settings import OfTheRun
 from labelwright.taggers.estimator import is_interrupted
-from labelwright.taggers.growth import writes
 from labelwright.taggers.registry import name_of
+from labelwright.taggers.training import writes
 
 if TYPE_CHECKING:
     from labelwright.cli.reading import Data

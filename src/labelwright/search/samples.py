@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import Corpus
 from labelwright.errors import CorpusError, OptionError
 from labelwright.memory.instances import Instances
-from labelwright.taggers.sample_weights import listed_weights
-from labelwright.taggers.training import labelled_pair, no_labels
+from labelwright.taggers.training import labelled_pair, listed_weights, no_labels
 from labelwright.wording import counted
 
 Array = NDArray[Any]

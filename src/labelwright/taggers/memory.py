@@ -48,8 +48,7 @@ from labelwright.taggers.packing import (
     read_record,
     stored_settings,
 )
-from labelwright.taggers.sample_weights import instance_weights
-from labelwright.taggers.signature import signature
+from labelwright.taggers.training import instance_weights
 from labelwright.validation import HeaderReader, TensorReader
 
 Array = NDArray[Any]
@@ -447,7 +446,7 @@ class MemoryBased(Estimator):
 
     def describe(self, top: int = 5) -> dict[str, Any]:
         self._check_fitted()
-        return {"signature": signature(self), **inspection.describe_classifier(self)}
+        return {"signature": self._signature(), **inspection.describe_classifier(self)}
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
