@@ -22,8 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from labelwright import CRF, Cascade, LatentCRF, LatentPerceptron, MemoryTagger, NgramTagger, Perceptron, SemiCRF
 from labelwright.corpus.columns import read_columns
 from labelwright.corpus.table import Corpus
-from labelwright.inspection.occurrences import occurrences, without
-from labelwright.inspection.weighed import WeighedSentence
+from labelwright.inspection.weight_evidence import WeighedSentence, without
 
 COLUMNS = "word,pos,chunk"
 REMOVED = 3  # features of a token
@@ -51,8 +50,8 @@ def removals(model: Any, x: Corpus, each: Any, rng: np.random.Generator) -> floa
     """The largest difference between a contribution and what removing its feature changes: of some features with a
     contribution, and of one that has none."""
     data = model.encode(x)
-    listed = occurrences(data)
-    weighed = WeighedSentence(model._trained, listed, len(each.labels))
+    weighed = WeighedSentence(model, data)
+    listed = weighed.listed
 
     def odds(encoded: Any) -> float:
         one, other = (model.decode(encoded, forced=[y])[0].score for y in (each.labels, each.runner_up_labels))

@@ -4,6 +4,7 @@ model files of 0.1.0 and of the other checkout are recorded in each of them, the
     python benchmarks/same.py ../other-checkout              # what differs: the other checkout first, then this one
     python benchmarks/same.py ../other-checkout --only crf   # only what has one of these words in its name
     python benchmarks/same.py ../other-checkout --speed      # seconds of both, in turns, and their ratio
+    python benchmarks/same.py ../other-checkout --records D  # keeps what the other does in D, for further runs
 
 Texts and labels must be equal, numbers to 1e-9 (relative to those above 1); times and paths in outputs are masked.
 """
@@ -30,7 +31,7 @@ Record = dict[str, Any]
 DECODERS: dict[str, list[dict[str, Any]]] = {
     "viterbi": [{}],
     "marginal": [{}],
-    "ldi": [{"n": 30}, {"n": 0}, {"n": 5, "alpha": 0.5}],
+    "ldi": [{"n": 30}, {"n": 200}, {"n": 5, "alpha": 0.5}],
     "exact": [{}, {"max_expansions": 2}],
     "mbr": [{"gain": "f1"}, {"gain": "accuracy"}],
     "csi": [{}],
@@ -350,12 +351,14 @@ def recorded(checkout: Path, part: str, options: argparse.Namespace, folder: Pat
     return record
 
 
+def wanted_by(options: argparse.Namespace) -> Callable[[str], bool]:
+    """Is a record with this name asked for?"""
+    return lambda name: not options.only or any(word in name for word in options.only)
+
+
 def record_part(part: str, folder: Path, files: str, options: argparse.Namespace) -> None:
     """Record one part of what this process's labelwright does."""
-
-    def wanted(name: str) -> bool:
-        return not options.only or any(word in name for word in options.only)
-
+    wanted = wanted_by(options)
     if part == "taggers":
         record = answers_of_taggers(wanted, folder)
     elif part == "files":
@@ -371,13 +374,16 @@ def compare(options: argparse.Namespace) -> int:
     """Print what differs between the other checkout and this one; how many records do."""
     other, differing, n = Path(options.other).resolve(), 0, 0
     with tempfile.TemporaryDirectory() as made:
-        folders = [Path(made, name) for name in ("before", "after")]
+        folders = [Path(options.records or Path(made, "before")), Path(made, "after")]
         for folder in folders:
-            folder.mkdir()
+            folder.mkdir(parents=True, exist_ok=True)
         for part in ("taggers", "files", "commands"):
-            before = recorded(other, part, options, folders[0], folders[0])
+            kept = folders[0] / f"{part}.json"
+            if not kept.exists():
+                kept.write_text(json.dumps(recorded(other, part, options, folders[0], folders[0])))
+            before = json.loads(kept.read_text())
             after = recorded(HERE, part, options, folders[1], folders[0])
-            for name in dict.fromkeys([*before, *after]):
+            for name in filter(wanted_by(options), dict.fromkeys([*before, *after])):
                 n += 1
                 found = list(differences(before.get(name, "nothing"), after.get(name, "nothing")))
                 differing += bool(found)
@@ -409,6 +415,7 @@ def main() -> int:
     parser.add_argument("--speed", action="store_true", help="compare seconds instead")
     parser.add_argument("--turns", type=int, default=3, help="of --speed: how often each checkout runs (3)")
     parser.add_argument("--corpora", default=os.environ.get("LABELWRIGHT_CORPORA"), help="of --speed: has conll2000/")
+    parser.add_argument("--records", metavar="DIR", help="keeps what the other checkout does, for further runs")
     parser.add_argument("--record", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.speed and not options.corpora:

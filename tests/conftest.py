@@ -23,6 +23,13 @@ if getattr(signal, "SIGHUP", None) and signal.getsignal(signal.SIGHUP) == signal
 if find_spec("numba") is not None:
     os.environ.setdefault("LABELWRIGHT_ENGINE", "compiled")
 
+try:
+    import ortools  # noqa: F401
+except ImportError:  # no wheels for the newest Python
+    from labelwright.rules import lattices, solver
+
+    lattices.cp_sat = solver.cp_sat = lambda: pytest.skip("OR-Tools is not installed")
+
 
 # Files that `make quick` leaves out: each takes seconds, and the contract of all taggers covers the ground.
 SLOW_FILES = {

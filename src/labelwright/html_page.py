@@ -1,17 +1,58 @@
-"""Self-contained pages for a browser: the facts as JSON, the style and the script all in one file.
+"""Self-contained pages for a browser, made of few parts: elements, tables, bars, marked words.
 
-All pages share the palette, light or dark as the reader's system is, and two lines of script: the facts as `facts`, and
-`make` for elements.
+Style and program are in the file, too, so that it needs no network; light or dark as the reader's system is.
 """
 
-import json
+import re
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+NUMBER = re.compile(r"[-+]?[\d.,]*( %)?")  # cells that stand to the right
 
-def html_page(title: str, style: str, body: str, script: str, data: Any) -> str:
-    """A page with a style and a script of its own, after those of all pages; the script knows `data` as `facts`."""
-    facts = json.dumps(data, ensure_ascii=False, default=float, separators=(",", ":")).replace("<", "\\u003c")
+
+class Html(str):
+    """Text that is HTML already; all other text is escaped."""
+
+
+def tag(kind: str, /, *children: Any, **attributes: Any) -> Html:
+    """An element; what is None is left out, and `data_kind` is the attribute data-kind.
+
+    >>> tag("b", "a < b", None, tag("i", 1), class_="x", hidden=True, title=None)
+    '<b class="x" hidden>a &lt; b<i>1</i></b>'
+    """
+    words = [kind]
+    for key, value in attributes.items():
+        key = key.rstrip("_").replace("_", "-")
+        if value is not None and value is not False:
+            words.append(key if value is True else f'{key}="{escape(str(value))}"')
+    inside = "".join(each if isinstance(each, Html) else escape(str(each)) for each in children if each is not None)
+    return Html(f"<{' '.join(words)}>{inside}" + ("" if kind == "input" else f"</{kind}>"))
+
+
+def cells(row: Iterable[Any], kind: str = "td") -> list[Html]:
+    """The cells of a row; numbers stand to the right."""
+    return [tag(kind, cell, class_="n" if NUMBER.fullmatch(str(cell)) else None) for cell in row]
+
+
+def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], **attributes: Any) -> Html:
+    """A table of plain rows."""
+    return tag("table", tag("tr", *cells(head, "th")), *(tag("tr", *cells(row)) for row in rows), **attributes)
+
+
+def bar(share: float, kind: str = "") -> Html:
+    """A bar as wide as a share of all of it."""
+    return tag("i", class_=f"bar {kind}".rstrip(), style=f"width:{100 * share:.1f}%")
+
+
+def marked(words: Sequence[str], start: int, end: int, note: str = "", kind: str | None = None) -> Html:
+    """A sentence in which some words are marked, with a note that is not part of the text."""
+    mark = tag("mark", " ".join(words[start:end]), class_=kind, data_note=note or None)
+    return tag("span", " ".join(words[:start]), " ", mark, " ", " ".join(words[end:]))
+
+
+def html_page(title: str, style: str, body: str, script: str = "") -> str:
+    """A page with a style and a program of its own, after the style of all pages."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -22,8 +63,7 @@ def html_page(title: str, style: str, body: str, script: str, data: Any) -> str:
 </head>
 <body>
 {body}
-<script type="application/json" id="data">{facts}</script>
-<script>{SCRIPT}{script}</script>
+<script>"use strict";{script}</script>
 </body>
 </html>
 """
@@ -41,19 +81,22 @@ STYLE = """
 body { margin: 0 auto; max-width: 1180px; padding: 1.2rem; background: var(--page); color: var(--text);
   font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.3rem; margin: 0 0 .2rem; overflow-wrap: anywhere; }
+h2 { font-size: 1rem; margin: 0 0 .4rem; }
+h3 { font-size: .9rem; margin: 1.1rem 0 .35rem; }
+p { margin: .3rem 0; }
+.quiet, header p { color: var(--quiet); }
+.panel { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: .8rem; min-width: 0; }
+.scroll { overflow: auto; max-height: 26rem; }
 table { border-collapse: collapse; font-size: .87rem; }
 th { color: var(--quiet); font-weight: 500; }
-button, select, input { font: inherit; color: var(--text); }
+th, td { padding: .14rem .6rem .14rem 0; text-align: left; }
+.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+mark { padding: .05rem .25rem; border-radius: 4px; color: inherit; background: var(--mark); }
+mark[data-note]::after { content: attr(data-note); margin-left: .3rem; font-size: .8em; font-weight: 600; }
+mark.gold { background: var(--good-back); } mark.predicted { background: var(--bad-back); }
+mark.gold::after { color: var(--good); } mark.predicted::after { color: var(--bad); }
+.bar { display: block; height: 4px; background: var(--bar); border-radius: 2px; margin-top: 2px; }
+button, select, input { font: inherit; color: var(--text); background: var(--panel); border: 1px solid var(--line);
+  border-radius: 6px; padding: .2rem .45rem; }
 button { cursor: pointer; }
-"""
-
-SCRIPT = """
-"use strict";
-const facts = JSON.parse(document.getElementById("data").textContent);
-// An element with its text; `how` is its class, or an object of attributes.
-function make(tag, text, how) {
-  const element = Object.assign(document.createElement(tag), typeof how === "string" ? {className: how} : how);
-  if (text !== undefined && text !== null) element.textContent = text;
-  return element;
-}
 """

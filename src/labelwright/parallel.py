@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from labelwright.errors import OptionError
 from labelwright.locks import after_fork, renewed_lock
-from labelwright.locks import computed_once as computed_once
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,7 @@
 """Numbers and names as sentences show them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 # What other programs call settings, and our options and settings for them.
@@ -86,7 +86,7 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[Any], alike: float = 0.7) -> str:
     """The one likely correction of a misspelt name, to stand behind a message.
 
     >>> did_you_mean("colums", ["columns", "label"]), did_you_mean("colour", ["columns", "label"])
@@ -94,9 +94,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     from difflib import get_close_matches
 
-    names = {each.lstrip("-"): each for each in known}  # all options begin alike
+    names = {str(each).lstrip("-"): each for each in known}  # all options begin alike
     name = name.lstrip("-")
-    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, 0.7)
+    near = [each for each in ELSEWHERE.get(name, ()) if each in names] or get_close_matches(name, list(names), 1, alike)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
@@ -119,3 +119,19 @@ def some_of(names: Iterable[Any], most: int = 20) -> str:
     """
     shown = [str(name) for name in names]
     return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
+
+
+def align(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
+    """Rows as lines with aligned columns: those of these numbers to the left, the others to the right.
+
+    >>> align([("name", "n"), ("a", "12")])
+    ['name   n', 'a     12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -77,6 +77,7 @@ def test_unmarked_tokens_may_be_unknown(run, files: Path) -> None:
     assert "\nlabelwright: no token is surely O, so nothing says what lies outside of entities" in err
 
 
+@pytest.mark.filterwarnings("default:no token is surely O")
 def test_the_entity_rate_is_given_or_estimated(run, files: Path) -> None:
     train = ["train", files / "full.txt", "-o", files / "m", "--unmarked", "unknown", "--iterations", 5]
     for options, rate in ((["--entity-rate", 0.5], 0.5), (["--dev", files / "full.txt"], 0.6667)):
@@ -87,6 +88,11 @@ def test_the_entity_rate_is_given_or_estimated(run, files: Path) -> None:
         assert f"|entity_rate:{rate}|" in run("inspect", files / "m")[1]
     assert f"--entity-rate 0.6667: estimated from {files / 'full.txt'}\n" in err
     assert run(*train, "--dev", files / "full.txt", "-q") == (0, "", "")
+    sgd = run(*train, "--dev", files / "full.txt", "--optimizer", "sgd")[2]
+    assert "--entity-rate: not estimated, since SGD has no term for it; use --optimizer lbfgs\n" in sgd
+    (files / "all-o.txt").write_text("a O\nb O\n")
+    none = run(*train, "--dev", files / "all-o.txt")[2]
+    assert f"--entity-rate: not estimated, since it is 0 in {files / 'all-o.txt'}\n" in none
     run(*train, "--dev", files / "full.txt", "--entity-rate", 0.5)
     assert labelwright.load(files / "m").entity_rate == 0.5
     (files / "r.toml").write_text("entity_rate = 0.4\n")

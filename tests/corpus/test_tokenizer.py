@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,6 +74,7 @@ def test_words(text, words):
             "Mr. J. Smith , Ph.D. , of Acme Inc. left the U.S. at 5 p.m.",
         ),
         ("At Acme Inc.", "At Acme Inc ."),
+        ("Fresno, Calif. is hot, (Fla.) too; Messrs. A", "Fresno , Calif. is hot , ( Fla. ) too ; Messrs. A"),
         ("I said no. Go to No. 5.", "I said no . Go to No. 5 ."),
         ("www.x.org, me@x.org.", "www.x.org , me@x.org ."),
     ],
@@ -89,8 +91,13 @@ def test_sentences_of_treebank_words():
 def test_training_data_show_their_tokenizer():
     assert shown_by([["Do", "n't"], ["go"]]) == Tokenizer(name="ptb")
     assert shown_by(Corpus.from_sequences([[("Did", "VBD"), ("n\u2019t", "RB")]])) == Tokenizer(name="ptb")
-    for X in ([["Don't"]], [("n't",)], [{"n't": 1.0}], [[{"w": "n't"}]], 3, None):
+    for X in ([("Do", "n't")], (["Do", "n't"],), [[("Do", "VB"), ("n't", "RB")]], [[["Do", "VB"], ["n't", "RB"]]]):
+        assert shown_by(X) == Tokenizer(name="ptb")
+    mixed = [["I", "don't", "ca", "n't"]]  # a slip among joined words
+    no_words = [{"n't": 1.0}], [[{"w": "n't"}]], [[()]], [[np.ones(2)]], 3, None
+    for X in ([["Don't"]], mixed, Corpus.from_sequences(mixed), *no_words):
         assert shown_by(X) is None
+    assert shown_by(Corpus.from_sequences([*mixed, ["n't"]])) == Tokenizer(name="ptb")
 
 
 @given(st.text() | st.text("nN'\u2019tTs.-aU1$ \n"), st.sampled_from([{}, {"characters": True}, {"name": "ptb"}]))

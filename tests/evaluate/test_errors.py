@@ -1,7 +1,8 @@
 """Errors of labels: every wrong chunk is in exactly one of them, and what is counted agrees with the scores."""
 
-import json
+import re
 from collections import Counter
+from html import escape
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,7 @@ from labelwright.corpus.spans import Span
 from labelwright.errors import CorpusError, OptionError
 from labelwright.evaluate import evaluate, report_of
 from labelwright.evaluate.counts import count
-from labelwright.evaluate.error_page import page
-from labelwright.evaluate.error_text import text_of
+from labelwright.evaluate.error_views import page, tables_of, text_of
 from labelwright.evaluate.errors import kind_of, paired
 
 GOLD = [["B-ORG", "I-ORG", "I-ORG", "O", "B-PER"], ["B-LOC", "O", "O"], ["O", "B-PER", "I-PER"]]
@@ -142,14 +142,17 @@ def test_text_shows_both_sides():
     assert "0 errors in 0 of 3 sentences" in nothing[0]
 
 
-def test_the_page_holds_the_same_data_and_nothing_from_outside():
-    hostile = [["</script><b>", *sentence[1:]] for sentence in X]
+def test_the_page_holds_every_error_and_nothing_from_outside():
+    hostile = [["</template><b>", *sentence[1:]] for sentence in X]
     analysis = evaluate(GOLD, PREDICTED).errors(hostile).as_dict()
     text = page({"": analysis}, "<title> & @DATA@")
-    begin = text.index('id="data">') + len('id="data">')
-    assert json.loads(text[begin : text.index("</script>", begin)]) == {"": analysis}
+    assert re.findall(r'<article data-kind="(.*?)"', text) == [error["kind"] for error in analysis["errors"]]
+    rows = re.findall(r'<tr class="pick".*?>', text)
+    for pick in (pick for table in tables_of(analysis) for pick in table.picks):
+        chosen = [f'data-{name}="{escape(value)}"' for name, value in pick.items()]
+        assert any(all(each in row for each in chosen) for row in rows)
     assert "&lt;title&gt;" in text
-    assert "<b>" not in text
+    assert text.count("</template>") == 1
     assert "http" not in text
 
 

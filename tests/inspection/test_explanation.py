@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from labelwright import CRF, LatentCRF, MemoryTagger, NgramTagger, SemiCRF
 from labelwright.errors import NotFittedError, OptionError
 from labelwright.inspection.explanation import Explanation, in_view
-from labelwright.inspection.occurrences import occurrences, without
+from labelwright.inspection.weight_evidence import occurrences, without
 
 WEIGHED = [
     "crf",
@@ -148,13 +148,11 @@ def test_a_contribution_is_what_removing_the_feature_changes(name: str, draw: st
 def _is_about(model: Any, contribution: Any, kind: str, found: Any, place: int) -> bool:
     """Is a contribution that of this occurrence?"""
     from labelwright.inspection.names import feature_name
-    from labelwright.inspection.weighed import segment_rows
+    from labelwright.inspection.weight_evidence import segment_rows
 
     row = int(found.row[place])
     if kind == "segment":
-        length = contribution.end - contribution.token if contribution.kind == kind else 0
-        starts, ends = segment_rows(100, model.segments_.max_length)
-        if not length or (starts[row], ends[row]) != (contribution.token, contribution.end):
+        if segment_rows(100, model.segments_.max_length)[row] != (contribution.token, contribution.end):
             return False
     elif contribution.token != row:
         return False

@@ -69,6 +69,15 @@ def test_columns_in_another_order() -> None:
     assert line is not None
     assert line.endswith("; column pos fits better; if the order is not word,pos, add --columns")
     assert words_unknown(model, swapped.take(slice(0, 3))) is None  # too few to judge
+    # Columns of a few values hold no words, though the model knows these.
+    know = corpus.X[0][0][0]
+    named = [(word, pos, know) for (word, pos) in (token for sentence in others.X for token in sentence)]
+    for order in ((1, 2, 0), (2, 1, 0)):
+        line = words_unknown(model, Corpus.from_sequences([[tuple(row[c] for c in order) for row in named]]))
+        assert line is not None
+        assert "; column c2 fits better; if the order is not word,pos,c2, add --columns" in line
+        assert ("hardly any words (column word, first" in line) == (order[0] == 2)
+    assert words_unknown(model, Corpus.from_sequences([[(row[2], row[1]) for row in named]])) is None
     foreign = Corpus.from_sequences(
         [[(f"x{n}" if n % 4 else word, pos) for n, (word, pos) in enumerate(others.X[0])]] * 20
     )

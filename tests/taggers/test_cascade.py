@@ -133,6 +133,14 @@ def test_probabilities_spans_and_nbest_by_layer():
     assert sum(marginals["chunk"][0][1].values()) == pytest.approx(1)
     nbest = model.predict_nbest(NEW, n=2)
     assert [len(found) for found in nbest["chunk"]] == [2, 1, 2]
+    label = nbest["chunk"][0][0][0][0]
+    summed = model.predict_nbest(NEW, n=2, distinct={"chunk": label})
+    assert summed["pos"] == nbest["pos"]
+    assert summed["chunk"][0][0][1] >= nbest["chunk"][0][0][1]
+    assert summed["chunk"] != nbest["chunk"]
+    for wrong, message in (({"x": label}, "distinct: no layer 'x'"), (label, "distinct: expected {layer: ...}")):
+        with pytest.raises(OptionError, match=message):
+            model.predict_nbest(NEW, distinct=wrong)
     spans = model.predict_spans(X)
     assert spans["pos"][0] == []
     assert [(span.start, span.end, span.type) for span in spans["chunk"][0]] == [(0, 2, "NP"), (2, 3, "VP")]

@@ -16,7 +16,8 @@ from labelwright.decode import DECODERS, Decoding
 from labelwright.decode.exact import labellings
 from labelwright.decode.paths import best_paths
 from labelwright.kernels import compiled
-from labelwright.parallel import computed_once, one_blas_thread
+from labelwright.locks import computed_once
+from labelwright.parallel import one_blas_thread
 from labelwright.structures.lattice import (
     Lattice,
     Posterior,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.errors import CorpusError, OptionError
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.structures import dag
 from labelwright.structures.feature_lattice import FeatureLattice
 

@@ -17,7 +17,7 @@ from labelwright.corpus.spans import Span
 from labelwright.decode.csi import labelling_graph
 from labelwright.decode.vote import satisfied
 from labelwright.errors import OptionError
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.structures import dag, proposals
 from labelwright.structures.proposals import Proposals
 

@@ -17,7 +17,8 @@ from labelwright.decode.inference import INFERENCE
 from labelwright.decode.record import Decoding
 from labelwright.decode.vote import Inferred, satisfied
 from labelwright.errors import OptionError
-from labelwright.parallel import Workers, computed_once
+from labelwright.locks import computed_once
+from labelwright.parallel import Workers
 from labelwright.structures import proposals
 from labelwright.structures.distributions import Distributions
 from labelwright.structures.proposals import Proposals

@@ -18,7 +18,7 @@ from labelwright.corpus.spans import Span
 from labelwright.decode import RULED_DECODERS
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.rules.events import Sentence, labels_named
 from labelwright.rules.labelled_graphs import LabelledArcs, LabelledGraph
 from labelwright.rules.product import Product, TooLargeError

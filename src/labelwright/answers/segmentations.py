@@ -11,7 +11,7 @@ from labelwright.corpus.spans import Span
 from labelwright.decode.record import Decoding
 from labelwright.errors import OptionError
 from labelwright.kernels import segments as kernels
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.structures import dag
 from labelwright.structures.segments import (
     Arcs,

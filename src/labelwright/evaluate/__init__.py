@@ -1,10 +1,9 @@
 """Counts per sentence, the scores they add up to, and tests of whether two taggers differ."""
 
 from labelwright.evaluate.calibration import CalibrationReport, calibration_report
-from labelwright.evaluate.counts import READINGS, Counts, count
+from labelwright.evaluate.counts import READINGS, Counts, Score, count
 from labelwright.evaluate.errors import Error, ErrorAnalysis
 from labelwright.evaluate.report import Macro, Report, evaluate, report_of
-from labelwright.evaluate.scores import Score
 from labelwright.evaluate.significance import Bootstrap, Comparison, McNemar, compare, mcnemar, paired_bootstrap
 
 __all__ = [

@@ -12,7 +12,7 @@ from labelwright.corpus.schemes import is_chunk_label
 from labelwright.corpus.spans import Span, spans_of
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
-from labelwright.evaluate.scores import align
+from labelwright.wording import align
 
 Array = NDArray[Any]
 BINS = 15  # at most, of at least

@@ -93,6 +93,29 @@ class Counts(NamedTuple):
         return np.stack(sums, axis=1).astype(np.int64)
 
 
+class Score(NamedTuple):
+    """Precision, recall and F1 (0 to 1) and the counts they come from."""
+
+    precision: float  #: correct / predicted, 0 where nothing was predicted
+    recall: float  #: correct / gold, 0 where there is no gold
+    f1: float  #: harmonic mean of both
+    gold: int  #: number in the gold standard
+    predicted: int  #: number in the prediction
+    correct: int  #: number in both
+
+
+def score_of(gold: int, predicted: int, correct: int) -> Score:
+    """Return precision, recall and F1 of counts; what has no denominator is 0, as in conlleval."""
+    return Score(
+        precision=correct / predicted if predicted else 0.0,
+        recall=correct / gold if gold else 0.0,
+        f1=2 * correct / (gold + predicted) if gold + predicted else 0.0,
+        gold=gold,
+        predicted=predicted,
+        correct=correct,
+    )
+
+
 def count(gold: Labels, predicted: Labels, reading: str = "conlleval", scheme: str | None = None) -> Counts:
     """Count gold, predicted and correct chunks and correct tokens of every sentence.
 

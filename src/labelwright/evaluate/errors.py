@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelwright.corpus.spans import Span
-from labelwright.corpus.table import Corpus
-from labelwright.corpus.text import joined_text
+from labelwright.corpus.table import Corpus, taken
+from labelwright.corpus.tokenizer import joined_text
 from labelwright.errors import CorpusError, OptionError
-from labelwright.evaluate.counts import Rules, Tokens, chunk_ends
-from labelwright.evaluate.error_page import page
-from labelwright.evaluate.error_text import text_of
-from labelwright.evaluate.scores import Score, score_of
+from labelwright.evaluate.counts import Rules, Score, Tokens, chunk_ends, score_of
+from labelwright.evaluate.error_views import page, text_of
 
 Words = list[list[str]]  # [N][T]
 CHUNK_KINDS = {
@@ -308,7 +306,7 @@ def with_probabilities(errors: list[Error], X: Any, model: Any, layer: str, chun
         sure = batch.sure
         return [_with_probabilities(sure, number, part, chunks) for number, part in enumerate(asked)]
 
-    asked = _taken(X, rows) if some else X
+    asked = taken(X, rows) if some else X
     return [error for part in model._ask_outputs(asked, question)[layer] for error in part]
 
 
@@ -332,11 +330,6 @@ def _with_probabilities(batch: Any, number: int, errors: list[Error], chunks: bo
         error._replace(gold=with_probability(error.gold), predicted=with_probability(error.predicted))
         for error in errors
     ]
-
-
-def _taken(X: Any, rows: list[int]) -> Any:
-    """Some of the sentences."""
-    return X.take(rows) if isinstance(X, Corpus) else [X[row] for row in rows]
 
 
 # -- words ------------------------------------------------------------------------------------------------------------

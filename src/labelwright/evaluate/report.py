@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from labelwright import __version__
 from labelwright.errors import OptionError
-from labelwright.evaluate.counts import Counts, Labels, Rules, Tokens, count_system, intern, rules_for
+from labelwright.evaluate.counts import Counts, Labels, Rules, Score, Tokens, count_system, intern, rules_for, score_of
 from labelwright.evaluate.errors import ErrorAnalysis, analysis_of
-from labelwright.evaluate.scores import Score, align, score_of
+from labelwright.wording import align
 
 
 class Macro(NamedTuple):

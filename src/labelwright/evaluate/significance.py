@@ -20,7 +20,7 @@ from labelwright.evaluate.counts import (
     rules_for,
 )
 from labelwright.evaluate.report import Report, percent, report_of
-from labelwright.evaluate.scores import align
+from labelwright.wording import align
 
 EXACT_UP_TO = 1000  # disagreements; beyond that the chi-square approximation is as good
 BLOCK = 1 << 22  # draws held in memory at once by the bootstrap

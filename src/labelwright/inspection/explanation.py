@@ -5,20 +5,12 @@ It is the sum of the *contributions*: what each feature, transition or constrain
 other.  docs/explanations.md says what that is for each kind of tagger.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from labelwright.errors import OptionError
 
-LOG_ODDS, MARGIN, WEIGHT, VOTES, SHARE = (
-    "log-odds",
-    "margin",
-    "weight",
-    "votes",
-    "share",
-)  # what contributions add up to
-# Kinds of contributions.
-TRANSITION, ENTROPY, BIAS, CONSTRAINT = "transition", "entropy", "bias", "constraint"
+TRANSITION = "transition"  # the kind of contributions that are shown as net ones
 
 
 class Contribution(NamedTuple):
@@ -32,6 +24,13 @@ class Contribution(NamedTuple):
     for_label: float  #: what it adds to the score of the labelling,
     for_runner_up: float  #: and to that of the runner-up
     below: bool = False  #: does it read labels of lower layers?
+
+    @classmethod
+    def of(
+        cls, name: str, kind: str, token: int | None, end: int | None, one: float, other: float, below: bool = False
+    ) -> "Contribution":
+        """What adds so much to the one labelling, and so much to the other."""
+        return cls(name, kind, token, end, one - other, one, other, below)
 
 
 class Flip(NamedTuple):
@@ -80,24 +79,7 @@ class Explanation(NamedTuple):
         return shown
 
 
-def sentence_facts(
-    model: Any,
-    corpus: Any,
-    number: int,
-    token: int | None = None,
-    against: str | None = None,
-    constraints: str | None = None,
-    flips: bool = True,
-) -> dict[str, Any]:
-    """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a cascade)."""
-    one = corpus.take(slice(number, number + 1))
-    answer = model.explain(one, token, against=against, constraints=constraints, flips=flips)
-    layers = answer if isinstance(answer, dict) else {"": answer}
-    return {
-        "sentence": number,
-        "words": list(one.column(one.names[0])[0]),
-        "layers": {name: [each.as_dict() for each in tokens] for name, tokens in layers.items()},
-    }
+# -- one way for all taggers ------------------------------------------------------------------------------------------
 
 
 class Asked(NamedTuple):
@@ -109,21 +91,93 @@ class Asked(NamedTuple):
     flips: bool = True
 
 
-def checked_tokens(asked: Asked, n_tokens: int) -> list[int]:
-    """The tokens that are asked about."""
-    if asked.tokens is None:
-        return list(range(n_tokens))
-    for token in asked.tokens:
-        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < n_tokens:
-            raise OptionError(f"token: expected a number from 0 to {n_tokens - 1}, got {token!r}")
-    return list(asked.tokens)
+class Alternative(NamedTuple):
+    """The best labelling with another label at one token, compared with the best of all."""
+
+    label: Any
+    difference: float
+    labels: list[Any] | None  # the whole labelling, where there is one
+    contributions: list[Contribution]
 
 
-def check_against(asked: Asked, labels: Sequence[Any]) -> None:
-    """Refuse a label that the model does not know."""
-    if asked.against is not None and asked.against not in labels:
-        known = ", ".join(map(str, labels))
+class Evidence:
+    """One sentence, its best labelling, and what speaks for it: a subclass for each way to score labellings."""
+
+    measure: str  # what contributions add up to
+    labels: list[Any]  # of the best labelling
+    can_flip = True
+
+    def alternatives(self, tokens: Sequence[int]) -> Sequence[Alternative | None]:
+        """For each token the best labelling with another label there; None where there is none."""
+        raise NotImplementedError
+
+    def without_each(self, made: Sequence[Explanation]) -> Iterable[tuple[tuple[str, str, int], Sequence[Any]]]:
+        """Each feature (name, kind, token) whose removal may change one of the labels that are explained, and all
+        labels without it."""
+        raise NotImplementedError
+
+    def probability(self, t: int, label: Any) -> float | None:
+        """Of a label at a token, where there is one."""
+        return None
+
+    def details(self, t: int) -> dict[str, Any] | None:
+        """What else a tagger shows."""
+        return None
+
+
+def explained(
+    evidence: Callable[[], Evidence], classes: Sequence[Any], words: Sequence[str | None], asked: Asked
+) -> list[Explanation]:
+    """Explain the tokens of one sentence that are asked about."""
+    if asked.against is not None and asked.against not in classes:
+        known = ", ".join(map(str, classes))
         raise OptionError(f"against: no label {asked.against!r} in this model, expected one of {known}")
+    tokens = range(len(words)) if asked.tokens is None else asked.tokens
+    for token in tokens:
+        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < len(words):
+            raise OptionError(f"token: expected a number from 0 to {len(words) - 1}, got {token!r}")
+    if not tokens:
+        return []
+    sentence = evidence()
+    others = sentence.alternatives(tokens)
+    made = [_explanation(sentence, t, words[t], other) for t, other in zip(tokens, others, strict=True)]
+    return _with_flips(sentence, made) if asked.flips and sentence.can_flip else made
+
+
+def _explanation(sentence: Evidence, t: int, word: str | None, other: Alternative | None) -> Explanation:
+    label, runner_up = sentence.labels[t], None if other is None else other.label
+    return Explanation(
+        token=t,
+        word=word,
+        label=label,
+        runner_up=runner_up,
+        measure=sentence.measure,
+        log_odds=None if other is None else other.difference,
+        probability=sentence.probability(t, label),
+        runner_up_probability=None if other is None else sentence.probability(t, runner_up),
+        labels=sentence.labels,
+        runner_up_labels=None if other is None else other.labels,
+        contributions=[] if other is None else _ordered(other.contributions),
+        details=sentence.details(t),
+    )
+
+
+def _ordered(contributions: list[Contribution]) -> list[Contribution]:
+    """The largest first, without those that add nothing."""
+    return sorted((c for c in contributions if c.value != 0.0), key=lambda c: -abs(c.value))
+
+
+def _with_flips(sentence: Evidence, made: list[Explanation]) -> list[Explanation]:
+    """The explanations with the features whose removal changes the label."""
+    flips: list[list[Flip]] = [[] for _ in made]
+    for removed, labels in sentence.without_each(made):
+        for each, mine in zip(made, flips, strict=True):
+            if labels[each.token] != each.label:
+                mine.append(Flip(*removed, labels[each.token]))
+    return [each._replace(flips=mine) for each, mine in zip(made, flips, strict=True)]
+
+
+# -- as it is shown ---------------------------------------------------------------------------------------------------
 
 
 def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -142,6 +196,21 @@ def in_view(token: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str,
     return features, [nets[where] for where in ("in", "out", "elsewhere") if where in nets]
 
 
-def ordered(contributions: list[Contribution]) -> list[Contribution]:
-    """The largest first, without those that add nothing."""
-    return sorted((c for c in contributions if c.value != 0.0), key=lambda c: -abs(c.value))
+def sentence_facts(
+    model: Any,
+    corpus: Any,
+    number: int,
+    token: int | None = None,
+    against: str | None = None,
+    constraints: str | None = None,
+    flips: bool = True,
+) -> dict[str, Any]:
+    """The explanation of one sentence of a corpus, ready for JSON: its tokens by layer (of a cascade)."""
+    one = corpus.take(slice(number, number + 1))
+    answer = model.explain(one, token, against=against, constraints=constraints, flips=flips)
+    layers = answer if isinstance(answer, dict) else {"": answer}
+    return {
+        "sentence": number,
+        "words": list(one.column(one.names[0])[0]),
+        "layers": {name: [each.as_dict() for each in tokens] for name, tokens in layers.items()},
+    }

@@ -1,229 +1,201 @@
-"""Explanations as one self-contained page, which draws the same facts as `labelwright explain --json` writes."""
+"""Explanations as one self-contained page: it draws what `labelwright explain --json` writes."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from labelwright.html_page import html_page
+from labelwright.html_page import Html, bar, html_page, marked, table, tag
 from labelwright.inspection.explanation import in_view
 
-MOST = 40  # features of a token on a page; the others are summed up
+MOST = 40  # features of a token; the others are summed up
+DOUBTFUL = 2.0  # log-odds below which a token is marked
+NEIGHBOURS = 8  # that are shown of a token
+HELP = (
+    "Choose a token to see why it has its label. The best labelling of the sentence is compared with the best one that "
+    "has another label there; the contributions add up to the difference of their scores. A yellow token is one where "
+    "the log-odds are below 2. A struck-out label is wrong; the gold label follows it."
+)
+Facts = dict[str, Any]
 
 
-def page(facts: dict[str, Any]) -> str:
-    """The page of explained sentences, light or dark as the reader's system is."""
-    shown = facts | {"sentences": [_reduced(sentence) for sentence in facts["sentences"]]}
-    return html_page(f"Why these labels? {facts['model']}", STYLE, BODY, SCRIPT, shown)
+def page(facts: Facts) -> str:
+    """The page of explained sentences."""
+    sentences = facts["sentences"]
+    n = f"{len(sentences)} sentence{'' if len(sentences) == 1 else 's'}"
+    about = tag("p", f"{facts['kind']} {facts['model']}, {n} of {facts['file']}")
+    header = tag("header", tag("h1", "Why these labels?"), about, tag("p", HELP))
+    body = "\n".join([header, *map(_sentence, sentences)])
+    return html_page(f"Why these labels? {facts['model']}", STYLE, body, PROGRAM)
 
 
-def _reduced(sentence: dict[str, Any]) -> dict[str, Any]:
-    """A sentence with the largest contributions of each token, and the sum of the others."""
-    layers = {name: [_with_rest(token) for token in tokens] for name, tokens in sentence["layers"].items()}
-    return sentence | {"layers": layers}
+def _sentence(sentence: Facts) -> Html:
+    """The tokens of each layer as buttons, and what they open."""
+    parts = []
+    for layer, tokens in sentence["layers"].items():
+        panels = tag("template", *(_why(token, sentence["words"]) for token in tokens))
+        parts += [tag("h3", layer) if layer else None, tag("div", *map(_button, tokens), class_="tokens"), panels]
+    return tag("section", tag("h2", f"Sentence {sentence['sentence']}"), *parts, class_="panel")
 
 
-def _with_rest(token: dict[str, Any]) -> dict[str, Any]:
-    rows, transitions = in_view(token)
-    rest = {"n": len(rows[MOST:]), "value": sum(row["value"] for row in rows[MOST:])}
-    kept = [{key: row[key] for key in ("name", "token", "end", "value", "below")} for row in rows[:MOST]]
-    nets = [{"name": row["name"], "value": row["value"], "token": None} for row in transitions]
-    return token | {"contributions": kept, "rest": rest, "transitions": nets}
+def _is_doubtful(token: Facts) -> bool:
+    return token["measure"] == "log-odds" and token["log_odds"] is not None and token["log_odds"] < DOUBTFUL
 
 
-BODY = """<header>
-<h1>Why these labels?</h1>
-<p id="about"></p>
-<p class="help">Choose a token to see why it has its label. The best labelling of the sentence is compared with the best
-one that has another label there; the contributions add up to the difference of their scores.
-<span id="legend"><span class="doubt"></span> marks tokens where that difference is below 2.</span>
-<span id="wrongs">A struck-out label is wrong; the gold label follows it.</span></p>
-</header>
-<main id="sentences"></main>"""
+def _button(token: Facts) -> Html:
+    label = [tag("s", token["label"]), " ", token["gold"]] if token.get("wrong") else [token["label"]]
+    against = (
+        None
+        if token["runner_up"] is None
+        else f"{token['measure']} {token['log_odds']:.2f} against {token['runner_up']}"
+    )
+    kinds = ["plain"] * (token["label"] == "O") + ["doubtful"] * _is_doubtful(token)
+    given = {"title": against, "data_odds": token["log_odds"], "class_": " ".join(kinds) or None}
+    return tag("button", _name(token), tag("small", *label), type="button", aria_pressed="false", **given)
+
+
+def _name(token: Facts) -> str:
+    return f"token {token['token']}" if token["word"] is None else str(token["word"])
+
+
+def _why(token: Facts, words: Sequence[str]) -> Html:
+    """Why a token has its label."""
+    heading = [f"{_name(token)}: ", tag("b", token["label"]), _percent(token["probability"])]
+    parts: list[Html | None] = []
+    if token["runner_up"] is None:
+        parts.append(tag("p", "No other label is possible here, or none was proposed.", class_="quiet"))
+    else:
+        heading += [" rather than ", tag("b", token["runner_up"]), _percent(token["runner_up_probability"])]
+        parts.append(tag("p", f"{token['measure']} {token['log_odds']:.4f}", class_="quiet"))
+        if token["runner_up_labels"]:
+            parts += [tag("h3", "The two labellings, where they differ"), _labellings(token, words)]
+    if token.get("wrong"):
+        heading += ["; wrong, gold is ", tag("b", token["gold"])]
+    if token["flips"]:
+        flips = [f"{flip['label']} without {flip['name']} {_at(words[flip['token']])}" for flip in token["flips"]]
+        parts += [
+            tag("h3", "Without one of these the label would be another"),
+            tag("ul", *(tag("li", f) for f in flips)),
+        ]
+    elif token["flips"] is not None:
+        parts.append(
+            tag("p", "No single feature decides: without any one of them the label is the same.", class_="quiet")
+        )
+    if token["runner_up"] is not None:
+        parts += [tag("h3", "Contributions"), _contributions(token, words)]
+    if token["details"]:
+        parts += _details(token["details"])
+    return tag("div", tag("h2", *heading), *parts, class_="why")
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f" ({100 * share:.{2 if share > 0.9995 or share < 0.0005 else 1}f} %)"
+
+
+def _at(text: str) -> str:
+    return f"at “{text}”"
+
+
+def _contributions(token: Facts, words: Sequence[str]) -> Html:
+    """The largest contributions with bars, the sum of the others, transitions, and the sum of all."""
+    features, transitions = in_view(token)
+    shown, rest = features[:MOST], features[MOST:]
+    largest = max((abs(row["value"]) for row in [*shown, *transitions]), default=1.0)
+
+    def line(row: Facts, place: str) -> list[Any]:
+        drawn = tag(
+            "div", bar(abs(row["value"]) / largest / 2, "against" if row["value"] < 0 else "for"), class_="axis"
+        )
+        return [f"{row['value']:+.3f}", drawn, tag("code", row["name"]), place]
+
+    rows = []
+    for row in shown:
+        place = "" if row["token"] is None else _at(" ".join(words[row["token"] : row["end"]]))
+        rows.append(line(row, place + (" · from the layer below" if row["below"] else "")))
+    if rest:
+        rows.append([f"{sum(row['value'] for row in rest):+.3f}", "", f"{len(rest)} more", ""])
+    rows += [line(row, "") for row in transitions]
+    rows.append([tag("b", f"{token['log_odds']:+.3f}"), "", tag("b", f"sum: the {token['measure']}"), ""])
+    return tag("div", table((), rows), class_="scroll")
+
+
+def _labellings(token: Facts, words: Sequence[str]) -> Html:
+    pairs = list(zip(token["labels"], token["runner_up_labels"], strict=True))
+    unlike = [t for t, (one, other) in enumerate(pairs) if one != other]
+    shown = range(max(0, unlike[0] - 2), min(len(words), unlike[-1] + 3))
+    rows = [
+        [name, *(tag("b", pairs[t][k]) if t in unlike else pairs[t][k] for t in shown)]
+        for k, name in enumerate(("label", "runner-up"))
+    ]
+    return table(["", *(words[t] for t in shown)], rows)
+
+
+def _details(details: Facts) -> list[Html]:
+    """The predictions that cover a token, and its neighbours."""
+    rows = [
+        [
+            row["token"] if row["word"] is None else row["word"],
+            _gram(row["labels"]),
+            f"confidence {row['confidence']:.3f}",
+        ]
+        for row in details["proposals"]
+    ]
+    parts = [tag("h3", f"Predictions that cover it (inference {details['inference']})"), table((), rows)]
+    if details.get("neighbours"):
+        near = (_neighbour(row) for row in details["neighbours"][:NEIGHBOURS])
+        parts += [tag("h3", "Nearest neighbours in the training data"), tag("ul", *near)]
+    return parts
+
+
+def _neighbour(row: Facts) -> Html:
+    n = len(row["instances"])
+    tokens = "1 token" if n == 1 else f"{n} tokens"
+    sources = [
+        tag("div", f"sentence {at['sentence']}: ", marked(at["words"], at["token"], at["token"] + 1), class_="quiet")
+        for at in row["places"]
+        if at["words"] is not None
+    ]
+    return tag("li", f"distance {row['distance']:.4f}, {_gram(row['labels'])}, {tokens}", *sources)
+
+
+def _gram(labels: Sequence[str | None]) -> str:
+    return " ".join("_" if label is None else str(label) for label in labels)
+
 
 STYLE = """
-h2 { font-size: 1rem; margin: 0 0 .4rem; }
-h3 { font-size: .9rem; margin: 1.1rem 0 .35rem; } p { margin: .3rem 0; }
-.help, .faint, header p { color: var(--quiet); }
-section { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 1rem; margin: 1rem 0; }
+section { margin: 1rem 0; }
 .tokens { display: flex; flex-wrap: wrap; gap: .3rem; }
-.tokens button { background: none; border: 1px solid var(--line); border-radius: 6px;
-  padding: .15rem .45rem .2rem; text-align: left; line-height: 1.3; }
-.tokens button small { display: block; color: var(--quiet); font-size: .75rem; }
-.tokens button.plain small { opacity: .55; } s { color: var(--bad); }
+.tokens button { background: none; text-align: left; line-height: 1.3; }
+.tokens small { display: block; color: var(--quiet); font-size: .75rem; }
+.tokens .plain small { opacity: .55; } s { color: var(--bad); }
 .tokens button:hover { border-color: var(--link); }
 .tokens button[aria-pressed=true] { outline: 2px solid var(--link); }
-.tokens button.doubtful, .doubt { background: var(--mark); border-color: var(--edge); }
-.doubt { display: inline-block; width: 1em; height: 1em; border: 1px solid var(--edge); border-radius: 3px;
-  vertical-align: -2px; }
+.tokens .doubtful { background: var(--mark); border-color: var(--edge); }
 .why { margin-top: 1rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-x: auto; }
-.why b { font-weight: 650; }
-td, th { padding: .12rem .6rem .12rem 0; text-align: left;
-  font-weight: 400; white-space: nowrap; } .labellings td.unlike { font-weight: 650; }
-.bars td { vertical-align: middle; } .bars .number { text-align: right; font-variant-numeric: tabular-nums; }
-.bars .name { font-family: ui-monospace, monospace; font-size: .83rem; }
-.bar { position: relative; width: 16rem; height: .8rem; }
-.bar::before { content: ""; position: absolute; left: 50%; top: -.25rem; bottom: -.25rem;
-  border-left: 1px solid var(--line); }
-.bar i { position: absolute; top: 0; bottom: 0; border-radius: 2px; }
-.bar i.for { left: 50%; background: var(--good); } .bar i.against { right: 50%; background: var(--bad); }
-.bars button { color: var(--link); background: none; border: 0; padding: 0; }
-.total td { border-top: 1px solid var(--line); font-weight: 650; padding-top: .25rem; }
-ul { margin: .2rem 0; padding-left: 1.2rem; } mark { background: var(--mark); color: inherit; padding: 0 .2em; }
-@media (max-width: 40rem) { .bar { width: 7rem; } body { padding: .8rem; } }
+.why b { font-weight: 650; } td, th { white-space: nowrap; } ul { margin: .2rem 0; padding-left: 1.2rem; }
+.axis { position: relative; width: 16rem; height: .8rem; background: linear-gradient(var(--line), var(--line))
+  center / 1px 100% no-repeat; }
+.axis .bar { position: absolute; top: 0; bottom: 0; height: auto; margin: 0; }
+.axis .for { left: 50%; background: var(--good); } .axis .against { right: 50%; background: var(--bad); }
+@media (max-width: 40rem) { .axis { width: 7rem; } body { padding: .8rem; } }
 """
 
-SCRIPT = r"""
-const add = (parent, ...children) => { parent.append(...children); return parent; };
-const signed = (x, digits = 3) => (x < 0 ? "\u2212" : "+") + Math.abs(x).toFixed(digits);
-const percent = (x) => x === null ? "" : " (" + (100 * x).toFixed(x > 0.9995 || x < 0.0005 ? 2 : 1) + " %)";
-const rowOf = (cells, tag = "td") => add(make("tr"), ...cells.map((c) => c instanceof Node ? add(make(tag), c)
-  : make(tag, c)));
-const SHOWN = 15;
-const gram = (labels) => labels.map((l) => l === null ? "_" : l).join(" ");
-
-function bars(token, words) {
-  const table = make("table", null, "bars");
-  const largest = Math.max(...[...token.contributions, ...token.transitions].map((c) => Math.abs(c.value)), 1e-12);
-  const hidden = [];
-  const draw = (c, n) => {
-    const bar = make("div", null, "bar"), fill = make("i", null, c.value < 0 ? "against" : "for");
-    fill.style.width = 50 * Math.abs(c.value) / largest + "%";
-    bar.append(fill);
-    const place = c.token === null ? "" : "at \u201c" + words.slice(c.token, c.end).join(" ") + "\u201d";
-    const row = rowOf([signed(c.value), bar, c.name, place + (c.below ? " \u00b7 from the layer below" : "")]);
-    row.cells[0].className = "number"; row.cells[2].className = "name"; row.cells[3].className = "faint";
-    table.append(row);
-    if (n >= SHOWN) { row.hidden = true; hidden.push(row); }
-  };
-  token.contributions.forEach(draw);
-  const more = (value, text, name) => {
-    const row = rowOf([signed(value), "", text, ""]);
-    row.cells[0].className = "number"; if (name) row.className = name;
-    table.append(row);
-  };
-  const rest = token.contributions.slice(SHOWN).reduce((sum, c) => sum + c.value, token.rest.value);
-  const n = hidden.length + token.rest.n;
-  if (n) {
-    more(rest, n + " more");
-    const line = table.lastChild, button = make("button", "show");
-    button.type = "button";
-    button.addEventListener("click", () => {
-      hidden.forEach((row) => { row.hidden = false; });
-      if (token.rest.n) line.cells[0].textContent = signed(token.rest.value);
-      if (token.rest.n) line.cells[2].textContent = token.rest.n + " more"; else line.remove();
-    });
-    if (hidden.length) line.cells[3].append(button);
+PROGRAM = """
+for (const section of document.querySelectorAll("section")) {
+  const buttons = [...section.querySelectorAll(".tokens button")];
+  for (const line of section.querySelectorAll(".tokens")) {
+    const panels = line.nextElementSibling.content.children;
+    [...line.children].forEach((button, n) => { button.onclick = () => {
+      const open = button.getAttribute("aria-pressed") === "true";
+      section.querySelectorAll(".why").forEach(panel => panel.remove());
+      buttons.forEach(each => each.setAttribute("aria-pressed", "false"));
+      if (open) return;
+      button.setAttribute("aria-pressed", "true");
+      line.after(panels[n].cloneNode(true));
+    }; });
   }
-  token.transitions.forEach((c) => draw(c, 0));
-  more(token.log_odds, "sum: the " + token.measure, "total");
-  return table;
 }
-
-function labellings(token, words) {
-  const unlike = token.labels.map((l, t) => l !== token.runner_up_labels[t]);
-  const begin = Math.max(0, unlike.indexOf(true) - 2), end = Math.min(words.length, unlike.lastIndexOf(true) + 3);
-  const table = make("table", null, "labellings");
-  table.append(rowOf(["", ...words.slice(begin, end)], "th"));
-  for (const [name, labels] of [["label", token.labels], ["runner-up", token.runner_up_labels]]) {
-    const row = rowOf([name, ...labels.slice(begin, end)]);
-    unlike.slice(begin, end).forEach((u, i) => { if (u) row.cells[i + 1].className = "unlike"; });
-    table.append(row);
-  }
-  return table;
-}
-
-function neighbours(rows) {
-  const list = make("ul");
-  for (const row of rows.slice(0, 8)) {
-    const item = make("li", "distance " + row.distance.toFixed(4) + ", " + gram(row.labels) + ", "
-      + row.instances.length + (row.instances.length === 1 ? " token" : " tokens"));
-    for (const place of row.places) {
-      if (place.words === null) continue;
-      const line = make("div", "sentence " + place.sentence + ": ", "faint");
-      place.words.forEach((w, t) => line.append(t === place.token ? make("mark", w) : w, " "));
-      item.append(line);
-    }
-    list.append(item);
-  }
-  return list;
-}
-
-function details(d) {
-  const parts = [make("h3", "Predictions that cover it (inference " + d.inference + ")")];
-  const table = make("table");
-  for (const p of d.proposals) table.append(rowOf([p.word ?? p.token, gram(p.labels), "confidence "
-    + p.confidence.toFixed(3)]));
-  parts.push(table);
-  if (d.neighbours) parts.push(make("h3", "Nearest neighbours in the training data"), neighbours(d.neighbours));
-  return parts;
-}
-
-function why(token, words) {
-  const box = make("div", null, "why");
-  const head = make("h2");
-  head.append((token.word ?? "token " + token.token) + ": ", make("b", token.label), percent(token.probability));
-  if (token.runner_up === null) {
-    add(box, head, make("p", "No other label is possible here, or none was proposed.", "faint"));
-  } else {
-    head.append(" rather than ", make("b", token.runner_up), percent(token.runner_up_probability));
-    add(box, head, make("p", token.measure + " " + token.log_odds.toFixed(4), "faint"));
-    if (token.runner_up_labels) add(box, make("h3", "The two labellings, where they differ"), labellings(token, words));
-  }
-  if (token.wrong) head.append("; wrong, gold is ", make("b", token.gold));
-  if (token.flips && token.flips.length) {
-    const list = make("ul");
-    for (const f of token.flips) {
-      list.append(make("li", f.label + " without " + f.name + " at \u201c" + words[f.token] + "\u201d"));
-    }
-    add(box, make("h3", "Without one of these the label would be another"), list);
-  } else if (token.flips) {
-    box.append(make("p", "No single feature decides: without any one of them the label is the same.", "faint"));
-  }
-  if (token.runner_up !== null) add(box, make("h3", "Contributions"), bars(token, words));
-  if (token.details) add(box, ...details(token.details));
-  return box;
-}
-
-function show(sentence, layer, tokens, section) {
-  const line = make("div", null, "tokens");
-  let open = null;
-  const choose = (button, token) => {
-    const same = open === button;
-    section.querySelectorAll(".why").forEach((e) => e.remove());
-    section.querySelectorAll(".tokens button").forEach((b) => b.setAttribute("aria-pressed", "false"));
-    open = same ? null : button;
-    if (same) return;
-    button.setAttribute("aria-pressed", "true");
-    line.after(why(token, sentence.words));
-  };
-  for (const token of tokens) {
-    const label = token.wrong ? [make("s", token.label), " " + token.gold] : [token.label];
-    const button = add(make("button", token.word ?? "token " + token.token), add(make("small"), ...label));
-    button.type = "button"; button.setAttribute("aria-pressed", "false");
-    if (token.label === "O") button.classList.add("plain");
-    const unsure = token.log_odds !== null && token.log_odds < 2 && token.measure === "log-odds";
-    if (unsure) button.classList.add("doubtful");
-    button.title = token.runner_up === null ? "" : token.measure + " " + token.log_odds.toFixed(2) + " against "
-      + token.runner_up;
-    button.addEventListener("click", () => choose(button, token));
-    line.append(button);
-  }
-  if (layer) section.append(make("h3", layer));
-  section.append(line);
-  return line;
-}
-
-document.getElementById("about").textContent = facts.kind + " " + facts.model + ", " + facts.sentences.length
-  + (facts.sentences.length === 1 ? " sentence of " : " sentences of ") + facts.file;
-facts.sentences.forEach((sentence, n) => {
-  const section = add(make("section"), make("h2", "Sentence " + sentence.sentence));
-  for (const [layer, tokens] of Object.entries(sentence.layers)) {
-    const line = show(sentence, layer, tokens, section);
-    if (n === 0 && line.firstChild && !section.querySelector(".why")) {
-      const odds = tokens.map((t) => t.log_odds ?? Infinity);
-      line.children[odds.indexOf(Math.min(...odds))].click();
-    }
-  }
-  document.getElementById("sentences").append(section);
-});
-document.getElementById("legend").hidden = document.querySelector(".doubtful") === null;
-document.getElementById("wrongs").hidden = document.querySelector(".tokens s") === null;
+// Of the first tokens, the one that was decided most closely is open.
+const odds = button => Number(button.dataset.odds ?? Infinity);
+[...document.querySelector(".tokens")?.children ?? []].sort((a, b) => odds(a) - odds(b))[0]?.click();
 """

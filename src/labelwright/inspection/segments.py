@@ -26,11 +26,11 @@ def _weights(model: Any, top: int) -> dict[str, Any]:
     always = feature < features.always.stop
     table[feature[always] - features.tokens.n_features, cells.column[always]] = model.weights_[part][always]
     rows = [dict(zip(types, row, strict=True)) for row in table.tolist()]
-    longest = features.max_length
+    longest = features.texts.max_length
     arcs = model.weights_[model._parameters.slices["transitions"]].reshape(len(types) + 1, len(types) + 1)
     return {
         "lengths": {str(length): row for length, row in enumerate(rows[:longest], 1)},
-        "dictionaries": dict(zip(features.dictionaries, rows[longest:], strict=True)),
+        "dictionaries": dict(zip(features.texts.dictionaries, rows[longest:], strict=True)),
         "transitions": {
             name: dict(zip(types, row, strict=True))
             for name, row in zip([*types, OUTSIDE], arcs[:, :-1].tolist(), strict=True)

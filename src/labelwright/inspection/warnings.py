@@ -14,6 +14,7 @@ from labelwright.wording import counted, percent, some_of
 FEW_HELD_OUT = 30  # sentences that a calibration needs
 ENOUGH = 100  # tokens to judge by how many are unknown
 ALIEN = 0.9  # share of unknown words that no text of the same language has
+FEW = 5  # distinct values of a column that holds no words
 BETTER = 0.3  # so many more words are known in the column where they belong
 LONG = 5  # tokens of a sentence that hardly occurs twice by chance
 HASH = re.compile("[0-9a-f]{8}")
@@ -58,17 +59,26 @@ def words_unknown(model: Any, corpus: Corpus) -> str | None:
     """Whether a tagger knows too few of the words to label, perhaps since they are in another column."""
     name, *others = corpus.input_names
     share = unknown_share(model, corpus)
-    if share is None or share < (BETTER if corpus.n_tokens >= ENOUGH else 1.0):
+    if share is None or (corpus.n_tokens < ENOUGH and share < 1.0):
         return None
+    at_most = max(share, _unknown_words(model, corpus, name)) if corpus.n_tokens >= ENOUGH else share
+    candidates = others if at_most > BETTER else []
+    better = [each for each in candidates if _unknown_words(model, corpus, each) < at_most - BETTER]
+    if not better and share < ALIEN:
+        return None
+    first = f"column {name}, first {corpus.values(name)[int(corpus.codes(name)[0])]!r:.40}"
+    what = f"{percent(share)} of the words ({first}) were never seen in training"
     mend = "check the order of the columns, the tokenisation and the language"
-    better = [each for each in others if (unknown_share(model, corpus, each) or 0.0) < share - BETTER]
     if better:
+        what = what if share > BETTER else f"hardly any words ({first})"
         mend = f"column {better[0]} fits better; if the order is not {','.join(corpus.input_names)}, add --columns"
-    elif share < ALIEN:
-        return None
-    first = corpus.values(name)[int(corpus.codes(name)[0])]
-    what = f"{percent(share)} of the words (column {name}, first {first!r:.40})"
-    return f"{corpus.source}: {what} were never seen in training; {mend}"
+    return f"{corpus.source}: {what}; {mend}"
+
+
+def _unknown_words(model: Any, corpus: Corpus, column: str) -> float:
+    """The share of words of a column that training has not seen; a few values, such as _ everywhere, are no words."""
+    share = unknown_share(model, corpus, column) if np.unique(corpus.codes(column)).size >= FEW else None
+    return 1.0 if share is None else share
 
 
 def few_features(model: Any) -> str | None:

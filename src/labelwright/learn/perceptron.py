@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.engine.choice import require_compiled
 from labelwright.errors import OptionError
 from labelwright.features.incidence import Incidence
 from labelwright.kernels import perceptron as kernels
-from labelwright.kernels.perceptron import RunState, UpdateRule
-from labelwright.kernels.tile_features import largest_norm
+from labelwright.kernels.perceptron import RunState, UpdateRule, largest_norm
 from labelwright.learn.monitor import Monitor
-from labelwright.parallel import Workers, computed_once
+from labelwright.locks import computed_once
+from labelwright.parallel import Workers
 from labelwright.scoring.parameters import Parameters
 from labelwright.scoring.tiles import TileLayout
 from labelwright.structures.lattice import Margins
@@ -91,6 +92,7 @@ class Passes:
         batch_size: int = 1,
         workers: Workers | None = None,
     ):
+        require_compiled("training a perceptron")
         self.rule, self.seed, self.batch_size, self.workers = rule, seed, batch_size, workers or Workers(1)
         self.n = len(offsets) - 1
         self.layout = TileLayout(incidences, len(gold), space, parameters)

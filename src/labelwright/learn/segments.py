@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelwright.engine.choice import require_compiled
 from labelwright.errors import CorpusError
 from labelwright.features.incidence import Incidence, observed_cells
 from labelwright.features.segments import SegmentFeatures
@@ -107,7 +108,9 @@ def carry_segments(before: Trained, now: Trained) -> Array:
     assert isinstance(new, SegmentFeatures)
     assert before.segments is not None
     assert now.segments is not None
-    features = np.concatenate([old_features(old.tokens, new.tokens), new.segment_numbers_in(old)])
+    texts = new.texts.numbers_in(old.texts)
+    of_segments = np.where(texts >= 0, old.tokens.n_features + texts, -1)
+    features = np.concatenate([old_features(old.tokens, new.tokens), of_segments])
     types = _places(now.segments.types, before.segments.types)
     columns = {"state": _places(now.segments.roles, before.segments.roles), "segment": types}
     parts, old_parts = now.parameters.slices, before.parameters.slices
@@ -158,6 +161,7 @@ class SegmentExpectations(GraphExpectations):
     """Makes rows of counts from rows of scores of tokens and segments."""
 
     def __init__(self, assembly: SegmentAssembly, gold: Array, offsets: Array, candidates: Candidates | None = None):
+        require_compiled("training a segment model")
         self.rows = row_offsets(offsets, assembly.space.max_length)
         super().__init__(assembly, {"state": offsets, "segment": self.rows}, candidates)
         self.gold = gold

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelwright.corpus.offsets import offsets_from
-from labelwright.kernels import igtree as kernels
+from labelwright.kernels import neighbours as kernels
 from labelwright.memory.search import Answers
 from labelwright.memory.trie import entries_of
 from labelwright.memory.weights import counted_keys

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labelwright.corpus.table import compacted
 from labelwright.corpus.tabular import is_frame
 from labelwright.errors import CorpusError
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 
 Array = NDArray[Any]
 NAN = float("nan")

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from labelwright.corpus.offsets import offsets_from
 from labelwright.kernels import compiled
 from labelwright.kernels import neighbours as kernels
-from labelwright.kernels.neighbours import Queries, SearchScratch, Voting
-from labelwright.kernels.postings import SIGNED, Postings
+from labelwright.kernels.neighbours import SIGNED, Postings, Queries, SearchScratch, Voting
 from labelwright.kernels.values import NUMERIC, OVERLAP, Distances, Tables, store_tables
-from labelwright.locks import renewed_lock
+from labelwright.locks import computed_once, renewed_lock
 from labelwright.memory.store import Memory
 from labelwright.memory.trie import entries_of
-from labelwright.parallel import Workers, computed_once, even_ranges
+from labelwright.parallel import Workers, even_ranges
 
 Array = NDArray[Any]
 TABLES = 1 << 26  # bytes of tables for values that several queries have

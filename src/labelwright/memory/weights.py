@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.kernels import contingency
+from labelwright.kernels import values as kernels
 
 Array = NDArray[Any]
 CELLS = 1 << 26  # of a table that are summed one by one
@@ -82,7 +82,7 @@ def chi_squared(c: Contingency) -> float:
     if len(values) * len(classes) > CELLS:  # sum O^2 / E - N skips the zeros; only the last digits differ
         expected = values[c.value] * classes[c.cls] / values.sum()
         return max(0.0, _running(often**2 / expected) - float(values.sum()))
-    return float(contingency.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
+    return float(kernels.chi_squared(c.value, c.cls, often, values, classes, values.sum()))
 
 
 def shared_variance(c: Contingency) -> float:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.rules.automaton import Automaton, TooFarApartError
 from labelwright.rules.formulas import holds
 from labelwright.rules.labelled_graphs import GraphSums, LabelledGraph

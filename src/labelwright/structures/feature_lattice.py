@@ -7,7 +7,7 @@ import numpy as np
 
 from labelwright.corpus.spans import Span, labels_of
 from labelwright.errors import CorpusError
-from labelwright.parallel import computed_once
+from labelwright.locks import computed_once
 from labelwright.structures.dag import MOST_NODES
 from labelwright.wording import shown
 

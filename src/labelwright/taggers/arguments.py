@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from labelwright.corpus.partial_labels import check_known
 from labelwright.corpus.schemes import SAME_AS, SCHEMES
 from labelwright.corpus.spans import Span
-from labelwright.corpus.split_texts import Entity, SplitTexts, split_texts
 from labelwright.corpus.table import Corpus, in_lists
 from labelwright.corpus.tabular import table_rows
+from labelwright.corpus.tokenizer import Entity, SplitTexts, split_texts
 from labelwright.decode.checks import MOST, check_whole
 from labelwright.errors import CorpusError, OptionError
 from labelwright.structures.passing import Layered

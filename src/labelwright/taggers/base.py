@@ -366,7 +366,7 @@ class Tagger(Estimator):
         forced: ByOutput = None,
         constraints: Constraints = None,
         max_expansions: int | None = None,
-        distinct: str | None = None,
+        distinct: ByOutput = None,
     ) -> Answers:
         """Up to n labellings of each sentence, the best first, with their exact probabilities (or their scores).
 
@@ -376,12 +376,14 @@ class Tagger(Estimator):
         n : how many
         forced, constraints : as for `decode`
         max_expansions : limit of the search of a latent model
-        distinct : the label that stands for nothing, such as "-" of a silent letter: labellings with the same output
+        distinct : the label that stands for nothing, such as "-" of a silent letter (of a cascade {layer: label}):
+            labellings with the same output
             (the other labels; K_S is K S) are one, the best of them, with the sum of their probabilities among the
             10 n best (at least 100): a lower bound of the probability of the output; of scores the best
         """
         check_whole("n", n, 1, MOST)
-        question = lambda name, tagger, batch: batch.nbest(n, max_expansions, distinct)  # noqa: E731
+        silent = self._by_output("distinct", distinct)
+        question = lambda name, _, batch: batch.nbest(n, max_expansions, silent.get(name))  # noqa: E731
         return self._ask_under(X, question, forced, constraints)
 
     def sample(

@@ -18,7 +18,7 @@ from labelwright.errors import CorpusError, ModelFileError, OptionError, Templat
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import few_tokens, kind_of
 from labelwright.features.layered import check_layers_read, lower_layers_read, refuse_labels
-from labelwright.features.lexicon import Lexicon, read_lexicon
+from labelwright.features.sources import Lexicon, read_lexicon
 from labelwright.inspection import cascade as inspection
 from labelwright.learn.joint import Joint
 from labelwright.learn.lbfgs import lbfgs

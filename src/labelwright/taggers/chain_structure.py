@@ -16,16 +16,16 @@ from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
 from labelwright.features.incidence import Incidence
 from labelwright.features.sources import Given
+from labelwright.kernels import compiled
 from labelwright.learn.objective import LogLikelihood
 from labelwright.learn.pruned_objective import PrunedLikelihood
 from labelwright.learn.zero_order import learn_pruning
 from labelwright.parallel import Workers
 from labelwright.scoring.assembly import Assembly
-from labelwright.scoring.candidate_scores import CandidateScores
+from labelwright.scoring.candidate_scores import CandidateScores, pruned_parameters
 from labelwright.scoring.carry import carry_over
 from labelwright.scoring.lattice_scores import LatticeScores, bounds_of
 from labelwright.scoring.parameters import Before, make_parameters
-from labelwright.scoring.sparse_parameters import pruned_parameters
 from labelwright.scoring.trained import Trained
 from labelwright.structures.candidates import LabelLists, label_space, pieces_between
 from labelwright.structures.passing import Candidates
@@ -50,7 +50,7 @@ from labelwright.validation import HeaderReader, TensorReader
 Array = NDArray[Any]
 SHORT = 0.01  # a share that is missing and worth a warning
 SHARE = 0.999  # of gold labels that are kept, by default
-MANY = {1: 200, 2: 64}  # labels from which "auto" prunes, by order
+MANY = 200  # labels from which "auto" prunes
 ARCS_PER_SECOND = 1e9  # of an unpruned model: about what one core sums in training
 PATIENCE = 10.0  # seconds of one iteration of an unpruned model that are worth a warning
 LATENT_COST, PRUNED_COST = 10, 40  # times the work of a CRF, without compiled code
@@ -123,7 +123,7 @@ class ChainStructure:
         data = Data(incidences, offsets, gold, said)
         share = None if old is not None else _share(model, len(labels), extractor, said)
         if share is not None:
-            return _pruned(model, data, label_space(labels, model.order, enforced), extractor, scheme, share)
+            return _pruned(model, data, label_space(labels, enforced), extractor, scheme, share)
         if old is None and "prune_labels" in model._parameter_names():
             _warn_of_size(model.order, len(labels), int(offsets[-1]))
         space = state_space(labels, states, model.order, enforced, forbidden)
@@ -285,7 +285,7 @@ def _pruned(
     cells = make_parameters(incidences, extractor.n_features, gold, offsets, space, model.cells).cells
     L, seed = space.n_labels, model.random_state or 0
     features = incidences["state"], cells["state"], gold, offsets
-    pruning, lists, scores, lost = learn_pruning(*features, L, model.order, share, seed, Workers(model.n_jobs))
+    pruning, lists, scores, lost = learn_pruning(*features, L, share, seed, Workers(model.n_jobs))
     if model.prune_labels != "auto" and pruning.share < float(model.prune_labels) - SHORT:
         warnings.warn(
             f"prune_labels={model.prune_labels}: candidates have {100 * pruning.share:.1f} % of held-out gold labels, "
@@ -293,7 +293,7 @@ def _pruned(
             RuntimeWarning,
             stacklevel=5,
         )
-    parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L, model.order)
+    parameters: Any = pruned_parameters(cells, lists, gold, pieces_between(offsets, lost), L)
     none = np.zeros(parameters.n_weights, np.float32)
     trained = Trained(extractor, space, parameters, none, scheme, pruning=pruning)
     return data._replace(more=Pruned(lists, pruning.prior * scores, lost)), trained
@@ -304,7 +304,9 @@ def _share(model: Any, n_labels: int, extractor: Extractor, said: Supervision) -
     if model.prune_labels == "off":
         return None
     why_not = None
-    if not said.plain or model.entity_rate is not None:
+    if model.order != 1:
+        why_not = f"candidates are pairs of labels, got order={model.order}"
+    elif not said.plain or model.entity_rate is not None:
         why_not = "candidates are trained on complete labels that all count alike, without entity_rate"
     elif model.forbidden_transitions or model.required_transitions:
         why_not = "candidates know no forbidden or required transitions"
@@ -313,7 +315,7 @@ def _share(model: Any, n_labels: int, extractor: Extractor, said: Supervision) -
     elif tuple(extractor.cell_kinds) != ("state",):
         why_not = "the template has features on pairs or triples of labels"
     if model.prune_labels == "auto":
-        return SHARE if n_labels >= MANY[model.order] and why_not is None else None
+        return SHARE if n_labels >= MANY and why_not is None and compiled() else None
     if why_not is not None:
         raise OptionError(f"prune_labels: {why_not}; use prune_labels='off'")
     return float(model.prune_labels)
@@ -325,7 +327,8 @@ def _warn_of_size(order: int, n_labels: int, n_tokens: int) -> None:
     if seconds > PATIENCE:
         warnings.warn(
             f"{n_labels:,} labels without pruning: about {seconds:,.0f} s for each iteration over {n_tokens:,} "
-            f"tokens; use prune_labels={SHARE} (which needs optimizer='lbfgs' and no features on pairs of labels)",
+            f"tokens; use prune_labels={SHARE} (which needs order 1, optimizer='lbfgs' and no features on pairs of "
+            "labels)",
             RuntimeWarning,
             stacklevel=5,
         )

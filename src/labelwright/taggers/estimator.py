@@ -14,6 +14,7 @@ import numpy as np
 
 from labelwright import __version__, modelfile
 from labelwright.compact import BITS
+from labelwright.corpus.table import taken
 from labelwright.corpus.token_records import listed
 from labelwright.engine.choice import load_wanted
 from labelwright.errors import ModelFileError, NotFittedError, OptionError
@@ -141,10 +142,10 @@ class Estimator:
 
     def _tokenizer_of(self, X: Any) -> "Tokenizer | None":
         """How the texts of training data are split, where that is known; refused if no model could remember it."""
-        from labelwright.corpus.tokenizer import check_remembered, shown_by
+        from labelwright.corpus.tokenizer import shown_by
 
         tokenizer: Tokenizer | None = getattr(X, "tokenizer", None) or shown_by(X)
-        return None if tokenizer is None else check_remembered(tokenizer)
+        return None if tokenizer is None else tokenizer.check()
 
     def _remember_tokenizer(self, tokenizer: Any) -> None:
         """Keep in the record how the texts of the training data were split."""
@@ -235,14 +236,20 @@ class Estimator:
         """Load the machine code for labels, spans and marginals before a service takes requests.  Otherwise NumPy
         answers them until it pays to load machine code in the background.
 
-        X : sentences like those of requests; needed where these are neither words nor columns nor feature dicts
+        X : sentences like those of requests, or a Corpus; needed where these are neither words nor columns nor dicts
         """
         self._check_fitted()
-        some = [[("a",) * (len(self.reads().columns) or 1)] * 9] if X is None else list(listed(X))
+        schema = self.reads()
+        tokens = {"columns": ("a",) * (len(schema.columns) or 1), "dicts": {"a": 1.0}}
+        if X is None and schema.kind not in tokens:
+            raise OptionError(f"X: the model reads {schema.kind}; give warm_up some like those of requests")
+        some = [[tokens[schema.kind]] * 9] if X is None else listed(X)
+        numbers = [*range(len(some))]
         questions = ["predict", "predict_spans", *["predict_marginals"] * ("probability" in self.can)]
         load_wanted()  # Numba itself,
-        for question, sentences in itertools.product(questions, (some[:1], some * 8)):  # one is not answered as several
-            getattr(self, question, list)(sentences)
+        for question, which in itertools.product(questions, (numbers[:1], numbers * 8)):  # one is not asked as several
+            if hasattr(self, question):
+                getattr(self, question)(taken(some, which))
         load_wanted()  # then what kernels lacked
         return self
 

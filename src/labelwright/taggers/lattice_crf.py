@@ -18,8 +18,7 @@ from labelwright.decode.checks import MOST, check_whole
 from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import CorpusError, NotFittedError
 from labelwright.evaluate import Report, evaluate
-from labelwright.features.attributes import Collected
-from labelwright.features.dicts import DictFeatures
+from labelwright.features.attributes import Collected, DictFeatures
 from labelwright.features.incidence import Incidence
 from labelwright.learn.arcs import ArcAssembly, ArcExpectations
 from labelwright.learn.lbfgs import minimised

@@ -478,6 +478,11 @@ class LatticeTagger(LatticeModel, Tagger):
         """The labels of tokens, in the order of first appearance of the labels of arcs."""
         return list(_writing(self._learnt()).labels)
 
+    @property
+    def scheme_(self) -> str | None:  # type: ignore[override]
+        """The scheme of the labels, where they follow one."""
+        return self._learnt().scheme
+
     def reads(self) -> InputSchema:
         self._check_fitted()
         return self.reads_

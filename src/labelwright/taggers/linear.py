@@ -18,13 +18,14 @@ from labelwright.engine.choice import expect, expect_much
 from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate
 from labelwright.features.extract import Encoded, Extractor, collected, columns_within
+from labelwright.features.incidence import Folder
 from labelwright.features.layered import encode_with_slots
-from labelwright.features.mapped import Folder
 from labelwright.features.template import Template
 from labelwright.inspection import linear as inspection
-from labelwright.inspection import linear_explanation, sparse_use
-from labelwright.inspection.explanation import Asked, Explanation
+from labelwright.inspection import sparse_use
+from labelwright.inspection.explanation import Asked, Explanation, explained
 from labelwright.inspection.known import by_vocabulary
+from labelwright.inspection.weight_evidence import WeighedSentence
 from labelwright.inspection.weight_tables import StateFeature, TransitionFeature, state_features, transition_features
 from labelwright.learn.monitor import EVERY, Checkpoints, Monitor, ProgressBar, Record
 from labelwright.parallel import Workers
@@ -111,11 +112,6 @@ class Weighted:
     def _parameters(self) -> Parameters:
         """Which weights exist."""
         return self._learnt().parameters
-
-    @property
-    def scheme_(self) -> str | None:
-        """The scheme of the labels, where they follow one."""
-        return self._learnt().scheme
 
     @property
     def state_features_(self) -> list[StateFeature]:
@@ -475,6 +471,11 @@ class LinearTagger(Weighted, Tagger):
     # -- what was learnt ----------------------------------------------------------------------------------------------
 
     @property
+    def scheme_(self) -> str | None:  # type: ignore[override]
+        """The scheme of the labels, where they follow one."""
+        return self._learnt().scheme
+
+    @property
     def classes_(self) -> list[str]:
         """The labels, in the order of first appearance in the training data."""
         return list(self._learnt().space.labels)
@@ -501,7 +502,7 @@ class LinearTagger(Weighted, Tagger):
         return by_vocabulary(self._extractor, words)
 
     def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        return linear_explanation.explain(self, self.encode(X), words, asked)
+        return explained(lambda: WeighedSentence(self, self.encode(X), asked), self.classes_, words, asked)
 
     def _path_mass(self, X: Any, n: int = 2000) -> Array:
         """The probability of the n best labellings (or latent paths) together, mean over the sentences [n]."""

@@ -15,9 +15,9 @@ from labelwright.corpus.token_records import listed
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.sources import Given
 from labelwright.inspection import memory as inspection
-from labelwright.inspection import remembered_explanation
-from labelwright.inspection.explanation import Asked, Explanation
+from labelwright.inspection.explanation import Asked, Evidence
 from labelwright.inspection.known import by_memory
+from labelwright.inspection.ngram_evidence import RememberedSentence
 from labelwright.memory.grid import SEARCHED, settings_with
 from labelwright.memory.windows import NO_VECTORS, Windows, restored, windows
 from labelwright.structures.distributions import Distributions
@@ -191,9 +191,8 @@ class MemoryTagger(NgramModel):
         ]
         return [neighbours[a:b] for a, b in pairwise(offsets.tolist())]
 
-    def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        explained = super()._explained(X, words, asked)
-        return remembered_explanation.with_neighbours(self, X, explained, asked) if explained else explained
+    def _evidence(self, X: Any, words: Sequence[str | None], asked: Asked) -> Evidence:
+        return RememberedSentence(self, self._predictions(X, asked), words, asked, self.windows_.instances(X)[0])
 
     def _decoded_all(self, answers: Distributions, offsets: Array) -> list[list[str]]:
         """The labels of sentences for whose tokens the memory has given these answers."""

@@ -31,9 +31,8 @@ from labelwright.errors import CorpusError, OptionError
 from labelwright.features.extract import Extractor, learn
 from labelwright.features.incidence import Incidence, with_frequent_keys
 from labelwright.features.sources import Given
-from labelwright.inspection import proposal_explanation as explanation
-from labelwright.inspection.explanation import Asked, Explanation
-from labelwright.inspection.proposal_explanation import Predictions
+from labelwright.inspection.explanation import Asked, Evidence, Explanation, explained
+from labelwright.inspection.ngram_evidence import Predictions, ProposedSentence
 from labelwright.memory.windows import NO_VECTORS, Windows, offsets_of, windows
 from labelwright.parallel import Workers, sentence_ranges
 from labelwright.settings import AtLeast, AtMost, Bounds, Choice, Default, Help, RecipeOnly, Signed, Whole
@@ -387,13 +386,17 @@ class NgramModel(Confidences, Tagger):
         return answers
 
     def _explained(self, X: Any, words: Sequence[str | None], asked: Asked) -> list[Explanation]:
-        if not words:
-            return []
+        return explained(lambda: self._evidence(X, words, asked), self.labels_, words, asked)
+
+    def _evidence(self, X: Any, words: Sequence[str | None], asked: Asked) -> Evidence:
+        """What speaks for the labels of one sentence."""
+        return ProposedSentence(self, self._predictions(X, asked), words, asked)
+
+    def _predictions(self, X: Any, asked: Asked) -> Predictions:
         ((distributions, offsets),) = self._distributions(X)
         proposed = proposals.propose(distributions, self.grams_, offsets, self.weighting, self.lengths)
         (decoded,) = self.decode(Proposed([proposed], self.mark_), constraints=asked.constraints)
-        predictions = Predictions(distributions, proposed, decoded.labels, decoded.score)
-        return explanation.explain(self, predictions, words, asked)
+        return Predictions(distributions, proposed, decoded.labels, decoded.score)
 
     def _names(self, codes: list[int]) -> list[str]:
         return [self.labels_[code] for code in codes]

@@ -11,7 +11,6 @@ transitions, weights of the zero-order model, and sparse transitions:
 
     pruning.weights  pruning.bias [L]               for the cells of features on a state; and of labels
     transitions.ptr [L+1]  transitions.label        pairs of labels by their first
-    triples.ptr [P+1]  triples.label                of order 2: triples by their pair
 
 Strings are stored as NAME.text (UTF-8) and NAME.offsets.  Weights that are exactly zero are left out.  Nothing that
 `unpack` is given is trusted: see labelwright.validation.
@@ -28,17 +27,16 @@ from numpy.typing import NDArray
 
 from labelwright import __version__
 from labelwright.answers.calibrated import kinds_of
-from labelwright.corpus.labels import READ_LABEL, label_type, text_of
+from labelwright.corpus.labels import READ_LABEL, label_type, text_of, unwritable_label
 from labelwright.corpus.schemes import SCHEMES
-from labelwright.corpus.writable import unwritable_label
 from labelwright.errors import ModelFileError
 from labelwright.features.builtin import BUILTIN
 from labelwright.features.extract import EXTRACTORS, Extractor, read_template
 from labelwright.features.segments import SegmentFeatures
 from labelwright.modelfile import pack_strings, read_strings
+from labelwright.scoring.candidate_scores import PrunedParameters
 from labelwright.scoring.parameters import REACH, Cells, Parameters
-from labelwright.scoring.sparse_parameters import PrunedParameters, Pruning
-from labelwright.scoring.trained import Trained
+from labelwright.scoring.trained import Pruning, Trained
 from labelwright.settings import settings_of
 from labelwright.structures.candidates import SparseTransitions, label_space
 from labelwright.structures.states import MAX_ARCS, StateSpace, assembled
@@ -205,13 +203,7 @@ def pack_linear(model: Any, trained: Trained) -> Packed:
         tensors["labels.first"] = space.first
     else:
         sparse = parameters.sparse  # type: ignore[attr-defined]
-        tensors |= {
-            "transitions.ptr": sparse.pair_ptr,
-            "transitions.label": sparse.second,
-            "pruning.bias": pruning.bias,
-        }
-        if parameters.order == 2:
-            tensors |= {"triples.ptr": sparse.triple_ptr, "triples.label": sparse.third}
+        tensors |= {"transitions.ptr": sparse.ptr, "transitions.label": sparse.second, "pruning.bias": pruning.bias}
         header["pruning"] = {name: getattr(pruning, name) for name in ("cutoff", "most", "share", "prior")}
     tensors |= {f"features.{name}": tensor for name, tensor in trained.extractor.tensors().items()}
     return tensors, header | {
@@ -219,7 +211,7 @@ def pack_linear(model: Any, trained: Trained) -> Packed:
         "extractor": trained.extractor.kind,
         "features": trained.extractor.header(),
         "layers": list(parameters.cells),
-        "order": parameters.order if pruning is not None else space.graph.order,
+        "order": 1 if pruning is not None else space.graph.order,
     }
 
 
@@ -304,7 +296,8 @@ def _read_weights(tensors: TensorReader, name: str, n: int) -> Array:
 
 def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
     """What `pack_linear` stored of a model with pruned labels, after checking that everything fits together."""
-    order = header.whole("order", 1, 2)
+    if header.whole("order", 1, 2) == 2:
+        raise ModelFileError(f"{header.place}: pruned labels of order 2 are gone; train again with order=1")
     labels = read_labels(tensors, header)
     L = len(labels)
     extractor = read_extractor(tensors, header)
@@ -313,8 +306,9 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
     column = tensors.indices("state.column", np.int32, L, None)
     ptr = tensors.pointers("state.ptr", extractor.n_features, len(column))
     check_rising_within(f"{tensors.prefix}state.column", column, ptr[:-1])
-    sparse, plain = _read_transitions(tensors, L, order)
-    weights = [tensors.weights("state.weights", np.float32, len(column)), *plain]
+    sparse = _read_transitions(tensors, L)
+    parts = ("state.weights", len(column)), ("transitions", len(sparse.second))
+    weights = [tensors.weights(name, np.float32, size) for name, size in parts]
     fields = header.part("pruning")
     pruning = Pruning(
         tensors.weights("pruning.weights", np.float32, len(column)),
@@ -324,30 +318,22 @@ def read_pruned(tensors: TensorReader, header: HeaderReader) -> Trained:
         fields.number("share", 0.0, 1.0),
         fields.number("prior", 0.0, LARGEST_WEIGHT) if "prior" in fields else 0.0,
     )
-    parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, order, sparse)
-    space = _pruned_space(tensors, labels, order)
+    parameters: Any = PrunedParameters({"state": Cells(ptr, column)}, L, sparse)
+    space = _pruned_space(tensors, labels)
     return Trained(extractor, space, parameters, np.concatenate(weights), read_scheme(header), pruning=pruning)
 
 
-def _read_transitions(tensors: TensorReader, L: int, order: int) -> tuple[SparseTransitions, list[Array]]:
-    """The pairs and triples that have a weight, and their weights."""
+def _read_transitions(tensors: TensorReader, L: int) -> SparseTransitions:
+    """The pairs that have a weight."""
     second = tensors.indices("transitions.label", np.int32, L, None)
-    pair_ptr = tensors.pointers("transitions.ptr", L, len(second))
-    check_rising_within(f"{tensors.prefix}transitions.label", second, pair_ptr[:-1])
-    weights = [tensors.weights("transitions", np.float32, len(second))]
-    if order == 1:
-        none = np.zeros(len(second) + 1, np.int64), np.empty(0, np.int32)
-        return SparseTransitions(pair_ptr, second, *none), weights
-    third = tensors.indices("triples.label", np.int32, L, None)
-    triple_ptr = tensors.pointers("triples.ptr", len(second), len(third))
-    check_rising_within(f"{tensors.prefix}triples.label", third, triple_ptr[:-1])
-    weights.append(tensors.weights("triples", np.float32, len(third)))
-    return SparseTransitions(pair_ptr, second, triple_ptr, third), weights
+    ptr = tensors.pointers("transitions.ptr", L, len(second))
+    check_rising_within(f"{tensors.prefix}transitions.label", second, ptr[:-1])
+    return SparseTransitions(ptr, second)
 
 
-def _pruned_space(tensors: TensorReader, labels: list[Any], order: int) -> StateSpace:
+def _pruned_space(tensors: TensorReader, labels: list[Any]) -> StateSpace:
     """The labels, and which transitions are allowed."""
-    space, L = label_space(labels, order), len(labels)
+    space, L = label_space(labels), len(labels)
     if "space.arc" not in tensors:
         return space
     start, end = (tensors.array(f"space.{name}", np.bool_, L) for name in ("start", "end"))

@@ -13,7 +13,7 @@ from labelwright.answers.passed import passed_by
 from labelwright.answers.segmentations import DECODERS, SegmentGraph
 from labelwright.corpus.offsets import offsets_from
 from labelwright.corpus.schemes import detect_scheme, pairs_of_codes
-from labelwright.corpus.table import Corpus
+from labelwright.corpus.table import Corpus, taken
 from labelwright.errors import ModelFileError, OptionError
 from labelwright.features.extract import ColumnFeatures, Encoded, Extractor, learn
 from labelwright.features.incidence import Incidence
@@ -121,7 +121,7 @@ class SegmentStructure:
         long = too_long(segments, space.max_length)
         if long.any() and not space.has_neighbours and isinstance(X, Corpus | list):
             kept = _without(offsets, segments.start[long], space.max_length)
-            X, y, weights = (None if given is None else _taken(given, kept) for given in (X, y, sample_weight))
+            X, y, weights = (None if given is None else taken(given, kept) for given in (X, y, sample_weight))
             return self.prepare(model, X, y, more, weights, old)
         _warn_of_cut(int(long.sum()), space.max_length)
         segments = cut_segments(segments, offsets, space)
@@ -229,7 +229,7 @@ class SegmentStructure:
         features = cast(SegmentFeatures, trained.extractor)
         if trained.parameters.cells["segment"].ptr[features.tokens.n_features]:
             raise ModelFileError("tensor segment.ptr: expected weights of segments at none of the features of tokens")
-        model.dictionaries = features.dictionary_phrases() or None
+        model.dictionaries = features.texts.lists() or None
         return trained
 
 
@@ -238,7 +238,7 @@ def _shape(trained: Trained, header: HeaderReader) -> tuple[Shape, Trained]:
     check_first_order(trained, header)
     segments = read_segment_space(header.part("segments"), trained.space.labels, trained.scheme)
     features = trained.extractor
-    if not isinstance(features, SegmentFeatures) or features.max_length != segments.max_length:
+    if not isinstance(features, SegmentFeatures) or features.texts.max_length != segments.max_length:
         raise header.refuse("extractor", f"segments of up to {segments.max_length} tokens")
     shape = Shape({"state": segments.n_roles, "segment": segments.n_types}, segments.n_types + 1, 1)
     return shape, trained._replace(segments=segments)
@@ -399,11 +399,6 @@ def _with_labels(data: Data, space: SegmentSpace, segments: Segments, codes: Arr
             codes[a:b] = [number[label] for label in written]
     said = data.said._replace(sets=sets)
     return data._replace(said=said, more=codes)
-
-
-def _taken(given: Any, kept: Array) -> Any:
-    """Some of the sentences, or of what is said of each."""
-    return given.take(kept) if isinstance(given, Corpus) else [given[n] for n in kept]
 
 
 def _without(offsets: Array, places: Array, max_length: int) -> Array:

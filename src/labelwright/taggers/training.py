@@ -157,7 +157,7 @@ def supervision_of(
         warnings.warn(
             "no token is surely O, so nothing says what lies outside of entities, and far too many will be found; give "
             "a CRF the expected share of tokens in entities (entity_rate; --entity-rate X, or --dev FILE, from which "
-            "it is estimated), or add sentences that are labelled completely",
+            "L-BFGS estimates it), or add sentences that are labelled completely",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from labelwright.corpus.synthetic import STATES, make_hmm
+from labelwright.corpus.generated import STATES, make_hmm
 from labelwright.corpus.table import Corpus
 from labelwright.errors import OptionError
 from labelwright.evaluate import evaluate

@@ -1,0 +1,346 @@
+"""The analysis of errors as text, and as a page for a browser: the same tables, and errors in their sentences."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from labelwright.corpus.tokenizer import joined_text
+from labelwright.html_page import Html, bar, cells, html_page, marked, tag
+from labelwright.wording import align, shortened
+
+CONTEXT = 6  # words on each side of an example
+WIDEST = 40  # letters of a phrase in a table
+ON_A_PAGE = 200  # rows of a table
+SIDES = "gold", "predicted"
+SEEN = "an unseen one", "all seen"
+Facts = Mapping[str, Any]  # what ErrorAnalysis.as_dict returns
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """A table of counts; the first name of its head is its title."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    picks: list[dict[str, str]]  # the errors that a row counts, by their kind, types and text; empty: no rows do
+    shares: Sequence[float] = ()  # of each row, of which a page draws bars
+    cut: bool = True  # may it have many rows?
+
+
+def tables_of(analysis: Facts) -> list[Table]:
+    """Kinds of errors, types, confusions, phrases, boundaries, seen and unseen tokens, as far as there are any."""
+    made = [_kinds(analysis), _types(analysis), _confusions(analysis)]
+    made += [_phrases(analysis, kind) for kind in ("missed", "invented", "label") if kind in analysis["phrases"]]
+    made += [_boundaries(analysis), _vocabulary(analysis)]
+    return [table for table in made if table is not None and table.rows]
+
+
+def _kinds(analysis: Facts) -> Table | None:
+    if analysis["unit"] == "token":
+        return None
+    n, meanings, kinds = max(1, analysis["n_errors"]), analysis["meanings"], analysis["kinds"]
+    rows = [(kind, f"{k:,}", f"{100 * k / n:.1f} %", meanings[kind]) for kind, k in kinds.items()]
+    shares = [k / n for k in kinds.values()]
+    return Table(("kind of error", "errors", "share", ""), rows, [{"kind": kind} for kind in kinds], shares, cut=False)
+
+
+def _types(analysis: Facts) -> Table | None:
+    """The types with the most errors."""
+    types, kinds, chunks = analysis["per_type"], list(analysis["kinds"]), analysis["unit"] == "chunk"
+    if not _typed(analysis):
+        return None
+    ranked = sorted(types, key=lambda name: (-sum(types[name][kind] for kind in kinds), name))
+    numbers = [[types[name][column] for column in ("gold", "predicted", "correct", *kinds)] for name in ranked]
+    rows = [(_named(name), *(f"{n:,}" for n in row)) for name, row in zip(ranked, numbers, strict=True)]
+    head = ("chunk" if chunks else "label", "gold", "predicted", "correct", *(kinds if chunks else ["wrong"]))
+    return Table(head, rows, [{"gold": _named(name)} for name in ranked])
+
+
+def _typed(analysis: Facts) -> bool:
+    """Are there types at all?  Labels such as B, I and O have none."""
+    return any(analysis["per_type"])
+
+
+def _named(kind: str) -> str:
+    return kind or "(no type)"
+
+
+def _sides(counted: Facts) -> dict[str, str]:
+    """The gold and the predicted type of what is counted, as far as it has them."""
+    return {side: _named(counted[side]) for side in SIDES if counted[side] is not None}
+
+
+def _confusions(analysis: Facts) -> Table:
+    pairs = analysis["confusions"]
+    picks = [_sides(pair) for pair in pairs]
+    rows = [(" -> ".join(pick.values()), f"{pair['n']:,}") for pick, pair in zip(picks, pairs, strict=True)]
+    title = f"confused {'types' if analysis['unit'] == 'chunk' else 'labels'} (gold -> predicted)"
+    return Table((title, "errors"), rows, picks, [pair["n"] / pairs[0]["n"] for pair in pairs])
+
+
+def _phrases(analysis: Facts, kind: str) -> Table:
+    phrases, only = analysis["phrases"][kind], {} if kind == "label" else {"kind": kind}
+    title = {"missed": "missed most often", "invented": "invented most often", "label": "tokens"}[kind]
+    of = "of predicted" if kind == "invented" else "of gold"
+    head: Sequence[str] = (title, "type" if only else "gold -> predicted", "errors", of)
+    rows: Sequence[Sequence[str]] = [
+        (_short(each["text"]), " -> ".join(_sides(each).values()), f"{each['n']:,}", f"{each['total']:,}")
+        for each in phrases
+    ]
+    if not _typed(analysis):
+        head, rows = (head[0], *head[2:]), [(row[0], *row[2:]) for row in rows]
+    return Table(head, rows, [only | {"text": each["text"]} | _sides(each) for each in phrases])
+
+
+def _short(text: str) -> str:
+    return shortened(text, WIDEST)
+
+
+def _boundaries(analysis: Facts) -> Table:
+    listed = analysis["boundaries"]
+    rows = [(_short(each["text"]), each["place"], f"{each['n']:,}") for each in listed]
+    picks = [{"kind": "boundary", "text": each["text"]} for each in listed]
+    return Table(("tokens at wrong boundaries", "place", "errors"), rows, picks)
+
+
+def _vocabulary(analysis: Facts) -> Table | None:
+    """Scores of chunks (or tokens) without and with a token that is new; a dash where a share is of nothing."""
+    if analysis["vocabulary"] is None:
+        return None
+    chunks, rows = analysis["unit"] == "chunk", []
+    names = ("only seen tokens", "with an unseen token") if chunks else ("seen tokens", "unseen tokens")
+    for name, score in zip(names, map(analysis["vocabulary"].__getitem__, ("seen", "unseen")), strict=True):
+        counts = [score[column] for column in ("gold", "predicted", "correct")]
+        of = {"precision": counts[1], "recall": counts[0], "f1": counts[0] + counts[1]}
+        shares = [f"{100 * score[share]:.2f}" if n else "-" for share, n in of.items()]
+        rows.append((name, *(f"{n:,}" for n in counts), *shares))
+    if chunks:
+        return Table(("", "gold", "predicted", "correct", "precision", "recall", "f1"), rows, [], cut=False)
+    return Table(("", "gold", "correct", "accuracy"), [(r[0], r[1], r[3], r[4]) for r in rows], [], cut=False)
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+def text_of(analysis: Facts, top: int = 10, examples: int = 10) -> list[str]:
+    """Lines: totals, all tables, and examples.
+
+    top : rows of each table
+    examples : errors that are shown in their sentences
+    """
+    lines = [
+        f"{_totals(analysis)} in {len({e['sentence'] for e in analysis['errors']}):,} of "
+        f"{analysis['n_sentences']:,} sentences"
+    ]
+    for table in tables_of(analysis):
+        rows = table.rows[:top] if table.cut else table.rows
+        lines += ["", *align([table.head, *rows], left=(0, 3) if table.head[-1] == "" else (0,))]
+        lines += [f"... and {len(table.rows) - top:,} more"] if len(table.rows) > len(rows) else []
+    return lines + _examples(analysis, examples)
+
+
+def _totals(analysis: Facts) -> str:
+    total, unit = analysis["total"], analysis["unit"]
+    counts = f"{total['gold']:,} gold {unit}s, {total['predicted']:,} predicted, {total['correct']:,} correct"
+    return f"{counts}; {analysis['n_errors']:,} errors"
+
+
+def _examples(analysis: Facts, n: int) -> list[str]:
+    """Some errors in their sentences: one of each kind in turn, those that the model was most certain of first."""
+    errors = _in_turn(sorted(analysis["errors"], key=lambda error: -_certainty(error)))
+    if not errors or n == 0:
+        return []
+    lines = ["", f"examples ({min(n, len(errors)):,} of {len(errors):,})"]
+    for error in errors[:n]:
+        new = ", with an unseen token" if error["unseen"] else ""
+        lines.append(f"sentence {error['sentence']}: {error['kind']}{new}")
+        words = analysis["sentences"].get(str(error["sentence"]))
+        lines += [f"  {side:9}  {_in_context(words, error[side])}" for side in SIDES if error[side] is not None]
+    return lines
+
+
+def _in_turn(errors: Sequence[Facts]) -> list[Facts]:
+    """The first errors of all kinds, then the second ones, and so on."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for error in errors:
+        turns.append(seen[error["kind"]])
+        seen[error["kind"]] += 1
+    return [errors[n] for n in sorted(range(len(errors)), key=turns.__getitem__)]
+
+
+def _certainty(error: Facts) -> float:
+    """How certain the model was of an error: the probability of what it predicted, or that nothing is there."""
+    gold, predicted = error["gold"], error["predicted"]
+    if predicted is not None:
+        return float(predicted["probability"] or 0.0)
+    return 0.0 if gold["probability"] is None else 1.0 - float(gold["probability"])
+
+
+def _in_context(words: Sequence[str] | None, span: Facts) -> str:
+    """A chunk in its sentence: ... the [Bank of England]ORG said ...  0.73"""
+    chance = "" if span["probability"] is None else f"  {span['probability']:.3f}"
+    if words is None:
+        return _place(span) + chance
+    start, end = span["start"], span["end"]
+    before, after = words[max(0, start - CONTEXT) : start], words[end : end + CONTEXT]
+    marked_words = f"[{joined_text(words[start:end])}]{span['type']}"
+    dots = ["..."] if start > CONTEXT else [], ["..."] if len(words) > end + CONTEXT else []
+    return joined_text([*dots[0], *before, marked_words, *after, *dots[1]]) + chance
+
+
+def _place(span: Facts) -> str:
+    """Where a chunk is, where its words are not known."""
+    return f"tokens {span['start']} to {span['end'] - 1}{': ' if span['type'] else ''}{span['type']}"
+
+
+# -- page -------------------------------------------------------------------------------------------------------------
+
+
+def page(analyses: Mapping[str, Facts], title: str = "Errors") -> str:
+    """The page of one analysis (`ErrorAnalysis.as_dict`), or of several, by the layer of a cascade: tables whose rows
+    choose errors, and the errors, to be filtered, sorted and searched."""
+    names = tag("select", *(tag("option", name) for name in analyses)) if len(analyses) > 1 else None
+    parts = [
+        tag("section", *_part(analysis), class_="layer", data_name=name, hidden=number > 0)
+        for number, (name, analysis) in enumerate(analyses.items())
+    ]
+    return html_page(title, STYLE, tag("header", tag("h1", title), names) + "\n".join(parts), PROGRAM)
+
+
+def _part(analysis: Facts) -> list[Html]:
+    """The totals, the tables, the form, the errors."""
+    total, chunks = analysis["total"], analysis["unit"] == "chunk"
+    of = total["gold"] + chunks * total["predicted"]
+    score = f"{100 * total['f1' if chunks else 'recall']:.2f}" if of else "-"
+    form = [
+        _choice("kind", "kind of error", analysis["kinds"]),
+        *(_choice(side, side, map(_named, analysis["per_type"])) for side in SIDES if _typed(analysis)),
+        _choice("unseen", "tokens", SEEN) if analysis["vocabulary"] else None,
+        _choice("order", "order", ("most certain first", "closest calls first"), "by sentence"),
+        tag("label", "search", tag("input", name="text", type="search", placeholder="phrase or sentence")),
+        tag("button", "clear", type="reset"),
+        tag("output", aria_live="polite"),
+    ]
+    errors = [_article(error, analysis["sentences"].get(str(error["sentence"]))) for error in analysis["errors"]]
+    return [
+        tag("p", f"{'F1' if chunks else 'accuracy'} {score}; {_totals(analysis)}", class_="quiet"),
+        tag("div", *(_panel(table, analysis["meanings"]) for table in tables_of(analysis)), class_="tables"),
+        tag("form", *form),
+        tag("div"),
+        tag("button", "show more", type="button", class_="more"),
+        tag("template", *errors),
+    ]
+
+
+def _choice(name: str, label: str, values: Iterable[str], every: str = "all") -> Html:
+    options = [tag("option", every, value=""), *(tag("option", value) for value in values)]
+    return tag("label", label, tag("select", *options, name=name))
+
+
+def _panel(table: Table, meanings: Mapping[str, str]) -> Html:
+    """A table; a click on a row shows the errors that it counts."""
+    rows = []
+    for number, row in enumerate(table.rows[:ON_A_PAGE]):
+        first, *rest = row
+        drawn = tag("td", first, bar(table.shares[number]) if table.shares else None)
+        if not table.picks:
+            rows.append(tag("tr", drawn, *cells(rest)))
+            continue
+        pick = table.picks[number]
+        title = f"{meanings.get(pick.get('kind', ''), '')} (click: show them)".lstrip()
+        given = {f"data_{key}": value for key, value in pick.items()}
+        rows.append(tag("tr", drawn, *cells(rest), class_="pick", tabindex=0, title=title, **given))
+    whole = tag("table", tag("tr", *(tag("th", name) for name in table.head)), *rows)
+    return tag(
+        "div", tag("div", whole, class_="scroll"), class_="panel" if table.cut and len(table.head) < 6 else "panel wide"
+    )
+
+
+def _article(error: Facts, words: Sequence[str] | None) -> Html:
+    """One error with what it is chosen and sorted by."""
+    spans = {side: error[side] for side in SIDES if error[side] is not None}
+    chances = [span["probability"] for span in spans.values() if span["probability"] is not None]
+    close = 1.0 if not chances else abs(chances[0] - (chances[1] if len(chances) == 2 else 0.5))
+    lines = [tag("div", tag("small", side), _line(side, span, words), class_="side") for side, span in spans.items()]
+    about = tag("p", f"sentence {error['sentence']} ", tag("b", error["kind"]))
+    new = tag("p", "with an unseen token") if error["unseen"] else None
+    return tag(
+        "article",
+        tag("div", about, new, class_="about"),
+        *lines,
+        data_kind=error["kind"],
+        data_text=error["text"],
+        data_unseen=SEEN[not error["unseen"]],
+        data_certain=-_certainty(error),
+        data_close=close,
+        **{f"data_{side}": _named(span["type"]) for side, span in spans.items()},
+    )
+
+
+def _line(side: str, span: Facts, words: Sequence[str] | None) -> Html:
+    if words is None:
+        return tag("span", _place(span))
+    chance = "" if span["probability"] is None else f" {span['probability']:.3f}"
+    return marked(words, span["start"], span["end"], f"{span['type']}{chance}", side)
+
+
+STYLE = """
+.tables { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: .8rem; margin-bottom: 1rem; }
+.panel.wide { grid-column: 1 / -1; }
+table { width: 100%; }
+th { position: sticky; top: 0; background: var(--panel); } th:nth-child(n+2) { text-align: right; }
+td { border-top: 1px solid var(--line); white-space: nowrap; }
+td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 4.5rem; }
+tr.pick { cursor: pointer; } tr.pick:hover td, tr.pick:focus td { color: var(--link); }
+form { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; position: sticky; top: 0; z-index: 2;
+  background: var(--page); padding: .6rem 0; border-bottom: 1px solid var(--line); }
+label, output { font-size: .78rem; color: var(--quiet); display: grid; gap: .15rem; max-width: 13rem; }
+article { padding: .55rem 0; border-bottom: 1px solid var(--line); }
+.about { font-size: .8rem; color: var(--quiet); display: flex; gap: .8rem; } .about b { color: var(--text); }
+.side { overflow-wrap: anywhere; display: grid; grid-template-columns: 5.2rem 1fr; }
+.side small { color: var(--quiet); } .more { margin: 1rem 0; }
+"""
+
+PROGRAM = """
+const PAGE = 100;  // errors that are shown at first, and with each "show more"
+for (const layer of document.querySelectorAll(".layer")) {
+  const form = layer.querySelector("form"), fields = form.elements, box = form.nextElementSibling;
+  const more = layer.querySelector(".more"), all = [...layer.querySelector("template").content.children];
+  const texts = new Map(all.map(error => [error, [error.dataset.text,
+    ...[...error.querySelectorAll(".side > span")].map(line => line.textContent)].join(" ").toLowerCase()]));
+  let shown = PAGE;
+  const fits = (error, name) => !fields[name] || !fields[name].value || error.dataset[name] === fields[name].value;
+  const draw = () => {
+    const text = fields.text.value.trim().toLowerCase(), order = ["", "certain", "close"][fields.order.selectedIndex];
+    const rows = all.filter(error => texts.get(error).includes(text)
+      && ["kind", "gold", "predicted", "unseen"].every(name => fits(error, name)));
+    if (order) rows.sort((a, b) => a.dataset[order] - b.dataset[order]);
+    box.replaceChildren(...rows.slice(0, shown));
+    more.hidden = rows.length <= shown;
+    form.querySelector("output").textContent = `${rows.length} of ${all.length} errors`;
+  };
+  const again = () => { shown = PAGE; draw(); };
+  form.oninput = again;
+  form.onsubmit = () => false;
+  form.onreset = () => setTimeout(again);
+  more.onclick = () => { shown += PAGE; draw(); };
+  for (const row of layer.querySelectorAll("tr.pick")) {
+    row.onclick = () => {
+      for (const name of ["kind", "gold", "predicted", "text"]) {
+        if (fields[name]) fields[name].value = row.dataset[name] || "";
+      }
+      again();
+      form.scrollIntoView({behavior: "smooth"});
+    };
+    row.onkeydown = event => { if (event.key === "Enter") row.onclick(); };
+  }
+  draw();
+}
+const choice = document.querySelector("header select");
+if (choice) choice.onchange = () => document.querySelectorAll(".layer").forEach(layer => {
+  layer.hidden = layer.dataset.name !== choice.value;
+});
+"""
