@@ -349,10 +349,14 @@ class Tagger(Estimator):
         return in_batches(X, batch_size, answer)
 
     def _best_labels(self, X: Any) -> dict[str, list[list[str]]]:
-        """The best labels of each sentence by output."""
-        X = listed(X)
-        decoded, _ = self._decoding(X, None, None, {"probabilities": False})
-        return self._ask_outputs(X, lambda name, _, batch: [record.labels for record in decoded(name, batch)[1]])
+        """The best labels of each sentence by output: no options and constraints to look at, for a service."""
+        self._check_fitted()
+        decoders = {name: tagger._checked_decoder(None) for name, tagger in self._outputs.items()}
+
+        def question(name: str, _: Tagger, batch: Batch) -> list[list[str]]:
+            return [record.labels for record in batch.decode(decoders[name], probabilities=False)]
+
+        return self._ask_outputs(listed(X), question)
 
     def _with_numbers(self, X: Any, arrays: Sequence[Any]) -> Any:
         """Encoded sentences with numbers beside their columns."""
